@@ -159,3 +159,7 @@ def _option(field: msgspec.structs.FieldInfo) -> Option:
         least=extra["least"],
         most=extra["most"],
     )
+
+
+AllowRandom = Annotated[bool, option("Accept a model that draws random numbers.")]
+"""Option of the commands that refuse such a model, because no samples prove anything of it."""

@@ -27,18 +27,26 @@ def encoded(backend: str, options: Mapping[str, Any]) -> str:
 
 def intended(path: Path) -> Intended | None:
     """None where the file says nothing, or what it says cannot be read."""
-    if path.suffix != ".onnx":
+    value = metadata_value(path, KEY)
+    try:
+        return msgspec.json.decode(value, type=thread_safe(Intended)) if value else None
+    except msgspec.MsgspecError:
         return None
+
+
+def metadata_value(path: Path, wanted: str) -> str:
+    """Returns the value of a metadata entry of an ONNX file, or an empty text."""
+    if path.suffix != ".onnx":
+        return ""
     try:
         with opened(path) as data:
             for entry in parts(data, (0, len(data)), (_METADATA,)):
                 key = [text(data, span) for span in parts(data, entry, (_KEY,))]
-                if key == [KEY]:
-                    value = next(text(data, span) for span in parts(data, entry, (_VALUE,)))
-                    return msgspec.json.decode(value, type=thread_safe(Intended))
-    except (OSError, ValueError, IndexError, KeyError, StopIteration, msgspec.MsgspecError):
-        return None
-    return None
+                if key == [wanted]:
+                    return next(text(data, span) for span in parts(data, entry, (_VALUE,)))
+    except (OSError, ValueError, IndexError, KeyError, StopIteration):
+        return ""
+    return ""
 
 
 def is_usable(backend: str) -> bool:

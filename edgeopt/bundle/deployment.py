@@ -10,6 +10,7 @@ from edgeopt.bundle.processing.schema import Step as Declared
 from edgeopt.bundle.toml import read_toml, to_commented_toml
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError
+from edgeopt.graph.import_proof import InputLimits, SizeLimits
 
 if TYPE_CHECKING:  # the agent reads profiles, and must not load numpy for it
     from edgeopt.backends.base import TensorInfo
@@ -58,6 +59,8 @@ class Tensor(_Strict, frozen=True):
     dtype: str
     shape: list[int | str]
     """A size, the name of a dynamic dimension, or "?"."""
+    limits: dict[str, SizeLimits] = {}
+    """The sizes of open dimensions that the model is for, by axis; an axis without a limit takes all."""
 
 
 class Run(_Strict, frozen=True):
@@ -296,9 +299,10 @@ def _value(value: object) -> str:
     return ("x" if all(isinstance(each, int) for each in value) else " / ").join(map(_value, value))
 
 
-def tensor_of(info: "TensorInfo") -> Tensor:
+def tensor_of(info: "TensorInfo", limits: InputLimits | None = None) -> Tensor:
     """An input or an output; what is not known of its shape is a question mark."""
-    return Tensor(info.name, info.dtype, ["?" if dim is None else dim for dim in info.shape])
+    shape: list[int | str] = ["?" if dim is None else dim for dim in info.shape]
+    return Tensor(info.name, info.dtype, shape, dict((limits or {}).get(info.name, {})))
 
 
 def four_digits(value: float) -> float:

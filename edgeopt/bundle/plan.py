@@ -5,7 +5,7 @@ again. What was proved of it comes in when the bundle is written.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from edgeopt.bundle.deployment import (
     six_digits,
     tensor_of,
 )
+from edgeopt.graph.import_proof import InputLimits
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.version import __version__
 
@@ -40,6 +41,8 @@ class Plan:
     inputs: Sequence[TensorInfo]
     outputs: Sequence[TensorInfo]
     steps: Sequence[Step] = ()
+    limits: InputLimits = field(default_factory=dict)
+    """The sizes that the source model was proved for, where it was imported."""
     processing: Processing | None = None
     budget: Budget | None = None
     record: bytes | None = None
@@ -62,7 +65,7 @@ class Plan:
                 summary=summary,
                 source=self.source,
                 run=self.run,
-                inputs=[tensor_of(each) for each in self.inputs],
+                inputs=[tensor_of(each, self.limits) for each in self.inputs],
                 outputs=[tensor_of(each) for each in self.outputs],
                 steps=list(self.steps),
                 processing=self.processing,

@@ -66,6 +66,7 @@ def _preprocessing(result: "Imported") -> list[str]:
 
 def show(result: "Imported") -> list[Block]:
     from edgeopt.graph.accuracy import decibels
+    from edgeopt.graph.import_proof import sizes_text
 
     proof = result.proof
     table = Table(
@@ -75,7 +76,7 @@ def show(result: "Imported") -> list[Block]:
             for each in proof.outputs
         )),
     )  # fmt: skip
-    sizes = ", ".join(" ".join(f"{name}={size}" for name, size in one.items()) for one in proof.sizes)
+    sizes = sizes_text(proof.sizes)
     on = units.count(proof.samples, "sample") + (f" and at {sizes}" if sizes else "")
     return [
         table,

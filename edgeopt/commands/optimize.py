@@ -160,6 +160,7 @@ def _import_request(settings: OptimizeSourceRequest, model: Path) -> ImportReque
         source=str(settings.model),
         out=model,
         data=data if is_read else None,
+        allow_random=settings.allow_random,
         shape=tuple(each for each in settings.shape if _FIXED.fullmatch(each)),
         **{name: getattr(settings, name) for name in _OWN},
     )

@@ -1,13 +1,28 @@
 """The proof of an import in the metadata of a model; docs/importing.md lists the keys."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from edgeopt.decoding import thread_safe
 
 PREFIX = "edgeopt.import."
+LIMITS_KEY = f"{PREFIX}limits"
+
+
+class SizeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The sizes of an axis that a model was proved for; `most` is None where there is no limit."""
+
+    least: int = 1
+    most: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+
+
+InputLimits = dict[str, dict[str, SizeLimits]]
+"""The limits of open dimensions, by input and axis; an axis is a string, as keys of JSON and TOML are."""
 
 
 class ImportProof(msgspec.Struct, frozen=True):
@@ -29,6 +44,7 @@ class ImportProof(msgspec.Struct, frozen=True):
     """Of open dimensions, those of each run beside the samples."""
     outputs: dict[str, float] = {}
     """Agreement of each output in dB."""
+    limits: InputLimits = {}
     pre: str = ""
     """Name of the file beside the model that does what its processor did before it."""
     pre_db: float = 0.0
@@ -36,8 +52,18 @@ class ImportProof(msgspec.Struct, frozen=True):
 
     @property
     def sizes_text(self) -> str:
-        """`batch=2, batch=3`."""
-        return ", ".join(" ".join(f"{name}={size}" for name, size in one.items()) for one in self.sizes)
+        return sizes_text(self.sizes)
+
+
+def sizes_text(sizes: Sequence[Mapping[str, int]]) -> str:
+    """Returns the sizes of a proof in words: `batch 1, 2; seq 63, 64; batch=2 seq=64`."""
+    alone: dict[str, list[str]] = {}
+    for one in sizes:
+        if len(one) == 1:
+            for name, size in one.items():
+                alone.setdefault(name, []).append(str(size))
+    together = [" ".join(f"{name}={size}" for name, size in one.items()) for one in sizes if len(one) > 1]
+    return "; ".join([f"{name} {', '.join(each)}" for name, each in alone.items()] + together)
 
 
 def as_metadata(proof: ImportProof) -> dict[str, str]:
@@ -55,6 +81,25 @@ def import_proof_in(metadata: Mapping[str, str]) -> ImportProof | None:
         return msgspec.convert(found, thread_safe(ImportProof), strict=False)
     except msgspec.ValidationError:
         return None
+
+
+def decoded_limits(text: str) -> InputLimits:
+    """Returns the limits in a value of the metadata; none where the text is of another program."""
+    try:
+        return msgspec.json.decode(text, type=InputLimits) if text else {}
+    except msgspec.MsgspecError:
+        return {}
+
+
+def outside(limits: InputLimits, shapes: Mapping[str, Sequence[int]]) -> str:
+    """Returns a sentence that names an input with a size outside its limits, or an empty text."""
+    for name, axes in limits.items():
+        shape = shapes.get(name, ())
+        for axis, limit in axes.items():
+            size = shape[int(axis)] if int(axis) < len(shape) else limit.least
+            if size < limit.least or (limit.most is not None and size > limit.most):
+                return f"The input '{name}' has the size {size} in dimension {axis}; the model is for {limit}."
+    return ""
 
 
 def _written(value: object) -> str:

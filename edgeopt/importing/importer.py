@@ -28,7 +28,8 @@ from edgeopt.errors import (
     error_with_code,
     signal_name,
 )  # fmt: skip
-from edgeopt.graph.import_proof import ImportProof, as_metadata
+from edgeopt.graph.import_proof import ImportProof, InputLimits, as_metadata
+from edgeopt.graph.randomness import check_not_random
 from edgeopt.hw.child import python_command
 from edgeopt.hw.device import Unavailable
 from edgeopt.importing import children
@@ -66,6 +67,9 @@ class Exported(msgspec.Struct, frozen=True):
     layers: tuple[tuple[str, str], ...] = ()
     processor: FolderProcessor | None = None
     notes: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    """The change of the values in each run after those of the sizes."""
+    limits: InputLimits = {}
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -108,9 +112,13 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
             exported, feeds, reference = _from_onnx(request, Path(source.place), backend, folder)
         model = load(folder / "exported.onnx")
         _check_inputs(model, exported)
+        if not request.allow_random:
+            check_not_random(model.ir)
         emit(events.Progress("prove", f"{len(feeds)} runs"))
         sizes = exported.sizes[exported.base :]
-        proof = prove(model.path, feeds, reference, exported.base, sizes, backend, request.floor_db)
+        proof = prove(
+            model.path, feeds, reference, exported.base, sizes, backend, request.floor_db, exported.values
+        )
         if not proof.equal:
             layers = _layers(folder, exported)
             layer = (
@@ -152,6 +160,7 @@ def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: ev
         "opset": request.opset,
         "shapes": request.shapes,
         "dynamic": request.dynamic_axes,
+        "allow_random": request.allow_random,
     })  # fmt: skip
     return msgspec.convert(run_child(command, source, folder, emit), thread_safe(Exported))
 
@@ -165,7 +174,8 @@ def child_command(
     about = {
         "work": work, "kind": source.source.kind, "place": source.place, "name": source.name,
         "task": options.task, "trust": options.trust, "folder": str(folder), "data": "", "samples": 4096,
-        "opset": None, "shapes": {}, "dynamic": {}, "threads": 0, "compile": False, "outputs": [], **job,
+        "opset": None, "shapes": {}, "dynamic": {}, "threads": 0, "compile": False, "outputs": [],
+        "allow_random": False, **job,
     }  # fmt: skip
     path = folder / f"{work}.json"
     path.write_text(json.dumps(about), encoding="utf-8")
@@ -325,7 +335,7 @@ def _record(source: Recognized, exported: Exported, proof: Proof, pre: Preproces
     return ImportProof(
         source.shown, source.source.kind, exported.framework, exported.exporter, proof.runtime,
         round(proof.snr_db, 1), proof.floor_db, proof.samples, proof.sizes,
-        {each.name: round(each.snr_db, 1) for each in proof.outputs},
+        {each.name: round(each.snr_db, 1) for each in proof.outputs}, exported.limits,
         Path(pre.file).name if pre else "", round(pre.snr_db, 1) if pre else 0.0,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.backends.base import Array, Backend, run_all
-from edgeopt.errors import ModelError
+from edgeopt.errors import ModelError, VerificationError
 from edgeopt.graph.accuracy import OutputAccuracy, compare_outputs, decibels, ratio_db
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Outputs = Sequence[Mapping[str, Array]]
 SCOPES = "pkg.torch.onnx.name_scopes"
+CHANGED_DB = 30.0
+"""The least agreement at values that are edgeopt's own choice: less is another branch, not another rounding."""
 SAMPLE_MARGIN_DB = 10.0
 """A single sample may be this much worse than all together."""
 QUIET = 0.01
@@ -83,22 +85,57 @@ def _fault(output: OutputProof, floor_db: float) -> str:
     return ""
 
 
-def prove(
+def prove(  # noqa: PLR0913, PLR0917 - two tables of runs, each with what differs in them
     path: Path, feeds: Outputs, reference: Outputs, samples: int, sizes: Sequence[dict[str, int]],
-    backend: Backend, floor_db: float,
+    backend: Backend, floor_db: float, values: Sequence[str] = (),
 ) -> Proof:  # fmt: skip
-    """`sizes`: those of each run after the samples."""
-    try:
-        got = run_all(path, feeds, backend)
-    except ModelError as error:
-        raise ModelError(f"The exported model does not run: {error.message}", error.hint) from error
+    """`sizes`: those of each run after the samples; `values`: what was changed in those of each run at the end."""
+    got = _run_all(path, feeds, samples, sizes, backend)
     names = list(reference[0])
     if not set(names) & set(got[0]) and len(names) == len(got[0]):
         got = [dict(zip(names, run.values(), strict=True)) for run in got]
-    accuracy = compare_outputs(reference, got)
+    changed = len(reference) - len(values)
+    accuracy = compare_outputs(reference[:changed], got[:changed])
     outputs = tuple(_judged(output) for output in accuracy.outputs)
     equal = not any(_fault(output, floor_db) for output in outputs)
+    if equal:
+        _check_values(values, reference[changed:], got[changed:])
     return Proof(equal, floor_db, accuracy.snr_db, samples, tuple(sizes), outputs, backend.title)
+
+
+def _run_all(
+    path: Path, feeds: Outputs, samples: int, sizes: Sequence[dict[str, int]], backend: Backend
+) -> list[dict[str, Array]]:
+    """All answers of the ONNX model; where it fails, the message names the size."""
+    session = backend.load(path, {})
+    found = []
+    try:
+        for place, feed in enumerate(feeds):
+            try:
+                found.append(session.run(feed))
+            except ModelError as error:
+                where = _sizes_of(sizes, place - samples)
+                raise ModelError(f"The exported model does not run{where}: {error.message}", error.hint) from error
+    finally:
+        session.close()
+    return found
+
+
+def _sizes_of(sizes: Sequence[dict[str, int]], place: int) -> str:
+    one = sizes[place] if 0 <= place < len(sizes) else {}
+    return " at " + ", ".join(f"{name} = {size}" for name, size in one.items()) if one else ""
+
+
+def _check_values(values: Sequence[str], reference: Outputs, got: Outputs) -> None:
+    """Raises VerificationError where the model takes another path at values that no sample has."""
+    for what, wanted, found in zip(values, reference, got, strict=True):
+        for output in compare_outputs([wanted], [found]).outputs:
+            if not output.counted and output.snr_db < CHANGED_DB:
+                by = output.problem or f"The output '{output.name}' agrees to {decibels(output.snr_db)} only."
+                raise VerificationError(
+                    f"The exported model does not answer as the original at {what}. {by}",
+                    "Replace branches on values by torch.where, or give --data with values as they occur.",
+                )
 
 
 def _judged(output: OutputAccuracy) -> OutputProof:

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.options import argument, option, read_shapes
+from edgeopt.options import AllowRandom, argument, option, read_shapes
 
 FLOOR_DB = 90.0
 # What other commands take as well that open a model of a framework.
@@ -59,6 +59,7 @@ class ImportRequest(msgspec.Struct, frozen=True):
     python: PythonPath = None
     task: Task = ""
     trust: Trust = False
+    allow_random: AllowRandom = False
     floor_db: Annotated[
         float, option("Least agreement with the original, in dB.", metavar="DB", least=0, most=200)
     ] = FLOOR_DB

@@ -25,9 +25,10 @@ from edgeopt.data.judging.metrics import NAMES, labels_for, spread_samples
 from edgeopt.data.levels import Levels, alike_inputs
 from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import SampleLimits, Split, limits_for, split
-from edgeopt.errors import MissingError, ModelError, Named, TrialError, UsageError
+from edgeopt.errors import DataError, MissingError, ModelError, Named, TrialError, UsageError
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.graph.import_proof import outside
 from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
@@ -215,7 +216,8 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     profile, absent = _with_what_is_here(without_planned(extended), is_named=is_named)
     notes.emit(Progress("reading the model", settings.model.name))
     made_up = ground.folder / "generated"
-    facts = inspect(place.builder.client, settings.model, made_up, _GENERATED_SAMPLES)
+    client, allowed = place.builder.client, settings.allow_random
+    facts = inspect(client, settings.model, made_up, _GENERATED_SAMPLES, allow_random=allowed)
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
     try_out = partial(_references, settings, facts, profile, attached, place)
     preset, references = with_preset(settings, facts, notes, stack, try_out)
@@ -275,6 +277,11 @@ def _references(
     # Parts of shaped samples must not mix, so they are split before the time of a run is known.
     shaped = shaped_samples(settings, facts, samples, split(len(samples), of_user), ground.folder)
     taken = shaped.samples if shaped else samples
+    if facts.imported is not None:
+        for k in range(len(taken)):
+            shapes = {name: array.shape for name, array in taken.feeds(k).items()}
+            if sentence := outside(facts.imported.limits, shapes):
+                raise DataError(sentence, "Give samples and sizes within, or import the model for others.")
     save_samples(taken, ground.samples_path)
     baseline = first_running(ground, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)

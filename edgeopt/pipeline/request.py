@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 import msgspec
 
 from edgeopt.errors import Named, UsageError
-from edgeopt.options import DAY_S, argument, option
+from edgeopt.options import DAY_S, AllowRandom, argument, option
 
 if TYPE_CHECKING:
     from edgeopt.data.judging.goals import Goal
@@ -67,6 +67,7 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
             metavar="NAME=SIZES",
         ),
     ] = ()
+    allow_random: AllowRandom = False
     max_memory_mib: Annotated[float | None, option("Maximum peak memory of the process, in MiB.")] = None
     max_size_mib: Annotated[float | None, option("Maximum size of the model files, in MiB.")] = None
     max_latency_ms: Annotated[
@@ -158,6 +159,7 @@ class OptimizeKeywords(TypedDict, total=False):
     labels: str
     objective: str
     shape: Sequence[str]
+    allow_random: bool
     max_memory_mib: float | None
     max_size_mib: float | None
     max_latency_ms: float | None

@@ -179,11 +179,15 @@ def test_a_model_whose_results_are_random_is_written_and_said_to_be_unproved(com
     text = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) {
         r = RandomNormalLike(x)  i = Identity(r)  y = Add(x, i) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "random.onnx")
-    code, output, _ = command(tmp_path / "random.onnx", "-o", tmp_path / "out.onnx")
+    code, _, errors = command(tmp_path / "random.onnx", "-o", tmp_path / "out.onnx")
+    assert code == 3
+    assert "draws random numbers: 1 RandomNormalLike" in errors
+    code, output, _ = command(tmp_path / "random.onnx", "-o", tmp_path / "out.onnx", "--allow-random")
     assert code == 0
     assert "draws random numbers" in output
     np.savez(tmp_path / "data.npz", x=np.ones((2, 4), np.float32))
-    code, *_ = command(tmp_path / "random.onnx", "-o", tmp_path / "out.onnx", "--data", tmp_path / "data.npz")
+    given = ("-o", tmp_path / "out.onnx", "--data", tmp_path / "data.npz", "--allow-random")
+    code, *_ = command(tmp_path / "random.onnx", *given)
     assert code == 6
 
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import edgeopt
+from edgeopt.errors import DataError
 from edgeopt.graph.import_proof import PREFIX
 
 
@@ -23,7 +24,8 @@ def test_import_writes_the_model_its_proof_and_its_samples(imports, planted, tmp
     proof = last["data"]["proof"]
     assert proof["equal"]
     assert proof["snr_db"] > 100
-    assert proof["sizes"] == [{"batch": 2}, {"batch": 3}]
+    assert [one["batch"] for one in proof["sizes"][:2]] == [2, 3]
+    assert {7, 8, 9, 63, 64, 65} <= {one["batch"] for one in proof["sizes"]}
     about = {each.key: each.value for each in onnx.load(tmp_path / "out.onnx").metadata_props}
     assert float(about[f"{PREFIX}snr_db"]) == pytest.approx(proof["snr_db"], abs=0.1)
     assert about[f"{PREFIX}framework"] == "planted 1"
@@ -58,11 +60,48 @@ def test_sizes_that_the_original_does_not_take_are_left_out_of_the_proof(imports
     """Networks that halve pictures were refused, because they take no picture of one pixel."""
     code, last, _ = imports(planted("halved"), "--dynamic", "batch", "--shape", "x=4x4x4")
     assert code == 0
-    assert last["data"]["proof"]["sizes"] == [{"batch": 8}]
-    assert (
-        "Not proved for batch = 1, 2, 5, 9: the original fails there (ValueError: sizes must match)."
-        in (last["data"]["notes"])
-    )
+    assert [one["batch"] for one in last["data"]["proof"]["sizes"]] == [8, 16, 24, 64, 128]
+    (note,) = last["data"]["notes"]
+    assert "Not proved for batch = 1, 2, 3, 5, 7, 9" in note
+    assert "the original fails there (ValueError: sizes must match)" in note
+    assert "limits" not in note
+
+
+def test_dimension_is_limited_where_the_original_fails_and_other_sizes_are_refused(imports, planted, tmp_path):
+    """A run with 49 positions of a model for 48 was not refused."""
+    code, last, _ = imports(planted("short"), "--dynamic", "batch,seq", "--shape", "x=2x5x4")
+    assert code == 0, last
+    sizes = {one["seq"] for one in last["data"]["proof"]["sizes"] if len(one) == 1 and "seq" in one}
+    assert max(sizes) == 48
+    about = {each.key: each.value for each in onnx.load(tmp_path / "out.onnx").metadata_props}
+    assert json.loads(about[f"{PREFIX}limits"]) == {"x": {"1": {"most": 48}}}
+    with edgeopt.load(tmp_path / "out.onnx") as session:
+        assert session.run({"x": np.ones((1, 48, 4), np.float32)})["y"].shape == (1, 48, 4)
+        for given in ({"x": np.ones((1, 49, 4), np.float32)}, np.ones((1, 49, 4), np.float32)):
+            with pytest.raises(DataError, match="the size 49 in dimension 1; the model is for 1 to 48"):
+                session.run(given)
+
+
+def test_values_that_no_sample_has_show_another_branch(imports, planted):
+    code, last, left = imports(planted("loud"), "--shape", "x=2x4x4")
+    assert (code, left) == (6, set())
+    assert "at 32 times the values" in last["message"]
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_random_operators_are_named_and_refused(imports, planted, allowed):
+    code, last, left = imports(planted("dropout"), *(["--allow-random"] if allowed else []))
+    if allowed:
+        assert code == 0, last
+    else:
+        assert (code, left) == (3, set())
+        assert "draws random numbers: 1 Dropout; the first is 'dropping'" in last["message"]
+
+
+def test_random_numbers_of_numpy_are_refused(imports, planted):
+    code, last, left = imports(planted("drawn"), "--dynamic", "batch")
+    assert (code, left) == (3, set())
+    assert "random numbers of Python or NumPy" in last["message"]
 
 
 def test_refused_import_keeps_the_model_of_an_earlier_one(imports, planted, tmp_path):
@@ -106,6 +145,7 @@ def test_given_samples_are_those_of_the_proof(imports, planted, tmp_path):
     data = np.random.default_rng(1).standard_normal((7, 1, 4, 4)).astype(np.float32)
     np.savez(tmp_path / "data.npz", x=data)
     _, last, _ = imports(planted("none"), "--data", "data.npz")
+    assert "data" in last, last
     assert last["data"]["proof"]["samples"] == 7
     assert np.array_equal(np.load(tmp_path / "out.npz")["x"], data)
 

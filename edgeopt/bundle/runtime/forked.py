@@ -12,7 +12,8 @@ from typing import Protocol
 
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.backends.base import Session as Loaded
-from edgeopt.errors import UsageError
+from edgeopt.errors import DataError, UsageError
+from edgeopt.graph.import_proof import InputLimits, outside
 
 
 class ForkAware(Protocol):
@@ -75,10 +76,12 @@ def close_nothing() -> None:
 NamedRun = Callable[[Feeds | Array], dict[str, Array]]
 
 
-def by_name(loaded: Loaded) -> "tuple[NamedRun, Callable[[Callable[[Feeds], dict[str, Array]]], None]]":
+def by_name(
+    loaded: Loaded, limits: InputLimits | None = None
+) -> "tuple[NamedRun, Callable[[Callable[[Feeds], dict[str, Array]]], None]]":
     """The backend's own `run`, which takes arrays by name, behind a look at the type, well below a microsecond.
 
-    And what puts another in its place.
+    And what puts another in its place. A run outside the limits is refused.
     """
     run: Callable[[Feeds], dict[str, Array]] = loaded.run
     names = [each.name for each in loaded.inputs]
@@ -93,8 +96,15 @@ def by_name(loaded: Loaded) -> "tuple[NamedRun, Callable[[Callable[[Feeds], dict
             f"Give a dict of arrays, by the names: {', '.join(names) or 'none'}.",
         )
 
+    def limited(feeds: Feeds | Array) -> dict[str, Array]:
+        arrays = feeds if isinstance(feeds, Mapping) else dict.fromkeys(names[:1], feeds)
+        sentence = outside(limits or {}, {name: getattr(array, "shape", ()) for name, array in arrays.items()})
+        if sentence:
+            raise DataError(sentence, "Give inputs of these sizes, or import the model for others.")
+        return named(feeds)
+
     def replace_run(other: Callable[[Feeds], dict[str, Array]]) -> None:
         nonlocal run
         run = other
 
-    return named, replace_run
+    return limited if limits else named, replace_run

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo, closed
 from edgeopt.backends.base import fallback as fallen_back
-from edgeopt.backends.intended import intended, is_usable
+from edgeopt.backends.intended import intended, is_usable, metadata_value
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.runtime.forked import by_name, close_nothing, never_free, refuse_fork, watch_forks
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs, pip_install
 from edgeopt.graph.files.sniff import check_file
+from edgeopt.graph.import_proof import LIMITS_KEY, InputLimits, decoded_limits
 
 if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
@@ -72,7 +73,7 @@ class Session:
         self.deployment = deployment = place.deployment
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
-        self.run, self._replace_run = by_name(loaded)
+        self.run, self._replace_run = by_name(loaded, _limits_of(deployment, place.model))
         self._close = loaded.close
         self._loaded = loaded
         self._model = place.model
@@ -223,6 +224,13 @@ def _concurrency_of(deployment: Deployment | None) -> int:
     evidence = deployment.evidence if deployment is not None else None
     load = evidence.load if evidence is not None else None
     return load.callers if load is not None else _CONCURRENCY
+
+
+def _limits_of(deployment: Deployment | None, model: Path) -> InputLimits:
+    """Returns the sizes that the model is for, by the bundle or by the metadata of `edgeopt import`."""
+    if deployment is not None:
+        return {each.name: each.limits for each in deployment.inputs if each.limits}
+    return decoded_limits(metadata_value(model, LIMITS_KEY))
 
 
 def _processor(deployment: Deployment | None, held: Bundle | None) -> "Processor | None":

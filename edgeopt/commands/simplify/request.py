@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.options import argument, option, read_shapes
+from edgeopt.options import AllowRandom, argument, option, read_shapes
 
 if TYPE_CHECKING:
     from edgeopt.graph.passes.base import PassContext
@@ -49,6 +49,7 @@ class SimplifyRequest(msgspec.Struct, frozen=True):
         Path | None,
         option("File for the ledger: each pass, applied or not, with the reason.", metavar="FILE.json"),
     ] = None
+    allow_random: AllowRandom = False
     no_verify: Annotated[bool, option("Do not run the models to prove the result.")] = False
 
     @property

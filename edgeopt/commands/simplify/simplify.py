@@ -67,6 +67,7 @@ class Simplified(msgspec.Struct, frozen=True):
 def simplify(request: SimplifyRequest, emit: events.Emit = events.ignore) -> Simplified:
     from edgeopt.graph.model import load, save
     from edgeopt.graph.pipeline import run_pipeline, select
+    from edgeopt.graph.randomness import check_not_random
     from edgeopt.measure.files import writing
 
     context, passes = context_of(request), all_passes(request.rules)
@@ -84,6 +85,8 @@ def simplify(request: SimplifyRequest, emit: events.Emit = events.ignore) -> Sim
     _check_not_the_source(request, (request.model, *model.external))
     for repair in model.repairs:
         emit(events.Log("info", f"While reading '{request.model.name}': {repair}."))
+    if not request.allow_random:
+        check_not_random(model.ir)
     _check_shapes(model, request)
     check, reason = _source_check(model, request, chosen, emit)
     try:

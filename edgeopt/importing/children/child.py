@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 _COUNTS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
@@ -34,6 +35,18 @@ Feeds = dict[str, Any]
 SEED = 20240
 CONVERTERS = ("onnx", "onnxscript", "skl2onnx", "tf2onnx", "jax2onnx")
 """What only an export needs."""
+
+
+def _beside(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is beside this one
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+runs = _beside("runs")
+resized, run_all, base_sizes = runs.resized, runs.run_all, runs.base_sizes
 
 
 class RefusalError(Exception):
@@ -57,6 +70,7 @@ class Job:
         self.name: str = asked["name"]
         self.task: str = asked["task"]
         self.trust: bool = asked["trust"]
+        self.allow_random: bool = asked["allow_random"]
         self.folder = Path(asked["folder"])
         self.samples: int = asked["samples"]
         self.opset: int | None = asked["opset"]
@@ -75,6 +89,9 @@ class Job:
         self.dims: dict[str, dict[int, str]] = {}
         """The open dimensions of each input by axis; a framework may set them itself."""
         self.ranges: dict[str, tuple[int, int]] = {}
+        """The least and the greatest size of open dimensions, where the framework or a run has shown one."""
+        self.borders: dict[str, set[int]] = {}
+        """Sizes at which the exporter has seen the original decide."""
         self.renamed: dict[str, str] = {}
         """What the original calls each output of the ONNX model, if the exporter chooses names itself."""
         self.ranks: dict[str, int] = {}
@@ -179,8 +196,8 @@ def read_data(place: str) -> Feeds:
 def samples_of(job: Job, inputs: list[Input]) -> list[Feeds]:
     if job.data is not None:
         return _given(job, inputs, job.data)
-    random = np.random.default_rng(SEED)
-    drawn = [{each.name: _drawn(each, random) for each in inputs} for _ in range(job.samples)]
+    generator = np.random.default_rng(SEED)
+    drawn = [{each.name: _drawn(each, generator) for each in inputs} for _ in range(job.samples)]
     if all(each.example is not None for each in inputs):
         drawn[0] = {each.name: each.example for each in inputs}
     return drawn
@@ -222,111 +239,21 @@ def _given(job: Job, inputs: list[Input], data: Feeds) -> list[Feeds]:
     return found
 
 
-def _drawn(each: Input, random: Any) -> Any:
+def _drawn(each: Input, generator: Any) -> Any:
     if each.draw is not None:
-        return each.draw(random)
+        return each.draw(generator)
     dtype, example = np.dtype(each.dtype), each.example
+    if dtype.kind == "b" and example is not None:
+        # As many as in the example: a mask that hides everything is seldom one that the model takes.
+        return generator.permutation(example.ravel()).reshape(example.shape)
     if dtype.kind == "b":
-        return random.integers(0, 2, each.shape).astype(dtype)
+        return generator.integers(0, 2, each.shape).astype(dtype)
     if dtype.kind in "iu":
         # Tokens and classes: no value beyond those of the example, which the model surely takes.
         low, high = (0, 1) if example is None or not example.size else (int(example.min()), int(example.max()))
-        return random.integers(low, high, each.shape, endpoint=True).astype(dtype)
+        return generator.integers(low, high, each.shape, endpoint=True).astype(dtype)
     scale, middle = (1.0, 0.0) if example is None or example.size < 2 else (example.std() or 1.0, example.mean())
-    return (random.standard_normal(each.shape) * scale + middle).astype(dtype)
-
-
-def resized(job: Job, samples: list[Feeds], sizes: dict[str, int]) -> Feeds:
-    """A run with other sizes of open dimensions, whose values come from several samples."""
-    found = {}
-    for name, array in samples[0].items():
-        now = array
-        for axis, dim in job.dims.get(name, {}).items():
-            # Before another axis was resized, other samples may be as large; the values are theirs as well.
-            parts, size = [now], sizes.get(dim, now.shape[axis])
-            others = [each[name] for each in samples[1:] if _fits(each[name], now, axis)] or [now]
-            while sum(part.shape[axis] for part in parts) < size:
-                parts.append(others[(len(parts) - 1) % len(others)])
-            now = np.take(np.concatenate(parts, axis), range(size), axis)
-        found[name] = np.ascontiguousarray(now)
-    return found
-
-
-def _fits(each: Any, array: Any, axis: int) -> bool:
-    """Whether the two can be joined along an axis."""
-    rests = [[*one.shape[:axis], *one.shape[axis + 1 :]] for one in (each, array)]
-    return each.ndim == array.ndim and rests[0] == rests[1]
-
-
-class Runs(NamedTuple):
-    """The samples as they are, then other sizes of open dimensions: their inputs and what the original answers."""
-
-    sizes: list[dict[str, int]]
-    feeds: list[Feeds]
-    outputs: list[Feeds]
-
-
-def run_all(run: Callable[[Feeds], Feeds], job: Job, samples: list[Feeds]) -> Runs:
-    """Several sizes of each open dimension: alone, and all together; those that the original takes."""
-    done = Runs([{}] * len(samples), list(samples), [run(sample) for sample in samples])
-    largest: dict[str, int] = {}
-    for k, (dim, base) in enumerate(base_sizes(job, samples).items()):
-        turned = samples[k % len(samples) :] + samples[: k % len(samples)]
-        sizes = [size for size in _tried(base) if size != base and _within(job, dim, size)]
-        taken, failed, reason = list[int](), list[int](), ""
-        for place, size in enumerate((*sizes, 2 * base)):
-            # Networks that halve their input often take multiples only.
-            if place == len(sizes) and (taken or not sizes or size in sizes):
-                continue
-            feeds = resized(job, turned, {dim: size})
-            try:
-                output = run(feeds)
-            except Exception as error:
-                failed, reason = [*failed, size], reason or job.reason(error)
-                continue
-            taken.append(size)
-            _add(done, {dim: size}, feeds, output)
-        if sizes and not taken:
-            _refuse_sizes(job, f"{dim} = {failed[0]}: {reason}")
-        if failed:
-            told = ", ".join(map(str, failed))
-            job.notes.append(f"Not proved for {dim} = {told}: the original fails there ({reason}).")
-        largest[dim] = max([base, *taken])
-    if len(largest) > 1:
-        feeds = resized(job, samples, largest)
-        try:
-            _add(done, largest, feeds, run(feeds))
-        except Exception as error:
-            where = ", ".join(f"{dim} = {size}" for dim, size in largest.items())
-            _refuse_sizes(job, f"{where}: {job.reason(error)}")
-    return done
-
-
-def _refuse_sizes(job: Job, failure: str) -> NoReturn:
-    job.refuse(
-        "bad-model",
-        f"The original fails for {failure}.",
-        "Leave out dimensions in --dynamic that the model does not take in other sizes.",
-    )
-
-
-def _add(runs: Runs, sizes: dict[str, int], feeds: Feeds, output: Feeds) -> None:
-    runs.sizes.append(sizes)
-    runs.feeds.append(feeds)
-    runs.outputs.append(output)
-
-
-def base_sizes(job: Job, samples: list[Feeds]) -> dict[str, int]:
-    return {dim: samples[0][name].shape[axis] for name, axes in job.dims.items() for axis, dim in axes.items()}
-
-
-def _tried(size: int) -> list[int]:
-    return sorted({1, 2, size + 1, 2 * size + 1})
-
-
-def _within(job: Job, dim: str, size: int) -> bool:
-    low, high = job.ranges.get(dim, (1, sys.maxsize))
-    return low <= size <= high
+    return (generator.standard_normal(each.shape) * scale + middle).astype(dtype)
 
 
 def opened(framework: Any, job: Job) -> tuple[Any, list[Feeds]]:
@@ -397,33 +324,62 @@ def export(framework: Any, job: Job) -> None:
                 f"The output '{name}' holds complex numbers, which runtimes of ONNX do not take.",
                 "Return the real and imaginary parts: torch.view_as_real(x).",
             )
+    if hasattr(framework, "impure") and (found := framework.impure(original, samples, job)):
+        job.refuse("bad-model", f"The original is not a function of its inputs: {found[0]}.", found[1])
     job.say(event="progress", phase="export", message=framework.NEEDS[0][1])
     # An exporter takes a size of 1 for a constant, and equal sizes for one dimension.
     grown = {dim: max(2, size) for dim, size in base_sizes(job, samples).items()}
     exporter = framework.export(original, resized(job, samples, grown), list(first), job)
     job.say(event="progress", phase="run", message="original")
-    runs = run_all(lambda feeds: framework.run(original, feeds, job), job, samples)
+    drawn = _drawn_so_far()
+    done = run_all(lambda feeds: framework.run(original, feeds, job), job, samples)
+    if _drawn_so_far() != drawn and not job.allow_random:
+        job.refuse(
+            "bad-model",
+            "The original draws random numbers of Python or NumPy, which ONNX cannot do.",
+            "Make them an input; --allow-random imports it with those that the exporter has kept.",
+        )
     layers = framework.layers(original, samples[0], job)
     processor, raw, prepared = (
         framework.processor(original, job) if hasattr(framework, "processor") else (None, [], [])
     )
     _save(job, "raw", raw)
     _save(job, "prepared", prepared)
-    _save(job, "feeds", runs.feeds)
-    _save(job, "outputs", runs.outputs)
+    _save(job, "feeds", done.feeds)
+    _save(job, "outputs", done.outputs)
     _save(job, "layers", [{name: array for name, (_, array) in layers.items()}])
     job.say(
         event="result",
         exporter=exporter,
         framework=framework.version(),
         base=len(samples),
-        sizes=runs.sizes,
+        sizes=done.sizes,
+        values=done.values,
+        limits=_limits(job),
         inputs=list(samples[0]),
-        outputs=list(runs.outputs[0]),
+        outputs=list(done.outputs[0]),
         layers=[[name, kind] for name, (kind, _) in layers.items()],
         processor=processor,
         notes=job.notes,
     )
+
+
+def _drawn_so_far() -> tuple[Any, ...]:
+    """The state of the random numbers that every module shares."""
+    state: Any = np.random.get_state()
+    return random.getstate(), state[1].tobytes(), *state[2:]
+
+
+def _limits(job: Job) -> dict[str, dict[str, dict[str, int]]]:
+    """The least and greatest size of axes, by input."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for name, axes in job.dims.items():
+        for axis, dim in axes.items():
+            low, high = job.ranges.get(dim, (1, sys.maxsize))
+            limit = {**({"least": low} if low > 1 else {}), **({"most": high} if high < sys.maxsize else {})}
+            if limit:
+                found.setdefault(name, {})[str(axis)] = limit
+    return found
 
 
 def open_dimensions(job: Job, samples: list[Feeds]) -> None:

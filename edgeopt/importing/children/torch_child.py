@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import copy
 import importlib
 import importlib.util
 import inspect
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,7 +26,19 @@ if TYPE_CHECKING:
 NEEDS = (("torch", "torch"), ("onnx", "onnx"), ("onnxscript", "onnxscript"))
 LAYER_BYTES = 256 << 20
 """Outputs of layers beyond this are not kept for the comparison."""
+COPIED_BYTES = 1 << 30
 AGAIN = "Save it again with torch.export.save or torch.jit.save."
+
+
+def _beside(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is beside this one
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+torch_facts = _beside("torch_facts")
 
 
 class Original:
@@ -32,6 +46,8 @@ class Original:
 
     def __init__(self, module: Any, example: Any = None, program: Any = None) -> None:
         self.module, self.example, self.program = module, example, program
+        self.fresh: Any = None
+        """A copy that was never called, to run other samples first; None where it cannot be copied."""
 
 
 def version() -> str:
@@ -150,7 +166,11 @@ def _from_code(job: Job) -> Original:
             f"'{job.name}' is of type {type(found).__name__}, not a torch.nn.Module.",
             "Name a module, its class, or a function that returns it (or it and example inputs).",
         )
-    return Original(_evaluating(found, job), _named(found, example, job))
+    original = Original(_evaluating(found, job), _named(found, example, job))
+    if job.exports and sum(each.nbytes for each in found.parameters()) <= COPIED_BYTES:
+        with suppress(Exception):  # some cannot be copied
+            original.fresh = copy.deepcopy(found)
+    return original
 
 
 def _is_ours(value: Any, module: Any) -> bool:
@@ -166,11 +186,27 @@ def _evaluating(module: Any, job: Job) -> Any:
     kinds = {name: getattr(part, "original_name", type(part).__name__) for name, part in module.named_modules()}
     changed = [f"{name} ({kinds[name]})" for name in training if kinds.get(name, "").startswith(differing)]
     module.eval()
+    if job.exports:
+        _leave_fast_path(module, job)
     if changed:
         more = f" and {len(changed) - 4} more" if len(changed) > 4 else ""
         names = ", ".join(changed[:4]) + more
         job.notes.append(f"The module was in train mode. It is {job.done} in eval mode, which changes {names}.")
     return module
+
+
+def _leave_fast_path(module: Any, job: Job) -> None:
+    """Leaves the path that answers 0 at padding: encoders with nested tensors run as they are exported."""
+    import torch
+
+    nested = [name for name, part in module.named_modules() if getattr(part, "use_nested_tensor", False)]
+    switch = getattr(getattr(torch.backends, "mha", None), "set_fastpath_enabled", None)
+    if nested and switch is not None:
+        switch(False)
+        job.notes.append(
+            f"'{nested[0] or type(module).__name__}' (TransformerEncoder) ran without its fast path, "
+            "which answers 0 at padded positions; the ONNX model does not."
+        )
 
 
 def _parameters(module: Any) -> dict[str, bool]:
@@ -324,6 +360,47 @@ def unsteady(original: Original, feeds: Feeds, job: Job) -> tuple[str, str]:
     )
 
 
+def impure(original: Original, samples: list[Feeds], job: Job) -> tuple[str, str] | None:
+    """Returns why an answer depends on more than the inputs of its call, and what to do about it."""
+    import torch
+
+    args, kwargs = _call(original, samples[0])
+    before = torch_facts.state(original.module)
+    with torch.no_grad():
+        original.module(*args, **kwargs)
+    after = torch_facts.state(original.module)
+    for name, value, given in zip(samples[0], (*args, *kwargs.values()), samples[0].values()):
+        if not np.array_equal(_array(value), given, equal_nan=value.is_floating_point()):
+            # As an nn.ReLU(inplace=True) at the begin of a network does: its answer is right all the same.
+            job.notes.append(
+                f"The original overwrites its input '{name}'; the ONNX model leaves inputs as they are."
+            )
+    wanted, clock = run(original, samples[0], job), time.time
+    for name in before.keys() | after.keys():
+        if before.get(name) != after.get(name):
+            return f"each call changes the state '{name}' in place", "Make the state an input and an output."
+    time.time = lambda: clock() + 3600
+    try:
+        found = run(original, samples[0], job)
+    finally:
+        time.time = clock
+    for name, array in wanted.items():
+        if not torch_facts.agrees(array, found[name]):
+            return f"its output '{name}' depends on the time of day", "Make the time an input."
+    if original.fresh is None:
+        return None
+    for sample in samples[1:2] + samples[-1:]:
+        wanted = run(original, sample, job)
+        found = run(Original(copy.deepcopy(original.fresh)), sample, job)
+        for name, array in wanted.items():
+            if not torch_facts.agrees(array, found[name]):
+                return (
+                    f"its output '{name}' depends on the inputs of the first call",
+                    "Do not keep what is computed from the inputs of a call.",
+                )
+    return None
+
+
 def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> str:
     """By torch.export; by the older exporter for TorchScript, and where the newer one fails."""
     import torch
@@ -333,7 +410,7 @@ def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> 
     if not isinstance(original.module, torch.jit.ScriptModule):
         dims = {name: dict(job.dims.get(name, {})) for name in example}
         try:
-            with quiet():
+            with quiet(), torch_facts.decisions() as decisions:
                 given = (
                     torch.onnx.export(original.program, output_names=outputs, opset_version=job.opset, dynamo=True)
                     if original.program is not None
@@ -354,6 +431,7 @@ def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> 
                 )
             job.notes.append(f"The older exporter wrote the model, because torch.export failed: {said}.")
         else:
+            torch_facts.constrain(given, list(example), decisions, job)
             return f"torch.onnx {torch.__version__} (dynamo)"
     _export_traced(original, args or tuple(kwargs.values()), list(example), outputs, path, job)
     return f"torch.onnx {torch.__version__} (TorchScript)"
@@ -401,9 +479,11 @@ def layers(original: Original, feeds: Feeds, job: Job) -> dict[str, tuple[str, A
         def keep(_module: Any, _inputs: Any, output: Any) -> None:
             if name in found:
                 twice.add(name)
-            elif isinstance(output, torch.Tensor) and output.nbytes <= left[0]:
-                left[0] -= output.nbytes
-                found[name] = (kind, _array(output).copy())
+                return
+            with suppress(Exception):  # sparse and nested tensors; a name is not worth a failure
+                if isinstance(output, torch.Tensor) and output.nbytes <= left[0]:
+                    left[0] -= output.nbytes
+                    found[name] = (kind, _array(output).copy())
 
         return keep
 
@@ -412,7 +492,11 @@ def layers(original: Original, feeds: Feeds, job: Job) -> dict[str, tuple[str, A
     for name, part in original.module.named_modules():
         if name and not any(True for _ in part.children()):
             hooks.append(part.register_forward_hook(watch(name, type(part).__name__)))
-    run(original, feeds, job)
-    for hook in hooks:
-        hook.remove()
+    try:
+        run(original, feeds, job)
+    except Exception:
+        return {}  # some modules take another path when they are watched
+    finally:
+        for hook in hooks:
+            hook.remove()
     return {name: each for name, each in found.items() if name not in twice}

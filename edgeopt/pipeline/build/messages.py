@@ -90,6 +90,7 @@ class Inspect(msgspec.Struct, frozen=True, tag="inspect"):
     sample_count: int
     narrowed: tuple[TensorInfo, ...] = ()
     """Inputs with axes fixed to the sizes of the samples, although the model leaves them open."""
+    allow_random: bool = True
 
 
 class Make(msgspec.Struct, frozen=True, tag="make"):

@@ -54,9 +54,11 @@ def inspect(
     count: int,
     timeout_s: float = 600.0,
     narrowed: tuple[TensorInfo, ...] = (),
+    *,
+    allow_random: bool = True,
 ) -> Inspected:
     """What the model is; raises what is wrong with it."""
-    answer = client.ask(Inspect(str(model), str(samples), count, narrowed), Inspected, timeout_s)
+    answer = client.ask(Inspect(str(model), str(samples), count, narrowed, allow_random), Inspected, timeout_s)
     if isinstance(answer, Failed):
         raise _as_error(answer, model)
     return answer

@@ -211,6 +211,7 @@ def plan_of(search: Search, variants: Variants, candidate: Candidate) -> Plan:
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options, plugin_of(candidate.backend)),
         inputs=search.facts.inputs,
         outputs=search.facts.outputs,
+        limits=search.facts.imported.limits if search.facts.imported is not None else {},
         steps=variants.steps(candidate),
         processing=search.attached.processing if search.attached is not None else None,
         budget=Budget(search.floor, search.objective.name, round(search.limit_s, 1)),

@@ -117,6 +117,7 @@ def _check_out(out: Path, sources: list[Path]) -> None:
 def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit) -> QuantizeRun:
     """Reads and checks everything, and prepares the float model; the first thing that is wrong is raised."""
     from edgeopt.graph.model import load
+    from edgeopt.graph.randomness import check_not_random
 
     begin_s = time.monotonic()
     check_request(request)
@@ -125,6 +126,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
     courses = courses_for(backends_for(request.backend, profile), request.options, device)
     emit(Progress("reading the model", request.model.name))
     model = load(request.model)
+    check_not_random(model.ir, "Export it in eval mode, or without these operators.")
     inputs = runs.inputs(request.model)
     emit(Progress("reading the data", request.data.name if request.data is not None else "made up"))
     calibrates = request.method == PLAN or scheme_named(request.method).needs_ranges

@@ -1,0 +1,45 @@
+"""Random numbers in a model: no proof on samples says anything of one that draws them."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.errors import ModelError
+from edgeopt.graph.nodes import constant, is_op, is_random
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def random_nodes(model: "ir.Model") -> "list[ir.Node]":
+    """Returns the nodes that draw random numbers, in subgraphs and functions too.
+
+    A seed in the model changes nothing: runtimes make different numbers of it.
+    """
+    graphs = (model.graph, *model.functions.values())
+    return [node for graph in graphs for node in graph.all_nodes() if is_random(node) and not _is_off(node)]
+
+
+def _is_off(node: "ir.Node") -> bool:
+    """Whether a Dropout has training off or a ratio of 0."""
+    if not is_op(node, "Dropout"):
+        return False
+    ratio, training = (constant(value) for value in node.inputs[1:3])
+    return any(each is not None and not np.any(each) for each in (ratio, training))
+
+
+ALLOW = "Export it in eval mode, or without these operators; --allow-random accepts them."
+
+
+def check_not_random(model: "ir.Model", hint: str = ALLOW) -> None:
+    """Raises ModelError naming the nodes that draw random numbers."""
+    found = random_nodes(model)
+    if not found:
+        return
+    name = f" '{found[0].name}'" if found[0].name else ""
+    counts = ", ".join(f"{count} {kind}" for kind, count in Counter(node.op_type for node in found).items())
+    raise ModelError(
+        f"The model draws random numbers: {counts}; the first is{name or ' without a name'}.",
+        hint,
+    )
