@@ -352,7 +352,7 @@ RIGHT = {
     "PairsOfInputs": ("--shape", "a=2x4", "--shape", "b=2x5", *DYNAMIC),
 }
 
-# The shape of an input at which the module is wrong, where some sizes are right; or the note that says what differs.
+# The shape of an input at which the module is wrong, where some sizes are right; or the note on what differs.
 WRONG = {
     "BranchOnValues": ((*WIDE, *DYNAMIC), None),
     "LargeValues": ((*WIDE, *DYNAMIC), None),
