@@ -7,11 +7,13 @@ again. What was proved of it comes in when the bundle is written.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.backends.intended import metadata_value
 from edgeopt.bundle.deployment import (
     Budget,
     Deployment,
@@ -25,7 +27,7 @@ from edgeopt.bundle.deployment import (
     six_digits,
     tensor_of,
 )
-from edgeopt.graph.import_proof import InputLimits
+from edgeopt.graph.import_proof import LIMITS_KEY, InputLimits, decoded_limits
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.version import __version__
 
@@ -75,6 +77,11 @@ class Plan:
             ),
             device,
         )
+
+
+def limits_in(model: Path) -> InputLimits:
+    """Returns the sizes that `edgeopt import` proved a model for, from its metadata; empty for other models."""
+    return decoded_limits(metadata_value(model, LIMITS_KEY))
 
 
 def on_device(deployment: Deployment, device: Device, **changed: object) -> Deployment:

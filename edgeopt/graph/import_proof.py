@@ -86,7 +86,7 @@ def import_proof_in(metadata: Mapping[str, str]) -> ImportProof | None:
 def decoded_limits(text: str) -> InputLimits:
     """Returns the limits in a value of the metadata; none where the text is of another program."""
     try:
-        return msgspec.json.decode(text, type=InputLimits) if text else {}
+        return msgspec.json.decode(text, type=thread_safe(InputLimits)) if text else {}
     except msgspec.MsgspecError:
         return {}
 

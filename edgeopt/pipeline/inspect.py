@@ -16,6 +16,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Run, SourceModel, tensor_of
 from edgeopt.bundle.manifest import file_digest
+from edgeopt.bundle.plan import limits_in
 from edgeopt.bundle.processing.attach import Attached, attach, samples_from, try_after
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.data.judging.goals import BUDGETS_DB, Goal
@@ -121,7 +122,7 @@ def _wrapped(path: Path, model: Path, ground: TrialRunner, client: WorkerClient)
         summary="The given baseline, unchanged.",
         source=SourceModel(path.name, digest, sum(file.stat().st_size for file in files.values())),
         run=Run(_RUNTIMES[path.suffix], f"{write.MODEL_FOLDER}/{path.name}"),
-        inputs=[tensor_of(each) for each in inputs],
+        inputs=[tensor_of(each, limits_in(path)) for each in inputs],
         outputs=[tensor_of(each) for each in outputs],
     )
     folder.mkdir()
@@ -277,16 +278,16 @@ def _references(
     # Parts of shaped samples must not mix, so they are split before the time of a run is known.
     shaped = shaped_samples(settings, facts, samples, split(len(samples), of_user), ground.folder)
     taken = shaped.samples if shaped else samples
-    if facts.imported is not None:
+    if limits := limits_in(settings.model):
         for k in range(len(taken)):
             shapes = {name: array.shape for name, array in taken.feeds(k).items()}
-            if sentence := outside(facts.imported.limits, shapes):
+            if sentence := outside(limits, shapes):
                 raise DataError(sentence, "Give samples and sizes within, or import the model for others.")
     save_samples(taken, ground.samples_path)
     baseline = first_running(ground, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)
-    limits = SampleLimits() if shaped else limits_for(metric, baseline.contender.loaded.first_run_ms)
-    given = SearchData(taken, of_user, split(len(taken), of_user, limits), raw, shaped)
+    counts = SampleLimits() if shaped else limits_for(metric, baseline.contender.loaded.first_run_ms)
+    given = SearchData(taken, of_user, split(len(taken), of_user, counts), raw, shaped)
     limit_s, run_ms = _time_limit(settings, facts, profile), baseline.contender.loaded.first_run_ms
     if sizes and run_ms > _LONGEST_RUN_SHARE * 1e3 * limit_s:
         raise ModelError(f"A run takes {units.milliseconds(run_ms)}, too long for a search of {limit_s:.0f} s.")

@@ -13,7 +13,7 @@ MOST_BELOW = 300
 BUDGETS = {
     SHARED: 1100,
     "edgeopt/hw": 6850,
-    "edgeopt/graph": 15_800,
+    "edgeopt/graph": 15_850,
     "edgeopt/backends": 6150,
     "edgeopt/profiles": 1350,
     "edgeopt/diagram": 2200,
@@ -24,7 +24,7 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9100,
     "edgeopt/quant": 8800,
-    "edgeopt/importing": 2750,
+    "edgeopt/importing": 3200,
     "edgeopt/pipeline": 9200,
     "edgeopt/remote": 1450,
     "edgeopt/views": 2450,

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo, closed
 from edgeopt.backends.base import fallback as fallen_back
-from edgeopt.backends.intended import intended, is_usable, metadata_value
+from edgeopt.backends.intended import intended, is_usable
 from edgeopt.bundle.deployment import Deployment, Processing
+from edgeopt.bundle.plan import limits_in
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.runtime.forked import by_name, close_nothing, never_free, refuse_fork, watch_forks
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs, pip_install
 from edgeopt.graph.files.sniff import check_file
-from edgeopt.graph.import_proof import LIMITS_KEY, InputLimits, decoded_limits
+from edgeopt.graph.import_proof import InputLimits
 
 if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
@@ -230,7 +231,7 @@ def _limits_of(deployment: Deployment | None, model: Path) -> InputLimits:
     """Returns the sizes that the model is for, by the bundle or by the metadata of `edgeopt import`."""
     if deployment is not None:
         return {each.name: each.limits for each in deployment.inputs if each.limits}
-    return decoded_limits(metadata_value(model, LIMITS_KEY))
+    return limits_in(model)
 
 
 def _processor(deployment: Deployment | None, held: Bundle | None) -> "Processor | None":

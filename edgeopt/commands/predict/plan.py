@@ -13,7 +13,7 @@ from edgeopt import units
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Budget, Predicted, Run, SourceModel, Step, four_digits
 from edgeopt.bundle.plan import Plan as DeployPlan
-from edgeopt.bundle.plan import quantized_step
+from edgeopt.bundle.plan import limits_in, quantized_step
 from edgeopt.bundle.write import check_target
 from edgeopt.commands.predict.latency import Latency, Predictor
 from edgeopt.commands.predict.records import VERDICT, PredictedCandidate, PredictedOutcome, Status
@@ -251,6 +251,7 @@ def _deploy_plan(plan: PredictionPlan, made: PredictedVariant, model: str) -> De
         inputs=plan.bench.runs.ports[0],
         outputs=plan.bench.runs.ports[1],
         steps=_steps(plan, made),
+        limits=limits_in(source.path),
         budget=Budget(f"{plan.bench.floor_db:g} dB"),
         record=_record(plan, made),
     )

@@ -364,14 +364,12 @@ def impure(original: Original, samples: list[Feeds], job: Job) -> tuple[str, str
     """Returns why an answer depends on more than the inputs of its call, and what to do about it."""
     import torch
 
-    args, kwargs = _call(original, samples[0])
-    before = torch_facts.state(original.module)
+    (args, kwargs), before = _call(original, samples[0]), torch_facts.state(original.module)
     with torch.no_grad():
         original.module(*args, **kwargs)
     after = torch_facts.state(original.module)
     for name, value, given in zip(samples[0], (*args, *kwargs.values()), samples[0].values()):
         if not np.array_equal(_array(value), given, equal_nan=value.is_floating_point()):
-            # As an nn.ReLU(inplace=True) at the begin of a network does: its answer is right all the same.
             job.notes.append(
                 f"The original overwrites its input '{name}'; the ONNX model leaves inputs as they are."
             )

@@ -11,7 +11,7 @@ from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import SUFFIX, Budget, Evidence, Run, SourceModel, Step
 from edgeopt.bundle.plan import Plan as DeployPlan
-from edgeopt.bundle.plan import by_scheme, evidence_of, quantized_step
+from edgeopt.bundle.plan import by_scheme, evidence_of, limits_in, quantized_step
 from edgeopt.data.judging.goals import ACCEPT
 from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.graph.ledger import LedgerEntry
@@ -83,6 +83,7 @@ def _plan(work: QuantizeRun, entry: Entry, model: Path) -> DeployPlan:
         inputs=work.runs.ports[0],
         outputs=work.runs.ports[1],
         steps=_steps(work, entry),
+        limits=limits_in(work.request.model),
         budget=Budget("" if goal is None else str(goal), time_limit_s=round(work.limit_s, 1)),
         record=_record(work, entry),
     )

@@ -15,7 +15,7 @@ from edgeopt.bundle.deployment import (
     UnderLoad,
     six_digits,
 )
-from edgeopt.bundle.plan import Plan, evidence_of
+from edgeopt.bundle.plan import Plan, evidence_of, limits_in
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.hw.device import device_for_evidence
@@ -211,7 +211,7 @@ def plan_of(search: Search, variants: Variants, candidate: Candidate) -> Plan:
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options, plugin_of(candidate.backend)),
         inputs=search.facts.inputs,
         outputs=search.facts.outputs,
-        limits=search.facts.imported.limits if search.facts.imported is not None else {},
+        limits=limits_in(search.request.model),
         steps=variants.steps(candidate),
         processing=search.attached.processing if search.attached is not None else None,
         budget=Budget(search.floor, search.objective.name, round(search.limit_s, 1)),
