@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 30
 _FEWEST_KEPT = 300
 # All candidates answer the samples that check; only finalists answer those that prove.
 CHECKING_S = 0.25
-_PROVING_S, _PROVING_RATIO_S = 6.0, 2.0
+_PROVING_S, _PROVING_RATIO_S = 6.0, 1.0
 
 
 class SampleLimits(msgspec.Struct, frozen=True):

@@ -157,8 +157,6 @@ def _verdict(report: CandidateReport, outcome: Outcome) -> str:
             return f"below the floor: {report.reason}"
         low = f" (lower bound {report.accuracy_low_db:.1f} dB)" if report.accuracy_low_db is not None else ""
         return f"below the floor{low}"
-    if report.status == "unproven":
-        return f"accuracy not shown: {report.reason}"
     if report.status == "failed":
         return report.reason[:160]
     return units.behind(report.of_best, delivered_name(outcome)) if report.of_best is not None else report.reason

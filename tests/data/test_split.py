@@ -75,7 +75,7 @@ def test_all_samples_that_do_nothing_else_prove_by_counted_answers():
 def test_a_ratio_is_proved_on_more_samples_where_they_cost_seconds():
     snr = metric_named("snr")
     assert limits_for(snr, run_ms=0.1) == SampleLimits(FEWEST_CHECKING, 256)
-    assert limits_for(snr, run_ms=20.0).proving == 100
+    assert limits_for(snr, run_ms=20.0).proving == 50
     assert limits_for(snr, run_ms=5000.0) == SampleLimits(FEWEST_CHECKING, FEWEST_PROVING)
 
 

@@ -32,7 +32,7 @@ BUDGETS = {
     "edgeopt/cli": 5550,
     "agent": 18_400,
     "gui": 24_100,
-    "tests": 106_500,
+    "tests": 106_900,
 }
 
 

@@ -313,7 +313,8 @@ def candidate_reports(
 def _behind_winner(report: CandidateReport, proof: Proof, winner: Candidate, *, is_kept: bool) -> CandidateReport:
     """Compares a candidate with what is delivered, by the speeds shown: the best of the race may have failed."""
     if report.of_best is None or report.speedup is None:
-        return report
+        # Without a speed of its own, it is only known to be behind the candidate that its reason names.
+        return msgspec.structs.replace(report, of_best=None)
     share = report.speedup.median / proof.speedup.median
     if is_kept and not report.proved and units.speed_difference(share) != "tied" and share > 1:
         looked = f"{report.speedup.median:.2f}x in the race, not measured from a written bundle"

@@ -2,6 +2,10 @@
 
 from edgeopt import units
 from edgeopt.pipeline.prove.proving import MissedFloor, UnprovenFloor
+from edgeopt.pipeline.prove.report import candidate_reports
+from edgeopt.pipeline.screen import NOT_MEASURED
+from edgeopt.profiles.targets import profile_for
+from tests.conftest import this_device
 
 
 def test_verdicts_compare_with_what_is_delivered_where_the_best_of_the_race_failed(delivered, monkeypatch):
@@ -18,6 +22,17 @@ def test_verdicts_compare_with_what_is_delivered_where_the_best_of_the_race_fail
         own = row.speedup.median
         assert row.reason == (expected or units.behind(own, outcome.winner.name))
         assert (row.of_best is None) == bool(expected)
+
+
+def test_a_candidate_without_a_speed_is_behind_the_one_that_its_reason_names(delivered, track, quick_profile):
+    """A row without a speed said "2.6x the latency of your model", which was against another candidate."""
+    outcome, (quick, slow) = delivered({"latency_ms": 0.1}, {"latency_ms": 4.0}, last_at=0.3)
+    slow.pace, slow.lead = NOT_MEASURED, None
+    search = track.search(track.ground.folder / "again.edgeopt", profile_for(this_device(), None, quick_profile))
+    rows = candidate_reports(search, [quick, slow], quick.candidate, outcome.proof)
+    row = next(each for each in rows if each.candidate == slow.candidate)
+    assert (row.of_best, row.speedup) == (None, None)
+    assert row.reason == units.behind(0.3, quick.candidate.name)
 
 
 def test_a_candidate_whose_samples_leave_its_drop_open_is_not_delivered(delivered, monkeypatch):
