@@ -86,15 +86,19 @@ def forget_claims(model: "ir.Model") -> None:
     Exporters freeze sizes there that are open in truth: what a pass derived from them would be wrong for others.
     """
     claims = any(v.shape is not None for part in parts(model) for node in part for v in node.outputs)
-    open_outputs = any(value.shape is None for inner in _bodies(model) for value in inner.outputs)
+    open_outputs = any(_is_open(value.shape) for inner in _bodies(model) for value in inner.outputs)
     followed = _outputs_by_claims(model) if claims and open_outputs else {}
     for place, inner in enumerate(_bodies(model)):
         outputs = [
-            followed.get((place, k)) if value.shape is None else value.shape
+            followed.get((place, k), value.shape) if _is_open(value.shape) else value.shape
             for k, value in enumerate(inner.outputs)
         ]
         inner.meta.setdefault(DECLARED, ([value.shape for value in inner.inputs], outputs))
     _drop_shapes(model)
+
+
+def _is_open(shape: "ir.Shape | None") -> bool:
+    return shape is None or not shape.is_static()
 
 
 def _drop_shapes(model: "ir.Model") -> None:

@@ -165,3 +165,27 @@ def test_a_body_keeps_the_shapes_that_the_file_declares_and_gets_no_others(write
     (written,) = (a.g for a in onnx.load(folder / "result.onnx").graph.node[0].attribute if a.name == "body")
     for before, after in ((body.input, written.input), (body.output, written.output)):
         assert [value.type for value in after] == [value.type for value in before]
+
+
+def test_sizes_that_the_file_gives_to_values_in_a_body_reach_its_open_outputs(write_model, folder):
+    """ONNX Runtime takes them for what a loop of no turn collects: (0, 1, 4), not (0, 0, 0)."""
+    text = """g (int64 n, float[2,4] x) => (float[M,K,L] rows) {
+        last, rows = Loop (n, , x) <body = b (int64 i, bool c, float[P,Q] s) => (bool d, float[P,Q] t, float[P,Q] o)
+            <int64[1] zero = {0}, int64[1] one = {1}, float[2,4] r> {
+            d = Identity(c)  r = Relu(s)  t = Neg(r)  o = Slice(t, zero, one, zero) }> }"""
+    path = write_model(text)
+    proto = onnx.load(path)
+    (body,) = (attribute.g for attribute in proto.graph.node[0].attribute if attribute.name == "body")
+    for output in body.output[1:]:
+        for dimension in output.type.tensor_type.shape.dim:
+            dimension.Clear()
+    onnx.save(proto, path)
+    save(run_pipeline(load(path)).model_ir, folder / "result.onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    sessions = [
+        onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+        for file in (path, folder / "result.onnx")
+    ]
+    feeds = {"n": np.int64(0), "x": np.ones((2, 4), np.float32)}
+    was, now = (session.run(None, {k: np.asarray(v) for k, v in feeds.items()})[0].shape for session in sessions)
+    assert was == now == (0, 1, 4)
