@@ -35,7 +35,7 @@ def test_model_without_its_source_is_not_imported():
 
 def test_proof_is_a_sentence_and_facts():
     assert import_sentence(PROOF) == (
-        "From net.py:Net (torch 2.13.0), agrees to 121.4 dB on 32 samples and at batch=2 seq=7, batch=3 seq=7."
+        "From net.py:Net (torch 2.13.0), agrees to 121.4 dB on 32 samples and at batch=2 seq=7; batch=3 seq=7."
     )
     facts = dict(import_facts(PROOF))
     assert facts["Output label"] == "equal"
