@@ -104,6 +104,22 @@ class AccuracyProof(msgspec.Struct, frozen=True):
     """Of samples of several levels, that which decides; `snr_db` and `low_db` are the lowest of all levels."""
 
 
+class RuntimeProof(msgspec.Struct, frozen=True):
+    """The written file with the default options of a runtime that it was not made for."""
+
+    backend: str
+    meets_goal: bool
+    """False without a goal too."""
+    proof: AccuracyProof | None = None
+    """None where it does not run."""
+    reason: str = ""
+    """Why it does not run."""
+
+    @property
+    def where(self) -> str:
+        return f"{self.backend} with default options"
+
+
 class File(msgspec.Struct, frozen=True):
     path: str
     size_bytes: int
@@ -125,6 +141,8 @@ class Quantized(NotebookRecord, msgspec.Struct, frozen=True):
     """For a single form too: what was chosen, and a verdict for each layer."""
     proof: AccuracyProof | None = None
     """Of the chosen point, or of the last that was tried where it stays float."""
+    elsewhere: tuple[RuntimeProof, ...] = ()
+    """Of a plain ONNX file: its proof in the other installed runtimes, which may load it too."""
     speedup: Interval | None = None
     """Over the quickest float model in full precision; None where it was not measured."""
     source_speedup: Interval | None = None
