@@ -141,8 +141,6 @@ class Quantized(NotebookRecord, msgspec.Struct, frozen=True):
     """For a single form too: what was chosen, and a verdict for each layer."""
     proof: AccuracyProof | None = None
     """Of the chosen point, or of the last that was tried where it stays float."""
-    elsewhere: tuple[RuntimeProof, ...] = ()
-    """Of a plain ONNX file: its proof in the other installed runtimes, which may load it too."""
     speedup: Interval | None = None
     """Over the quickest float model in full precision; None where it was not measured."""
     source_speedup: Interval | None = None
@@ -173,3 +171,5 @@ class Quantized(NotebookRecord, msgspec.Struct, frozen=True):
     """In a bundle alone, likewise."""
     device: Device | None = None
     """In a bundle alone: the one that it was measured on."""
+    elsewhere: tuple[RuntimeProof, ...] = ()
+    """Of a plain ONNX file: its proof in the other installed runtimes, which may load it too."""
