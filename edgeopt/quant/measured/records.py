@@ -109,11 +109,11 @@ class RuntimeProof(msgspec.Struct, frozen=True):
 
     backend: str
     meets_goal: bool
-    """False without a goal too."""
+    """Always false if there is no goal."""
     proof: AccuracyProof | None = None
-    """None where it does not run."""
+    """Accuracy in this runtime; None if the file does not run there."""
     reason: str = ""
-    """Why it does not run."""
+    """Message of the runtime that does not run the file."""
 
     @property
     def where(self) -> str:
@@ -172,4 +172,4 @@ class Quantized(NotebookRecord, msgspec.Struct, frozen=True):
     device: Device | None = None
     """In a bundle alone: the one that it was measured on."""
     elsewhere: tuple[RuntimeProof, ...] = ()
-    """Of a plain ONNX file: its proof in the other installed runtimes, which may load it too."""
+    """Proofs of a plain ONNX file in the other installed runtimes, which may load it too."""
