@@ -1,6 +1,6 @@
-"""The backend and options that a model file was made for, kept in its metadata."""
+"""The backend and options that a model file was made for, and where it was proved, kept in its metadata."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,22 @@ _METADATA, _KEY, _VALUE = 14, 1, 2  # ModelProto.metadata_props; the fields of i
 class Intended(msgspec.Struct, frozen=True):
     backend: str
     options: dict[str, str | int | float | bool | dict[str, list[int]]] = {}
+    proved: tuple[str, ...] = ()
+    """Other backends in which it met its goal, with their default options."""
+    not_proved: dict[str, str] = {}
+    """Installed backends for which nothing is claimed, with the reason as the rest of a sentence after "it"."""
 
 
-def encoded(backend: str, options: Mapping[str, Any]) -> str:
-    """The value of the metadata entry `KEY`."""
-    return msgspec.json.encode({"backend": backend, "options": dict(options)}).decode()
+def encoded(
+    backend: str,
+    options: Mapping[str, Any],
+    proved: Collection[str] = (),
+    not_proved: Mapping[str, str] | None = None,
+) -> str:
+    """Returns the value of the metadata entry `KEY`."""
+    others = {"proved": list(proved), "not_proved": dict(not_proved or {})}
+    shown = {name: value for name, value in others.items() if value}
+    return msgspec.json.encode({"backend": backend, "options": dict(options), **shown}).decode()
 
 
 def intended(path: Path) -> Intended | None:

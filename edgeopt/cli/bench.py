@@ -28,8 +28,8 @@ def measure(request: Request, on: OnDevice = None, markdown: MarkdownFlag = Fals
     `edgeopt import`. Sides run interleaved, and rounds stop once the result is clear.
 
     --max-slowdown and --min-speedup are limits on the speed ratio of two sides, judged by its whole
-    confidence interval. --max-slowdown 2% fails if the first side is surely more than 1.02 times as
-    slow as another side. --min-speedup 1.1 fails unless it is surely at least 1.1 times as fast. A
+    confidence interval. --max-slowdown 2% fails if the first side is proved to take more than 1.02
+    times as long as another side. --min-speedup 1.1 fails unless it is proved to be 1.1 times as fast. A
     --max-slowdown inside the interval is undecided and passes; --undecided fail makes it fail. A
     limit also fails if a side could not be measured. The result is always printed first.
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @asks(ImportRequest)
 def import_(request: ImportRequest, json: JsonFlag = False) -> None:
-    """Convert a model of another framework to ONNX and prove that it answers the same.
+    """Convert a model of another framework to ONNX and prove that it gives the same outputs.
 
-    PyTorch, Hugging Face, Keras, TensorFlow, TFLite, scikit-learn and ONNX models are taken.
+    Takes PyTorch, Hugging Face, Keras, TensorFlow, TFLite, scikit-learn and ONNX models.
 
     \b
     The model and its converter run in the environment of --python; edgeopt needs neither. The proof

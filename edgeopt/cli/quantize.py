@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from edgeopt.data.judging.goals import Goal
     from edgeopt.events import Emit, Event
-    from edgeopt.quant.measured.records import AccuracyProof, Quantized, SampleUse
+    from edgeopt.quant.measured.records import AccuracyProof, Quantized, RuntimeProof, SampleUse
     from edgeopt.quant.records import CalibrationTried, FrontierPoint, PrecisionPlan, TargetSaid
     from edgeopt.views.blocks import Block
 
@@ -130,6 +130,7 @@ def about(found: "Quantized") -> list[str]:
         lines.append(f"{line}.")
     if found.proof is not None:
         lines += proved(found, found.proof)
+    lines += [proved_elsewhere(found, each) for each in found.elsewhere]
     if found.use is not None:
         lines.append(_samples(found.use))
     if found.files:
@@ -176,6 +177,20 @@ def proved(found: "Quantized", proof: "AccuracyProof") -> list[str]:
         worst = sorted(proof.outputs, key=lambda output: output.snr_db)
         lines.append("By output: " + ", ".join(f"'{o.name}' {decibels(o.snr_db)}" for o in worst) + ".")
     return lines
+
+
+def proved_elsewhere(found: "Quantized", other: "RuntimeProof") -> str:
+    """Returns what the file reaches in a runtime that it was not made for."""
+    from edgeopt.graph.accuracy import decibels
+
+    if other.proof is None:
+        return f"In {other.where}: it does not run. {other.reason}"
+    goal, judged = found.goal, other.proof.judged
+    reached = decibels(other.proof.snr_db)
+    if judged is not None and goal is not None and not judged.problem:
+        reached = f"{goal.describe(judged)}, {reached}"
+    verdict = "" if goal is None else ", proved" if other.meets_goal else ", not proved"
+    return f"In {other.where}: {reached}{verdict}."
 
 
 def _samples(use: "SampleUse") -> str:

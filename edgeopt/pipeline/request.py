@@ -48,7 +48,7 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
     accept_unproven_drop: Annotated[
         bool,
         option(
-            "Accept a result that keeps to the metric's limit on the samples, where they are too few to show it.",
+            "Accept a result that meets the metric's limit on the samples, even if they are too few to prove it.",
             "--accept-unproven-drop",
         ),
     ] = False

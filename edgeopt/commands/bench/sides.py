@@ -422,7 +422,9 @@ def _tell_what_files_were_made_for(named: list[Named], places: list[SessionPlace
             continue
         how, here = side_of(made.backend, made.options), place.backend.name
         missing = "" if is_usable(made.backend) else f" ({made.backend} is not available)"
-        emit(Log("warning", f"'{each.path.name}' was made for {how}; this side runs on {here}{missing}."))
+        unproven = f" There it {made.not_proved[here]}" if here in made.not_proved else ""
+        message = f"'{each.path.name}' was made for {how}; this side runs on {here}{missing}.{unproven}"
+        emit(Log("warning", message))
 
 
 def _load(named: Named, place: SessionPlace | None, settings: Settings, libraries: tuple[str, ...]) -> Load:

@@ -17,6 +17,7 @@ from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence
 from edgeopt.measure.report import Verdict
+from edgeopt.pipeline.prove.other_runtimes import prove_elsewhere
 from edgeopt.quant.measured.planning.entry import Entry, share_of
 from edgeopt.quant.measured.proof import (
     FLOAT,
@@ -29,7 +30,7 @@ from edgeopt.quant.measured.proof import (
     compared,
     with_one_float,
 )
-from edgeopt.quant.measured.records import PLAN, AccuracyProof, File, Quantized, QuantizeVerdict
+from edgeopt.quant.measured.records import PLAN, AccuracyProof, File, Quantized, QuantizeVerdict, RuntimeProof
 from edgeopt.quant.measured.timing.courses import ExecutionConfig, exact
 from edgeopt.quant.measured.work import QuantizeRun, passes_of
 from edgeopt.quant.records import PrecisionPlan
@@ -210,9 +211,19 @@ def finish(work: QuantizeRun, entry: Entry, why: str = "") -> Quantized:
         changes=(*work.study.known.changes, *entry.changes),
         findings=work.study.known.findings,
     )
-    if outcome == "written":
-        return msgspec.structs.replace(answer, files=_written(work, entry, answer, timed.measured))
-    return answer
+    if outcome != "written":
+        return answer
+    assert work.request.out is not None  # noqa: S101 - else the outcome is reported
+    if work.request.out.suffix != SUFFIX:
+        answer = msgspec.structs.replace(answer, elsewhere=prove_elsewhere(work, entry))
+        for each in answer.elsewhere:
+            if not each.meets_goal and not work.request.goal.is_open:
+                work.warn(f"Not proved in {each.where}: it {_why_unproven(work, each)}")
+    return msgspec.structs.replace(answer, files=_written(work, entry, answer, timed.measured))
+
+
+def _why_unproven(work: QuantizeRun, found: RuntimeProof) -> str:
+    return _below(work, found.proof) if found.proof is not None else f"does not run. {found.reason}"
 
 
 def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
@@ -251,6 +262,8 @@ def _below(work: QuantizeRun, proof: AccuracyProof | None) -> str:
     where = "" if proof.weakest is None else f" ({proof.weakest.where})"
     if proof.judged is not None and goal is not None and goal.evidence(proof.judged) == "not shown":
         return f"is not shown to meet the goal: {goal.describe_unproven(proof.judged)}."
+    if goal is None and work.judge.met(proof):
+        return f"reaches {_reached(work, proof)}{where}; no floor was set."
     wanted = "its outputs cannot be compared with the source's" if goal is None else f"the goal is {goal}"
     return f"reaches {_reached(work, proof)}{where}, and {wanted}."
 
@@ -348,7 +361,9 @@ def _written(work: QuantizeRun, entry: Entry, answer: Quantized, measured: Conte
         return write_bundle(work, entry, answer, measured)
     before = set(out.absolute().parent.glob(f"{out.name}*.data"))
     model = load(entry.path).ir
-    model.metadata_props[KEY] = encoded(entry.course.backend, entry.course.options)
+    unproven = {each.backend: _why_unproven(work, each) for each in answer.elsewhere if not each.meets_goal}
+    proved = [each.backend for each in answer.elsewhere if each.meets_goal]
+    model.metadata_props[KEY] = encoded(entry.course.backend, entry.course.options, proved, unproven)
     save(model, out)
     beside = sorted(set(out.absolute().parent.glob(f"{out.name}*.data")) - before)
     return tuple(File(str(path), path.stat().st_size) for path in (out, *beside))

@@ -104,6 +104,22 @@ class AccuracyProof(msgspec.Struct, frozen=True):
     """Of samples of several levels, that which decides; `snr_db` and `low_db` are the lowest of all levels."""
 
 
+class RuntimeProof(msgspec.Struct, frozen=True):
+    """The written file with the default options of a runtime that it was not made for."""
+
+    backend: str
+    meets_goal: bool
+    """Always false if there is no goal."""
+    proof: AccuracyProof | None = None
+    """Accuracy in this runtime; None if the file does not run there."""
+    reason: str = ""
+    """Message of the runtime that does not run the file."""
+
+    @property
+    def where(self) -> str:
+        return f"{self.backend} with default options"
+
+
 class File(msgspec.Struct, frozen=True):
     path: str
     size_bytes: int
@@ -155,3 +171,5 @@ class Quantized(NotebookRecord, msgspec.Struct, frozen=True):
     """In a bundle alone, likewise."""
     device: Device | None = None
     """In a bundle alone: the one that it was measured on."""
+    elsewhere: tuple[RuntimeProof, ...] = ()
+    """Proofs of a plain ONNX file in the other installed runtimes, which may load it too."""

@@ -71,7 +71,7 @@ def fits(bits: int, layer: Layer, context: SchemeContext) -> str:
     if rules.style == "none":
         return f"{context.backend} has no products in eight bits"
     if bits > 8 and not rules.sixteen:
-        return f"{context.backend} takes no activations of {bits} bits"
+        return f"{context.backend} does not compute with activations of {bits} bits"
     if layer.operator == "ConvTranspose" and not rules.transposed:
         return f"{context.backend} has no ConvTranspose in eight bits"
     missing = [name for name in layer.inputs if name not in context.ranges]

@@ -342,7 +342,7 @@ RUNNABLE = [form.name for form in SCHEMES if form.name != "bf16"]  # for which O
 
 CASES = [
     *((form, "onnxruntime-cpu") for form in RUNNABLE),
-    *((form, "openvino-cpu") for form in ("int8", "a16w8")),
+    ("int8", "openvino-cpu"),
     ("int8", "onnxruntime-tensorrt"),
 ]
 

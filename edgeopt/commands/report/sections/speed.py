@@ -137,9 +137,9 @@ def _rounds(speed: SpeedFacts) -> list[Block]:
         f"the baseline; it was faster in {sum(each > 1 for each in ratios)} of them."
     )
     caption = (
-        "Each point is one round, in which both sides ran. The line is the speed-up, by the least "
-        "disturbed round of each side in every process; the band is its interval, which includes the "
-        "median round."
+        "Each point is one round, in which both sides ran. The line is the speed-up, taken from the least "
+        "disturbed round of each side in every process. The band is the confidence interval, widened to contain "
+        "the median of the points."
     )
     table = Table(
         columns(">round", ">baseline", ">result", ">ratio"),
