@@ -9,7 +9,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import HOW, Samples, check_samples
-from edgeopt.errors import DataError, said_by
+from edgeopt.errors import DataError, Named, said_by
 
 if TYPE_CHECKING:
     from edgeopt.profiles.schema import Data
@@ -20,7 +20,7 @@ _CHANNELS = frozenset({1, 3, 4})
 def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | None" = None) -> Samples:
     """The data in a file or folder, checked against the model's inputs; raises DataError.
 
-    Pictures, and arrays of bytes that hold pictures, are prepared as the profile's [data] table says.
+    Pictures, and arrays of bytes that hold pictures, are prepared as a [data] table says.
     """
     # Trials, which read what was checked before, do without what these two need.
     from edgeopt.data.preparation import picture_files, prepare, read_pictures
@@ -28,9 +28,11 @@ def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | N
     pictures = picture_files(path)
     if pictures:
         if preparation is None:
+            pre = Named("pre", "FILE.toml")
             raise DataError(
-                f"The folder '{path}' holds pictures, but no profile says how to prepare them.",
-                "Add a [data] table to a profile (see docs/profiles.md) and pass it with --profile.",
+                f"The folder '{path}' holds pictures, but nothing says how to prepare them.",
+                f"Write a [data] table into a file (see docs/profiles.md) and pass it: {pre}",
+                [pre],
             )
         return check_samples(
             {_target(inputs, preparation): read_pictures(pictures, preparation)}, inputs, path.name

@@ -32,6 +32,8 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     out: Path | None = None
     """The ONNX file to write, or the bundle (`.edgeopt`); None: only report."""
     data: Path | None = None
+    pre: Path | None = None
+    """How pictures in the data are prepared; None: as the profile says."""
     method: str = PLAN
     """One of METHODS."""
     backend: str = ""
