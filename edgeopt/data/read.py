@@ -28,22 +28,26 @@ def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | N
     pictures = picture_files(path)
     if pictures:
         if preparation is None:
-            pre = Named("pre", "FILE.toml")
-            raise DataError(
-                f"The folder '{path}' holds pictures, but nothing says how to prepare them.",
-                f"Write a [data] table into a file (see docs/profiles.md) and pass it: {pre}",
-                [pre],
-            )
+            raise unprepared(path)
         return check_samples(
             {_target(inputs, preparation): read_pictures(pictures, preparation)}, inputs, path.name
         )
-    arrays = _read(path)
+    arrays = read_arrays(path)
     if preparation is not None:
         name = _target(inputs, preparation)
         pictures_of = _pictures_in(arrays[name]) if name in arrays else None
         if pictures_of is not None:
             arrays = {**arrays, name: prepare(pictures_of, preparation, f"the array '{name}' in {path.name}")}
     return check_samples(arrays, inputs, path.name)
+
+
+def unprepared(path: Path) -> DataError:
+    pre = Named("pre", "FILE.toml")
+    return DataError(
+        f"The folder '{path}' holds pictures, but nothing says how to prepare them.",
+        f"Write a [data] table into a file (see docs/profiles.md) and pass it: {pre}",
+        [pre],
+    )
 
 
 def _target(inputs: tuple[TensorInfo, ...], preparation: "Data") -> str:
@@ -76,7 +80,8 @@ def _pictures_in(array: Array) -> Array | None:
     return np.moveaxis(array, 1, -1) if array.shape[1] in _CHANNELS else None
 
 
-def _read(path: Path) -> dict[str, Array]:
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Returns the arrays by name, not checked against any model; raises DataError."""
     if not path.exists():
         raise DataError(f"There is no data at '{path}'.", "Check its path.")
     if path.is_dir():

@@ -25,7 +25,7 @@ def slow(value):
 COMMANDS = [
     "simplify conv.onnx -o out.onnx",
     "bench conv.onnx --rounds 6 --time-limit 1",
-    pytest.param("watch conv.onnx --seconds 0.1", marks=pytest.mark.cold),
+    pytest.param("watch conv.onnx --seconds 0.1", marks=pytest.mark.processes),
     "compare conv.onnx conv.onnx",
     f"analyze conv.onnx {CPU}",
     f"graph conv.onnx -o graph.html --profile-ops {CPU}",
