@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import InputError, ModelError, UsageError
+from edgeopt.graph.files.checkpoints import FROM_CODE, SUFFIXES, checkpoint_error
 from edgeopt.importing.huggingface import check_folder
 from edgeopt.plugins import Offer, offered
 from edgeopt.plugins.registry import script_of
@@ -32,7 +33,7 @@ SOURCES = (
     Source("onnx", "ONNX model", (".onnx",)),
     Source("sklearn", "scikit-learn model", (".joblib", ".pkl", ".pickle"), "sklearn_child.py", pickled=True),
     Source("torch-program", "PyTorch exported program", (".pt2",), "torch_child.py", zipped=True),
-    Source("torchscript", "TorchScript module", (".pt", ".pth", ".ts"), "torch_child.py", zipped=True),
+    Source("torchscript", "TorchScript module", SUFFIXES, "torch_child.py", zipped=True),
     Source("torch", "PyTorch module", (), "torch_child.py"),
     Source("keras", "Keras model", (".keras",), "tf_child.py", zipped=True),
     Source("keras-h5", "Keras HDF5 model", (".h5", ".hdf5"), "tf_child.py"),
@@ -143,10 +144,14 @@ def _check_content(path: Path, source: Source) -> None:
         raise InputError(f"'{path.name}' cannot be read: you lack the permission.", f"Allow it: chmod u+r {path}")
     if path.stat().st_size == 0:
         raise ModelError(f"'{path.name}' is empty.", "Save or download it again.")
+    if source.kind == "torchscript" and (error := checkpoint_error(path)) is not None:
+        raise error
     if source.zipped and not zipfile.is_zipfile(path):
         raise ModelError(
             f"'{path.name}' is not a complete {source.title}.",
-            "Save or download it again. For weights of PyTorch, name the class: file.py:NAME",
+            f"Save or download it again. For weights: {FROM_CODE[:1].lower()}{FROM_CODE[1:]}"
+            if source.kind == "torchscript"
+            else "Save or download it again.",
         )
 
 

@@ -228,7 +228,7 @@ def write_inputs(
     golden = next((each.path for each in named if each.kind == "bundle"), None)
     if tensors is None:
         raise DataError(
-            f"Inputs for '{named[0].what}' cannot be generated: a program does not declare its inputs.",
+            f"Inputs for '{named[0].what}' cannot be generated: it does not declare them.",
             "Pass samples with --data, or a model with the same inputs with --against.",
         )
     data, given = settings.data, None
