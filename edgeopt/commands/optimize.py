@@ -84,9 +84,11 @@ def optimize(
 
 def search_files(settings: OptimizeSourceRequest) -> SearchFiles:
     """Beside the bundle, under names that no one else writes."""
+    from edgeopt.bundle.plan import IMPORTED
+
     if not settings.is_of_source:
         return SearchFiles(settings.model, settings.data)
-    imported = settings.out.with_name(f"{settings.out.stem}.imported.onnx")
+    imported = settings.out.with_name(f"{settings.out.stem}{IMPORTED}.onnx")
     return SearchFiles(imported, settings.data or imported.with_suffix(".npz"))
 
 

@@ -1,5 +1,6 @@
 """What a file is by its first bytes, and which versions of ONNX it needs; a wrong file gets its own sentence."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -155,11 +156,14 @@ def check_file(path: Path) -> None:
         raise ModelError(f"'{path}' cannot be read: {said_by(error)}.", "Check the path.") from error
     if not head:
         raise ModelError(f"'{path.name}' is empty (0 bytes).", "Copy or download it again.")
-    if head.startswith(b"PK") and (error := checkpoint_error(path)) is not None:
-        raise error
+    if head.startswith(b"PK") and (checkpoint := checkpoint_error(path)) is not None:
+        raise checkpoint
     if sighting := what_is(head):
         instead = "as protobuf" if sighting.what.startswith("an ONNX model") else "an ONNX model"
         hint = import_hint(path, sighting.suffixes) if sighting.suffixes else sighting.hint
+        if path.name == "saved_model.pb":
+            command = shlex.join(["edgeopt", "import", str(path.parent), "-o", "model.onnx"])
+            hint = f"Import its folder: {command}"
         if head[:1] == b"\x80" and path.suffix in PICKLES:
             hint = import_hint(path, PICKLES)
         raise ModelError(f"'{path.name}' is {sighting.what}, not {instead}.", hint)
