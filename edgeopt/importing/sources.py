@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import InputError, ModelError, UsageError
-from edgeopt.graph.files.checkpoints import FROM_CODE, SUFFIXES, checkpoint_error
 from edgeopt.importing.huggingface import check_folder
 from edgeopt.plugins import Offer, offered
 from edgeopt.plugins.registry import script_of
@@ -33,7 +32,7 @@ SOURCES = (
     Source("onnx", "ONNX model", (".onnx",)),
     Source("sklearn", "scikit-learn model", (".joblib", ".pkl", ".pickle"), "sklearn_child.py", pickled=True),
     Source("torch-program", "PyTorch exported program", (".pt2",), "torch_child.py", zipped=True),
-    Source("torchscript", "TorchScript module", SUFFIXES, "torch_child.py", zipped=True),
+    Source("torchscript", "TorchScript module", (".pt", ".pth", ".ts"), "torch_child.py", zipped=True),
     Source("torch", "PyTorch module", (), "torch_child.py"),
     Source("keras", "Keras model", (".keras",), "tf_child.py", zipped=True),
     Source("keras-h5", "Keras HDF5 model", (".h5", ".hdf5"), "tf_child.py"),
@@ -140,6 +139,8 @@ def _of_suffix(path: Path) -> Source | None:
 
 
 def _check_content(path: Path, source: Source) -> None:
+    from edgeopt.graph.files.checkpoints import FROM_CODE, checkpoint_error
+
     if not os.access(path, os.R_OK):
         raise InputError(f"'{path.name}' cannot be read: you lack the permission.", f"Allow it: chmod u+r {path}")
     if path.stat().st_size == 0:

@@ -56,7 +56,7 @@ class AnalyzeKeywords:
     profile_ops: bool | tuple[str, ...] = ()
     pre: Path | None = None
     pictures: Data | None = None
-    """How pictures in the data become an input: by `pre`, or by the bundle."""
+    """The preparation of pictures in the data: that of `pre`, else that of the bundle."""
 
 
 def analyze(  # noqa: PLR0913 - all but the first two are optional and given by name

@@ -1,4 +1,4 @@
-"""What a file of PyTorch holds, told by its names alone: none of its code runs."""
+"""The content of PyTorch checkpoints, read from the names in them: none of their code runs."""
 
 import pickletools
 import shlex

@@ -21,7 +21,7 @@ class Sighting:
     what: str
     hint: str = ""
     suffixes: tuple[str, ...] = ()
-    """With one of these, `edgeopt import` takes the file."""
+    """The suffixes with which `edgeopt import` takes the file; empty where it does not."""
 
 
 UNPACK = "Unpack it and pass the .onnx file inside."

@@ -33,7 +33,7 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     """The ONNX file to write, or the bundle (`.edgeopt`); None: only report."""
     data: Path | None = None
     pre: Path | None = None
-    """How pictures in the data are prepared; None: as the profile says."""
+    """A file that says how pictures in the data are prepared; None: the profile says it."""
     method: str = PLAN
     """One of METHODS."""
     backend: str = ""
