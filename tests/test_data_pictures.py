@@ -248,7 +248,7 @@ def test_without_pillow_it_is_said_what_brings_it(folder, monkeypatch):
 
 
 def test_pictures_without_a_data_table(folder):
-    with pytest.raises(DataError, match="holds pictures, but no profile says how") as caught:
+    with pytest.raises(DataError, match="holds pictures, but nothing says how") as caught:
         load_data(folder, (IMAGE,))
     assert "[data]" in caught.value.hint
 

@@ -34,6 +34,15 @@ from edgeopt.version import __version__
 NOT_PROVED = "not proved yet"
 
 
+IMPORTED = ".imported"
+"""Stands between the name of a bundle and the suffix of the model that an import wrote for it."""
+
+
+def model_name(file: str) -> str:
+    """Returns what the model in a bundle is called, by the name of its source file."""
+    return (file.rpartition(".")[0] or file).removesuffix(IMPORTED) or file
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     source: SourceModel
@@ -60,7 +69,7 @@ class Plan:
         """The deployment profile; `device`: the one that it is proved on, or predicted for."""
         return on_device(
             Deployment(
-                name=self.source.name.rpartition(".")[0] or self.source.name,
+                name=model_name(self.source.name),
                 created=now(),
                 edgeopt=__version__,
                 target=self.target,

@@ -10,12 +10,17 @@ from edgeopt.errors import UsageError
 from edgeopt.options import argument, option
 
 Libraries = Annotated[tuple[str, ...], option("Library of custom operators to load; repeatable.", metavar="LIB")]
+PicturesFile = Annotated[
+    Path | None,
+    option("TOML file with a [data] table for pictures in --data (default: that of the bundle or profile)."),
+]
 
 
 class RunRequest(msgspec.Struct, frozen=True):
     subject: Annotated[Path, argument("Bundle or model to run.", metavar="BUNDLE|MODEL")]
-    data: Annotated[Path, option("Samples: an .npz file or a folder of .npy files.")]
+    data: Annotated[Path, option("Samples: .npz, or a folder of .npy files or pictures.")]
     out: Annotated[Path, option("Folder for the outputs.", "-o", "--out")]
+    pre: PicturesFile = None
     strict: Annotated[bool, option("Fail if the runtime moves part of the model to another backend.")] = False
     custom_ops: Libraries = ()
     process: Annotated[bool, option("Apply the bundle's pre- and postprocessing; the data is raw input.")] = False
@@ -86,6 +91,7 @@ class ReplayRequest(msgspec.Struct, frozen=True):
         Path | None,
         option("Samples for --measure, and for the golden samples if an exported profile is replayed."),
     ] = None
+    pre: PicturesFile = None
     measure: Annotated[bool, option("Prove speed and accuracy again on this device.")] = False
     single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
 

@@ -30,11 +30,12 @@ def compare(
     """Compare two models: outputs, first layer that differs, nodes, sizes.
 
     \b
-    Both models run on the same samples, and are judged as in a search: the signal-to-noise ratio of the
-    weakest level of input counts, and the worst tenth of the samples may be 3 dB below the floor. Each
-    output also shows whether numpy.allclose would pass. A bundle runs on its own backend and options, and
-    the model beside it in plain ONNX Runtime, so that errors of the runtime show; the bundle's own
-    floor counts. To compare two runtimes, give the same model twice with --backend-a and --backend-b.
+    Both models run on the same samples, and are judged as in a search: the signal-to-noise ratio of
+    the weakest level of input counts, and the worst tenth of the samples may be 3 dB below the floor.
+    Each output also shows whether numpy.allclose would pass. A bundle runs on its own backend and
+    options, and the model beside it in plain ONNX Runtime, so that errors of the runtime show; the
+    bundle's own floor counts. To compare two runtimes, give the same model twice with --backend-a and
+    --backend-b.
 
     \b
     Exit code 0: all outputs are above the floor; 6: some are below, or could not be compared.

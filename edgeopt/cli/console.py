@@ -267,7 +267,11 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def next_steps(
-    made: Path, source: Path | None, data: Path | None = None, against: str = "onnxruntime-cpu"
+    made: Path,
+    source: Path | None,
+    data: Path | None = None,
+    against: str = "onnxruntime-cpu",
+    pre: Path | None = None,
 ) -> Block:
     """`against`: where the source ran that the proof compares with, as a side of `edgeopt bench` names it.
 
@@ -276,8 +280,9 @@ def next_steps(
     measure = ["edgeopt", "bench", str(made)]
     if source is not None:
         measure += ["--against", f"{source}@{against}"]
-    if data is not None and data.suffix == ".npz":  # pictures need the preparation of a profile
-        measure += ["--data", str(data)]
+    prepared = pre is not None and pre.suffix == ".toml"
+    if data is not None and (prepared or data.suffix == ".npz"):
+        measure += ["--data", str(data), *(["--pre", str(pre)] if prepared else [])]
     return section(
         "",
         Commands(

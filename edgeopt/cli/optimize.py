@@ -57,7 +57,7 @@ def optimize(
     def shown(outcome: "Outcome") -> list[Block]:
         from edgeopt.views.outcome import show
 
-        return [*show(outcome), next_steps(settings.out, *search_files(settings))]
+        return [*show(outcome), next_steps(settings.out, *search_files(settings), pre=settings.pre)]
 
     if device is not None:
         optimize_ahead(settings, device, json, on)
@@ -76,7 +76,7 @@ def optimize(
 
 
 # What a plan can hold to; all else is of use only where something is measured.
-_PLANNED = frozenset({"model", "out", "data", "floor", "target", "profile", "single_file"})
+_PLANNED = frozenset({"model", "out", "data", "pre", "floor", "target", "profile", "single_file"})
 
 
 def optimize_ahead(settings: OptimizeSourceRequest, device: Path, json: bool, on: str | None = None) -> None:
@@ -90,7 +90,7 @@ def optimize_ahead(settings: OptimizeSourceRequest, device: Path, json: bool, on
         if unfit:
             raise UsageError(
                 f"{' and '.join(unfit)} cannot be used with --device: a plan for another device measures "
-                "nothing and supports only --floor.",
+                "nothing and judges by --floor alone.",
                 "Leave it out here, and use it when you finish the search on the device.",
             )
         if settings.is_of_source:

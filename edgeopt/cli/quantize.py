@@ -93,7 +93,8 @@ def quantize(
     def show(found: "Quantized") -> "list[Block]":
         shown = show_quantized(found, all_rows, said)
         if found.files and asked.out is not None and asked.model is not None:
-            shown.append(next_steps(asked.out, asked.model, asked.data, found.float_side or "onnxruntime-cpu"))
+            against = found.float_side or "onnxruntime-cpu"
+            shown.append(next_steps(asked.out, asked.model, asked.data, against, asked.pre))
         return shown
 
     if execute("quantize", work, show, json, "nothing was written").outcome == "keep float":

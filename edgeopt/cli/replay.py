@@ -27,7 +27,7 @@ def replay(request: ReplayRequest, json: JsonFlag = False) -> None:
     from edgeopt.pipeline.replay import replay as rebuilt
 
     def shown(result: "Rebuilt") -> list[Block]:
-        return [*show(result), next_steps(request.out, request.model, request.data)]
+        return [*show(result), next_steps(request.out, request.model, request.data, pre=request.pre)]
 
     execute("replay", lambda emit: rebuilt(request, emit), shown, json, "no bundle was written")
 

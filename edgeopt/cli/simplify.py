@@ -59,7 +59,8 @@ def simplify(request: SimplifyRequest, json: JsonFlag = False) -> None:
 
     def shown(result: "Simplified") -> list[Block]:
         # Pictures in another layout are other inputs: neither the source nor its data fits beside them.
-        return [*show(result), next_steps(request.out, None if request.layout else request.model, request.data)]
+        source = None if request.layout else request.model
+        return [*show(result), next_steps(request.out, source, request.data, pre=request.pre)]
 
     execute("simplify", lambda emit: rewrite(request, emit), shown, json)
 

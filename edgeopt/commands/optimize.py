@@ -84,9 +84,11 @@ def optimize(
 
 def search_files(settings: OptimizeSourceRequest) -> SearchFiles:
     """Beside the bundle, under names that no one else writes."""
+    from edgeopt.bundle.plan import IMPORTED
+
     if not settings.is_of_source:
         return SearchFiles(settings.model, settings.data)
-    imported = settings.out.with_name(f"{settings.out.stem}.imported.onnx")
+    imported = settings.out.with_name(f"{settings.out.stem}{IMPORTED}.onnx")
     return SearchFiles(imported, settings.data or imported.with_suffix(".npz"))
 
 
@@ -103,6 +105,7 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
         return asked(_search(settings), emit, stop)
     check(settings)
     check_target(settings.out.absolute(), inputs_of(settings))
+    _check_files(settings)
     model, data = search_files(settings)
     if not (settings.pick and model.is_file() and data is not None and data.exists()):
         import_model(_import_request(settings, model), emit)
@@ -125,6 +128,36 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
         said = f"The bundle was not measured against {settings.model.name}: {error.message}"
         emit(Log("warning", said))
         return msgspec.structs.replace(outcome, warnings=(*outcome.warnings, said))
+
+
+def _check_files(settings: OptimizeSourceRequest) -> None:
+    """Raises what is wrong with the user's files by themselves, before an import, which may take minutes."""
+    from edgeopt.bundle.processing.attach import pictures_for, read_steps
+    from edgeopt.data.judging.metrics import NAMES, no_labels
+    from edgeopt.data.preparation import picture_files, read_pictures
+    from edgeopt.data.read import read_arrays, unprepared
+    from edgeopt.hw.probe import probe
+    from edgeopt.importing.sources import source_of
+    from edgeopt.profiles.schema import Data
+    from edgeopt.profiles.targets import profile_for
+
+    data, pre, post = settings.data, settings.pre, settings.post
+    profile = profile_for(probe(), settings.target, settings.profile)
+    declared = pictures_for(pre if pre is not None and pre.suffix == ".toml" else None) or profile.data
+    if post is not None and post.suffix == ".toml":
+        read_steps(post)
+    arrays = {}
+    if data is not None and (pictures := picture_files(data)):
+        source = source_of(str(settings.model))
+        if declared is None and (source is None or source.kind != "huggingface"):
+            raise unprepared(data)
+        read_pictures(pictures[:1], declared or Data())
+    elif data is not None:
+        arrays = read_arrays(data)
+    wanted = (settings.labels,) if settings.labels else NAMES
+    if settings.goal.kind.needs_labels and not any(name in arrays for name in wanted):
+        names = " or ".join(f"'{each}'" for each in wanted)
+        raise no_labels(f"The data has no array {names}; it has: {', '.join(arrays) or 'none'}.")
 
 
 def _imported_pre(model: Path) -> Path | None:

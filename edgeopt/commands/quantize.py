@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
 import msgspec
 
+from edgeopt.bundle.request import PicturesFile
 from edgeopt.errors import Named, UsageError
 from edgeopt.events import Emit, ignore
 from edgeopt.keywords import read, takes
@@ -47,6 +48,7 @@ class QuantizeOptions(msgspec.Struct, frozen=True):
         Path | None,
         option("Samples: an .npz file or a folder; 12 or more; half are used for calibration.", metavar="DATA"),
     ] = None
+    pre: PicturesFile = None
     method: Annotated[
         str,
         option(
@@ -124,6 +126,7 @@ class CalibrationOptions(msgspec.Struct, frozen=True):
     data: Annotated[
         Path, option("Samples: an .npz file or a folder; half are used for calibration.", metavar="DATA")
     ]
+    pre: PicturesFile = None
     backend: Annotated[
         str, option("Backend whose int8 is tried (default: the fastest available).", metavar="BACKEND")
     ] = ""
@@ -136,6 +139,7 @@ class QuantizeKeywords(TypedDict, total=False):
 
     single_file: bool
     data: "Data | None"
+    pre: str | Path | None
     method: str
     floor: str | float | None
     no_floor: bool

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import HOW, Samples, check_samples
-from edgeopt.errors import DataError, said_by
+from edgeopt.errors import DataError, Named, said_by
 
 if TYPE_CHECKING:
     from edgeopt.profiles.schema import Data
@@ -20,7 +20,7 @@ _CHANNELS = frozenset({1, 3, 4})
 def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | None" = None) -> Samples:
     """The data in a file or folder, checked against the model's inputs; raises DataError.
 
-    Pictures, and arrays of bytes that hold pictures, are prepared as the profile's [data] table says.
+    Pictures, and arrays of bytes that hold pictures, are prepared as a [data] table says.
     """
     # Trials, which read what was checked before, do without what these two need.
     from edgeopt.data.preparation import picture_files, prepare, read_pictures
@@ -28,20 +28,26 @@ def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | N
     pictures = picture_files(path)
     if pictures:
         if preparation is None:
-            raise DataError(
-                f"The folder '{path}' holds pictures, but no profile says how to prepare them.",
-                "Add a [data] table to a profile (see docs/profiles.md) and pass it with --profile.",
-            )
+            raise unprepared(path)
         return check_samples(
             {_target(inputs, preparation): read_pictures(pictures, preparation)}, inputs, path.name
         )
-    arrays = _read(path)
+    arrays = read_arrays(path)
     if preparation is not None:
         name = _target(inputs, preparation)
         pictures_of = _pictures_in(arrays[name]) if name in arrays else None
         if pictures_of is not None:
             arrays = {**arrays, name: prepare(pictures_of, preparation, f"the array '{name}' in {path.name}")}
     return check_samples(arrays, inputs, path.name)
+
+
+def unprepared(path: Path) -> DataError:
+    pre = Named("pre", "FILE.toml")
+    return DataError(
+        f"The folder '{path}' holds pictures, but nothing says how to prepare them.",
+        f"Write a [data] table into a file (see docs/profiles.md) and pass it: {pre}",
+        [pre],
+    )
 
 
 def _target(inputs: tuple[TensorInfo, ...], preparation: "Data") -> str:
@@ -74,7 +80,8 @@ def _pictures_in(array: Array) -> Array | None:
     return np.moveaxis(array, 1, -1) if array.shape[1] in _CHANNELS else None
 
 
-def _read(path: Path) -> dict[str, Array]:
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Returns the arrays by name, not checked against any model; raises DataError."""
     if not path.exists():
         raise DataError(f"There is no data at '{path}'.", "Check its path.")
     if path.is_dir():

@@ -59,9 +59,10 @@ class Traffic:
         clients: int = 2,
         token: str = "",
         model: str = "",
+        pre: Path | None = None,
     ) -> None:
         self._agent = Agent(url, token=token, model=model)
-        self._data, self._rate = data, rate_per_s
+        self._data, self._pre, self._rate = data, pre, rate_per_s
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._requests, self._failures, self._first_failure = 0, 0, ""
@@ -107,7 +108,7 @@ class Traffic:
             )
         place = f"/v2/models/{quote(serving.plain_name, safe='')}"
         metadata = understood(address, ask(address, "GET", place, _TIMEOUT_S), TensorMetadata)
-        self._plan = (f"{place}/infer", requests(metadata, self._data))
+        self._plan = (f"{place}/infer", requests(metadata, self._data, self._pre))
 
     def _client(self) -> None:
         address = self._agent.address
@@ -205,7 +206,7 @@ def monitor(request: FleetWatchRequest, emit: Emit) -> WatchedAgent:
     traffic = (
         None
         if rate is None
-        else Traffic(address, request.data, rate or None, request.clients, model=request.model)
+        else Traffic(address, request.data, rate or None, request.clients, model=request.model, pre=request.pre)
     )
     with ExitStack() as stack:
         if seconds is not None:

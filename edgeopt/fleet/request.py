@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from edgeopt.bundle.request import PicturesFile
 from edgeopt.options import FASTEST_PER_S, WEEK_S, argument, option
 
 Url = Annotated[str, option("Address of the agent: https://host:port, host:port or host.", metavar="URL")]
@@ -119,8 +120,9 @@ class FleetWatchRequest(msgspec.Struct, frozen=True):
         ),
     ] = None
     data: Annotated[
-        Path | None, option("Samples to send: .npz or a folder of .npy files (default: generated).")
+        Path | None, option("Samples to send: .npz, or a folder of .npy files or pictures (default: generated).")
     ] = None
+    pre: PicturesFile = None
     clients: Annotated[int, option("Number of concurrent clients that send.", least=1, most=64)] = 2
     token: Token = ""
     fingerprint: Fingerprint = ""

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.data.read import load_data
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError, MissingError
@@ -49,12 +50,12 @@ class TensorRequest:
     header_length: int
 
 
-def requests(model: TensorMetadata, data: Path | None) -> tuple[TensorRequest, ...]:
+def requests(model: TensorMetadata, data: Path | None, pre: Path | None = None) -> tuple[TensorRequest, ...]:
     """One request a sample of the data; without data some that fit the model's inputs (open dimensions are 1)."""
     inputs = tuple(tensor_info(tensor, fixed=data is None) for tensor in model.inputs)
     if data is None:
         return tuple(encode(feeds) for feeds in generate_feeds(inputs, None, _MADE_UP_SAMPLES, 0))
-    samples = load_data(data, inputs)
+    samples = load_data(data, inputs, pictures_for(pre))
     made: list[TensorRequest] = []
     size = 0
     for index in range(len(samples)):

@@ -21,6 +21,7 @@ from edgeopt.backends.base import Array, Backend, TensorInfo, run_all
 from edgeopt.data.samples import from_feeds, write_archive
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import (
+    DataError,
     MissingError,
     ModelError,
     UsageError,
@@ -95,6 +96,7 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
     start = time.monotonic()
     samples_file = request.out.with_suffix(".npz")
     _check_places(request, samples_file)
+    _check_data(request.data)
     source = recognize(request.source, request.trust)
     if request.task and source.source.kind != "huggingface":
         raise UsageError(f"A {source.source.title} has no --task.", "Leave it out.")
@@ -150,6 +152,19 @@ def _check_places(request: ImportRequest, samples_file: Path) -> None:
         for made in (request.out, samples_file):
             if given.exists() and made.exists() and made.samefile(given):
                 raise UsageError(f"The output '{made}' would overwrite '{given}'.", "Give another name with -o.")
+
+
+def _check_data(data: Path | None) -> None:
+    from edgeopt.data.preparation import picture_files
+    from edgeopt.data.read import read_arrays
+
+    if data is not None and picture_files(data):
+        raise DataError(
+            f"The folder '{data}' holds pictures, and an import takes arrays.",
+            "Give an .npz file or .npy files, or leave --data out.",
+        )
+    if data is not None:
+        read_arrays(data)
 
 
 def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: events.Emit) -> Exported:

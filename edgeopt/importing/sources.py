@@ -139,14 +139,20 @@ def _of_suffix(path: Path) -> Source | None:
 
 
 def _check_content(path: Path, source: Source) -> None:
+    from edgeopt.graph.files.checkpoints import FROM_CODE, checkpoint_error
+
     if not os.access(path, os.R_OK):
         raise InputError(f"'{path.name}' cannot be read: you lack the permission.", f"Allow it: chmod u+r {path}")
     if path.stat().st_size == 0:
         raise ModelError(f"'{path.name}' is empty.", "Save or download it again.")
+    if source.kind == "torchscript" and (error := checkpoint_error(path)) is not None:
+        raise error
     if source.zipped and not zipfile.is_zipfile(path):
         raise ModelError(
             f"'{path.name}' is not a complete {source.title}.",
-            "Save or download it again. For weights of PyTorch, name the class: file.py:NAME",
+            f"Save or download it again. For weights: {FROM_CODE[:1].lower()}{FROM_CODE[1:]}"
+            if source.kind == "torchscript"
+            else "Save or download it again.",
         )
 
 

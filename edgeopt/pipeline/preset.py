@@ -28,10 +28,10 @@ def with_preset(
     if chosen is None:
         return None, try_out({}, stack)
     preset, why = chosen
-    choice = preset.choice(why, facts.inputs)
+    choice = msgspec.structs.replace(preset.choice(why, facts.inputs), named=settings.preset is not None)
     if settled := _settled_by(settings):
         choice = msgspec.structs.replace(choice, sizes={}, unset=f"{settled} says the sizes")
-    is_told = bool(choice.sizes) or settings.preset is not None
+    is_told = choice.is_shown
     found = None
     if choice.sizes:
         try:

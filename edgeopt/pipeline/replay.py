@@ -15,6 +15,7 @@ from edgeopt.bundle import manifest, write
 from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed, Run
 from edgeopt.bundle.golden import FINAL, RAW, golden_floor_db, problem_with, put_processing_golden
 from edgeopt.bundle.plan import evidence_of, now, on_device
+from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.profile import Profile, outside, read_profile
 from edgeopt.bundle.read import Bundle
@@ -96,7 +97,8 @@ class ReplayRun:
 
         inputs = self.runs.inputs(self.request.model)
         if self.request.data is not None:
-            return load_data(self.request.data, inputs, None)
+            pictures = pictures_for(self.request.pre, self.deployment.processing)
+            return load_data(self.request.data, inputs, pictures)
         bundle = self.profile.bundle
         if bundle is not None:
             return check_samples(from_feeds(bundle.golden("inputs")), inputs)

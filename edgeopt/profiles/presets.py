@@ -99,7 +99,13 @@ class Preset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def choice(self, reason: str, inputs: Sequence[TensorInfo]) -> "PresetChoice":
         sizes = self.sizes_for(inputs)
-        return PresetChoice(self.name, reason, sizes, "" if sizes else "the model has fixed sizes")
+        return PresetChoice(self.name, reason, sizes, "" if sizes else self._unset(inputs))
+
+    def _unset(self, inputs: Sequence[TensorInfo]) -> str:
+        """Returns why it sets no size of these inputs."""
+        if all(isinstance(size, int) for info in inputs for size in info.shape):
+            return "the model has fixed sizes"
+        return f"the model leaves open none of its sizes ({'; '.join(map(str, self.sizes))})"
 
     def sizes_for(self, inputs: Sequence[TensorInfo]) -> dict[str, int]:
         """By the name of the dimension; empty for a model whose inputs have fixed sizes."""
@@ -122,6 +128,13 @@ class PresetChoice(msgspec.Struct, frozen=True):
     """What it sets: sizes of open dimensions, for generated inputs."""
     unset: str = ""
     """Why it sets nothing."""
+    named: bool = False
+    """Whether the user named it."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether results name it: it sets something, or the user expects that."""
+        return bool(self.sizes) or self.named
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={size}" for name, size in self.sizes.items())

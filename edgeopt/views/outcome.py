@@ -77,7 +77,7 @@ def proof_lines(outcome: Outcome) -> list[str]:
     weakest = "" if proof.weakest is None else proof.weakest.sentence
     original = "" if outcome.original is None else original_speed(outcome.original)
     imported = f"Imported: {import_sentence(outcome.imported)}" if outcome.imported else ""
-    preset = str(outcome.preset) if outcome.preset and outcome.preset.sizes else ""
+    preset = str(outcome.preset) if outcome.preset and outcome.preset.is_shown else ""
     return [line for line in (_proved(outcome), proof.measured_while, weakest, preset, imported, original) if line]
 
 

@@ -110,7 +110,7 @@ BAD = (
     (lambda path: write_sparse(path, 2 << 30), "protobuf, the file format, is 2 GiB"),
     (lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\n"), "is a Git LFS pointer"),
     (lambda path: path.write_bytes(b"\xff\xfe\xfd" * 99), "is not an ONNX model: it cannot be parsed"),
-    (lambda path: zipped(path, "archive/data.pkl", "archive/version"), "is a PyTorch checkpoint"),
+    (lambda path: zipped(path, "archive/data.pkl", "archive/version"), "is a PyTorch model"),
     (lambda path: zipped(path, "readme"), "is a zip archive"),
     (lambda path: path.write_bytes(pickle.dumps({"state_dict": 1})), "is a Python pickle"),
     (lambda path: path.write_bytes(b"\x1c\x00\x00\x00TFL3" + bytes(40)), "is a TensorFlow Lite model"),

@@ -31,7 +31,7 @@ def optimizes(imports, short_profile, capfd, tmp_path):
 WRITTEN = {"out.edgeopt", "out.imported.onnx", "out.imported.npz"}
 
 
-def test_source_becomes_a_bundle_that_is_measured_against_it(optimizes, planted):
+def test_source_becomes_a_bundle_that_is_measured_against_it(optimizes, planted, tmp_path):
     code, last, left = optimizes(planted("none"), "--samples", 12, "--dynamic", "batch")
     assert (code, left) == (0, WRITTEN), last
     assert len(np.load("out.imported.npz")["x"]) == 12
@@ -42,6 +42,7 @@ def test_source_becomes_a_bundle_that_is_measured_against_it(optimizes, planted)
     assert original["run"]["agreements"][0]["snr_db"] > 30
     assert original["original_ms"] > 0
     assert outcome["inputs"][0]["shape"][0] == "batch"
+    assert read_bundle(tmp_path / "out.edgeopt").deployment.name == "out"
     with edgeopt.load("out.edgeopt") as session:
         assert session.run({"x": np.zeros((1, 4, 4), np.float32)})["y"].shape == (1, 4, 4)
 

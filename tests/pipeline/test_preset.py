@@ -215,6 +215,23 @@ def test_preset_that_sets_nothing_is_only_in_the_result(tmp_path, quick_profile)
     few = tmp_path / "few.toml"
     few.write_text(limited(quick_profile.read_text(), 1, LONG_S))
     outcome = optimize(tmp_path / "fixed.onnx", tmp_path / "out.edgeopt", profile=few)
-    assert outcome.preset.unset == "the model has fixed sizes"
+    assert outcome.preset.unset.startswith("the model leaves open none of its sizes (224 for axes 2 and 3")
     assert not any("Preset" in line for line in proof_lines(outcome))
     assert gather(tmp_path / "out.edgeopt", nodes=False).preset == ""
+
+
+@pytest.mark.parametrize(
+    ("fixed", "why"),
+    [
+        (True, "the model has fixed sizes"),
+        (False, "the model leaves open none of its sizes (64 for axis 1 of integer inputs with 2 dimensions)"),
+    ],
+)
+def test_named_preset_that_sets_nothing_is_shown(tmp_path, relu_model, conv_model, quick_profile, fixed, why):
+    few = tmp_path / "few.toml"
+    few.write_text(limited(quick_profile.read_text(), 1, LONG_S))
+    model = relu_model if fixed else conv_model
+    outcome = optimize(model, tmp_path / "out.edgeopt", profile=few, preset="sentence-encoder")
+    said = f"Preset sentence-encoder: named by --preset; sets nothing: {why}."
+    assert said in proof_lines(outcome)
+    assert gather(tmp_path / "out.edgeopt", nodes=False).preset == said

@@ -33,6 +33,11 @@ _DECLARED = ".toml"
 
 def read_pictures(path: Path) -> Pictures:
     """The [data] table of a file: one of its own, or a target profile with which pictures were prepared."""
+    if path.suffix == ".onnx":
+        raise UsageError(
+            f"'{path.name}' is an ONNX model; pictures are prepared by a [data] table.",
+            "Give a TOML file with that table: --pre FILE.toml",
+        )
     tables = _read(path)
     data = tables.get("data")
     if not isinstance(data, dict):
@@ -41,9 +46,15 @@ def read_pictures(path: Path) -> Pictures:
     if odd is not None:
         raise ProfileError(f"{path}: the top level has no key '{odd}'.", _DATA_HINT)
     checked_data(data, path)
-    return msgspec.convert(
-        {name: value for name, value in data.items() if name != "most_samples"}, thread_safe(Pictures)
-    )
+    return msgspec.convert(data, thread_safe(Pictures))
+
+
+def pictures_for(pre: Path | None, *bundles: Processing | None) -> Pictures | None:
+    """Returns how pictures become an input: by the file of --pre, else by the first bundle that says it."""
+    if pre is not None:
+        return read_pictures(pre)
+    parts = (each.pre for each in bundles if each is not None)
+    return next((part.pictures for part in parts if part is not None and part.pictures is not None), None)
 
 
 def read_steps(path: Path) -> tuple[Step, ...]:
@@ -158,7 +169,11 @@ def _pictures(path: Path, inputs: Tensors) -> Part:
         )
     taken = TensorInfo(name, "uint8", ("height", "width", "channels"))
     given = TensorInfo(name, pictures.dtype, made.shape, made.rank_known)
-    part = Part([tensor_of(taken)], [tensor_of(given)], pictures=msgspec.structs.replace(pictures, input=name))
+    part = Part(
+        [tensor_of(taken)],
+        [tensor_of(given)],
+        pictures=msgspec.structs.replace(pictures, input=name, most_samples=Data().most_samples),
+    )
     _try_picture(path, part)
     return part
 

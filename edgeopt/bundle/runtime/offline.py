@@ -20,7 +20,7 @@ from edgeopt.backends.base import Array, Available, Feeds, fallback
 from edgeopt.backends.onnxruntime.nvidia import external_files
 from edgeopt.bundle.durable import remove
 from edgeopt.bundle.manifest import file_digest
-from edgeopt.bundle.processing.attach import taken_by
+from edgeopt.bundle.processing.attach import pictures_for, taken_by
 from edgeopt.bundle.request import RunRequest
 from edgeopt.bundle.runtime.batching import run_together
 from edgeopt.bundle.runtime.session import Session, load
@@ -178,7 +178,9 @@ def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
         if said is not None:
             emit(Log("warning", f"{said}."))
         samples, answer = (
-            _raw(data, session) if request.process else (load_data(data, session.inputs), session.run)
+            _raw(data, session, request.pre)
+            if request.process
+            else (load_data(data, session.inputs, pictures_for(request.pre, session.processing)), session.run)
         )
         count = len(samples)
         if request.batch > 1:
@@ -275,18 +277,20 @@ def _identity(request: RunRequest, session: Session) -> str:
         beside = [subject.parent / name for name in external_files(subject)]
     runtime = backend_named(session.backend).available()
     version = runtime.version if isinstance(runtime, Available) else ""
+    beside += [request.pre] if request.pre is not None else []
     digest = digest_of_paths(subject, *beside, request.data, *map(Path, request.custom_ops))
     return (
         f"edgeopt {__version__}, {session.backend} {version}, batch {request.batch}, {request.process}, {digest}"
     )
 
 
-def _raw(path: Path, session: Session) -> tuple[Samples, Callable[[Feeds], dict[str, Array]]]:
+def _raw(path: Path, session: Session, pre: Path | None) -> tuple[Samples, Callable[[Feeds], dict[str, Array]]]:
     """The data as a bundle that processes takes it, and what makes final results of one sample."""
     told, processor = session.processing, session.processor
     if told is None or processor is None:
         raise UsageError("It has no pre- or postprocessing.", "Leave --process out.")
     if told.pre is not None and told.pre.pictures is None:
         return load_data(path, taken_by(told.pre, session.inputs), None), session.process
-    pictures = told.pre.pictures if told.pre is not None else None
-    return load_data(path, session.inputs, pictures), lambda feeds: processor.after(session.run(feeds))
+    return load_data(path, session.inputs, pictures_for(pre, told)), lambda feeds: processor.after(
+        session.run(feeds)
+    )

@@ -402,6 +402,7 @@ def _readers(model: Path) -> list[Backend]:
 def _first_available(model: Path) -> Backend:
     readers = _readers(model)
     if not readers:
+        check_file(model)
         # The null backend's own format is for tests: nobody has a model in it.
         known = " and ".join(sorted({f for b in BACKENDS if b.package for f in b.formats}))
         raise ModelError(f"No backend reads '{model.name}'; they read {known}.", "Export the model as ONNX.")

@@ -11,6 +11,7 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.bundle.deployment import SUFFIX, Deployment
+from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
@@ -25,6 +26,7 @@ from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.options import read_shapes
+from edgeopt.profiles.schema import Data
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost
 
@@ -52,6 +54,9 @@ class AnalyzeKeywords:
     backends: tuple[str, ...] = ()
     threads: int | None = None
     profile_ops: bool | tuple[str, ...] = ()
+    pre: Path | None = None
+    pictures: Data | None = None
+    """The preparation of pictures in the data: that of `pre`, else that of the bundle."""
 
 
 def analyze(  # noqa: PLR0913 - all but the first two are optional and given by name
@@ -67,18 +72,21 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
     backends: Sequence[str] = (),
     threads: int | None = None,
     profile_ops: bool | Sequence[str] = (),
+    pre: str | Path | None = None,
 ) -> Analysis:
     """Looks at a model, or at the model of a bundle and what the bundle says of itself.
 
     `shapes` and `data` say what the figures are for where the model leaves dimensions open; `device` is this one
     unless another is given. `coverage` asks the installed runtimes, or those of `backends`, which nodes they would
     run, and `opportunities` looks for what could be done; `run` allows one run where shapes stay unknown.
-    `profile_ops` names backends to measure node by node; True: those of the processor.
+    `profile_ops` names backends to measure node by node; True: those of the processor. `pre` names a TOML file
+    that says how pictures in `data` are prepared; without it a bundle's own preparation counts.
     """
     wishes = AnalyzeKeywords(
         Path(data) if data is not None else None,
         shapes or {}, device, coverage, opportunities, run, tuple(backends), threads,
         profile_ops if isinstance(profile_ops, bool) else tuple(profile_ops),
+        Path(pre) if pre is not None else None,
     )  # fmt: skip
     return read_and_analyze(Path(path), wishes, emit).analysis
 
@@ -97,9 +105,10 @@ class AnalyzedModel:
 def read_and_analyze(path: Path, wishes: AnalyzeKeywords, emit: Emit = ignore) -> AnalyzedModel:
     """Reads a model, or that of a bundle, once."""
     if not is_bundle(path) and path.suffix != SUFFIX:
-        return AnalyzedModel(*_model(path, wishes, emit))
+        return AnalyzedModel(*_model(path, replace(wishes, pictures=pictures_for(wishes.pre)), emit))
     emit(Progress("checking digests", path.name))
     bundle = read_bundle(path)
+    wishes = replace(wishes, pictures=pictures_for(wishes.pre, bundle.deployment.processing))
     analysis, model = _model(bundle.model, wishes, emit)
     left = analysis.opportunities
     if left:
@@ -127,6 +136,7 @@ def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
         request.subject,
         emit,
         data=request.data,
+        pre=request.pre,
         shapes=read_shapes(request.shape),
         backends=request.backends,
         threads=request.threads,
@@ -176,7 +186,7 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
             from edgeopt.commands.analyze.inputs import shapes_of
 
             emit(Progress("reading the data", wishes.data.name))
-            given = replace(given, shapes=shapes_of(wishes.data, analysis.inputs))
+            given = replace(given, shapes=shapes_of(wishes.data, analysis.inputs, wishes.pictures))
             analysis = read(given)
         if asked:
             emit(Progress("asking the passes"))
@@ -195,7 +205,7 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
     from edgeopt.commands.analyze.opportunities import find_all
     from edgeopt.commands.analyze.opportunity_view import View
 
-    view = View(analysis, given.device, given.threads, rewritten, wishes.data)
+    view = View(analysis, given.device, given.threads, rewritten, wishes.data, wishes.pictures)
     found = find_all(view)
     return msgspec.structs.replace(analysis, opportunities=found, warnings=(*analysis.warnings, *notes)), model
 
@@ -266,7 +276,7 @@ def _with_real_shapes(
 ) -> GivenShapes:
     """With the shapes that the tensors had in one run; as it was, with a note, where it cannot be run."""
     data = str(wishes.data.absolute()) if wishes.data is not None else ""
-    worker.send(RealShapes(str(path.absolute()), dict(given.shapes), data))
+    worker.send(RealShapes(str(path.absolute()), dict(given.shapes), data, wishes.pictures))
     answer = worker.answer(Seen, _RUN_LIMIT_S)
     if isinstance(answer, Seen):
         return replace(given, real=answer.shapes)
@@ -285,7 +295,7 @@ def _profiled(path: Path, analysis: Analysis, given: GivenShapes, wishes: Analyz
         names = tuple(name for name in here if name.endswith("-cpu")) or here
         if not names:
             raise MissingExtraError("cpu", "Measuring the time of every node")
-    feeds = feeds_for(path, wishes.data, given.shapes, analysis.inputs)
+    feeds = feeds_for(path, wishes.data, given.shapes, analysis.inputs, wishes.pictures)
     timing = Timing(threads=wishes.threads, device=given.device)
     times = profile_ops(path, analysis, names or (), feeds, emit=emit, timing=timing)
     return msgspec.structs.replace(analysis, op_times=times)

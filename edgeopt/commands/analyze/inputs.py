@@ -7,12 +7,17 @@ from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.read import load_data
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.graph.analysis import TensorFacts
+from edgeopt.profiles.schema import Data
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 def feeds_for(
-    path: Path, data: Path | None, shapes: Shapes, inputs: tuple[TensorFacts, ...] = ()
+    path: Path,
+    data: Path | None,
+    shapes: Shapes,
+    inputs: tuple[TensorFacts, ...] = (),
+    pictures: Data | None = None,
 ) -> dict[str, Array]:
     """One run's inputs; ModelError where nothing can be made up. `inputs` are for a model that is no ONNX."""
     from edgeopt.graph.feeds import generate_feeds
@@ -28,13 +33,14 @@ def feeds_for(
         inputs = tuple(tensor_row(value) for value in graph.graph.inputs if value.name not in weights)
     described = infos(inputs, shapes)
     if data is not None:
-        return load_data(data, described).feeds(0)
+        return load_data(data, described, pictures).feeds(0)
     return generate_feeds(described, graph, 1, seed=0)[0]
 
 
-def shapes_of(data: Path, inputs: tuple[TensorFacts, ...]) -> dict[str, tuple[int, ...]]:
+def shapes_of(data: Path, inputs: tuple[TensorFacts, ...], pictures: Data | None) -> dict[str, tuple[int, ...]]:
     """The shapes that the inputs have in the user's data; DataError where they do not fit."""
-    return {name: tuple(shape) for name, shape in load_data(data, infos(inputs, {})).shapes().items()}
+    samples = load_data(data, infos(inputs, {}), pictures)
+    return {name: tuple(shape) for name, shape in samples.shapes().items()}
 
 
 def infos(inputs: tuple[TensorFacts, ...], shapes: Shapes) -> tuple[TensorInfo, ...]:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from edgeopt.profiles.schema import Data
+
 
 class Cover(msgspec.Struct, frozen=True, tag="cover"):
     """Which nodes of the model would this backend run?"""
@@ -26,6 +28,7 @@ class RealShapes(msgspec.Struct, frozen=True, tag="real-shapes"):
     """Of inputs, where the user fixed them."""
     data_path: str = ""
     """The user's data; empty: inputs are made up."""
+    pictures: Data | None = None
 
 
 class Covered(msgspec.Struct, frozen=True, tag="covered"):

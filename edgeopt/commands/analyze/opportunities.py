@@ -30,7 +30,8 @@ def find_padding(view: View) -> Iterable[Opportunity]:
         return
     gain = None
     if view.data is not None:
-        gain = 1.0 - kept_share(load_data(view.data, infos(analysis.inputs, {})), masks[0].name)
+        samples = load_data(view.data, infos(analysis.inputs, {}), view.pictures)
+        gain = 1.0 - kept_share(samples, masks[0].name)
     if gain is not None and gain < _LEAST_PADDING:
         return
     told = "Pass --data to see how much" if gain is None else f"{gain:.0%}"

@@ -14,6 +14,7 @@ from edgeopt.graph.analysis import Analysis, NodeRow, TensorFacts
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
+from edgeopt.profiles.schema import Data
 
 # What a runtime takes to begin a node, whatever the node does. Assumed, not measured; it matters in models of many
 # small nodes only.
@@ -35,6 +36,7 @@ class View:
     rewritten: Rewritten | None = None
     """What the passes would do; None where they were not asked."""
     data: Path | None = None
+    pictures: Data | None = None
 
     @cached_property
     def rows(self) -> tuple[NodeRow, ...]:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from edgeopt.bundle.request import PicturesFile
 from edgeopt.errors import UsageError
 from edgeopt.options import argument, option
 
@@ -14,6 +15,7 @@ class AnalyzeRequest(msgspec.Struct, frozen=True):
     data: Annotated[Path | None, option("Samples; all figures are calculated for their shapes.", metavar="D")] = (
         None
     )
+    pre: PicturesFile = None
     shape: Annotated[tuple[str, ...], option("Shape of an input; repeatable.", metavar="NAME=1x3x224x224")] = ()
     backends: Annotated[
         tuple[str, ...],

@@ -17,7 +17,7 @@ def find_real_shapes(request: RealShapes) -> Seen:
 
     path = Path(request.model_path)
     data = Path(request.data_path) if request.data_path else None
-    feeds = feeds_for(path, data, request.shapes)
+    feeds = feeds_for(path, data, request.shapes, pictures=request.pictures)
     shapes = real_shapes(path, feeds)
     # What was made up for an input is no more real than what the analysis assumes.
     return Seen({name: shape for name, shape in shapes.items() if data is not None or name not in feeds})

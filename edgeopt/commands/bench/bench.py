@@ -312,7 +312,7 @@ def _versions(sides: list[Side]) -> dict[str, str]:
 def watch(request: WatchRequest, emit: Emit) -> WatchReport:
     """Runs a side over and over and tells how it fares; without `seconds`, until it is stopped."""
     named = first_side(request.subject, request.backend, read_options(list(request.options)))
-    settings = Settings(request.data, request.custom_ops, request.strict, threads=request.threads)
+    settings = Settings(request.data, request.custom_ops, request.strict, threads=request.threads, pre=request.pre)
     rate_per_s, seconds = request.rate_per_s, request.seconds
     for value, what in ((rate_per_s, "rate"), (seconds, "number of seconds")):
         if value is not None and not 0 < value < float("inf"):

@@ -47,8 +47,11 @@ class _Known(NamedTuple):
 
 
 def check_options(named: Sequence[Named], options: SourceOptions) -> None:
-    """Raises UsageError for options of sources without one."""
-    if any(each.kind == "source" for each in named):
+    """Raises UsageError for options of sources without one, and what is wrong with a source by itself."""
+    sources = [each for each in named if each.kind == "source"]
+    for each in sources:
+        recognize(each.what, options.trust)
+    if sources:
         return
     for flag, given in (("--python", options.python), ("--trust", options.trust), ("--task", options.task)):
         if given:

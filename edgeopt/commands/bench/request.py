@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, get_args
 
 import msgspec
 
-from edgeopt.bundle.request import Libraries
+from edgeopt.bundle.request import Libraries, PicturesFile
 from edgeopt.errors import UsageError
 from edgeopt.importing.request import PythonPath, SourceOptions, Task, Trust
 from edgeopt.options import DAY_S, FASTEST_PER_S, WEEK_S, argument, option
@@ -31,7 +31,9 @@ BackendOptions = Annotated[
 ]
 SamplesFile = Annotated[
     Path | None,
-    option("Samples: .npz or a folder of .npy files (default: the bundle's golden inputs, or generated)."),
+    option(
+        "Samples: .npz, or a folder of .npy files or pictures (default: the bundle's golden inputs, or generated)."
+    ),
 ]
 UndecidedWord = Annotated[
     str,
@@ -61,6 +63,7 @@ class Request(msgspec.Struct, frozen=True):
         str | None, option("Threads of every model: a number, or usable, physical or performance (cores).")
     ] = None
     data: SamplesFile = None
+    pre: PicturesFile = None
     rounds: Annotated[
         int | None, option("Maximum interleaved rounds; stops early once the result is clear.", least=6, most=1000)
     ] = None
@@ -136,7 +139,14 @@ class Request(msgspec.Struct, frozen=True):
 
         source = SourceOptions(self.python, self.task, self.trust)
         return Settings(
-            self.data, self.custom_ops, self.strict, self.counters, self.threads, self.load_timeout_s, source
+            self.data,
+            self.custom_ops,
+            self.strict,
+            self.counters,
+            self.threads,
+            self.load_timeout_s,
+            source,
+            self.pre,
         )
 
 
@@ -174,6 +184,7 @@ class WatchRequest(msgspec.Struct, frozen=True):
         ),
     ]
     data: SamplesFile = None
+    pre: PicturesFile = None
     rate_per_s: Annotated[
         float | None,
         option(
@@ -202,6 +213,7 @@ class Wishes(TypedDict, total=False):
     options: "Options | None"
     threads: int | str | None
     data: "Data | None"
+    pre: str | Path | None
     rounds: int | None
     time_limit_s: float | None
     load_timeout_s: float | None

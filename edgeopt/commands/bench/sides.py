@@ -19,6 +19,7 @@ from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.backends.intended import is_usable
 from edgeopt.backends.options import MOST_THREADS, read_options, side_of
+from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.session import SessionPlace, locate
 from edgeopt.commands.bench.naming import Named, OptionValue, side_names
@@ -219,7 +220,7 @@ def write_inputs(
     named: list[Named],
     places: list[SessionPlace | None],
     tensors: tuple[TensorInfo, ...] | None,
-    data: Path | None,
+    settings: "Settings",
     folder: Path,
 ) -> Inputs:
     """Writes the samples; raises DataError where none are given and none can be made up."""
@@ -227,10 +228,13 @@ def write_inputs(
     golden = next((each.path for each in named if each.kind == "bundle"), None)
     if tensors is None:
         raise DataError(
-            f"Inputs for '{named[0].what}' cannot be generated: a program does not declare its inputs.",
+            f"Inputs for '{named[0].what}' cannot be generated: it does not declare them.",
             "Pass samples with --data, or a model with the same inputs with --against.",
         )
-    given = load_data(data, tensors) if data is not None else None
+    data, given = settings.data, None
+    if data is not None:
+        bundles = (each.deployment.processing for each in places if each is not None and each.deployment)
+        given = load_data(data, tensors, pictures_for(settings.pre, *bundles))
     if not tensors:
         save_samples(Samples({}, {}), samples)
         return Inputs(samples, "none, the model takes no inputs", ())
@@ -326,6 +330,7 @@ class Settings:
     """How long a side may take to load; None: by its backend and size."""
     source: SourceOptions = field(default_factory=SourceOptions)
     """How models of other frameworks are opened."""
+    pre: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +375,7 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
     inputs = narrowest(describe_all(loads, names, folder, settings.load_timeout_s), names)
     if inputs is None and settings.data is not None:
         inputs = _named_arrays(settings.data)
-    written = write_inputs(named, places, inputs, settings.data, folder)
+    written = write_inputs(named, places, inputs, settings, folder)
     sides = [
         Side(
             name,

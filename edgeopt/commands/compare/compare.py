@@ -345,6 +345,7 @@ def _feeds(
     names: Mapping[str, str],
 ) -> tuple[Feeds, Feeds]:
     """The same samples under the names that each model has for its inputs."""
+    from edgeopt.bundle.processing.attach import pictures_for
     from edgeopt.data.read import load_data
     from edgeopt.data.regimes import mixed
 
@@ -352,7 +353,8 @@ def _feeds(
     sizes = {info.name: info.shape for info in others}
     inputs = tuple(msgspec.structs.replace(i, shape=_narrower(i.shape, sizes[names[i.name]])) for i in inputs)
     if request.data is not None:
-        samples = load_data(request.data, inputs)
+        bundles = (side.bundle.deployment.processing for side in sides if side.bundle is not None)
+        samples = load_data(request.data, inputs, pictures_for(request.pre, *bundles))
         feeds = [samples.feeds(index) for index in range(len(samples))]
     else:
         model = sides[0].model or sides[1].model

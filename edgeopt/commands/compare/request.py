@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from edgeopt.bundle.request import PicturesFile
 from edgeopt.options import argument, option
 
 
@@ -12,6 +13,7 @@ class ModelCompareRequest(msgspec.Struct, frozen=True):
     first: Annotated[Path, argument("Model or bundle that is the reference.", metavar="A")]
     second: Annotated[Path, argument("Model or bundle to compare with it.", metavar="B")]
     data: Annotated[Path | None, option("Samples to run (default: generated).", metavar="DATA")] = None
+    pre: PicturesFile = None
     backend: Annotated[str | None, option("Backend that runs both models.", metavar="NAME")] = None
     backend_a: Annotated[str | None, option("Backend that runs A.", metavar="NAME")] = None
     backend_b: Annotated[str | None, option("Backend that runs B.", metavar="NAME")] = None

@@ -276,6 +276,7 @@ def _measured_now(subject: str, request: CostRequest, emit: Emit) -> MeasuredRun
         subject=subject,
         against=() if request.against is None else (request.against,),
         data=request.data,
+        pre=request.pre,
         time_limit_s=request.time_limit_s,
         concurrency=request.concurrency,
         processes=request.processes,

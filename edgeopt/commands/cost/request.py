@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from edgeopt.bundle.request import PicturesFile
 from edgeopt.errors import UsageError, flag_of
 from edgeopt.options import DAY_S, argument, option
 
@@ -43,6 +44,7 @@ class CostRequest(msgspec.Struct, frozen=True):
     ] = None
     measure: Annotated[bool, option("Measure now on this device, as `edgeopt bench` does.")] = False
     data: Annotated[Path | None, option("Samples for --measure.")] = None
+    pre: PicturesFile = None
     concurrency: Annotated[
         str | None, option("Numbers of concurrent threads to count runs for, with --measure.", metavar="1,2,4")
     ] = None
@@ -56,7 +58,7 @@ class CostRequest(msgspec.Struct, frozen=True):
 
 def check(request: CostRequest) -> None:
     """Raises UsageError for what would change nothing."""
-    for name in ("data", "concurrency", "processes", "time_limit_s"):
+    for name in ("data", "pre", "concurrency", "processes", "time_limit_s"):
         if getattr(request, name) is not None and not request.measure:
             flag = flag_of(name)
             raise UsageError(f"{flag} needs --measure.", f"Add --measure, or leave {flag} out.")

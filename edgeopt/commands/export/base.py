@@ -12,6 +12,9 @@ from edgeopt.bundle.golden import GoldenAnswer, answer_golden
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import ConstraintError, VerificationError
 
+BUNDLE = "BUNDLE"
+"""Stands for the exported bundle in `ExportedFiles.use`: README.md, which goes elsewhere, names no path."""
+
 
 @dataclass(frozen=True, slots=True)
 class Order:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -10,7 +11,7 @@ from edgeopt.bundle.durable import publish_folder
 from edgeopt.bundle.manifest import FileEntry, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.write import draft
-from edgeopt.commands.export.base import ExportedFiles, Format, Order
+from edgeopt.commands.export.base import BUNDLE, ExportedFiles, Format, Order
 from edgeopt.commands.export.cpp import FORMAT as CPP
 from edgeopt.commands.export.docker import FORMAT as DOCKER
 from edgeopt.commands.export.onnx import FORMAT as ONNX
@@ -175,7 +176,7 @@ def export(path: Path, form: str, out: Path, emit: Emit, max_batch_size: int | N
         samples=len(order.bundle.golden("inputs")),
         not_checked=made.not_checked,
         notes=tuple(made.notes),
-        use=tuple(made.use),
+        use=tuple(line.replace(BUNDLE, quote(os.path.relpath(path, out))) for line in made.use),
     )
 
 

@@ -14,6 +14,7 @@ from edgeopt.backends.buckets import OPTIONS as BUCKETS
 from edgeopt.backends.onnxruntime.options import OrtOptions, config_entries, run_entries
 from edgeopt.bundle.golden import golden_floor_db
 from edgeopt.commands.export.base import (
+    BUNDLE,
     ExportedFiles,
     Format,
     Order,
@@ -266,7 +267,7 @@ def write(order: Order, folder: Path) -> ExportedFiles:
     made = ExportedFiles(
         use=[
             "tritonserver --model-repository=.",
-            f"edgeopt bench BUNDLE --against http://127.0.0.1:8000/v2/models/{name}",
+            f"edgeopt bench {BUNDLE} --against http://127.0.0.1:8000/v2/models/{name}",
         ]
     )
     config = _onnxruntime(order, place, made) if runtime == ONNXRUNTIME else _openvino(order, place, made)

@@ -82,6 +82,7 @@ def write_changes(first: Path, second: Path, out: Path) -> None:
 def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> AnalyzedModel:
     wishes = AnalyzeKeywords(
         data=request.data,
+        pre=request.pre,
         shapes=read_shapes(request.shape),
         coverage=False,
         opportunities=False,

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from edgeopt.bundle.request import PicturesFile
 from edgeopt.errors import UsageError
 from edgeopt.options import argument, option
 
@@ -26,6 +27,7 @@ class GraphRequest(msgspec.Struct, frozen=True):
         option("Backend to measure on; repeatable (default: all available).", "--backend", metavar="NAME"),
     ] = ()
     data: Annotated[Path | None, option("Samples to measure with.", metavar="D")] = None
+    pre: PicturesFile = None
     shape: Annotated[tuple[str, ...], option("Shape of an input; repeatable.", metavar="NAME=1x3x224x224")] = ()
 
 

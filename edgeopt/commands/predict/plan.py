@@ -11,9 +11,11 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Budget, Predicted, Run, SourceModel, Step, four_digits
+from edgeopt.bundle.deployment import Budget, Predicted, Processing, Run, SourceModel, Step, four_digits
+from edgeopt.bundle.golden import put_processing_golden
 from edgeopt.bundle.plan import Plan as DeployPlan
 from edgeopt.bundle.plan import limits_in, quantized_step
+from edgeopt.bundle.processing.attach import attach, pictures_for
 from edgeopt.bundle.write import check_target
 from edgeopt.commands.predict.latency import Latency, Predictor
 from edgeopt.commands.predict.records import VERDICT, PredictedCandidate, PredictedOutcome, Status
@@ -27,7 +29,7 @@ from edgeopt.graph.model import load
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.space import first_candidates, starts_on
 from edgeopt.pipeline.race.baseline import baseline_order, plain
-from edgeopt.pipeline.request import OptimizeRequest
+from edgeopt.pipeline.request import OptimizeRequest, inputs_of
 from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
 from edgeopt.quant.measured.timing.courses import GROUPS
@@ -207,11 +209,12 @@ def _basis(best: RankedVariant) -> str:
 
 def _finish(plan: PredictionPlan) -> tuple[str, ...]:
     data = f" --data {shlex.quote(plan.wishes.data.name)}" if plan.wishes.data is not None else ""
+    pre = f" --pre {shlex.quote(plan.wishes.pre.name)}" if plan.wishes.pre is not None else ""
     model, bundle = shlex.quote(plan.wishes.model.name), shlex.quote(plan.wishes.out.name)
     floor = f" --floor {plan.bench.floor_db:g}dB" if data else ""
     replay = f"edgeopt replay {bundle} {model}{data} -o NEW --measure"
     return (
-        f"On the device, search and prove: edgeopt optimize {model}{data}{floor} -o NEW",
+        f"On the device, search and prove: edgeopt optimize {model}{data}{pre}{floor} -o NEW",
         f"On the device, measure and prove this plan alone: {replay}",
     )
 
@@ -227,7 +230,11 @@ def write_bundle(plan: PredictionPlan, made: PredictedVariant, outcome: Predicte
     with write.draft(wishes.out) as folder:
         some = [given.prove[k] for k in write.golden_places(len(given.prove))]
         reference = plan.bench.study.reference_of(some)
-        write.write_golden_runs(folder, given.feeds(some), plan.bench.outputs(made, some), reference)
+        answered = plan.bench.outputs(made, some)
+        write.write_golden_runs(folder, given.feeds(some), answered, reference)
+        processing = _processing(plan)
+        if processing is not None:
+            put_processing_golden(folder, processing, (), answered)
         files = {"model.onnx": made.path}
         if made.candidate.variant == "source":
             parent = wishes.model.parent
@@ -239,6 +246,12 @@ def write_bundle(plan: PredictionPlan, made: PredictedVariant, outcome: Predicte
         documents: dict[str, object] = {"prediction.json": outcome, "ledger.json": outcome.ledger}
         write.fill(folder, files, deployment, documents, deploy.record)
         write.publish(folder, wishes.out, single_file=wishes.single_file)
+
+
+def _processing(plan: PredictionPlan) -> Processing | None:
+    """Returns the preparation of pictures that the bundle contains."""
+    attached = attach(plan.wishes.pre, None, *plan.bench.runs.ports)
+    return attached.processing if attached is not None else None
 
 
 def _deploy_plan(plan: PredictionPlan, made: PredictedVariant, model: str) -> DeployPlan:
@@ -254,6 +267,7 @@ def _deploy_plan(plan: PredictionPlan, made: PredictedVariant, model: str) -> De
         limits=limits_in(source.path),
         budget=Budget(f"{plan.bench.floor_db:g} dB"),
         record=_record(plan, made),
+        processing=_processing(plan),
     )
 
 
@@ -316,7 +330,8 @@ def optimize_for(settings: OptimizeRequest, device: Path, emit: Emit = ignore) -
     out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
     wishes = msgspec.structs.replace(settings, out=out)
     begun = time.monotonic()
-    check_target(wishes.out, [wishes.model, *([wishes.data] if wishes.data else [])])
+    check_target(wishes.out, inputs_of(wishes))
+    pictures_for(wishes.pre)
     check_file(wishes.model)
     with workspace(WORK) as folder, ModelRuns() as runs:
         plan = prepared(wishes, device, folder, runs, emit)

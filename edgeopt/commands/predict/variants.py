@@ -234,7 +234,7 @@ def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRun
     emit(Progress("reading the model", wishes.model.name))
     source = load(wishes.model)
     floor_db = floor_from(wishes.floor or "transparent")
-    request = QuantizeRequest(wishes.model, data=wishes.data, goal=Goal(floor=floor_db, budget=""))
+    request = QuantizeRequest(wishes.model, data=wishes.data, pre=wishes.pre, goal=Goal(floor=floor_db, budget=""))
     given = read_given(request, runs.inputs(wishes.model), profile.data, calibrates=False, runs=runs)
     wanted = sorted({*given.plan, *given.prove})
     emit(Progress("running the source model", f"{len(wanted)} samples"))

@@ -191,7 +191,7 @@ class ReportFacts(msgspec.Struct, frozen=True):
     original: OriginalSpeed | None = None
     """The bundle against the model in its framework, where `edgeopt optimize` imported it."""
     preset: str = ""
-    """The preset of the search and what it set, as a sentence; empty where it set nothing."""
+    """The preset of the search and what it set, as a sentence; empty where it is not shown."""
     warnings: tuple[str, ...] = ()
     unknown: dict[str, str] = {}
     """What the report cannot say, each with the reason."""

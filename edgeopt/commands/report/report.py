@@ -111,7 +111,7 @@ def gather(
         seconds=None if isinstance(found, str) else found.seconds or None,
         imported=found.imported if isinstance(found, Outcome) else None,
         original=found.original if isinstance(found, Outcome) else None,
-        preset=str(found.preset) if isinstance(found, Outcome) and found.preset and found.preset.sizes else "",
+        preset=str(found.preset) if isinstance(found, Outcome) and found.preset and found.preset.is_shown else "",
         unknown=unknown,
     )
     facts = with_candidates(facts, found)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from edgeopt.bundle.request import PicturesFile
 from edgeopt.errors import UsageError
 from edgeopt.options import AllowRandom, argument, option, read_shapes
 
@@ -38,6 +39,7 @@ class SimplifyRequest(msgspec.Struct, frozen=True):
     data: Annotated[
         Path | None, option("Samples to prove the result on (default: generated).", metavar="DATA")
     ] = None
+    pre: PicturesFile = None
     strict: Annotated[
         bool,
         option(

@@ -141,6 +141,7 @@ def _source_check(
     model: "Model", request: SimplifyRequest, chosen: "Sequence[Pass]", emit: events.Emit
 ) -> "tuple[SourceCheck | None, str | None]":
     """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
+    from edgeopt.bundle.processing.attach import pictures_for
     from edgeopt.graph.passes.cleaning import skip_padding
     from edgeopt.measure.exactness.proof import SourceCheck
 
@@ -149,7 +150,9 @@ def _source_check(
     emit(events.Progress("source", "running the source model"))
     try:
         padded = any(one.name == skip_padding.PASS.name for one in chosen)
-        check = SourceCheck.of(model, request.data, request.shapes, padded=padded)
+        check = SourceCheck.of(
+            model, request.data, request.shapes, padded=padded, pictures=pictures_for(request.pre)
+        )
         return replace(check, strict=request.strict), None
     except EdgeoptError as error:
         if request.data is not None:

@@ -1,17 +1,16 @@
 """What a file is by its first bytes, and which versions of ONNX it needs; a wrong file gets its own sentence."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from edgeopt.errors import ModelError, said_by
+from edgeopt.graph.files.checkpoints import FROM_CODE, SUFFIXES, checkpoint_error, import_hint
 from edgeopt.graph.files.tensors import subgraphs
 
 HEAD_BYTES = 4096
-EXPORT_PYTORCH = "Export it first: torch.onnx.export(model, example_inputs, 'model.onnx', dynamo=True)."
-
-
 AS_TEXT = "Convert it first: onnx.save(onnx.load(path, format='{}'), 'model.onnx')."
 
 
@@ -20,14 +19,16 @@ class Sighting:
     """What a file is instead of an ONNX model, and what to do about it."""
 
     what: str
-    hint: str
+    hint: str = ""
+    suffixes: tuple[str, ...] = ()
+    """The suffixes with which `edgeopt import` takes the file; empty where it does not."""
 
 
 UNPACK = "Unpack it and pass the .onnx file inside."
-CONVERT_TF = "Convert it first: python -m tf2onnx.convert."
+PICKLES = (".joblib", ".pkl", ".pickle")
 MAGIC = (
-    # (offset, bytes, what it is, what to do)
-    (0, b"\x89HDF\r\n\x1a\n", "a Keras HDF5 file", CONVERT_TF),
+    # (offset, bytes, what it is, what to do: a sentence, or the suffixes with which it can be imported)
+    (0, b"\x89HDF\r\n\x1a\n", "a Keras HDF5 file", (".h5", ".hdf5")),
     (0, b"GGUF", "a GGUF file", "edgeopt takes ONNX models; export the original model to ONNX."),
     (0, b"\x1f\x8b", "a gzip archive", UNPACK),
     (0, b"BZh", "a bzip2 archive", UNPACK),
@@ -38,18 +39,18 @@ MAGIC = (
     (0, b"\x93NUMPY", "a NumPy array", "Pass data with --data, and the .onnx file as the model."),
     (0, b"ftrt", "a TensorRT engine", "An engine fits one GPU only; pass the .onnx file that it was built from."),
     (0, b"ptrt", "a TensorRT engine", "An engine fits one GPU only; pass the .onnx file that it was built from."),
-    (4, b"TFL3", "a TensorFlow Lite model", "Convert it first: python -m tf2onnx.convert --tflite MODEL."),
+    (4, b"TFL3", "a TensorFlow Lite model", (".tflite",)),
     (4, b"ORTM", "an ONNX Runtime .ort model", "Pass the .onnx file that it was made from."),
-    (4, b"ET12", "an ExecuTorch program", EXPORT_PYTORCH),
+    (4, b"ET12", "an ExecuTorch program", FROM_CODE),
     (0, b"version https://git-lfs", "a Git LFS pointer", "Fetch it with: git lfs pull"),
 )
 IN_ZIP = (
     # (what stands among the first names of the archive, what it is, what to do)
-    (b"data.pkl", "a PyTorch checkpoint", EXPORT_PYTORCH),
-    (b"/version", "a PyTorch checkpoint", EXPORT_PYTORCH),
-    (b"/.format_version", "a PyTorch checkpoint", EXPORT_PYTORCH),
-    (b"archive_format", "a PyTorch exported program", EXPORT_PYTORCH),
-    (b"model.weights.h5", "a Keras model", CONVERT_TF),
+    (b"data.pkl", "a PyTorch model", SUFFIXES),
+    (b"/version", "a PyTorch model", SUFFIXES),
+    (b"/.format_version", "a PyTorch model", SUFFIXES),
+    (b"archive_format", "a PyTorch exported program", (".pt2",)),
+    (b"model.weights.h5", "a Keras model", (".keras",)),
     (b"deployment.toml", "an edgeopt bundle", "Pass the model inside it, or use a command that takes a bundle."),
     (b".npy", "a NumPy archive", "Pass data with --data, and the .onnx file as the model."),
 )
@@ -71,17 +72,23 @@ def what_is(head: bytes) -> Sighting | None:
     """What a file that begins with `head` is, or None where it may be an ONNX model."""
     for offset, magic, what, hint in MAGIC:
         if head[offset : offset + len(magic)] == magic:
-            return Sighting(what, hint)
+            return _sighting(what, hint)
     if head.startswith(b"PK\x03\x04"):
         found = next(((what, hint) for name, what, hint in IN_ZIP if name in head), ("a zip archive", UNPACK))
-        return Sighting(*found)
+        return _sighting(*found)
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05" and len(head) > 1:
-        return Sighting("a Python pickle, probably a PyTorch checkpoint", EXPORT_PYTORCH)
+        return Sighting("a Python pickle, such as a PyTorch checkpoint or a scikit-learn model", FROM_CODE)
     if _is_safetensors(head):
-        return Sighting("a safetensors file: weights without a graph", EXPORT_PYTORCH)
+        return Sighting("a safetensors file: weights without a graph", FROM_CODE)
     if _is_tensorflow(head):
         return Sighting("a TensorFlow graph", "Convert it first: python -m tf2onnx.convert --saved-model FOLDER.")
     return _what_text(head)
+
+
+def _sighting(what: str, remedy: str | tuple[str, ...]) -> Sighting:
+    if isinstance(remedy, str):
+        return Sighting(what, remedy)
+    return Sighting(what, suffixes=remedy)
 
 
 def _what_text(head: bytes) -> Sighting | None:
@@ -149,9 +156,17 @@ def check_file(path: Path) -> None:
         raise ModelError(f"'{path}' cannot be read: {said_by(error)}.", "Check the path.") from error
     if not head:
         raise ModelError(f"'{path.name}' is empty (0 bytes).", "Copy or download it again.")
+    if head.startswith(b"PK") and (checkpoint := checkpoint_error(path)) is not None:
+        raise checkpoint
     if sighting := what_is(head):
         instead = "as protobuf" if sighting.what.startswith("an ONNX model") else "an ONNX model"
-        raise ModelError(f"'{path.name}' is {sighting.what}, not {instead}.", sighting.hint)
+        hint = import_hint(path, sighting.suffixes) if sighting.suffixes else sighting.hint
+        if path.name == "saved_model.pb":
+            command = shlex.join(["edgeopt", "import", str(path.parent), "-o", "model.onnx"])
+            hint = f"Import its folder: {command}"
+        if head[:1] == b"\x80" and path.suffix in PICKLES:
+            hint = import_hint(path, PICKLES)
+        raise ModelError(f"'{path.name}' is {sighting.what}, not {instead}.", hint)
 
 
 def is_cut_short(data: bytes) -> bool:

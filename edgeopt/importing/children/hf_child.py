@@ -56,6 +56,8 @@ def version() -> str:
 
 def load(job: Job) -> Any:
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
+    if job.exports and any(key.startswith("image_") for key in _read(job, "preprocessor_config.json")):
+        job.need("PIL", "pillow")  # for its image processor
     import torch
     import transformers
 

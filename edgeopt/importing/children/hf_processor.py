@@ -32,6 +32,8 @@ def processed(job: Job, taken: Any, settings: Feeds) -> tuple[Feeds | None, list
             raw, made, processor = _pictures(job, random)
         else:
             raw, made, processor = _sounds(job, random)
+    except ModuleNotFoundError:
+        raise  # named as the package that is missing
     except Exception as error:
         job.notes.append(
             f"The processor of the folder is not in the bundle, because it fails: {job.reason(error)}."

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from edgeopt.backends.base import TensorInfo
     from edgeopt.graph.model import Model
+    from edgeopt.profiles.schema import Data
 
 # protobuf classes carry no types; these are onnx's ModelProto, NodeProto and ValueInfoProto.
 Proto = Any
@@ -156,13 +157,15 @@ def taken_inputs(
     )
 
 
-def ordinary_samples(model: "Model", inputs: "tuple[TensorInfo, ...]", data: Path | None) -> Feeds:
+def ordinary_samples(
+    model: "Model", inputs: "tuple[TensorInfo, ...]", data: Path | None, pictures: "Data | None" = None
+) -> Feeds:
     from edgeopt.data.read import load_data
     from edgeopt.graph.feeds import generate_feeds
 
     if data is None:
         return generate_feeds(inputs, model.ir, MADE_UP, seed=0)
-    samples = load_data(data, inputs)
+    samples = load_data(data, inputs, pictures)
     return [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.accuracy import Accuracy
     from edgeopt.graph.model import Model
     from edgeopt.graph.pipeline import NumericError
+    from edgeopt.profiles.schema import Data
     from edgeopt.workers.isolated_backend import IsolatedBackends
 
 FLOOR_DB = 80.0
@@ -125,6 +126,7 @@ class SourceCheck:
         floor_db: float = FLOOR_DB,
         *,
         padded: bool = False,
+        pictures: "Data | None" = None,
     ) -> "SourceCheck":
         """Runs the source, on the user's data or on made-up samples; raises where that cannot be.
 
@@ -138,12 +140,14 @@ class SourceCheck:
             folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
             undone.enter_context(folder)
             isolated = undone.enter_context(closing(IsolatedBackends()))
-            check = cls._of(model, data, shapes or {}, floor_db, isolated, folder, padded=padded)
+            check = cls._of(
+                model, data, shapes or {}, floor_db, isolated, folder, padded=padded, pictures=pictures
+            )
             undone.pop_all()
         return check
 
     @classmethod
-    def _of(
+    def _of(  # noqa: PLR0913 - one call
         cls,
         model: "Model",
         data: Path | None,
@@ -153,6 +157,7 @@ class SourceCheck:
         folder: "tempfile.TemporaryDirectory[str]",
         *,
         padded: bool,
+        pictures: "Data | None",
     ) -> "SourceCheck":
         backends = tuple(in_full_precision(isolated.of(backend)) for backend in proof_backends())
         path = model.path
@@ -161,7 +166,7 @@ class SourceCheck:
             path = Path(folder.name) / "plain.onnx"
         opened = first_opened(path, backends)
         inputs = taken_inputs(model, opened.inputs, shapes)
-        feeds = ordinary_samples(model, inputs, data)
+        feeds = ordinary_samples(model, inputs, data, pictures)
         extra: Feeds = []
         if padded:
             from edgeopt.measure.exactness.inputs import padded_cases

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from edgeopt import units
 from edgeopt.backends.base import Feeds
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
@@ -83,7 +84,13 @@ def _without_products(operators: Mapping[str, int]) -> str:
 
 def _with_more_convolutions(operators: Mapping[str, int]) -> str:
     products = operators.get("MatMul", 0) + operators.get("Gemm", 0)
-    return "" if products > operators.get("Conv", 0) else "the model has more convolutions than matrix products"
+    convolutions = operators.get("Conv", 0)
+    if products > convolutions:
+        return ""
+    if not products:
+        return "the model has no matrix products"
+    said = units.count(products, "matrix product")
+    return f"the model has only {said} beside {units.count(convolutions, 'convolution')}"
 
 
 def _nncf(name: str, title: str, make: Callable[[BuildTask], Ledger], unsuited: Unsuited = suits_all) -> Recipe:

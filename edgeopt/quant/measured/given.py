@@ -12,6 +12,7 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo, full_precision
+from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.levels import Levels, alike_inputs
 from edgeopt.data.read import load_data
@@ -71,7 +72,7 @@ def read_given(
         return _made_up(request, inputs)
     from edgeopt.data.judging.metrics import labels_for, spread_samples
 
-    samples = load_data(data, inputs, preparation)
+    samples = load_data(data, inputs, pictures_for(request.pre) or preparation)
     warnings = check_data(samples) if calibrates else ()
     warnings += (*samples.converted, *(one.warning for one in alike_inputs(samples)))
     labels = labels_for(metric, data, samples, request.labels)

@@ -32,6 +32,8 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     out: Path | None = None
     """The ONNX file to write, or the bundle (`.edgeopt`); None: only report."""
     data: Path | None = None
+    pre: Path | None = None
+    """A file that says how pictures in the data are prepared; None: the profile says it."""
     method: str = PLAN
     """One of METHODS."""
     backend: str = ""

@@ -4,7 +4,7 @@ import pytest
 from edgeopt.bundle.deployment import Step
 from edgeopt.data.samples import Samples
 from edgeopt.pipeline.build.messages import BuildTask
-from edgeopt.pipeline.plans.libraries import NNCF_REPAIRED, NNCF_TRANSFORMER, repair_limit_s
+from edgeopt.pipeline.plans.libraries import NNCF_REPAIRED, NNCF_TRANSFORMER, NNCF_WEIGHTS, repair_limit_s
 from edgeopt.quant.records import QuantSettings
 
 FLOOR_DB = 40.0
@@ -40,3 +40,18 @@ def test_a_model_is_repaired_with_and_without_the_variant_before_it(task, after)
 
 def test_a_repair_of_a_small_model_leaves_time_for_a_plan():
     assert [repair_limit_s(size) for size in (1_000, 10_000_000, 20_000_000, 90_000_000)] == [10, 10, 17.5, 25]
+
+
+@pytest.mark.parametrize(
+    ("operators", "reason"),
+    [
+        ({"TreeEnsembleClassifier": 1}, "the model has no matrix products"),
+        ({"Conv": 9}, "the model has no matrix products"),
+        ({"Conv": 9, "Gemm": 1}, "the model has only 1 matrix product beside 9 convolutions"),
+        ({"Conv": 1, "MatMul": 1}, "the model has only 1 matrix product beside 1 convolution"),
+        ({"Conv": 1, "MatMul": 1, "Gemm": 1}, ""),
+        ({"MatMul": 1}, ""),
+    ],
+)
+def test_reason_against_quantized_weights_fits_the_model(operators, reason):
+    assert NNCF_WEIGHTS.unsuited(operators) == reason
