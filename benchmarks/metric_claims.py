@@ -129,7 +129,7 @@ def run_cases(folder: Path) -> None:
 
 
 def run_planted(count: int = 1000, seeds: int = 10) -> None:
-    """Judges answers of which 3 % become wrong and 1 % right, so that the top-1 drops by 2 points."""
+    """Judges answers after 3 % became wrong and 1 % right, so that the top-1 drops by 2 points."""
     goal = goal_from("top1-labels", None, "0.5%")
     found = 0
     for seed in range(seeds):

@@ -170,7 +170,8 @@ def test_a_body_keeps_the_shapes_that_the_file_declares_and_gets_no_others(write
 def test_sizes_that_the_file_gives_to_values_in_a_body_reach_its_open_outputs(write_model, folder):
     """ONNX Runtime takes them for what a loop of no turn collects: (0, 1, 4), not (0, 0, 0)."""
     text = """g (int64 n, float[2,4] x) => (float[M,K,L] rows) {
-        last, rows = Loop (n, , x) <body = b (int64 i, bool c, float[P,Q] s) => (bool d, float[P,Q] t, float[P,Q] o)
+        last, rows = Loop (n, , x) <body = b (int64 i, bool c, float[P,Q] s)
+            => (bool d, float[P,Q] t, float[P,Q] o)
             <int64[1] zero = {0}, int64[1] one = {1}, float[2,4] r> {
             d = Identity(c)  r = Relu(s)  t = Neg(r)  o = Slice(t, zero, one, zero) }> }"""
     path = write_model(text)
