@@ -454,8 +454,7 @@ class CandidatePool:
         if resources.ending.is_asked:
             return
         candidate = at_first(candidate, self.room)
-        left_s = max(0.0, resources.ending.clock.until(1.0) - time.monotonic())
-        resources.emit(Progress("screening", candidate.name, time_left_s=left_s))
+        resources.emit(Progress("screening", candidate.name))
         entry = self.add(candidate)
         if entry.contender is not None and self._small and not self.full:
             for other in other_threads(candidate, self.starts.space):

@@ -347,7 +347,7 @@ def _race_report(
         entry.accuracy_db,
         entry.accuracy_low_db,
         load_ms=entry.loaded.load_ms if entry.loaded else None,
-        memory=entry.memory,
+        memory=(proof.baseline_memory if entry.candidate == search.baseline else None) or entry.memory,
         size_bytes=entry.size_bytes,
         throughput_per_s=throughput_per_s,
         of_best=entry.of_best if entry.status == "lost" else None,
