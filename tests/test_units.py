@@ -69,7 +69,14 @@ def test_times_have_the_unit_of_their_size():
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, ""), (0.2, ""), (-3.0, ""), (12.4, "about 12 s left"), (89, "about 89 s left"), (600, "about 10 min left")],
+    [
+        (None, ""),
+        (0.2, ""),
+        (-3.0, ""),
+        (12.4, "about 12 s left"),
+        (89, "about 89 s left"),
+        (600, "about 10 min left"),
+    ],
 )
 def test_time_left_claims_no_bound(seconds, text):
     assert units.time_left(seconds) == text

@@ -204,7 +204,7 @@ class People:
 
 
 class _StatusLine:
-    """The line of an event, drawn anew with the time that is left by now."""
+    """The line of an event; each drawing has the remaining time of that moment."""
 
     def __init__(self, event: events.Progress, heard_s: float) -> None:
         self._event, self._heard_s = event, heard_s

@@ -183,7 +183,7 @@ class ClockedEmit:
 
     emit: Emit
     control: StopControl | None = None
-    """None until the time limit is known; then all progress has one clock, whatever stage it is of."""
+    """Is None until the time limit is known; from then on, all stages share its clock."""
     _last: Progress | None = field(init=False, default=None)
     _limit_s: float = field(init=False, default=0.0)
 

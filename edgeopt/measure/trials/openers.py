@@ -12,7 +12,7 @@ import numpy as np
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, TensorInfo
 
-# Every trial imports what reads bundles, which takes 5 MiB: else those of bundles alone would start larger.
+# Every trial imports what reads bundles, which takes 5 MiB. Otherwise only those of bundles would start larger.
 from edgeopt.bundle.runtime.session import Session, load, locate
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError

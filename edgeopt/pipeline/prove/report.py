@@ -293,29 +293,37 @@ def candidate_reports(
     for entry in entries:
         report = _race_report(search, proof, entry, _pace(entry, entries), scale)
         if entry.candidate == winner:
-            yield msgspec.structs.replace(
-                report,
-                status="winner",
-                reason="",
-                of_best=None,
-                speedup=proof.speedup,
-                proved=proof.verdict != IDENTICAL,
-                latency_ms=proof.latency_ms,
-                accuracy_db=proof.accuracy_db,
-                memory=proof.memory or report.memory,
-                throughput_per_s=proof.figure if search.objective.by_sample else None,
-            )
+            yield delivered_report(report, proof, by_sample=search.objective.by_sample)
         else:
-            yield _behind_winner(report, proof, winner, is_kept=search.is_kept(winner))
+            yield behind_delivered(report, proof, winner, is_kept=search.is_kept(winner))
 
 
-def _behind_winner(report: CandidateReport, proof: Proof, winner: Candidate, *, is_kept: bool) -> CandidateReport:
+def delivered_report(report: CandidateReport, proof: Proof, *, by_sample: bool) -> CandidateReport:
+    """The row of what is delivered, with the figures of its proof."""
+    return msgspec.structs.replace(
+        report,
+        status="winner",
+        reason="",
+        of_best=None,
+        speedup=proof.speedup,
+        proved=proof.verdict != IDENTICAL,
+        latency_ms=proof.latency_ms,
+        accuracy_db=proof.accuracy_db,
+        memory=proof.memory or report.memory,
+        throughput_per_s=proof.figure if by_sample else None,
+    )
+
+
+def behind_delivered(
+    report: CandidateReport, proof: Proof, winner: Candidate, *, is_kept: bool
+) -> CandidateReport:
     """Compares a candidate with what is delivered, by the speeds shown: the best of the race may have failed."""
     if report.of_best is None or report.speedup is None:
         return report
     share = report.speedup.median / proof.speedup.median
     if is_kept and not report.proved and units.speed_difference(share) != "tied" and share > 1:
-        looked = f"{report.speedup.median:.2f}x in the race, not measured from a written bundle"
+        speed = f"{report.speedup.median:.2f}x" if report.speedup.usable else "faster"
+        looked = f"not proved; {speed} in the race"
         return msgspec.structs.replace(report, of_best=None, reason=looked)
     return msgspec.structs.replace(report, of_best=share, reason=units.behind(share, winner.name))
 

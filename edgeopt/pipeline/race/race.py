@@ -240,11 +240,10 @@ def _span_ms(field: Sequence[Contender]) -> float:
 
 def _tell(emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[PoolEntry]) -> None:
     best = ranked(baseline, alive)[0] if alive else None
-    told = (
-        f"{best.candidate.name} {speedup(baseline, best.contender).median:.2f}x"
-        if best and best.contender
-        else None
-    )
+    told = None
+    if best is not None and best.contender is not None:
+        found = speedup(baseline, best.contender)
+        told = f"{best.candidate.name} {found.median:.2f}x" if found.usable else best.candidate.name
     emit(Progress(phase, f"{len(alive)} candidates left", done, total, told))
 
 

@@ -81,7 +81,7 @@ class Job(QObject):
 
     @property
     def share_of_time(self) -> float | None:
-        """How much of its time has passed; None where its end is not known, or it takes longer."""
+        """Returns the share of its time that has passed; None where its end is unknown, or it takes longer."""
         if self._ends_s is None or _left_s(self._ends_s) is None:
             return None
         return (time.monotonic() - self._began_s) / (self._ends_s - self._began_s)

@@ -69,7 +69,7 @@ def place_of(name: str) -> int | None:
 
 
 def told(progress: events.Progress | None, left_s: float | None = None) -> str:
-    """Where the search stands, in one line; `left_s` is the clock of its job."""
+    """Returns the present phase in one line; `left_s` is the remaining time of its job."""
     if progress is None:
         return "Starting"
     place = place_of(progress.phase)

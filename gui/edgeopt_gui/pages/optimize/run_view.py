@@ -99,7 +99,7 @@ class RunView(QScrollArea):
         self.warnings.setText("\n\n".join(warnings))
 
     def _tell_standing(self) -> None:
-        """Also while nothing is told: the time that is left passes."""
+        """Updates the line of progress; called regularly, because the remaining time passes without events too."""
         run = self._run
         if run is None or not run.running:
             self._tick.stop()
