@@ -92,6 +92,7 @@ def test_the_models_own_need_is_net_of_the_runtime_and_of_the_samples(start, con
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the memory by phase here")
+@pytest.mark.cold
 def test_bundle_adds_the_memory_of_its_model(start, conv_model, conv_bundle, tmp_path):
     info = backend_named("onnxruntime-cpu").load(conv_model, {}).inputs
     save_samples(check_samples({"x": np.ones((2, 3, 16, 16), np.float32)}, info), tmp_path)
