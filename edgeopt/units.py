@@ -97,6 +97,13 @@ def time_instead(after_ms: float, before_ms: float) -> str:
     return f"{milliseconds(after_ms)} instead of {milliseconds(before_ms)}"
 
 
+def time_left(seconds: float | None) -> str:
+    """`about 40 s left`; "" for what is not known or over, because it may take longer."""
+    if seconds is None or seconds < 1:
+        return ""
+    return f"about {seconds:.0f} s left" if seconds < 90 else f"about {seconds / 60:.0f} min left"
+
+
 def three_digits(value: float) -> str:
     """Three digits that count, with their zeros, so that columns align."""
     if value == 0:

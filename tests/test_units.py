@@ -65,3 +65,18 @@ def test_times_have_the_unit_of_their_size():
     """The summary of a search said `0.00595 ms instead of 0.00635 ms`."""
     assert units.time_instead(0.00595, 0.00635) == "5.95 µs instead of 6.35 µs"
     assert units.time_instead(1.2, 1204.4) == "1.20 ms instead of 1,204 ms"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, ""),
+        (0.2, ""),
+        (-3.0, ""),
+        (12.4, "about 12 s left"),
+        (89, "about 89 s left"),
+        (600, "about 10 min left"),
+    ],
+)
+def test_time_left_claims_no_bound(seconds, text):
+    assert units.time_left(seconds) == text

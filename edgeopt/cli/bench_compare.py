@@ -63,7 +63,7 @@ def limits_on_page(judged: "Judgement | None") -> list[Block]:
         judged.checks,
         ("limit", lambda each: judged.limits.written(each.limit)),
         ("against", lambda each: f"{each.second}, by {each.measured}" if each.measured else each.second),
-        (">speed-up", lambda each: f"{each.speedup.median:.3f}x" if each.speedup else ""),
+        (">speed-up", lambda each: f"{each.speedup.median:.3f}x" if each.speedup and each.speedup.usable else ""),
         (">interval", lambda each: _interval(each.speedup)),
         (">least allowed", lambda each: f"{each.least:.3f}x"),
         ("verdict", lambda each: "not proved" if each.state == "undecided" and not each.passed else each.state),
@@ -72,10 +72,9 @@ def limits_on_page(judged: "Judgement | None") -> list[Block]:
 
 
 def _interval(ratio: "Interval | None") -> str:
-    if ratio is None:
-        return ""
-    told = f"{100 * ratio.confidence:.4g} %: {ratio.low:.3f} to {ratio.high:.3f}"
-    return told if ratio.usable else units.NO_INTERVAL
+    if ratio is None or not ratio.usable:
+        return units.NO_INTERVAL
+    return f"{100 * ratio.confidence:.4g} %: {ratio.low:.3f} to {ratio.high:.3f}"
 
 
 def tell_broken(judged: "Judgement | None", hint: str, json: bool) -> None:

@@ -97,7 +97,7 @@ def failures(parts: Iterable[tuple[str, str | None]]) -> list[str]:
 def said(comparison: Comparison) -> str:
     """In words: who is faster, by how much, how surely."""
     first, second, ratio = comparison.first, comparison.second, comparison.speedup
-    counted = f"{ratio.rounds} rounds"
+    counted = f"{ratio.rounds} rounds" if ratio is not None else ""
     if comparison.verdict == "identical":
         return f"{first} and {second} run the same model in the same way: there is nothing to compare."
     if comparison.verdict in {"faster", "slower"}:
@@ -106,7 +106,8 @@ def said(comparison: Comparison) -> str:
         most = comparison.at_most_percent
         bound = f" (at most {number(most)} %)" if most is not None else ""
         return f"{first} and {second}: no difference seen{bound}, {counted}."
-    return f"{first} and {second}: {comparison.verdict}; {ratio} so far, {counted}."
+    so_far = f"; {ratio} so far, {counted}" if ratio is not None and ratio.usable else ""
+    return f"{first} and {second}: {comparison.verdict}{so_far}."
 
 
 def circumstance_lines(report: ContestReport) -> list[str]:

@@ -29,6 +29,7 @@ from edgeopt.views.blocks import (
     warnings,
 )
 from edgeopt.views.markdown import page
+from edgeopt.views.words import ratio_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,7 +146,11 @@ def _chart(report: "ContestReport") -> Drawing:
         drawn = histograms([(name, values) for name, values in latencies if values], width, ascii=plain)
         if len(report.comparisons) > 1:
             shared = f"{report.sides[0].name} · "
-            ratios = [(f"against {c.second.removeprefix(shared)}", c.speedup) for c in report.comparisons]
+            ratios = [
+                (f"against {c.second.removeprefix(shared)}", c.speedup)
+                for c in report.comparisons
+                if c.speedup is not None and c.speedup.usable
+            ]
             drawn += intervals(ratios, width, ascii=plain)
         return drawn
 
@@ -184,14 +189,15 @@ def _contest(report: "ContestReport") -> list[Block]:
 
 
 def _comparisons(comparisons: "tuple[Comparison, ...]") -> Table:
-    def interval(ratio: "Interval") -> str:
-        told = f"{100 * ratio.confidence:.4g} %: {ratio.low:.2f} to {ratio.high:.2f}"
-        return told if ratio.usable else NO_INTERVAL
+    def interval(ratio: "Interval | None") -> str:
+        if ratio is None or not ratio.usable:
+            return NO_INTERVAL
+        return f"{100 * ratio.confidence:.4g} %: {ratio.low:.2f} to {ratio.high:.2f}"
 
     return table_of(
         comparisons,
         (f"{comparisons[0].first} against", lambda each: each.second),
-        (">speed-up", lambda each: f"{each.speedup.median:.2f}x"),
+        (">speed-up", lambda each: ratio_of(each.speedup)),
         (">interval", lambda each: interval(each.speedup)),
         ("verdict", lambda each: each.verdict),
     )

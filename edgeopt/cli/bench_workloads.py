@@ -1,6 +1,5 @@
 """Duty cycles and sweeps of `edgeopt bench`, as people see them."""
 
-import math
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.bench_rows import (
@@ -243,8 +242,10 @@ def sweep(report: "SweepReport") -> list[Block]:
 def sentences(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
     """What the table says, in words."""
     said = _best_lines(report, ran) if report.kind == "option" else _axis_lines(report, ran)
-    if any(point.gain is not None and not sure(point.gain) for point in ran):
-        said.append("There were too few rounds for an interval; more time may tell (--time-limit).")
+    if any(point.gain is None for point in ran[1:]):
+        said.append(
+            "Where no ratio is shown, its interval is too wide to say anything; more time may tell (--time-limit)."
+        )
     if report.measured_while:
         said.append(report.measured_while)
     return said
@@ -346,14 +347,7 @@ def _axis_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
 
 
 def _gain(gain: "Interval | None") -> str:
-    if gain is None:
-        return ""
-    return str(gain) if sure(gain) else f"{gain.median:.2f}x, unsure"
-
-
-def sure(gain: "Interval") -> bool:
-    """Whether there were rounds enough for an interval that says anything."""
-    return gain.low > 0 and gain.high < math.inf
+    return "" if gain is None else str(gain)
 
 
 def written(value: "Value") -> str:

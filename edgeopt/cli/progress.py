@@ -17,6 +17,7 @@ from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.commands import COMMANDS
 from edgeopt.errors import printable, writing_to
+from edgeopt.units import time_left
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -193,7 +194,7 @@ class People:
         if self._status is None:
             self._status = self._console.status("")
             self._status.start()
-        self._status.update(_line(event))
+        self._status.update(_StatusLine(event, time.monotonic()))
 
     def _print(self, text: str) -> None:
         if self._console is not None:
@@ -202,7 +203,17 @@ class People:
             print(text, file=sys.stderr, flush=True)
 
 
-def _line(event: events.Progress) -> str:
+class _StatusLine:
+    """The line of an event; each drawing has the remaining time of that moment."""
+
+    def __init__(self, event: events.Progress, heard_s: float) -> None:
+        self._event, self._heard_s = event, heard_s
+
+    def __rich__(self) -> str:
+        return _line(self._event, time.monotonic() - self._heard_s)
+
+
+def _line(event: events.Progress, passed_s: float = 0.0) -> str:
     from rich.markup import escape
 
     parts = [f"[bold]{escape(event.phase)}[/bold]"]
@@ -212,6 +223,6 @@ def _line(event: events.Progress) -> str:
         parts.append(escape(printable(event.message)))
     if event.best:
         parts.append(f"best so far: {escape(event.best)}")
-    if event.time_left_s is not None:
-        parts.append(f"at most {event.time_left_s:.0f} s left")
+    if event.time_left_s is not None and (left := time_left(event.time_left_s - passed_s)):
+        parts.append(left)
     return " · ".join(parts)

@@ -15,8 +15,10 @@ def replay(request: ReplayRequest, json: JsonFlag = False) -> None:
     """Rebuild a bundle from its deployment profile and the source model, without a search.
 
     \b
-    Repeats every recorded step. No data is needed: the profile holds the calibration results. The
-    evidence stays that of the first bundle and is marked so, unless --measure proves it again.
+    Repeats every recorded step. Needs no calibration data, because the profile holds the results;
+    it does not for the quantizers of NNCF and ONNX Runtime, whose models are refused. An exported
+    profile has no golden samples: pass --data, or they are generated, which not every model takes.
+    The evidence stays that of the first bundle and is marked so, unless --measure proves it again.
 
     \b
     Examples:

@@ -151,10 +151,7 @@ class _Contest:
         pairs = zip(self._driver.pairs.legs, self.players[1:], strict=True)
         legs = next((legs for legs, other in pairs if other.failure is None), [])
         found = decide(legs, self._pair_rules, last=True) if self._compares else None
-        if found is None:
-            return None
-        ratio = f"{found.speedup}" if len(legs) > 1 else f"{found.speedup.median:.2f}x"
-        return f"{self.players[0].name} {ratio}"
+        return f"{self.players[0].name} {found.speedup}" if found is not None and found.speedup.usable else None
 
     def _need_a_result(self) -> None:
         """Raises TrialError when no side has run a single round."""
@@ -200,7 +197,7 @@ class _Contest:
         return Comparison(
             self.players[0].name,
             other.name,
-            found.speedup,
+            found.speedup.stated,
             found.verdict,
             found.at_most_percent,
             found.looks,

@@ -198,7 +198,8 @@ class Comparison(msgspec.Struct, frozen=True):
 
     first: str
     second: str
-    speedup: Interval
+    speedup: Interval | None
+    """Is None where the interval is too wide to say anything; the ratio in it says nothing either."""
     verdict: Verdict
     at_most_percent: float | None = None
     """With "no difference seen": a difference is at most so large."""

@@ -44,6 +44,11 @@ class Interval(msgspec.Struct, frozen=True):
         """Narrow enough to say something."""
         return units.usable_interval(self.low, self.high)
 
+    @property
+    def stated(self) -> "Interval | None":
+        """Returns the interval for records: None where it is not usable, because its ratio says nothing either."""
+        return self if self.usable else None
+
     def __str__(self) -> str:
         return units.speedup_text(self.median, self.low, self.high)
 

@@ -30,7 +30,7 @@ from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.recall import Remembered
 from edgeopt.pipeline.request import OptimizeRequest, check, inputs_of
 from edgeopt.pipeline.screen import CandidatePool
-from edgeopt.pipeline.stopping import StopControl, clock_for, nothing_proved_error
+from edgeopt.pipeline.stopping import ClockedEmit, StopControl, clock_for, nothing_proved_error
 from edgeopt.workspace import WORK, workspace
 
 # How many times as long as its limit a search may take on a busy machine, with a limit of the user's and without.
@@ -76,6 +76,7 @@ def asked(settings: OptimizeRequest, emit: Emit, stop: threading.Event) -> Outco
 def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
     """A search; or, where a candidate is to be picked, the end of one that was done before."""
     begin_s = time.monotonic()
+    emit = clocked = ClockedEmit(emit)
     check(settings)
     # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
     out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
@@ -101,6 +102,8 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
             search = replace(search, baseline=baseline.candidate)
         longest_s = (_LONGEST_OF_USER if settings.time_limit_s else _LONGEST) * clock.limit_s
         ending = StopControl(stop, clock, baseline.contender, emit, memory.on, longest_s)
+        if picked is None:  # which takes as long as it takes
+            clocked.control = ending
 
         resources = SearchResources(place.ground, place.notes, ending, baseline.contender, meter)
         inputs = variant_inputs(search, place.ground)

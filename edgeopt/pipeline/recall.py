@@ -332,7 +332,7 @@ class Remembered:
             return outcome  # somebody took or replaced it meanwhile
         outcome = msgspec.structs.replace(outcome, is_cached=True)
         files = {f.relative_to(bundle.folder).as_posix(): f for f in bundle.folder.rglob("*") if f.is_file()}
-        title = f"{outcome.model}: {outcome.verdict}, {outcome.proof.speedup.median:.2f}x, {outcome.winner.name}"
+        title = f"{outcome.model}: {outcome.verdict}, {outcome.proof.speedup}, {outcome.winner.name}"
         record = CacheRecord(BUNDLE, title, datetime.now(UTC), {}, msgspec.msgpack.encode(outcome), self.parts)
         self.store.put(BUNDLE, self.key, record, files)
         return msgspec.structs.replace(outcome, is_cached=self.store.has(BUNDLE, self.key))

@@ -191,14 +191,14 @@ def racing(entry: PoolEntry, baseline: Contender | None = None) -> Standing:
     contender = entry.contender
     if baseline is not None and contender is not None and contender.slices_ms and baseline.slices_ms:
         ratio, latency_ms = speedup(baseline, contender), float(np.median(contender.slices_ms))
-    sure = ratio is not None and ratio.rounds >= _FEWEST_ROUNDS
+    ratio = ratio.stated if ratio is not None and ratio.rounds >= _FEWEST_ROUNDS else None
     return Standing(
         entry.candidate.name,
         "racing",
         latency_ms=latency_ms,
         speedup=ratio.median if ratio else None,
-        speedup_low=ratio.low if ratio and sure else None,
-        speedup_high=ratio.high if ratio and sure else None,
+        speedup_low=ratio.low if ratio else None,
+        speedup_high=ratio.high if ratio else None,
         accuracy_db=entry.accuracy_db,
     )
 
@@ -212,6 +212,7 @@ def final(entry: PoolEntry | CandidateReport) -> Standing:
     A candidate that is out, or has won, as the outcome will say it.
     """
     ratio = entry.speedup if isinstance(entry, CandidateReport) else entry.proof or entry.speedup
+    ratio = ratio and ratio.stated
     return Standing(
         entry.candidate.name,
         entry.status,
@@ -454,8 +455,7 @@ class CandidatePool:
         if resources.ending.is_asked:
             return
         candidate = at_first(candidate, self.room)
-        left_s = max(0.0, resources.ending.clock.until(1.0) - time.monotonic())
-        resources.emit(Progress("screening", candidate.name, time_left_s=left_s))
+        resources.emit(Progress("screening", candidate.name))
         entry = self.add(candidate)
         if entry.contender is not None and self._small and not self.full:
             for other in other_threads(candidate, self.starts.space):

@@ -6,8 +6,10 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
+
 from edgeopt.errors import StoppedError
-from edgeopt.events import Emit, Log, Progress
+from edgeopt.events import Emit, Event, Log, Progress
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.legs import FEWEST, proof_seconds, starting_seconds
 from edgeopt.measure.rounds import slice_ms
@@ -130,6 +132,12 @@ class StopControl:
     def is_asked(self) -> bool:
         return self.stop.is_set()
 
+    @property
+    def left_s(self) -> float:
+        """Estimated time until the search ends, its proof included."""
+        ends_s = self.clock.ends_s if self._ends_at is None else self._ends_at
+        return max(0.0, ends_s - time.monotonic())
+
     def note(self, phase: str, to_race: int = 0) -> None:
         """Notes, once, that the search was ended in this phase, and says what comes now.
 
@@ -146,7 +154,7 @@ class StopControl:
             return
         left_s = _racing_s(self.baseline, to_race) + proof_seconds(self.baseline)
         self._ends_at = time.monotonic() + left_s
-        self.emit(Progress(STOPPING, "proving the best so far", time_left_s=left_s))
+        self.emit(Progress(STOPPING, "proving the best so far"))
         told = f"about {math.ceil(left_s)} s; press Ctrl-C again to end at once."
         self.emit(Log("info", f"Stopping: proving the best so far, {told}"))
 
@@ -167,6 +175,35 @@ class StopControl:
     def has_time_to_prove(self) -> bool:
         """Whether another proof fits."""
         return time.monotonic() + proof_seconds(self.baseline) < self.proofs_end_s
+
+
+@dataclass(slots=True)
+class ClockedEmit:
+    """Emits the events of a search, each progress with the time that is left of the whole search."""
+
+    emit: Emit
+    control: StopControl | None = None
+    """Is None until the time limit is known; from then on, all stages share its clock."""
+    _last: Progress | None = field(init=False, default=None)
+    _limit_s: float = field(init=False, default=0.0)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Progress):
+            self._last = event
+            self._emit_last()
+            return
+        self.emit(event)
+        # What tells that the search takes longer is followed by how long.
+        if self.control is not None and self._limit_s != self.control.clock.limit_s:
+            self._emit_last()
+
+    def _emit_last(self) -> None:
+        event = self._last
+        if event is not None and self.control is not None:
+            self._limit_s = self.control.clock.limit_s
+            event = msgspec.structs.replace(event, time_left_s=self.control.left_s)
+        if event is not None:
+            self.emit(event)
 
 
 def _racing_s(baseline: Contender, to_race: int) -> float:

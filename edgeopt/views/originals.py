@@ -24,7 +24,7 @@ def original_speed(found: OriginalSpeed) -> str:
     taken = f" ({milliseconds(found.original_ms)} a run)" if found.original_ms is not None else ""
     agreed = "".join(f" {_agreement(run.side, each)}" for each in run.agreements)
     if ratio is None or found.verdict not in {"faster", "slower"}:
-        so_far = f"; {ratio.median:.2f}x so far" if ratio is not None else ""
+        so_far = f"; {ratio} so far" if ratio is not None and ratio.usable else ""
         return f"Against {how}{taken}: {found.verdict}{so_far}.{agreed}"
     return f"Against {how}{taken}: {ratio}, {found.verdict}.{agreed}"
 

@@ -9,7 +9,7 @@ from edgeopt.pipeline.shapes.shape_words import shape_lines
 from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
 from edgeopt.views.imports import import_sentence
 from edgeopt.views.originals import original_speed
-from edgeopt.views.words import MEMORY, memory, milliseconds
+from edgeopt.views.words import MEMORY, memory, milliseconds, ratio, ratio_of
 
 _ON_THE_FRONT = "*"
 _KEPT = ("keep what you have", "undecided")
@@ -48,12 +48,12 @@ def _candidates(outcome: Outcome) -> Table:
 
 def headline(outcome: Outcome) -> str:
     """The verdict in a few words."""
-    speed, proof = f"{outcome.proof.speedup.median:.2f}x", outcome.proof
+    speed, proof = ratio_of(outcome.proof.speedup), outcome.proof
     objective = next(each for each in OBJECTIVES if each.name == outcome.objective)
     if outcome.verdict in _KEPT:
         return outcome.verdict.capitalize()
     if outcome.verdict == "picked":
-        return f"{speed} the speed, as picked"
+        return f"{speed} the speed, as picked" if proof.speedup.usable else "As picked, too noisy to tell"
     if proof.figure is not None and proof.baseline_figure is not None:
         return f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
     return f"{speed} faster"
@@ -124,19 +124,20 @@ def _speed(report: CandidateReport) -> str:
     """With an interval where it was proved; races only rank."""
     if report.speedup is None:
         return ""
-    return str(report.speedup) if report.proved else f"{report.speedup.median:.2f}x"
+    return str(report.speedup) if report.proved else ratio_of(report.speedup)
 
 
 def why_it_won(outcome: Outcome) -> str:
     """Where another one looked faster in the race; empty otherwise."""
     won = next((each for each in outcome.candidates if each.candidate == outcome.winner), None)
     own = won.speedup.median if won is not None and won.speedup else 0.0
-    rivals = [(e.speedup.median, e) for e in outcome.candidates if e.status == "lost" and e.speedup]
+    raced = [e for e in outcome.candidates if e.status == "lost" and e.speedup and e.speedup.usable]
+    rivals = [(e.speedup.median, e) for e in raced if e.speedup]
     rivals = [pair for pair in rivals if pair[0] > own]
     if not rivals:
         return ""
     speed, best = max(rivals, key=lambda pair: pair[0])
-    return f"{_named(best)} looked faster in the race ({speed:.2f}x): {best.reason}"
+    return f"{_named(best)} looked faster in the race ({ratio(speed)}): {best.reason}"
 
 
 def _named(report: CandidateReport) -> str:
@@ -165,5 +166,5 @@ def _verdict(report: CandidateReport, outcome: Outcome) -> str:
 def delivered_name(outcome: Outcome) -> str:
     """Returns what the verdicts of the other candidates compare with."""
     if outcome.verdict not in _KEPT:
-        return "the winner"
+        return "the one picked" if outcome.verdict == "picked" else "the winner"
     return "what runs today" if outcome.winner.variant == CURRENT else "your model"

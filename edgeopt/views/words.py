@@ -76,6 +76,11 @@ def ratio(value: float | None) -> str:
     return f"{value:.2f}x" if value < 100 else f"{value:,.0f}x"
 
 
+def ratio_of(found: "Interval | None") -> str:
+    """Not known either where the interval is too wide to say anything."""
+    return ratio(found.median) if found is not None and found.usable else UNKNOWN
+
+
 def interval(found: "Interval | None") -> str:
     return UNKNOWN if found is None else span(found.low, found.high)
 

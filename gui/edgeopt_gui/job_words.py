@@ -53,14 +53,6 @@ def loss(command: Command) -> str:
     return "The result is lost."
 
 
-def time_left(seconds: float | None) -> str:
-    if seconds is None or seconds < 1:
-        return ""
-    if seconds < 90:
-        return f"{seconds:.0f} s left"
-    return f"{seconds / 60:.0f} min left"
-
-
 def percent(progress: events.Progress | None, share_of_time: float | None = None) -> int | None:
     """Of the time limit where there is one, else of the phase; None where neither is known."""
     if share_of_time is not None:

@@ -90,8 +90,13 @@ def test_it_fits_into_80_columns_whatever_the_names():
             "a.onnx and b.onnx: no difference seen (at most 1.30 %), 18 rounds.",
         ),
         (
-            Comparison("a.onnx", "b.onnx", Interval(1.1, 0.0, float("inf"), 3), "too few rounds to tell"),
-            "a.onnx and b.onnx: too few rounds to tell; no usable interval so far, 3 rounds.",
+            Comparison("a.onnx", "b.onnx", None, "too few rounds to tell"),
+            "a.onnx and b.onnx: too few rounds to tell.",
+        ),
+        (compared("too noisy to tell", 0.01, 2.8e13), "a.onnx and b.onnx: too noisy to tell."),
+        (
+            compared("too noisy to tell", 0.9, 1.1),
+            "a.onnx and b.onnx: too noisy to tell; 0.99x [0.90 1.10] so far, 18 rounds.",
         ),
     ],
 )

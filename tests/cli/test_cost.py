@@ -44,8 +44,8 @@ def test_measured_now_against_another(edgeopt_here, null_model, null_data):
     measured = cost["measured"]
     assert (measured["evidence"], measured["counted"]) == ("measured now", True)
     assert measured["baseline"] == "slow.null.json"
-    assert measured["speedup"]["value"] > 1
     # A busy machine may leave too few rounds to tell in so short a time; then nothing is claimed.
+    assert measured["speedup"] is None or measured["speedup"]["value"] > 1
     proved = measured["verdict"] == "faster"
     assert cost["advice"] in ({"do it", "consider"} if proved else {"not known"})
     assert (cost["monthly_saving"] is not None) == proved

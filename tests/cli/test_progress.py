@@ -11,7 +11,7 @@ import pytest
 
 from edgeopt import events
 from edgeopt.bundle.runtime.check import Changed, how_to_refresh
-from edgeopt.cli.progress import JsonLines, People, _line, all_as_called, as_called
+from edgeopt.cli.progress import JsonLines, People, _line, _StatusLine, all_as_called, as_called
 from edgeopt.views.blocks import Commands, Row, Table, WordsBlock, columns, section
 
 # Tells one event on a terminal, waits to be told to go on, and ends as a command does.
@@ -121,12 +121,21 @@ def test_metrics_and_results_are_not_for_the_status_line(capsys):
 
 
 def test_a_terminal_shows_where_the_work_stands(terminal):
-    event = "events.Progress('racing', 'conv [fused]', 3, 9, 'int8 1.5x', 42.0)"
-    seen, rest = terminal(event, "at most 42 s left")
+    event = "events.Progress('racing', 'conv [fused]', 3, 9, 'int8 1.5x', 600.0)"
+    seen, rest = terminal(event, "about 10 min left")
     for part in ("racing", "3/9", "conv [fused]", "best so far: int8 1.5x"):
         assert part in seen
     assert "the end" in rest
     assert "\x1b[?25h" in rest, "the cursor comes back"
+
+
+def test_the_time_left_passes_while_nothing_is_told():
+    event = events.Progress("proving", time_left_s=42.0)
+    assert _line(event).endswith("about 42 s left")
+    assert _line(event, passed_s=30.0).endswith("about 12 s left")
+    assert "left" not in _line(event, passed_s=50.0), "it takes longer, and nobody knows how long"
+    heard_s = time.monotonic() - 1000
+    assert "left" not in _StatusLine(event, heard_s).__rich__()
 
 
 def test_a_failure_ends_the_status_line_first(terminal):

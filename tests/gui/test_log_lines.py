@@ -12,7 +12,7 @@ from edgeopt.data.demo import DATA, MODEL
 from edgeopt.events import Progress
 from edgeopt_gui import quiet
 from edgeopt_gui.faults import Faults
-from edgeopt_gui.job_words import loss, percent, status, time_left
+from edgeopt_gui.job_words import loss, percent, status
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.log_lines import JobStory, LogLine
@@ -72,13 +72,6 @@ COMMAND_JOB_WORDS = Command("Optimizing a.onnx", ("optimize",))
 def test_where_a_job_stands_is_one_short_line():
     assert status(COMMAND_JOB_WORDS, None) == "Optimizing a.onnx"
     assert status(COMMAND_JOB_WORDS, Progress("racing", done=3, total=9)) == "Optimizing a.onnx · racing · 3 of 9"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(None, ""), (0.2, ""), (12.4, "12 s left"), (89, "89 s left"), (600, "10 min left")]
-)
-def test_the_time_left_is_told_as_a_person_would(seconds, said):
-    assert time_left(seconds) == said
 
 
 def test_the_share_that_is_done_is_not_invented():

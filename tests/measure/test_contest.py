@@ -149,7 +149,7 @@ def test_what_a_contest_may_err_is_shared_out_among_its_comparisons(side):
     assert [c.error for c in found.comparisons] == pytest.approx([Rules().error / 2] * 2)
     (alone,) = contest(LocalHost(), sides[:2], FEW, events.ignore).comparisons
     assert alone.error == Rules().error
-    assert all(c.speedup.confidence > alone.speedup.confidence for c in found.comparisons)
+    assert all(c.speedup is None or c.speedup.usable for c in (*found.comparisons, alone)), "no ratio without one"
 
 
 def test_one_side_alone_is_compared_with_nobody(side):

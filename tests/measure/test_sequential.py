@@ -330,3 +330,13 @@ def test_legs_of_a_proof_begin_with_another_side_each_and_those_of_a_contest_go_
     players[0].name, players[1].name = "a", "b"
     run(*players, most=2, schedule=schedule, rounds=4)
     assert "".join(order[0:2] + order[8:10]) == first
+
+
+def test_interval_of_two_legs_far_apart_states_no_ratio():
+    """A record of `bench --json` had `high: 28173401900548.97`."""
+    found = decide([Leg(0.0, 0.0, 4), Leg(1.2, 1.2, 4)], Rules(), last=True)
+    assert found.verdict == "too noisy to tell"
+    assert found.speedup.high > 1e6
+    assert found.speedup.stated is None
+    narrow = decide([Leg(0.7, 0.7, 9)] * 8, Rules(), last=True)
+    assert narrow.speedup.stated is narrow.speedup

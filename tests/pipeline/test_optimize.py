@@ -164,7 +164,7 @@ def test_the_app_shows_the_same(found):
     board.finish(result)
     for report in outcome.candidates:
         row = board.rows[report.candidate.name]
-        assert row.speedup == (report.speedup.median if report.speedup else None)
+        assert row.speedup == (report.speedup.median if report.speedup and report.speedup.usable else None)
         assert row.latency_ms == pytest.approx(report.latency_ms)
     if result.verdict == "faster":
         assert f"{proof.speedup.median:.2f}x" in headline(result)

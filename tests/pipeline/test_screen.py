@@ -15,10 +15,11 @@ from edgeopt.events import Progress, Standing
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Calls
+from edgeopt.measure.stats import Interval
 from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.build.messages import PLANNED, PlannedVariant
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, objective_named
-from edgeopt.pipeline.outcome import Candidate, VariantReport
+from edgeopt.pipeline.outcome import Candidate, CandidateReport, VariantReport
 from edgeopt.pipeline.plans.gathering import ReadyVariant
 from edgeopt.pipeline.plans.space import (
     Effects,
@@ -32,7 +33,7 @@ from edgeopt.pipeline.plans.space import (
 from edgeopt.pipeline.race.baseline import baseline_order, first_running, judge_for, plain
 from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.race.tuning import run_races
-from edgeopt.pipeline.screen import PoolEntry, judge
+from edgeopt.pipeline.screen import PoolEntry, final, judge
 from edgeopt.workers.host import LocalHost
 from tests.conftest import seeded
 from tests.pipeline.conftest import Track
@@ -396,3 +397,12 @@ def test_where_no_runtime_runs_it_each_says_why(ground, null_model):
 def test_where_no_runtime_is_here_it_says_what_to_install(ground, null_model):
     with pytest.raises(MissingExtraError, match="Optimizing a model"):
         first_running(ground, null_model("m"), ["onnxruntime-coreml"])
+
+
+@pytest.mark.parametrize(("high", "shown"), [(2.6, (2.0, 1.5, 2.6)), (2.8e13, (None, None, None))])
+def test_standing_has_no_ratio_without_a_usable_interval(high, shown):
+    """The page said 333.17x of a candidate whose interval reached to 28 trillion."""
+    report = CandidateReport(Candidate("cleaned", "x"), "lost", "", Interval(2.0, 1.5, high, 9), 0.5)
+    told = final(report)
+    assert (told.speedup, told.speedup_low, told.speedup_high) == shown
+    assert told.latency_ms == 0.5

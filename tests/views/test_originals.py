@@ -36,5 +36,7 @@ def test_speed_is_a_ratio_where_it_is_proved():
     said = original_speed(OriginalSpeed(ran(), ratio, "faster", 4.0))
     assert said == f"Against net.py:Net in torch 2.13.0, eager, 2 threads (4.00 ms a run): {ratio}, faster."
     noisy = original_speed(OriginalSpeed(ran(), ratio, "too noisy to tell"))
-    assert noisy == "Against net.py:Net in torch 2.13.0, eager, 2 threads: too noisy to tell; 2.00x so far."
+    assert noisy == f"Against net.py:Net in torch 2.13.0, eager, 2 threads: too noisy to tell; {ratio} so far."
+    wide = original_speed(OriginalSpeed(ran(), Interval(333.17, 0.1, 2.8e13, 2), "too noisy to tell"))
+    assert wide.endswith(": too noisy to tell.")
     assert original_speed(OriginalSpeed(ran(), None, "too few rounds to tell")).endswith("too few rounds to tell.")

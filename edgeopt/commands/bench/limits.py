@@ -18,7 +18,7 @@ from edgeopt.measure.report import (
     known,
     lies,
 )
-from edgeopt.measure.stats import UNITY, Interval
+from edgeopt.measure.stats import TOO_FEW, TOO_NOISY, UNITY, Interval
 from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport
 
 Judged = ContestReport | ColdReport | PacedReport | ConcurrencyReport
@@ -135,18 +135,21 @@ def check_of(
     `advice` is for where nothing is decided, as the end of a sentence.
     """
     luck_percent = found.luck_percent if isinstance(found, Comparison) else 0.0
-    interval = found.speedup if isinstance(found, Comparison) else found
-    if isinstance(interval, Interval) and not known(interval):
-        interval = "too few rounds to tell"
+    interval = found.speedup or found.verdict if isinstance(found, Comparison) else found
+    if isinstance(interval, Interval) and not interval.usable:
+        interval = TOO_NOISY if known(interval) else TOO_FEW
     first, second = pair
     state: State = "not judged"
-    if isinstance(interval, str):
+    if interval == TOO_NOISY:
+        state, says = "undecided", f"{_NOT_SHOWN[name]}: {first} against {second} is {interval}"
+    elif isinstance(interval, str):
         says = f"could not be judged: {first} against {second}: {interval}"
     else:
         by = f", by {measured}," if measured else ""
         state, says = _position(name, least, interval, luck_percent, f"{first} against {second}{by} is")
-        says += f"; {advice}" if advice and state == "undecided" else ""
-        if state == "undecided" and limits.undecided == "fail":
+    if state == "undecided":
+        says += f"; {advice}" if advice else ""
+        if limits.undecided == "fail":
             says += "; an undecided limit fails (--undecided fail)"
     return Check(
         limit=name,
@@ -159,6 +162,9 @@ def check_of(
         speedup=None if isinstance(interval, str) else interval,
         measured=measured,
     )
+
+
+_NOT_SHOWN: dict[LimitName, str] = {"max-slowdown": "is undecided", "min-speedup": "is not proved"}
 
 
 def _position(
@@ -180,8 +186,7 @@ def _position(
             f"too close to {limit} for sides in the same processes, which may differ by {luck_percent:g} "
             "% by chance"
         )
-    undecided = "is undecided" if name == "max-slowdown" else "is not proved"
-    return "undecided", f"{undecided}: {shown}, {why}"
+    return "undecided", f"{_NOT_SHOWN[name]}: {shown}, {why}"
 
 
 def precise(interval: Interval) -> str:

@@ -54,7 +54,7 @@ def read_result(path: Path) -> dict[str, Any]:
                 "Update edgeopt here.",
             )
         levels = [level for side in data.get("sides", ()) for level in side.get("levels", ())]
-        intervals = [comparison["speedup"] for comparison in data.get("comparisons", ())]
+        intervals = [each["speedup"] for each in data.get("comparisons", ()) if each["speedup"] is not None]
         for ends in (*intervals, *(level["gain"] for level in levels if level.get("gain"))):
             # An interval may be open to one side, and JSON has no word for that.
             ends["high"] = math.inf if ends["high"] is None else ends["high"]

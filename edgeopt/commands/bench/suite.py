@@ -179,9 +179,9 @@ def _mean(rows: list[SuiteRow], place: int, text: str) -> SuiteMean | None:
     known = [(row.name, c) for row in rows if (c := comparison_with(row, place)) is not None]
     if not known:
         return None
-    found = [(n, c) for n, c in known if c.speedup.low > 0 and math.isfinite(c.speedup.high)]
+    found = [(n, c) for n, c in known if c.speedup is not None]
     left_out = tuple(name for name, c in known if (name, c) not in found)
-    ratios = [c.speedup for _, c in found]
+    ratios = [c.speedup for _, c in found if c.speedup is not None]
     if not ratios:
         return SuiteMean(text, None, left_out=left_out)
     center = sum(math.log(ratio.median) for ratio in ratios) / len(ratios)

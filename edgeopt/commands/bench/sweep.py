@@ -465,7 +465,7 @@ def _point(
         p99_ms=found.p99_ms if found.runs >= units.RUNS_FOR_P99 else None,
         throughput_per_s=found.throughput_per_s * (items or 1.0),
         item_ms=found.p50_ms / items if items else None,
-        gain=None if judged is None else _turned(judged.speedup, scale),
+        gain=None if judged is None or judged.speedup is None else _turned(judged.speedup, scale),
         verdict=None if judged is None or items is not None else _OTHER_WAY.get(judged.verdict, judged.verdict),
         memory=one.memory,
         totals_ms={n: total_ms(create_ms, first_run_ms, found.p50_ms, n) for n in totals},

@@ -178,6 +178,8 @@ def _compared(
     if found is None:
         return None, "", (f"There is no speed-up over {baseline}: the two never ran in the same round.",)
     ratio = found.speedup
+    if ratio is None:
+        return None, found.verdict, (f"There is no speed-up over {baseline}: {found.verdict}.",)
     return Span(ratio.median, ratio.low, ratio.high), found.verdict, ()
 
 

@@ -5,18 +5,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, TensorInfo
+
+# Every trial imports what reads bundles, which takes 5 MiB. Otherwise only those of bundles would start larger.
+from edgeopt.bundle.runtime.session import Session, load, locate
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError
 from edgeopt.measure.memory import Sizes, exact_sizes, sizes_of_others
 from edgeopt.measure.messages import Describe, Described, Load, Placed, Places, Staged, StageTimes, TimeStages
-
-if TYPE_CHECKING:
-    from edgeopt.bundle.runtime.session import Session
 
 # Batches in rotation, if the samples of a single batch would fit in a cache.
 _FEWEST = 2
@@ -64,7 +65,6 @@ def _rows(outputs: dict[str, Array], batch: int) -> list[dict[str, Array]]:
 def time_stages(request: TimeStages) -> Staged:
     """Times the stages of a bundle on its golden samples for this long; raises UsageError without processing."""
     from edgeopt.bundle.golden import RAW
-    from edgeopt.bundle.runtime.session import load, locate
 
     path, seconds = Path(request.bundle_path), request.seconds
     bundle = locate(path).bundle
@@ -91,7 +91,7 @@ def time_stages(request: TimeStages) -> Staged:
 
 
 def _lap(
-    session: "Session", raw: list[dict[str, Array]] | None, feeds: list[dict[str, Array]], position: int
+    session: Session, raw: list[dict[str, Array]] | None, feeds: list[dict[str, Array]], position: int
 ) -> tuple[float, float, float]:
     """What preprocessing makes is not what runs: samples that are made up could lead a model elsewhere."""
     processor, given = session.processor, feeds[position % len(feeds)]
@@ -152,8 +152,6 @@ def opener(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
         return Opener(lambda: Served(request.model_path), URL, rotation, lambda: Sizes(None, None))
     if request.backend == BUNDLE:
         return _bundle(request, rotation)
-    from edgeopt.backends import backend_named
-
     backend = backend_named(request.backend)
     return Opener(
         lambda: backend.load(
@@ -176,9 +174,6 @@ def describe(request: Describe) -> Described:
 
 def times_by_place(request: Places) -> Placed:
     """Milliseconds of one run by provider or device; loads the model again, because counting costs time."""
-    from edgeopt.backends import backend_named
-    from edgeopt.bundle.runtime.session import locate
-
     load = request.load
     if load.backend == BUNDLE:
         place = locate(Path(load.model_path))
@@ -191,8 +186,6 @@ def times_by_place(request: Places) -> Placed:
 
 
 def _bundle(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
-    from edgeopt.bundle.runtime.session import load, locate
-
     if request.options:
         raise UsageError(
             "A bundle runs only with the backend and options it was proved with.",

@@ -178,7 +178,7 @@ def _level(level: _Running, alone: _Running) -> Level:
     if not shared:
         return Level(level.kind, level.count, failure=level.failure or "no round was completed")
     mine, one = ([each.rounds[r] for r in shared] for each in (level, alone))
-    gain = sign_interval(paired_ratios(mine, one), 1 - CONCURRENT.error)
+    gain = None if level is alone else sign_interval(paired_ratios(mine, one), 1 - CONCURRENT.error).stated
     p50, p99 = (float(v) for v in np.percentile(level.latencies_ms, [50, 99]))
     return Level(
         kind=level.kind,
@@ -187,8 +187,8 @@ def _level(level: _Running, alone: _Running) -> Level:
         throughput_per_s=float(np.median(mine)),
         p50_ms=p50,
         p99_ms=p99,
-        gain=None if level is alone else gain,
-        efficiency_percent=None if level is alone else 100 * gain.median / level.count,
+        gain=gain,
+        efficiency_percent=None if gain is None else 100 * gain.median / level.count,
         memory_bytes=level.memory_bytes,
         failure=level.failure,
     )

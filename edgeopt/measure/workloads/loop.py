@@ -145,7 +145,7 @@ def compared(
     said = _verdict(ratio, schedule)
     at_most = 100 * (max(ratio.high, 1 / max(ratio.low, 1e-9)) - 1) if said == "no difference seen" else None
     luck_percent = schedule.same_percent if schedule.same_percent >= LUCK_PERCENT else 0.0
-    return Comparison(name, other, ratio, said, at_most, error=schedule.error, luck_percent=luck_percent)
+    return Comparison(name, other, ratio.stated, said, at_most, error=schedule.error, luck_percent=luck_percent)
 
 
 def _verdict(ratio: Interval, schedule: Schedule) -> Verdict:

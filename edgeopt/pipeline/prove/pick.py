@@ -13,7 +13,7 @@ from edgeopt.pipeline.outcome import Candidate, CandidateReport, Outcome, Proof,
 from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.prove.deliver import outcome_for, prove, publish_proved
 from edgeopt.pipeline.prove.proving import MissedFloor, UnprovenFloor, written
-from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE
+from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE, behind_delivered, delivered_report
 from edgeopt.pipeline.screen import CandidatePool
 
 # A smaller share of the winner's is not worth telling.
@@ -42,7 +42,10 @@ def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, kno
             summary=f"Picked: {found}",
             found=found,
             variants=known.variants,
-            candidates=tuple(_after(report, candidate) for report in in_order(known)),
+            candidates=tuple(
+                _after(report, candidate, proof, by_sample=pool.search.objective.by_sample)
+                for report in in_order(known)
+            ),
             front=known.front,
             is_cached=known.is_cached,
         )
@@ -76,13 +79,13 @@ def wanted(known: Outcome, name: str) -> Candidate:
     raise UsageError(f"The search has no candidate '{name}'.", f"There are: {'; '.join(meant)}.")
 
 
-def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:
+def _after(report: CandidateReport, picked: Candidate, proof: Proof, *, by_sample: bool) -> CandidateReport:
     if report.candidate == picked:
-        return msgspec.structs.replace(report, status="winner", reason="", of_best=None)
+        return delivered_report(report, proof, by_sample=by_sample)
     if report.status == "winner":
         reason = "it won the search; another one was picked"
         return msgspec.structs.replace(report, status="lost", reason=reason, of_best=None)
-    return report
+    return behind_delivered(report, proof, picked, is_kept=False)
 
 
 def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
@@ -90,11 +93,9 @@ def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
     if known.objective == THROUGHPUT and proof.figure and proof.baseline_figure:
         shown = objective_named(THROUGHPUT).shown
         what, figures = "throughput", f"{shown(proof.figure)} instead of {shown(proof.baseline_figure)}"
+    speed = f"{proof.speedup.median:.2f}x the {what} of" if proof.speedup.usable else "too noisy to tell against"
     rival = msgspec.structs.replace(known.baseline, calls=proof.baseline_calls)
-    told = (
-        f"{picked.name}, {proof.speedup.median:.2f}x the {what} of {rival.name} "
-        f"({figures}), {accuracy_text(proof.accuracy_db)}."
-    )
+    told = f"{picked.name}, {speed} {rival.name} ({figures}), {accuracy_text(proof.accuracy_db)}."
     traded = _traded(picked, proof, known)
     return f"{told} Compared with the winner of the search: {', '.join(traded)}." if traded else told
 
@@ -105,7 +106,7 @@ def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
         return []
     before = known.proof
     told = units.speed_difference(proof.speedup.median / before.speedup.median)
-    found = [] if told == "tied" else [told]
+    found = [] if told == "tied" or not (proof.speedup.usable and before.speedup.usable) else [told]
     now_db, then_db = proof.accuracy_db, before.accuracy_db
     if abs(min(EXACT_DB, now_db) - min(EXACT_DB, then_db)) >= 1:
         found.append(f"{decibels(now_db)} instead of {decibels(then_db)}")

@@ -235,7 +235,11 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     goal, planned = work.request.goal, work.request.method == PLAN
     if entry.is_source:
         source = timed.measured.speeds.get(SOURCE)
-        quicker = f", {source.speedup.median:.2f} times as fast as the source" if source is not None else ""
+        quicker = (
+            f", {source.speedup.median:.2f} times as fast as the source"
+            if source is not None and source.speedup.usable
+            else ""
+        )
         where = entry.course.name
         return f"Keep float: no plan that meets the goal ({goal}) is faster than float on {where}{quicker}."
     if not work.judge.met(entry.proof):
@@ -386,5 +390,9 @@ def _summary(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     precision = entry.course.options.get("precision") or "the runtime's own precision"
     what = f"All layers in {precision}" if entry.is_float else f"{share} in fewer bits"
     rival = timed.rival
-    speed = "" if rival is None else f", {rival.speedup.median:.2f} times as fast as float on {timed.float_on}"
+    speed = (
+        ""
+        if rival is None or not rival.speedup.usable
+        else f", {rival.speedup.median:.2f} times as fast as float on {timed.float_on}"
+    )
     return f"{what} on {entry.course.name}: {_reached(work, entry.proof)}{speed}."

@@ -294,30 +294,38 @@ def candidate_reports(
     for entry in entries:
         report = _race_report(search, proof, entry, _pace(entry, entries), scale)
         if entry.candidate == winner:
-            yield msgspec.structs.replace(
-                report,
-                status="winner",
-                reason="",
-                of_best=None,
-                speedup=proof.speedup,
-                proved=proof.verdict != IDENTICAL,
-                latency_ms=proof.latency_ms,
-                accuracy_db=proof.accuracy_db,
-                memory=proof.memory or report.memory,
-                throughput_per_s=proof.figure if search.objective.by_sample else None,
-            )
+            yield delivered_report(report, proof, by_sample=search.objective.by_sample)
         else:
-            yield _behind_winner(report, proof, winner, is_kept=search.is_kept(winner))
+            yield behind_delivered(report, proof, winner, is_kept=search.is_kept(winner))
 
 
-def _behind_winner(report: CandidateReport, proof: Proof, winner: Candidate, *, is_kept: bool) -> CandidateReport:
+def delivered_report(report: CandidateReport, proof: Proof, *, by_sample: bool) -> CandidateReport:
+    """The row of what is delivered, with the figures of its proof."""
+    return msgspec.structs.replace(
+        report,
+        status="winner",
+        reason="",
+        of_best=None,
+        speedup=proof.speedup,
+        proved=proof.verdict != IDENTICAL,
+        latency_ms=proof.latency_ms,
+        accuracy_db=proof.accuracy_db,
+        memory=proof.memory or report.memory,
+        throughput_per_s=proof.figure if by_sample else None,
+    )
+
+
+def behind_delivered(
+    report: CandidateReport, proof: Proof, winner: Candidate, *, is_kept: bool
+) -> CandidateReport:
     """Compares a candidate with what is delivered, by the speeds shown: the best of the race may have failed."""
     if report.of_best is None or report.speedup is None:
         # Without a speed of its own, it is only known to be behind the candidate that its reason names.
         return msgspec.structs.replace(report, of_best=None)
     share = report.speedup.median / proof.speedup.median
     if is_kept and not report.proved and units.speed_difference(share) != "tied" and share > 1:
-        looked = f"{report.speedup.median:.2f}x in the race, not measured from a written bundle"
+        speed = f"{report.speedup.median:.2f}x" if report.speedup.usable else "faster"
+        looked = f"not proved; {speed} in the race"
         return msgspec.structs.replace(report, of_best=None, reason=looked)
     return msgspec.structs.replace(report, of_best=share, reason=units.behind(share, winner.name))
 
@@ -349,7 +357,7 @@ def _race_report(
         entry.accuracy_db,
         entry.accuracy_low_db,
         load_ms=entry.loaded.load_ms if entry.loaded else None,
-        memory=entry.memory,
+        memory=(proof.baseline_memory if entry.candidate == search.baseline else None) or entry.memory,
         size_bytes=entry.size_bytes,
         throughput_per_s=throughput_per_s,
         of_best=entry.of_best if entry.status == "lost" else None,

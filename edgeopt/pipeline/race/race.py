@@ -138,7 +138,7 @@ def race(
         if baseline.failure:
             raise TrialError(f"The source model {baseline.failure.rstrip('.')} while it was measured.", HINT)
         alive = _without_the_fallen(alive, emit)
-        _tell(emit, phase, each.done, turns.most, baseline, alive, deadline)
+        _tell(emit, phase, each.done, turns.most, baseline, alive)
         ticker.tell(baseline, alive)
         if each.is_look:
             alive = _keep(baseline, alive, turns.keeps[turns.looks.index(each.done)], emit)
@@ -238,17 +238,13 @@ def _span_ms(field: Sequence[Contender]) -> float:
     return slice_ms(float(np.median(known)) if known else field[0].loaded.first_run_ms)
 
 
-def _tell(
-    emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[PoolEntry], deadline: float
-) -> None:
+def _tell(emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[PoolEntry]) -> None:
     best = ranked(baseline, alive)[0] if alive else None
-    told = (
-        f"{best.candidate.name} {speedup(baseline, best.contender).median:.2f}x"
-        if best and best.contender
-        else None
-    )
-    left = max(0.0, deadline - time.monotonic())
-    emit(Progress(phase, f"{len(alive)} candidates left", done, total, told, left))
+    told = None
+    if best is not None and best.contender is not None:
+        found = speedup(baseline, best.contender)
+        told = f"{best.candidate.name} {found.median:.2f}x" if found.usable else best.candidate.name
+    emit(Progress(phase, f"{len(alive)} candidates left", done, total, told))
 
 
 BUCKETED = 2

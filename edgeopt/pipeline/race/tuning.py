@@ -195,9 +195,8 @@ def _tell(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: OptionGa
     said = (
         f"{abs(expected):.0%} {'faster' if expected >= 0 else 'slower'} expected, give or take {gain.spread:.0%}"
     )
-    left_s = max(0.0, tuning.until - time.monotonic())
     message = f"{candidate.name}: {'not tried before' if is_new else said}"
-    tuning.races.emit(Progress("tuning", message, best=best.candidate.name, time_left_s=left_s))
+    tuning.races.emit(Progress("tuning", message, best=best.candidate.name))
 
 
 def run_races(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEntry]:

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from edgeopt.decoding import thread_safe
 from edgeopt.events import Event, Progress
 from edgeopt.fleet.records import DeployPlan
+from edgeopt.units import time_left
 from edgeopt_gui.agents import commands
 from edgeopt_gui.agents.states import words
 from edgeopt_gui.jobs.command import Command
@@ -99,7 +100,7 @@ class Deployer(QObject):
             return
         self._accepted = self._accepted or bool(event.subject)
         share = (event.done or 0) / event.total if event.total else -1.0
-        left = f", {event.time_left_s:.0f} s left" if event.time_left_s else ""
+        left = f", {time_left(event.time_left_s)}" if time_left(event.time_left_s) else ""
         # The agent's first words are the name of the bundle, which the dialog shows already.
         detail = f": {event.message}" if event.phase in {"soaking", "sending"} and event.message else ""
         phase = words(event.phase)

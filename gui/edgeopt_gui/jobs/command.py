@@ -34,6 +34,10 @@ class Command:
         return float(self.arguments[self.arguments.index("--time-limit") + 1])
 
     @property
+    def searches(self) -> bool:
+        return self.arguments[:1] == ("optimize",)
+
+    @property
     def watches(self) -> bool:
         """Whether it runs until it is stopped, and writes nothing."""
         if self.arguments[:2] == ("fleet", "devices"):

@@ -41,6 +41,7 @@ class Job(QObject):
         self.progress: events.Progress | None = None
         self._began_s = self._heard_s = 0.0
         self._ends_s: float | None = None
+        self._phase_ends_s: float | None = None
         self._lines = EventLines()
         self._last: events.Result | events.Error | None = None
         self._printed = b""
@@ -75,14 +76,13 @@ class Job(QObject):
 
     @property
     def left_s(self) -> float | None:
-        """Until its time limit; None where it has none, or takes longer."""
-        left_s = self._ends_s - time.monotonic() if self._ends_s is not None else 0.0
-        return left_s if left_s > 0 else None
+        """The one clock of page and status bar: until its end, else that of its phase; None if it takes longer."""
+        return _left_s(self._ends_s) or _left_s(self._phase_ends_s)
 
     @property
     def share_of_time(self) -> float | None:
-        """How much of its time limit has passed; None as above."""
-        if self._ends_s is None or self.left_s is None:
+        """Returns the share of its time that has passed; None where its end is unknown, or it takes longer."""
+        if self._ends_s is None or _left_s(self._ends_s) is None:
             return None
         return (time.monotonic() - self._began_s) / (self._ends_s - self._began_s)
 
@@ -126,9 +126,15 @@ class Job(QObject):
     def note(self, progress: events.Progress) -> None:
         """Where it stands now."""
         self.progress = progress
-        # With a total, the time left is that of a phase.
-        if progress.time_left_s is not None and not progress.total and not self.command.watches:
-            self._ends_s = time.monotonic() + progress.time_left_s
+        self._phase_ends_s = None
+        if progress.time_left_s is None or self.command.watches:
+            return
+        ends_s = time.monotonic() + progress.time_left_s
+        # With a total, the time left is that of a phase; a search tells that of the whole in every phase.
+        if progress.total and not self.command.searches:
+            self._phase_ends_s = ends_s
+        else:
+            self._ends_s = ends_s
 
     def _read(self) -> None:
         self._heard_s = time.monotonic()
@@ -179,3 +185,8 @@ class Job(QObject):
         if self._group > 1 and hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._group, signal.SIGKILL)
+
+
+def _left_s(ends_s: float | None) -> float | None:
+    left_s = ends_s - time.monotonic() if ends_s is not None else 0.0
+    return left_s if left_s > 0 else None

@@ -3,6 +3,7 @@
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QProgressBar, QToolButton, QWidget
 
+from edgeopt.units import time_left
 from edgeopt_gui import job_words, theme
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.jobs.runner import JobRunner
@@ -88,8 +89,7 @@ class JobsBar(QWidget):
         percent = job_words.percent(job.progress, job.share_of_time)
         self.bar.setRange(0, 0 if percent is None else 100)
         self.bar.setValue(percent or 0)
-        in_phase_s = job.progress.time_left_s if job.progress is not None and job.progress.total else None
-        self.left.setText(job_words.time_left(in_phase_s if job.left_s is None else job.left_s))
+        self.left.setText(time_left(job.left_s))
         self.left.setVisible(bool(self.left.text()))
         self.cancel.setEnabled(not job.cancelled)
         self.cancel.setToolTip(f"Cancel: {job.command.title}")

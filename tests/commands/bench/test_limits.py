@@ -170,3 +170,17 @@ def test_a_limit_where_nothing_is_judged_is_wrong_usage(sides, duty, sweep, says
 def test_a_word_for_undecided_that_means_nothing_is_refused(given):
     with pytest.raises(UsageError, match="--undecided"):
         read_limits(*given)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "slowdown", "speedup"),
+    [
+        ("too noisy to tell", ("undecided", True), ("undecided", False)),
+        ("too few rounds to tell", ("not judged", False), ("not judged", False)),
+    ],
+)
+def test_without_an_interval_no_limit_is_decided(report, verdict, slowdown, speedup):
+    comparisons = (Comparison("a", "b", None, verdict),)
+    found = judge(report({"a": 1.0, "b": 1.0}, comparisons=comparisons), Limits(0.02, 1.5)).checks
+    assert [(each.state, each.passed) for each in found] == [slowdown, speedup]
+    assert all(verdict in each.sentence and each.speedup is None for each in found)

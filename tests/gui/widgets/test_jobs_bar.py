@@ -19,6 +19,8 @@ from edgeopt_gui.jobs.runner import JobRunner
 from edgeopt_gui.pages import PAGES
 from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.pages.live.page import ENTRY as LIVE
+from edgeopt_gui.pages.optimize.board import Board
+from edgeopt_gui.pages.optimize.standing import Standing
 from edgeopt_gui.theme.scheme import is_dark
 from edgeopt_gui.widgets import dialogs, jobs_bar
 from edgeopt_gui.widgets.jobs_bar import JobsBar
@@ -97,7 +99,7 @@ def test_a_search_with_a_time_limit_shows_how_much_of_it_has_passed(qtbot, bar, 
         began = time.monotonic()
         monkeypatch.setattr("edgeopt_gui.jobs.job.time", SimpleNamespace(monotonic=lambda: began + 50))
         qtbot.waitUntil(lambda: bar.bar.maximum() == 100 and bar.bar.value() in range(49, 54))
-        assert bar.left.text() in {"49 s left", "50 s left"}
+        assert bar.left.text() in {"about 49 s left", "about 50 s left"}
         monkeypatch.setattr("edgeopt_gui.jobs.job.time", SimpleNamespace(monotonic=lambda: began + 500))
         qtbot.waitUntil(lambda: bar.bar.maximum() == 0)  # how long it takes beyond the limit is not known
 
@@ -109,8 +111,34 @@ def test_a_search_without_a_limit_of_its_own_takes_the_time_left_that_it_tells(q
         assert bar.bar.maximum() == 0
         job.note(Progress("racing", time_left_s=1000.0))
         qtbot.waitUntil(lambda: bar.bar.maximum() == 100)
-        job.note(Progress("racing", done=1, total=2, time_left_s=0.5))
-        assert job.left_s > 900, "with a total, it is the time of a phase"
+        job.note(Progress("racing", done=1, total=2, time_left_s=2000.0))
+        assert job.left_s > 1900, "a search that takes longer says so in every phase"
+
+
+@pytest.mark.cold
+def test_time_left_with_a_total_is_that_of_a_phase_in_other_commands(qtbot, runner):
+    command = Command("Quantizing", ("quantize", str(MODEL), "--time-limit", "3000", "-o", "none.onnx"))
+    with silent(qtbot, runner.run(command)) as job:
+        job.note(Progress("calibrating", done=1, total=2, time_left_s=50.0))
+        assert job.left_s > 2000
+        job._ends_s = None
+        assert 0 < job.left_s <= 50
+        job.note(Progress("writing"))
+        assert job.left_s is None
+
+
+@pytest.mark.cold
+def test_page_and_status_bar_say_the_same_time(qtbot, bar, runner, tmp_path):
+    board, standing = Board(), Standing()
+    qtbot.addWidget(standing)
+    with silent(qtbot, runner.run(search(tmp_path, "a"))) as job:
+        qtbot.waitUntil(bar.isVisible, timeout=PATIENCE_MS)
+        for event in (Progress("racing", done=1, total=9, time_left_s=600.0), Progress("proving")):
+            job.note(event)
+            board.hear(event)
+            standing.set(board, cancelling=False, left_s=job.left_s)
+            qtbot.waitUntil(lambda: bar.left.text() == "about 10 min left", timeout=PATIENCE_MS)
+            assert standing.line.text().endswith(" · about 10 min left")
 
 
 @pytest.mark.cold

@@ -1,10 +1,15 @@
 """What the rows of a search say of candidates that are not delivered."""
 
+import msgspec
+
 from edgeopt import units
+from edgeopt.measure.stats import Interval
+from edgeopt.pipeline.prove.pick import _after
 from edgeopt.pipeline.prove.proving import MissedFloor, UnprovenFloor
 from edgeopt.pipeline.prove.report import candidate_reports
 from edgeopt.pipeline.screen import NOT_MEASURED
 from edgeopt.profiles.targets import profile_for
+from edgeopt.views.outcome import delivered_name
 from tests.conftest import this_device
 
 
@@ -15,7 +20,7 @@ def test_verdicts_compare_with_what_is_delivered_where_the_best_of_the_race_fail
         raise MissedFloor("22.8 dB")
 
     monkeypatch.setattr("edgeopt.pipeline.prove.deliver.measured", missed)
-    for share, expected in ((0.75, "1.50x in the race, not measured from a written bundle"), (0.3, "")):
+    for share, expected in ((0.75, "not proved; 1.50x in the race"), (0.3, "")):
         outcome, (_, fallen) = delivered({"latency_ms": 0.1}, {"latency_ms": 4.0}, last_at=share)
         (row,) = [each for each in outcome.candidates if each.candidate == fallen.candidate]
         assert outcome.winner == outcome.baseline
@@ -49,3 +54,28 @@ def test_a_candidate_whose_samples_leave_its_drop_open_is_not_delivered(delivere
     assert (entry.status, entry.reason) == ("unproven", reason)
     (warning,) = [each for each in outcome.warnings if "not delivered" in each]
     assert warning.endswith("accept it with --accept-unproven-drop.")
+
+
+def test_rows_after_a_pick_compare_with_what_was_picked(delivered):
+    """The picked row kept the figures of the race, and the others lost to the winner of the search."""
+    outcome, (_, other) = delivered({"latency_ms": 0.1}, {"latency_ms": 4.0}, last_at=0.5)
+    proof = msgspec.structs.replace(outcome.proof, verdict="faster", speedup=Interval(1.5, 1.4, 1.6, 20))
+    known = [
+        msgspec.structs.replace(each, status="lost", of_best=0.5, reason=f"behind {outcome.winner.name}")
+        for each in outcome.candidates
+    ]
+    by_name = {each.candidate.name: each for each in known}
+    third = msgspec.structs.replace(
+        by_name[other.candidate.name],
+        candidate=msgspec.structs.replace(other.candidate, options={"latency_ms": 9}),
+        speedup=Interval(1.2, 1.1, 1.3, 9),
+    )
+    picked, behind = (
+        _after(each, other.candidate, proof, by_sample=False) for each in (by_name[other.candidate.name], third)
+    )
+    assert (picked.status, picked.speedup, picked.latency_ms) == ("winner", proof.speedup, proof.latency_ms)
+    assert picked.proved
+    assert behind.of_best == 1.2 / 1.5
+    assert behind.reason == f"25 % slower than {other.candidate.name}"
+    chosen = msgspec.structs.replace(outcome, verdict="picked", winner=other.candidate)
+    assert delivered_name(chosen) == "the one picked"

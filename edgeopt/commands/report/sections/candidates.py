@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from edgeopt.commands.report.facts import AccuracyFacts, FrontPoint, ReportFacts
 from edgeopt.graph.accuracy import EQUAL_DB, OutputAccuracy
+from edgeopt.measure.stats import UNITY
 from edgeopt.pipeline.prove.report import EXACT_DB
 from edgeopt.views import charts, words
 from edgeopt.views.blocks import Block, Chart, Folded, Picture, Row, Section, Table, WordsBlock, columns
@@ -243,12 +244,12 @@ def _candidates_table(facts: ReportFacts, points: list[FrontPoint]) -> Table:
         winner = p.status == "winner"
         reason = p.reason or ("the result" if winner else "")
         source = facts.speed is not None and p.name == facts.speed.baseline.name
-        proof = facts.speed.ratio.median if facts.speed is not None and winner and not source else None
-        race = words.ratio(p.ratio.median if p.ratio else None)
+        proof = facts.speed.ratio if facts.speed is not None and winner and not source else None
+        race = words.ratio_of(p.ratio)
         span = words.UNKNOWN if p.ratio is None or p.ratio.rounds == 0 else words.interval(p.ratio)
         if source:  # as fast as itself by definition
-            race, span, proof = words.ratio(1.0), words.UNKNOWN, 1.0
-        speed = (race, span, words.ratio(proof)) if measured else ()
+            race, span, proof = words.ratio(1.0), words.UNKNOWN, UNITY
+        speed = (race, span, words.ratio_of(proof)) if measured else ()
         status = "chosen" if winner and p.basis == "expected" else p.status
         result = (words.decibels(p.snr_db), words.memory(p))
         cells = (p.name, status, words.milliseconds(p.time_ms), *speed, *result, reason)

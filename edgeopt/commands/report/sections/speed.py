@@ -29,7 +29,7 @@ def speed_section(facts: ReportFacts) -> Section | None:
         blocks.append(
             WordsBlock(
                 f"Against the same model in full precision, {where}: "
-                f"{words.ratio(ratio.median)}, {words.interval(ratio)} with {words.confidence(ratio)} confidence."
+                f"{ratio} with {words.confidence(ratio)} confidence."
             )
         )
     if speed.verdict == IDENTICAL:
@@ -67,11 +67,8 @@ def _sides(speed: SpeedFacts) -> Table:
             columns(*titles), (Row(("source and result", *_cells(speed.result, bool(known))), "strong"),), caption
         )
     found = speed.ratio
-    caption = (
-        f"{speed.verdict.capitalize()}: {words.ratio(found.median)}, and with "
-        f"{words.confidence(found)} confidence between "
-        f"{words.interval(found).replace(' to ', ' and ')}, over {found.rounds} interleaved rounds."
-    )
+    sure = f" with {words.confidence(found)} confidence" if found.usable else ""
+    caption = f"{speed.verdict.capitalize()}: {found}{sure}, over {found.rounds} interleaved rounds."
     return Table(columns(*titles), tuple(rows), caption)
 
 
@@ -185,9 +182,9 @@ def _stages_chart(stages: tuple[Stage, ...], under_load: bool) -> Chart:
 
 def _stage_bar(stage: Stage) -> Bar:
     value, found = stage.time_ms or 0.0, stage.ratio
-    said = words.milliseconds(value) + (f" · {words.ratio(found.median)}" if found else "")
+    said = words.milliseconds(value) + (f" · {words.ratio_of(found)}" if found else "")
     class_ = "base" if found is None else "result" if stage.proved else "between"
-    if found is None or found.low <= 0:
+    if found is None or not found.usable:
         return Bar(value, class_, said)
     return Bar(value, class_, said, value * found.median / found.high, value * found.median / found.low)
 
@@ -195,7 +192,7 @@ def _stage_bar(stage: Stage) -> Bar:
 def _stages_table(stages: tuple[Stage, ...]) -> Table:
     rows = []
     for place, stage in enumerate(stages):
-        ratio = words.ratio(stage.ratio.median) if stage.ratio else "1.00x" if stage.proved else words.UNKNOWN
+        ratio = words.ratio_of(stage.ratio) if stage.ratio else "1.00x" if stage.proved else words.UNKNOWN
         speed = (words.milliseconds(stage.time_ms), ratio, words.interval(stage.ratio))
         memory = (words.size(stage.size_bytes), words.memory(stage))
         accuracy = "the reference" if place == 0 else words.decibels(stage.snr_db)

@@ -32,7 +32,7 @@ def _title(facts: ReportFacts) -> str:
     if facts.deployment.predicted is not None:
         said += ", not measured"
     if facts.verdict == "faster" and facts.speed is not None:
-        said += f": {words.ratio(facts.speed.ratio.median)}"
+        said += f": {words.ratio_of(facts.speed.ratio)}"
     return said if good_enough(facts.accuracy) else f"{said}, but below the accuracy asked for"
 
 
@@ -70,10 +70,10 @@ def _is_unchanged(facts: ReportFacts) -> bool:
 def _of_speed(speed: SpeedFacts) -> list[Figure]:
     found = speed.ratio
     rounds = words.several(found.rounds, "round")
-    sure = f"{words.interval(found)} with {words.confidence(found)} confidence, {rounds}"
+    sure = f"{words.interval(found)}{f' with {words.confidence(found)} confidence' * found.usable}, {rounds}"
     mood: Mood = "good" if speed.verdict == "faster" else "bad" if speed.verdict == "slower" else ""
     return [
-        Figure("Speed-up", words.ratio(found.median), sure, mood),
+        Figure("Speed-up", words.ratio_of(found), sure, mood),
         Figure(
             "Time of one run",
             words.milliseconds(speed.result.latency_ms),

@@ -59,7 +59,8 @@ def verdict_of(report: ContestReport) -> Verdict:
     """In the words of the command line."""
     sentence, *more = bench_rows.verdict_lines(report) or ["Nothing was compared."]
     notes = (*more, *bench_rows.circumstance_lines(report)[:2], *report.warnings)
-    return Verdict(sentence, notes, report.comparisons[0].speedup if report.comparisons else None)
+    speedup = report.comparisons[0].speedup if report.comparisons else None
+    return Verdict(sentence, notes, speedup and speedup.stated)
 
 
 def verdict_of_runs(found: RunsCompared) -> Verdict:

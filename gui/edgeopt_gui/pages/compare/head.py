@@ -2,6 +2,7 @@
 
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QProgressBar, QSpinBox, QVBoxLayout, QWidget
 
+from edgeopt.units import time_left
 from edgeopt_gui import job_words
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.compare.side_field import SideField
@@ -68,7 +69,7 @@ class CompareHead(QWidget):
     def tell(self, job: Job, stopping: bool) -> str:
         """What the job does, and how far it is; the same in words."""
         said = "Stopping; cleaning up." if stopping else f"{job_words.status(job.command, job.progress)}…"
-        self.running.setText(f"{said} {job_words.time_left(job.left_s)}".strip())
+        self.running.setText(f"{said} {time_left(job.left_s)}".strip())
         percent = job_words.percent(job.progress)
         self.bar.setRange(0, 0 if percent is None else 100)
         self.bar.setValue(percent or 0)

@@ -78,6 +78,8 @@ class Row:
     size_bytes: int | None = None
     leading: bool = False
     """The fastest of those that race."""
+    proof_verdict: str = ""
+    """The verdict of its proof, where it had one."""
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
@@ -97,7 +99,9 @@ class Row:
         """The same for a narrow column; measured values are in the others."""
         if self.status == "lost" and self.of_best is not None:
             return units.behind(self.of_best, self.against)
-        if self.status in {"below the floor", "unproven", "over a limit"}:
+        if self.status == "lost" and self.proof_verdict:
+            return f"proof: {self.proof_verdict}"
+        if self.status in {"below the floor", "unproven", "over a limit"} or self.leads:
             return _MARKS[self.status]
         return self.outcome.partition(";")[0]
 
@@ -107,7 +111,7 @@ class Row:
             return _MARKS[self.status]
         if self.leading:
             return "▸ leading, not proved"
-        return "▸ screening" if self.speedup is None else "▸ racing"
+        return "▸ screening" if self.latency_ms is None and self.speedup is None else "▸ racing"
 
     @property
     def leads(self) -> bool:
@@ -162,7 +166,7 @@ class Board:
         """Who raced is left where it was."""
         for name, row in self.rows.items():
             if row.status == "racing":
-                raced = row.speedup is not None
+                raced = row.latency_ms is not None or row.speedup is not None
                 said = "while it raced" if raced else "after screening"
                 self.rows[name] = replace(row, status="cancelled", reason=said, leading=False)
 
@@ -217,7 +221,7 @@ def _reported(report: "CandidateReport", result: "Outcome") -> Row:
     elif report.candidate == result.winner:
         status = "picked" if result.verdict == "picked" else "winner"
     reason = "" if status in {"baseline", "kept", "picked", "winner"} else report.reason
-    speedup = report.speedup
+    speedup = report.speedup and report.speedup.stated
     row = Row(
         report.candidate.name,
         status,
@@ -234,6 +238,7 @@ def _reported(report: "CandidateReport", result: "Outcome") -> Row:
         report.proved,
         report.memory,
         report.size_bytes,
+        proof_verdict=report.proof_verdict,
     )
     if status in {"baseline", "kept"}:
         return replace(

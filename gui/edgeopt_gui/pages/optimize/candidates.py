@@ -16,7 +16,7 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 
 _SPEED, _INTERVAL = 1, 2
 _INTERVAL_LETTERS, _FIRM_NAME_LETTERS, _FIRM_INTERVAL_LETTERS = 42, 37, 25
-_LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 16
+_LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 19
 
 
 def _interval(row: Row) -> str:
@@ -71,7 +71,11 @@ COLUMNS: tuple[Column[Row], ...] = (
         title_tip="Low and high end, median, and where it was measured",
     ),
     Column(
-        "Outcome", lambda r: r.short, tip=lambda r: r.outcome, stretch=True, least_letters=_LEAST_OUTCOME_LETTERS
+        "Outcome",
+        lambda r: r.short,
+        tip=lambda r: r.outcome,
+        stretch=True,
+        least_letters=_LEAST_OUTCOME_LETTERS,
     ),
     Column(
         "Accuracy",

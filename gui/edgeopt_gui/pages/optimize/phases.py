@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from edgeopt import events
-from edgeopt_gui.pages.optimize.words import seconds_left, short_name
+from edgeopt.units import time_left
+from edgeopt_gui.pages.optimize.words import short_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,8 @@ def place_of(name: str) -> int | None:
     return next((k for k, phase in enumerate(PHASES) if phase.name == name), None)
 
 
-def told(progress: events.Progress | None) -> str:
-    """Where the search stands, in one line."""
+def told(progress: events.Progress | None, left_s: float | None = None) -> str:
+    """Returns the present phase in one line; `left_s` is the remaining time of its job."""
     if progress is None:
         return "Starting"
     place = place_of(progress.phase)
@@ -79,7 +80,7 @@ def told(progress: events.Progress | None) -> str:
     elif progress.message and progress.phase == "screening":
         parts[0] = "Screening"
         parts.append(short_name(progress.message))
-    left = seconds_left(progress.time_left_s)
+    left = time_left(left_s)
     return " · ".join([*parts, left] if left else parts)
 
 

@@ -1,6 +1,6 @@
 """A search as the page shows it: its head, running or finished, and the tables below."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from edgeopt_gui.pages.optimize.board import Row
@@ -15,6 +15,7 @@ from edgeopt_gui.pages.optimize.verdict import Verdict
 from edgeopt_gui.widgets.counted_tabs import CountedTabs
 
 _SCATTER = 3
+_TICK_MS = 500
 
 
 class RunView(QScrollArea):
@@ -46,6 +47,9 @@ class RunView(QScrollArea):
             self.tabs.add(page, title)
         self.tabs.currentChanged.connect(lambda _: self._offer_front())
         self._floor_db: float | None = None
+        self._run: Run | None = None
+        self._tick = QTimer(self, singleShot=True, interval=_TICK_MS)
+        self._tick.timeout.connect(self._tell_standing)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -81,9 +85,8 @@ class RunView(QScrollArea):
 
     def show_progress(self, run: Run, rows: list[Row]) -> None:
         """What is new since the last time."""
-        if run.running:
-            job = run.job
-            self.standing.set(run.board, job.cancelled, stopping=job.stopping, picked=run.picked)
+        self._run = run
+        self._tell_standing()
         if rows:
             self.candidates.put(rows)
         self.scatter.show_rows(run.board.rows.values(), self._floor_db)
@@ -94,6 +97,16 @@ class RunView(QScrollArea):
         self.tabs.setTabVisible(2, bool(warnings))
         self.tabs.set_count(self.warnings, f"{len(warnings)}")
         self.warnings.setText("\n\n".join(warnings))
+
+    def _tell_standing(self) -> None:
+        """Updates the line of progress; called regularly, because the remaining time passes without events too."""
+        run = self._run
+        if run is None or not run.running:
+            self._tick.stop()
+            return
+        job = run.job
+        self.standing.set(run.board, job.cancelled, stopping=job.stopping, picked=run.picked, left_s=job.left_s)
+        self._tick.start()
 
     def _offer_front(self) -> None:
         """The box filters the candidates, so it belongs to their tab."""

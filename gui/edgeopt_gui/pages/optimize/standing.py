@@ -29,10 +29,18 @@ class Standing(QWidget):
         layout.addWidget(self.best)
         layout.addWidget(self.detail)
 
-    def set(self, board: Board, cancelling: bool, *, stopping: bool = False, picked: str = "") -> None:
+    def set(
+        self,
+        board: Board,
+        cancelling: bool,
+        *,
+        stopping: bool = False,
+        picked: str = "",
+        left_s: float | None = None,
+    ) -> None:
         """`stopping`: it ends early; `picked`: the candidate that is delivered, where nothing is searched."""
         self.stepper.set(board.place, share_done(board.progress))
-        where = told(board.progress)
+        where = told(board.progress, left_s)
         early = f"Ending early with the best so far · {where}" if stopping else where
         self.line.setText("Stopping; cleaning up" if cancelling else early)
         if picked:

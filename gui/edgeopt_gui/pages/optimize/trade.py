@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.views.words import MEMORY, decibels, memory, ratio, size
+from edgeopt.views.words import MEMORY, decibels, memory, ratio_of, size
 
 if TYPE_CHECKING:
     from edgeopt.pipeline.outcome import CandidateReport, Outcome
@@ -20,7 +20,7 @@ def trade_of(report: "CandidateReport", result: "Outcome") -> str:
     if report is winner or not can_be_delivered(report) or not result.is_cached:
         return ""
     if winner is None:  # what runs today was kept, which did not race
-        return f"It had {ratio(report.speedup.median if report.speedup else None)} the speed of your model."
+        return f"It had {ratio_of(report.speedup)} the speed of your model."
     parts = []
     if report.speedup and winner.speedup and winner.speedup.median > 0:
         parts.append(units.behind(report.speedup.median / winner.speedup.median).removesuffix(", too close"))

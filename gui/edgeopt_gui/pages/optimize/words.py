@@ -3,13 +3,6 @@
 import re
 
 
-def seconds_left(value: float | None) -> str:
-    if value is None or value < 1:
-        return ""
-    minutes, seconds = divmod(round(value), 60)
-    return f"at most {minutes} min {seconds:02} s left" if minutes else f"at most {seconds} s left"
-
-
 def short_title(title: str) -> str:
     """The first words of a long one."""
     return re.split("[:;,]", title, maxsplit=1)[0]

@@ -43,6 +43,10 @@ def result(found):
 
 @pytest.fixture
 def won(result):
+    return as_won(result)
+
+
+def as_won(result):
     """As if a candidate had won that another one had looked faster than."""
     source = next(each for each in result.candidates if each.candidate == result.baseline)
     change = msgspec.structs.replace
@@ -65,13 +69,15 @@ def won(result):
         verdict="faster",
         speedup=interval,
         baseline_ms=0.189,
-        latency_ms=0.0585,
+        latency_ms=0.189 / 3.04,
         memory=Memory(peak_bytes=67 << 20, added_bytes=20 << 20),
         baseline_memory=Memory(peak_bytes=62 << 20, added_bytes=22 << 20),
     )
     return change(
         result,
         verdict="faster",
+        summary=f"3.04x faster than {result.baseline.name} (62.2 µs instead of 189 µs), the same outputs.",
+        found="",
         winner=winner,
         proof=proof,
         candidates=(source, first, other),

@@ -46,6 +46,22 @@ def test_the_one_that_was_picked_leads(result):
     assert row.leads
 
 
+def test_verdict_of_a_proof_fits_into_its_cell(won):
+    """Its cell said "out: measured again fro…"."""
+    board = Board()
+    changed = [
+        msgspec.structs.replace(each, proof_verdict="too noisy to tell") if each.status == "lost" else each
+        for each in won.candidates
+    ]
+    board.finish(msgspec.structs.replace(won, candidates=tuple(changed)))
+    other = next(row for row in board.rows.values() if row.name.startswith("other"))
+    assert other.short == "proof: too noisy to tell"
+    assert other.outcome == "out: measured again from the written bundle: no difference seen"
+    (winner,) = [row for row in board.rows.values() if row.leads]
+    assert winner.short == "★ winner"
+    assert "looked faster in the race" in winner.outcome
+
+
 def test_over_a_limit_is_said_in_short_and_in_full():
     (row,) = Board().hear(events.Standing("a", "over a limit", "it takes 90 MiB of memory; the limit is 70"))
     assert row.short == "▲ over a limit"

@@ -36,7 +36,6 @@ from edgeopt_gui.pages.optimize.saving import export_deployment, save_bundle
 from edgeopt_gui.pages.optimize.standing import Standing
 from edgeopt_gui.pages.optimize.trade import trade_of
 from edgeopt_gui.pages.optimize.verdict import Verdict
-from edgeopt_gui.pages.optimize.words import seconds_left
 from edgeopt_gui.widgets.action_button import ActionButton
 
 
@@ -322,13 +321,6 @@ def test_beside_what_runs_today_it_is_held_against_the_model(found, pair):
     today = {**found["winner"], "variant": "current"}
     result = read_result({**found, "winner": today})
     assert told(result, *pair) == "It had 1.50x the speed of your model."
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, ""), (0.2, ""), (9.6, "at most 10 s left"), (90, "at most 1 min 30 s left")]
-)
-def test_time_left(value, text):
-    assert seconds_left(value) == text
 
 
 def test_the_best_so_far_stands_large_with_its_interval(qtbot, context):

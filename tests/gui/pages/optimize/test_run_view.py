@@ -73,9 +73,9 @@ def test_a_newer_phase_is_shown_by_its_own_name():
 
 
 def test_the_line_says_round_and_time_left():
-    line = phases.told(events.Progress("racing", done=2, total=9, time_left_s=21.4))
+    line = phases.told(events.Progress("racing", done=2, total=9), 21.4)
     assert "round 2 of 9" in line
-    assert "at most 21 s left" in line
+    assert "about 21 s left" in line
     assert phases.told(None) == "Starting"
 
 

@@ -1,0 +1,78 @@
+"""The time that is left of a search: one clock, whatever stage tells it."""
+
+import math
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from edgeopt import events
+from edgeopt.pipeline import stopping
+from edgeopt.pipeline.stopping import ClockedEmit, SearchClock, StopControl
+
+
+@pytest.fixture
+def time(monkeypatch):
+    """Set by hand."""
+    found = SimpleNamespace(now_s=0.0)
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: found.now_s))
+    return found
+
+
+@pytest.fixture
+def heard():
+    return []
+
+
+@pytest.fixture
+def emit(heard):
+    """Of a search of 60 s, 20 of them for the proof, which may become twice as long."""
+    loaded = SimpleNamespace(load_ms=10.0, first_run_ms=2.0, import_ms=150.0)
+    source = SimpleNamespace(slices_ms=[2.0], loaded=loaded)
+    clocked = ClockedEmit(heard.append)
+    clock = SearchClock(0.0, 60.0, 20.0)
+    clocked.control = StopControl(threading.Event(), clock, source, clocked, longest_s=120.0)
+    return clocked
+
+
+def left(heard):
+    return [event.time_left_s for event in heard if isinstance(event, events.Progress)]
+
+
+def test_every_stage_tells_the_time_that_is_left_of_the_whole_search(emit, heard, time):
+    for phase, at_s in (("making variants", 5.0), ("racing", 12.0), ("proving", 45.0)):
+        time.now_s = at_s
+        emit(events.Progress(phase))
+    assert left(heard) == [55.0, 48.0, 15.0]
+
+
+def test_time_is_not_told_before_the_limit_is_known(heard):
+    ClockedEmit(heard.append)(events.Progress("reading the model"))
+    assert left(heard) == [None]
+
+
+def test_search_that_takes_longer_tells_so_at_once(emit, heard, time):
+    time.now_s = 40.0
+    emit(events.Progress("making variants", "nncf-int8"))
+    emit.control.extend(25.0, "NNCF took long")
+    assert [type(event) for event in heard] == [events.Progress, events.Log, events.Progress]
+    assert "the search takes about 25 s longer" in heard[1].message
+    assert heard[2] == events.Progress("making variants", "nncf-int8", time_left_s=45.0)
+    emit(events.Log("info", "Another thing."))
+    assert isinstance(heard[-1], events.Log), "the time is told again only where it changed"
+
+
+def test_search_that_is_asked_to_end_tells_the_time_until_the_last_proof(emit, heard, time):
+    time.now_s = 10.0
+    emit(events.Progress("racing"))
+    emit.control.stop.set()
+    emit.control.note("racing")
+    assert heard[1].phase == stopping.STOPPING
+    assert heard[1].time_left_s < left(heard)[0]
+    assert f"about {math.ceil(heard[1].time_left_s)} s" in heard[-1].message
+
+
+def test_time_that_is_over_is_none_left(emit, heard, time):
+    time.now_s = 75.0
+    emit(events.Progress("proving"))
+    assert left(heard) == [0.0]
