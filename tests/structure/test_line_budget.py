@@ -31,8 +31,8 @@ BUDGETS = {
     "edgeopt/commands": 16_100,
     "edgeopt/cli": 5600,
     "agent": 18_400,
-    "gui": 24_100,
-    "tests": 107_550,
+    "gui": 24_150,
+    "tests": 107_850,
 }
 
 
