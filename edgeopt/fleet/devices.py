@@ -188,11 +188,18 @@ def described(name: str, report: DeviceReport) -> FleetDevice:
     )
 
 
+def current_release(status: Status | ModelStatus | None) -> str:
+    """Returns the release that serves or should serve; older agents report only one that serves."""
+    if status is None:
+        return ""
+    return status.current or (status.serving.release if status.serving is not None else "")
+
+
 def serving_latency_ms(status: Status | ModelStatus | None) -> float | None:
-    """Of the serving release on its golden inputs, where its deployment is the last one."""
-    if status is None or status.serving is None or status.deployment is None:
+    """Latency of the current release on its golden inputs, if its deployment is the last one."""
+    if status is None or status.deployment is None:
         return None
-    if status.deployment.release != status.serving.release:
+    if not status.deployment.release or status.deployment.release != current_release(status):
         return None
     measured = status.deployment.detail.get("latency_ms")
     return float(measured) if isinstance(measured, int | float) else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from edgeopt import units
-from edgeopt.fleet.devices import DeviceReport, serving_latency_ms
+from edgeopt.fleet.devices import DeviceReport, current_release, serving_latency_ms
 from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState
 from edgeopt.fleet.records import FINAL
 from edgeopt.fleet.rollout_documents import (
@@ -203,7 +203,6 @@ def _ordered(
     if before is not None and found.desired_sequence < sequence:
         place = sources.index(before) if before in sources else len(sources)
     known = (*sources, before) if before is not None and place == len(sources) else tuple(sources)
-    serving = None if status is None else status.serving
     refused = found.reported.refused if found.reported is not None else None
     return DeviceProgress(
         "ordered",
@@ -211,7 +210,7 @@ def _ordered(
         online=found.online,
         before=place,
         before_sequence=found.desired_sequence if place >= 0 else 0,
-        release_before="" if serving is None else serving.release,
+        release_before=current_release(status),
         latency_before_ms=serving_latency_ms(status),
         refusal_before_s=0.0 if refused is None else refused.time_s,
     ), known

@@ -80,7 +80,7 @@ class FleetLink:
     async def start(self) -> None:
         await self._orders.load()
         self._slots.listeners.append(self._event)
-        self._slots.models_changed.append(self._changed.set)
+        self._slots.watchers.append(self._changed.set)
         self._tasks.append(asyncio.create_task(self._connect_always(), name="mqtt"))
         if self._figures is not None:
             self._tasks.append(asyncio.create_task(self._measure(self._figures), name="mqtt telemetry"))
@@ -95,7 +95,7 @@ class FleetLink:
         await end_tasks((*self._tasks, *self._answering))
         await self._orders.stop()
         self._slots.listeners.remove(self._event)
-        self._slots.models_changed.remove(self._changed.set)
+        self._slots.watchers.remove(self._changed.set)
         await self._outbox.close()
 
     async def _connect_always(self) -> None:
@@ -195,7 +195,6 @@ class FleetLink:
         while True:
             self._changed.clear()
             _, status = await self._answers.status("")
-            wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S  # as of this status
             found: Document = {**status, "trust": self._trust()}
             orders = self._orders
             seen: Document = {"status": _lasting(found), "desired": orders.following, "refused": orders.refused}
@@ -204,14 +203,8 @@ class FleetLink:
                 state = Reported(self._session, time.time(), found, orders.following, orders.refused)
                 await client.publish(self._topics.reported, msgspec.json.encode(state), 1, retain=True)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), wait_s)
+                await asyncio.wait_for(self._changed.wait(), _LOOK_AGAIN_S)
             await asyncio.sleep(_SETTLE_S)
-
-    @property
-    def _tidies(self) -> bool:
-        """Whether a deployment has told its last state and is not over yet: nothing tells its end."""
-        machines = [slot.machine for slot in self._slots.all]
-        return any(each.busy and each.newest is not None and each.newest.final for each in machines)
 
     async def _send(self, client: aiomqtt.Client) -> None:
         """Sends what waits, in order; what the broker has not confirmed is sent again, with what came after it."""
