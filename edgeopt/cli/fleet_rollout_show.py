@@ -64,7 +64,11 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
         ("!state", state_text),
         ("reason", lambda each: printable(each.reason)),
     )
-    return [filled(table), WordsBlock(waves), WordsBlock(title, "bad" if result.phase == "stopped" else "")]
+    return [
+        filled(table),
+        WordsBlock(waves),
+        WordsBlock(title, "bad" if result.phase in {"stopped", "rollback-failed"} else ""),
+    ]
 
 
 def _list(result: "RolloutList") -> list[Block]:

@@ -9,6 +9,7 @@ from edgeopt.bundle.signed_document import SignatureError, opened_document, veri
 from edgeopt.decoding import thread_safe
 from edgeopt.fleet.mqtt_documents import (
     DESIRED_TYPE,
+    CommandAnswer,
     DesiredBundle,
     DesiredState,
     Presence,
@@ -32,6 +33,8 @@ class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
     desired_sequence: int = 0
     telemetry: TelemetryReport | None = None
     """The last one, for clients that subscribe to it: it is not retained."""
+    answer: CommandAnswer | None = None
+    """What it answered to the last command of this client."""
     claimed_by: str = ""
     """The newer rollout that will order the device."""
 

@@ -12,7 +12,7 @@ from edgeopt.events import Emit, Log, Update
 from edgeopt.fleet.devices import FleetDevice, described, known_names
 from edgeopt.fleet.mqtt_client import FleetClient, broker_of, connected
 from edgeopt.fleet.rollout_commands import RolloutReport, seen_report
-from edgeopt.fleet.rollout_documents import OPEN_PHASES, Rollout
+from edgeopt.fleet.rollout_documents import OPEN_PHASES, Rollout, phase_sentence
 from edgeopt.fleet.rollout_driver import FleetState, read_fleet
 from edgeopt.fleet.rollout_plan import selected
 from edgeopt.fleet.rollout_request import DevicesRequest
@@ -117,9 +117,8 @@ class _Follower:
         for rollout in update.rollouts:
             known = self._rollouts.get(rollout.name)
             if known is None or known.phase != rollout.phase:
-                reason = f": {rollout.reason}" if rollout.reason else ""
-                said = f"Rollout {rollout.name} is {rollout.phase.replace('-', ' ')}{reason}"
-                self._emit(Log("info", f"{said.rstrip('.')}.", kind="rollout", subject=rollout.name))
+                said = phase_sentence(rollout.name, rollout.phase, rollout.reason)
+                self._emit(Log("info", said, kind="rollout", subject=rollout.name))
 
     def _seen_devices(self, state: FleetState) -> dict[str, FleetDevice]:
         names = known_names(state.devices)

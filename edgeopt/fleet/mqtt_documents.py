@@ -114,6 +114,22 @@ class CommandAnswer(msgspec.Struct, frozen=True):
     status: int
     answer: dict[str, object]
 
+    @property
+    def refusal(self) -> str:
+        """Why the command was refused; empty if it was accepted."""
+        if self.status < 400:
+            return ""
+        error = self.answer.get("error")
+        said = error.get("message") if isinstance(error, dict) else None
+        return str(said or f"status {self.status}")
+
+    @property
+    def deployment(self) -> int | None:
+        """Number of the deployment that the command has begun."""
+        begun = self.answer.get("deployment")
+        number = begun.get("id") if isinstance(begun, dict) else None
+        return number if isinstance(number, int) else None
+
 
 class DeviceEvent(msgspec.Struct, frozen=True):
     """A state of a deployment, sent once; `number` tells the order, and a message that came twice."""
