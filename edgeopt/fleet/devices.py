@@ -157,6 +157,8 @@ class FleetDevice(msgspec.Struct, frozen=True):
     """learning, normal or alarm; empty where requests are not watched."""
     stage: str = ""
     """The deployment that is in progress: its state, such as SOAKING."""
+    unknown_since_s: float | None = None
+    """Since when nothing is known of its presence, because the broker is away (`--follow` only)."""
 
 
 class FleetDevices(msgspec.Struct, frozen=True):

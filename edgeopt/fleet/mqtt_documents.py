@@ -68,7 +68,7 @@ class DesiredState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 StatusDocument = TypeVar("StatusDocument")
-Progress = Literal["accepted", "waiting", "deploying", "refused"]
+Progress = Literal["accepted", "waiting", "deploying", "refused", "done", "failed"]
 
 
 class Following(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Following(msgspec.Struct, frozen=True):
 
     sequence: int
     state: Progress
-    """waiting: until another deployment ends."""
+    """waiting: until another deployment ends; done, failed: how its own deployment ended."""
     deployment: int | None = None
     model: str = ""
     code: str = ""

@@ -125,6 +125,11 @@ class Order(msgspec.Struct, frozen=True):
     command: Command | None = None
 
 
+def device_word(state: str, stage: str) -> str:
+    """What a device does, in one word for all views: `soaking`, `rolled back`."""
+    return (stage or state).lower().replace("_", " ").replace("-", " ")
+
+
 def phase_sentence(name: str, phase: str, reason: str = "") -> str:
     """`Rollout r is completed.`"""
     failed = phase == "rollback-failed"

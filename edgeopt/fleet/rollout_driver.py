@@ -30,6 +30,7 @@ from edgeopt.fleet.rollout_documents import (
     Phase,
     Rollout,
     control_message,
+    device_word,
     is_signed,
     phase_sentence,
     read_control,
@@ -332,8 +333,8 @@ def _wait_text(rollout: Rollout) -> str:
         return ""
     name, device = pending[0]
     more = f" and {len(pending) - 1} more" if len(pending) > 1 else ""
-    does = (device.stage or device.state).lower().replace("_", " ").replace("-", " ")
-    return f"; waiting for {name} ({does}){more}, at most {rollout.limits.device_timeout_s:g} s in one state"
+    waited = f"{name} ({device_word(device.state, device.stage)}){more}"
+    return f"; waiting for {waited}, at most {rollout.limits.device_timeout_s:g} s in one state"
 
 
 def _stage(device: DeviceProgress | None) -> tuple[str, str]:
@@ -350,13 +351,12 @@ def _decided(rollout: Rollout, decision: Decision) -> Log:
 
 
 def _told(name: str, device: DeviceProgress) -> Log:
-    stage = f" ({device.stage.lower()})" if device.stage else ""
     offline = " (offline: it follows when it is back)" if device.state == "ordered" and not device.online else ""
     reason = f": {device.reason}" if device.reason else ""
     level: Literal["info", "warning"] = (
         "warning" if device.state in {"failed", "stuck", "rollback-failed"} else "info"
     )
-    said = f"{name}: {device.state.replace('-', ' ')}{stage}{offline}{reason}"
+    said = f"{name}: {device_word(device.state, device.stage)}{offline}{reason}"
     return Log(level, said, kind=f"rollout-{device.state}", subject=name, reason=device.reason)
 
 

@@ -15,13 +15,14 @@ import msgspec
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.broker import connect_problem
-from edgeopt.fleet.mqtt_documents import DeviceEvent, Presence, Reported
+from edgeopt.fleet.mqtt_documents import DeviceEvent, Following, Presence, Reported
 from edgeopt.fleet.mqtt_topics import ROLES
 from edgeopt.version import __version__
 from edgeopt_agent.control.answers import Answers
 from edgeopt_agent.control.documents import Document
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.slots import Slots
+from edgeopt_agent.deployments.states import State
 from edgeopt_agent.mqtt.commands import Commands
 from edgeopt_agent.mqtt.connection import (
     NotConnectedError,
@@ -197,14 +198,29 @@ class FleetLink:
             _, status = await self._answers.status("")
             found: Document = {**status, "trust": self._trust()}
             orders = self._orders
-            seen: Document = {"status": _lasting(found), "desired": orders.following, "refused": orders.refused}
+            following = await self._with_end(orders.following)
+            seen: Document = {"status": _lasting(found), "desired": following, "refused": orders.refused}
             if seen != told:
                 told = seen
-                state = Reported(self._session, time.time(), found, orders.following, orders.refused)
+                state = Reported(self._session, time.time(), found, following, orders.refused)
                 await client.publish(self._topics.reported, msgspec.json.encode(state), 1, retain=True)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), _LOOK_AGAIN_S)
             await asyncio.sleep(_SETTLE_S)
+
+    async def _with_end(self, following: Following | None) -> Following | None:
+        """Returns what the device follows, with the end of its deployment once the journal has it."""
+        if following is None or following.deployment is None:
+            return following
+        try:
+            record = await self._slots.named(following.model).site.journal.deployment(following.deployment)
+        except EdgeoptError:
+            return following  # the model was removed meanwhile, or the journal cannot be read
+        if record is None or not record.final:
+            return following
+        if record.state is State.COMMITTED:
+            return msgspec.structs.replace(following, state="done")
+        return msgspec.structs.replace(following, state="failed", reason=record.reason)
 
     async def _send(self, client: aiomqtt.Client) -> None:
         """Sends what waits, in order; what the broker has not confirmed is sent again, with what came after it."""
