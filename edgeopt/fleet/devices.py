@@ -34,7 +34,7 @@ class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
     telemetry: TelemetryReport | None = None
     """The last one, for clients that subscribe to it: it is not retained."""
     answer: CommandAnswer | None = None
-    """What it answered to the last command of this client."""
+    """Answer of the device to the last command of this client."""
     claimed_by: str = ""
     """The newer rollout that will order the device."""
 

@@ -58,7 +58,7 @@ class _Follower:
         self._connected = False
         self._away = False
         self._back_s = 0.0
-        """When the broker was last connected to, by the monotonic clock."""
+        """Monotonic time of the last connection to the broker."""
 
     async def run(self) -> NoReturn:
         pause_s = _FIRST_PAUSE_S

@@ -116,7 +116,7 @@ class CommandAnswer(msgspec.Struct, frozen=True):
 
     @property
     def refusal(self) -> str:
-        """Why the command was refused; empty if it was accepted."""
+        """Returns why the command was refused; empty if it was accepted."""
         if self.status < 400:
             return ""
         error = self.answer.get("error")
@@ -125,7 +125,7 @@ class CommandAnswer(msgspec.Struct, frozen=True):
 
     @property
     def deployment(self) -> int | None:
-        """Number of the deployment that the command has begun."""
+        """Returns the number of the deployment that the command has begun."""
         begun = self.answer.get("deployment")
         number = begun.get("id") if isinstance(begun, dict) else None
         return number if isinstance(number, int) else None

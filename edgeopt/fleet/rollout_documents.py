@@ -126,12 +126,12 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def device_word(state: str, stage: str) -> str:
-    """What a device does, in one word for all views: `soaking`, `rolled back`."""
+    """Returns what a device does, in one word for all views: `soaking`, `rolled back`."""
     return (stage or state).lower().replace("_", " ").replace("-", " ")
 
 
 def phase_sentence(name: str, phase: str, reason: str = "") -> str:
-    """`Rollout r is completed.`"""
+    """Returns a sentence such as `Rollout r is completed.`"""
     failed = phase == "rollback-failed"
     said = f"The rollback of {name} failed" if failed else f"Rollout {name} is {phase.replace('-', ' ')}"
     return f"{said}: {reason.rstrip('.')}." if reason else f"{said}."

@@ -124,7 +124,7 @@ def _readable(content: bytes) -> Rollout | None:
 async def read_fleet(
     client: FleetClient, key: PublicKey | None = None, rollouts: bool = True, answers_to: str = ""
 ) -> FleetState:
-    """All that the broker keeps of the fleet now; it is subscribed to from here on, with answers to this name."""
+    """Returns all that the broker keeps of the fleet, and subscribes to it and to answers to this name."""
     state = FleetState(client.topics, key)
     patterns = client.topics.devices + ((client.topics.rollouts,) if rollouts else ())
     patterns += (client.topics.answers(answers_to),) if answers_to else ()
