@@ -172,6 +172,9 @@ def rollback(request: RolloutControlRequest, json: JsonFlag = False) -> None:
     """Return all devices that took the bundle to what they served before.
 
     \b
+    Exit code 6: a device could not return.
+
+    \b
     Examples:
       edgeopt fleet rollout rollback NAME
       edgeopt fleet rollout rollback NAME --key release-key

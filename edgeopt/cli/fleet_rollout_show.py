@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import printable
+from edgeopt.fleet.rollout_documents import device_word
 from edgeopt.views.blocks import Block, WordsBlock, filled, table_of
 from edgeopt.views.rollout import counts_text, state_text
 
@@ -35,7 +36,7 @@ def show_devices(result: "FleetDevices") -> list[Block]:
         result.devices,
         ("=device", lambda each: each.device),
         ("!", lambda each: "online" if each.online else "offline"),
-        ("state", lambda each: each.state),
+        ("state", lambda each: device_word(each.state, each.stage)),
         ("=model", lambda each: printable(each.name)),
         ("=release", lambda each: each.release),
         ("last deployment", lambda each: each.deployment.lower().replace("_", " ")),
@@ -64,7 +65,11 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
         ("!state", state_text),
         ("reason", lambda each: printable(each.reason)),
     )
-    return [filled(table), WordsBlock(waves), WordsBlock(title, "bad" if result.phase == "stopped" else "")]
+    return [
+        filled(table),
+        WordsBlock(waves),
+        WordsBlock(title, "bad" if result.phase in {"stopped", "rollback-failed"} else ""),
+    ]
 
 
 def _list(result: "RolloutList") -> list[Block]:

@@ -94,8 +94,8 @@ def follow(agent: BundleSource, deployment: FleetDeployment, emit: Emit) -> Flee
             emit(_progress(deployment, moment.state, moment.reason, moment.time_s))
         told = max(told, len(deployment.history))
         if deployment.state in FINAL:
-            _patiently(partial(_await_idle, agent), agent, deployment, emit)
-            return _ended(deployment)
+            status = _patiently(partial(_await_idle, agent), agent, deployment, emit)
+            return _ended(deployment, status)
         _tell_download(deployment, emit)
         _tell_soak(deployment, emit)
         # The journal wakes this up; what it says is in the record too.
@@ -107,13 +107,14 @@ def subject(deployment: FleetDeployment) -> str:
     return deployment_title(deployment.kind, deployment.id)
 
 
-def _await_idle(agent: BundleSource) -> None:
+def _await_idle(agent: BundleSource) -> Status:
     """The agent tidies up after a deployment has ended, and takes no other one before that is done."""
     deadline = time.monotonic() + _TIDY_S
-    while time.monotonic() < deadline:
+    while True:
         status = agent.status()
-        if status.state != "deploying" or status.deployment is None or status.deployment.state not in FINAL:
-            return
+        tidies = status.state == "deploying" and status.deployment is not None and status.deployment.state in FINAL
+        if not tidies or time.monotonic() > deadline:
+            return status
         time.sleep(_LOOK_AGAIN_S)
 
 
@@ -143,20 +144,18 @@ def _tell_soak(deployment: FleetDeployment, emit: Emit) -> None:
     emit(Progress("soaking", message, subject=subject(deployment), time_left_s=max(0.0, round(left_s, 1))))
 
 
-def _ended(deployment: FleetDeployment) -> FleetDeployment:
+def _ended(deployment: FleetDeployment, status: Status) -> FleetDeployment:
     if deployment.state == COMMITTED:
         return deployment
     what = f"Deployment {deployment.id}" + (f" of '{deployment.name}'" if deployment.name else "")
     listed = "edgeopt fleet releases" + (f" --model {shlex.quote(deployment.model)}" if deployment.model else "")
+    shown = next((each for each in status.models if each.name == deployment.model), status)
+    serves = "still serves" if deployment.state == "FAILED" else "serves again"
+    serving = "No release serves." if shown.serving is None else f"The previous release {serves}."
+    hint = f"{serving} `{listed}` lists refused releases with the reason."
     ended, hint = {
-        "FAILED": (
-            "failed",
-            f"The previous release still serves. `{listed}` lists refused releases with the reason.",
-        ),
-        "ROLLED_BACK": (
-            "was rolled back",
-            f"The previous release serves again. `{listed}` lists refused releases with the reason.",
-        ),
+        "FAILED": ("failed", hint),
+        "ROLLED_BACK": ("was rolled back", hint),
         "DEGRADED": (
             "could not be rolled back",
             "The agent is reachable but may not serve: deploy a bundle that worked before.",

@@ -9,6 +9,7 @@ from edgeopt.bundle.signed_document import SignatureError, opened_document, veri
 from edgeopt.decoding import thread_safe
 from edgeopt.fleet.mqtt_documents import (
     DESIRED_TYPE,
+    CommandAnswer,
     DesiredBundle,
     DesiredState,
     Presence,
@@ -32,6 +33,8 @@ class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
     desired_sequence: int = 0
     telemetry: TelemetryReport | None = None
     """The last one, for clients that subscribe to it: it is not retained."""
+    answer: CommandAnswer | None = None
+    """Answer of the device to the last command of this client."""
     claimed_by: str = ""
     """The newer rollout that will order the device."""
 
@@ -154,6 +157,8 @@ class FleetDevice(msgspec.Struct, frozen=True):
     """learning, normal or alarm; empty where requests are not watched."""
     stage: str = ""
     """The deployment that is in progress: its state, such as SOAKING."""
+    unknown_since_s: float | None = None
+    """Since when nothing is known of its presence, because the broker is away (`--follow` only)."""
 
 
 class FleetDevices(msgspec.Struct, frozen=True):
@@ -188,11 +193,18 @@ def described(name: str, report: DeviceReport) -> FleetDevice:
     )
 
 
+def current_release(status: Status | ModelStatus | None) -> str:
+    """Returns the release that serves or should serve; older agents report only one that serves."""
+    if status is None:
+        return ""
+    return status.current or (status.serving.release if status.serving is not None else "")
+
+
 def serving_latency_ms(status: Status | ModelStatus | None) -> float | None:
-    """Of the serving release on its golden inputs, where its deployment is the last one."""
-    if status is None or status.serving is None or status.deployment is None:
+    """Latency of the current release on its golden inputs, if its deployment is the last one."""
+    if status is None or status.deployment is None:
         return None
-    if status.deployment.release != status.serving.release:
+    if not status.deployment.release or status.deployment.release != current_release(status):
         return None
     measured = status.deployment.detail.get("latency_ms")
     return float(measured) if isinstance(measured, int | float) else None

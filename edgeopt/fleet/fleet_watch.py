@@ -7,12 +7,13 @@ from typing import NoReturn
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.errors import EdgeoptError, MissingError
 from edgeopt.events import Emit, Log, Update
 from edgeopt.fleet.devices import FleetDevice, described, known_names
 from edgeopt.fleet.mqtt_client import FleetClient, broker_of, connected
 from edgeopt.fleet.rollout_commands import RolloutReport, seen_report
-from edgeopt.fleet.rollout_documents import OPEN_PHASES, Rollout
+from edgeopt.fleet.rollout_documents import OPEN_PHASES, Rollout, phase_sentence
 from edgeopt.fleet.rollout_driver import FleetState, read_fleet
 from edgeopt.fleet.rollout_plan import selected
 from edgeopt.fleet.rollout_request import DevicesRequest
@@ -20,9 +21,12 @@ from edgeopt.fleet.rollout_request import DevicesRequest
 _LOOK_S = 1.0
 _SETTLE_S = 0.25
 """Changes that follow each other closely are reported together."""
+_RECONNECT_S = 90.0
+"""Longest delay of an agent before it connects again: `reconnect_most_s`, and half of it by chance."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 _MOVING = frozenset({"ordered", "withdrawn", "deploying", "stuck", "rolling-back"})
 """States of a device in which its reports still count for a rollout that has ended."""
+replace = msgspec.structs.replace
 
 
 class FleetUpdate(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,6 +57,8 @@ class _Follower:
         """Reports of rollouts that no device can change any more."""
         self._connected = False
         self._away = False
+        self._back_s = 0.0
+        """Monotonic time of the last connection to the broker."""
 
     async def run(self) -> NoReturn:
         pause_s = _FIRST_PAUSE_S
@@ -69,24 +75,37 @@ class _Follower:
                 if not self._connected:
                     raise
                 if not self._away:
-                    said = f"{error.message} Connecting again."
-                    self._emit(Log("warning", said, kind="broker-away", reason=error.message))
-                self._away = True
+                    self._tell_away(error)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _read(self, client: FleetClient, state: FleetState) -> NoReturn:
         while True:
-            for topic, content in await client.messages(_LOOK_S):
+            found = await client.messages(_LOOK_S)
+            await asyncio.sleep(_SETTLE_S)
+            # A broker that stops first sends the last wills of all devices: the lost connection is raised here.
+            while more := await client.messages(0):
+                found += more
+            for topic, content in found:
                 state.take(topic, content)
             self._tell(state)
-            await asyncio.sleep(_SETTLE_S)
+
+    def _tell_away(self, error: MissingError) -> None:
+        now_s = time.time()
+        devices = {name: replace(each, unknown_since_s=now_s) for name, each in self._devices.items()}
+        since = time.strftime("%H:%M", time.localtime(now_s))
+        count = units.count(len(devices), "device")
+        said = f"{error.message} Connecting again. The state of {count} is unknown since {since}."
+        self._emit(Log("warning", said, kind="broker-away", reason=error.message))
+        self._emit(Update("fleet", msgspec.to_builtins(FleetUpdate(self._request.fleet, tuple(devices.values())))))
+        self._devices, self._away = devices, True
 
     def _tell_connected(self, state: FleetState) -> None:
         broker = broker_of(self._request)
         kind, how = ("broker-back", "again") if self._away else ("broker-connected", "")
         self._emit(Log("info", f"Connected to the broker {broker}{how and f' {how}'}.", kind=kind))
         first = not self._connected
+        self._back_s = time.monotonic()
         self._connected, self._away = True, False
         self._tell(state, first=first)
 
@@ -109,7 +128,8 @@ class _Follower:
     def _tell_in_words(self, update: FleetUpdate) -> None:
         for device in update.devices:
             before = self._devices.get(device.device)
-            if before is None or before.online != device.online:
+            presence = device.online, device.unknown_since_s
+            if before is None or (before.online, before.unknown_since_s) != presence:
                 state = "online" if device.online else "offline"
                 self._emit(
                     Log("info", f"{device.device} is {state}.", kind=f"device-{state}", subject=device.device)
@@ -117,9 +137,8 @@ class _Follower:
         for rollout in update.rollouts:
             known = self._rollouts.get(rollout.name)
             if known is None or known.phase != rollout.phase:
-                reason = f": {rollout.reason}" if rollout.reason else ""
-                said = f"Rollout {rollout.name} is {rollout.phase.replace('-', ' ')}{reason}"
-                self._emit(Log("info", f"{said.rstrip('.')}.", kind="rollout", subject=rollout.name))
+                said = phase_sentence(rollout.name, rollout.phase, rollout.reason)
+                self._emit(Log("info", said, kind="rollout", subject=rollout.name))
 
     def _seen_devices(self, state: FleetState) -> dict[str, FleetDevice]:
         names = known_names(state.devices)
@@ -132,10 +151,17 @@ class _Follower:
     def _since_then(self, device: FleetDevice) -> FleetDevice:
         """A last will was written before the device died: the moment it is read is when that happened."""
         before = self._devices.get(device.device)
+        waits = before is not None and before.online and before.unknown_since_s is not None and self._returns
+        if waits and not device.online and before is not None:
+            return before  # that is the last will which the broker kept as it went
         if device.online or device.since_s is not None or before is None:
             return device
-        since_s = time.time() if before.online else before.since_s
-        return msgspec.structs.replace(device, since_s=since_s)
+        return replace(device, since_s=time.time() if before.online else before.since_s)
+
+    @property
+    def _returns(self) -> bool:
+        """Whether devices may still be about to connect again, because the broker has just come back."""
+        return time.monotonic() - self._back_s < _RECONNECT_S
 
     def _reports(self, state: FleetState) -> dict[str, RolloutReport]:
         found: dict[str, RolloutReport] = {}

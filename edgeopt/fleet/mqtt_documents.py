@@ -68,7 +68,7 @@ class DesiredState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 StatusDocument = TypeVar("StatusDocument")
-Progress = Literal["accepted", "waiting", "deploying", "refused"]
+Progress = Literal["accepted", "waiting", "deploying", "refused", "done", "failed"]
 
 
 class Following(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Following(msgspec.Struct, frozen=True):
 
     sequence: int
     state: Progress
-    """waiting: until another deployment ends."""
+    """waiting: until another deployment ends; done, failed: how its own deployment ended."""
     deployment: int | None = None
     model: str = ""
     code: str = ""
@@ -113,6 +113,22 @@ class CommandAnswer(msgspec.Struct, frozen=True):
 
     status: int
     answer: dict[str, object]
+
+    @property
+    def refusal(self) -> str:
+        """Returns why the command was refused; empty if it was accepted."""
+        if self.status < 400:
+            return ""
+        error = self.answer.get("error")
+        said = error.get("message") if isinstance(error, dict) else None
+        return str(said or f"status {self.status}")
+
+    @property
+    def deployment(self) -> int | None:
+        """Returns the number of the deployment that the command has begun."""
+        begun = self.answer.get("deployment")
+        number = begun.get("id") if isinstance(begun, dict) else None
+        return number if isinstance(number, int) else None
 
 
 class DeviceEvent(msgspec.Struct, frozen=True):

@@ -93,6 +93,10 @@ class FleetTopics:
         """Retained, written by any client: a `Control`."""
         return f"{self.prefix}/{self.fleet}/_rollouts/{name}/control"
 
+    def answers(self, client: str) -> str:
+        """The pattern of what all devices answer to a client."""
+        return f"{self.prefix}/{self.fleet}/+/answer/{client}"
+
     def marker(self, client: str) -> str:
         """What a client sends to itself: all that was retained before comes before it."""
         return f"{self.prefix}/{self.fleet}/_clients/{client}/marker"

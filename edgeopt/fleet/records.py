@@ -136,6 +136,8 @@ class ModelStatus(msgspec.Struct, frozen=True):
     drift: ServerDrift | None = None
     """None where nothing serves, or it is not watched."""
     reason: str = ""
+    current: str | None = None
+    """The release on the device that serves or should serve."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -153,6 +155,8 @@ class Status(msgspec.Struct, frozen=True):
     uptime_s: float = 0.0
     models: tuple[ModelStatus, ...] = ()
     """All models, this one first; agents of before tell none."""
+    current: str | None = None
+    """The release on the device that serves or should serve."""
 
 
 class Release(msgspec.Struct, frozen=True):

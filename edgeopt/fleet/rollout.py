@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from edgeopt import units
-from edgeopt.fleet.devices import DeviceReport, serving_latency_ms
+from edgeopt.fleet.devices import DeviceReport, current_release, serving_latency_ms
 from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState
 from edgeopt.fleet.records import FINAL
 from edgeopt.fleet.rollout_documents import (
@@ -23,10 +23,13 @@ from edgeopt.fleet.rollout_documents import (
     Phase,
     Rollout,
 )
-from edgeopt.fleet.rollout_reports import newest_sequence, observed, removes, returns_by_document
+from edgeopt.fleet.rollout_reports import last_refusal_s, newest_sequence, observed, removes, returns_by_document
 
 _FINISHED: tuple[DeviceState, ...] = ("done", "failed", "stuck")
+ROLLBACK_ENDED: tuple[Phase, ...] = ("rolled-back", "rollback-failed")
+_RETURNS: tuple[DeviceState, ...] = ("rolling-back", "rolled-back", "rollback-failed")
 _LONGEST_REASON = 300
+_MOST_NAMED = 3
 replace = msgspec.structs.replace
 
 
@@ -67,7 +70,7 @@ def advance(
     orders: list[Order] = []
     if rollout.phase == "running":
         rollout, orders = _with_next_wave(_stopped_by_failures(rollout, now_s), reports, now_s)
-    if rollout.phase in {"cancelled", "stopped", "rolling-back", "rolled-back"}:
+    if rollout.phase in {"cancelled", "stopped", "rolling-back", *ROLLBACK_ENDED}:
         rollout, withdrawn = _withdrawn(rollout, reports, now_s)
         orders += withdrawn
     if rollout.phase == "rolling-back":
@@ -99,7 +102,7 @@ def control(rollout: Rollout, asked: Control) -> Rollout:
         return _entered(replace(rollout, wave_since_s=now_s), "running", "on request", now_s)
     if asked.action == "cancel" and phase in OPEN_PHASES:
         return _entered(rollout, "cancelled", "on request", now_s)
-    if asked.action == "rollback" and phase not in {"rolling-back", "rolled-back"}:
+    if asked.action == "rollback" and phase not in {"rolling-back", *ROLLBACK_ENDED}:
         sequence = max(asked.sequence, rollout.sequence + 1)
         return _entered(replace(rollout, return_sequence=sequence), "rolling-back", "on request", now_s)
     return rollout
@@ -156,9 +159,7 @@ def _with_next_wave(
         if any(is_pending(rollout.devices[name]) for name in rollout.waves[rollout.wave - 1]):
             return rollout, []
         if rollout.wave == len(rollout.waves):
-            late = sum(each.state == "ordered" for each in rollout.devices.values())
-            reason = f"{units.count(late, 'device')} offline; they follow when they are back" if late else ""
-            return _entered(rollout, "completed", reason, now_s), []
+            return _entered(rollout, *result(replace(rollout, phase="completed")), now_s), []
         if not counts(rollout).finished and _has_planned(rollout):
             # Nothing is known of the bundle yet: a wave without evidence is waited for, but not without end.
             if now_s - rollout.wave_since_s <= rollout.limits.device_timeout_s:
@@ -203,17 +204,15 @@ def _ordered(
     if before is not None and found.desired_sequence < sequence:
         place = sources.index(before) if before in sources else len(sources)
     known = (*sources, before) if before is not None and place == len(sources) else tuple(sources)
-    serving = None if status is None else status.serving
-    refused = found.reported.refused if found.reported is not None else None
     return DeviceProgress(
         "ordered",
         now_s,
         online=found.online,
         before=place,
         before_sequence=found.desired_sequence if place >= 0 else 0,
-        release_before="" if serving is None else serving.release,
+        release_before=current_release(status),
         latency_before_ms=serving_latency_ms(status),
-        refusal_before_s=0.0 if refused is None else refused.time_s,
+        refusal_before_s=last_refusal_s(found),
     ), known
 
 
@@ -239,12 +238,10 @@ def _withdraw_order(rollout: Rollout, device: str) -> Order:
 
 
 def _returning(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) -> tuple[Rollout, list[Order]]:
-    """Sends devices that took the bundle back to what they served before."""
+    """Sends devices that took the bundle back to what they served before; ends when none is waited for."""
     devices, orders = dict(rollout.devices), []
     for name, known in rollout.devices.items():
-        if not (known.serves_new or known.state in {"deploying", "stuck"}) or known.state in {
-            *("rolling-back", "rolled-back", "rollback-failed", "superseded")
-        }:
+        if not _must_return(known):
             continue
         report = reports.get(name, DeviceReport())
         online = report.online
@@ -259,13 +256,58 @@ def _returning(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
             reason = "nothing was served before"
             devices[name] = replace(known, state="rollback-failed", since_s=now_s, stage="", reason=reason)
         elif order.document is not None or online:  # commands do not wait long for a device that is offline
-            devices[name] = replace(known, state="rolling-back", since_s=now_s, stage="", reason="", online=online)
+            returns = replace(known, state="rolling-back", since_s=now_s, stage="", reason="", online=online)
+            devices[name] = replace(returns, refusal_before_s=last_refusal_s(report))
             orders.append(order)
     if devices != rollout.devices:
         rollout = replace(rollout, devices=devices)
     if not any(is_pending(each) for each in devices.values()):
-        rollout = _entered(rollout, "rolled-back", "", now_s)
+        ended = {name: _left_behind(each, now_s) for name, each in devices.items()}
+        rollout = replace(rollout, devices=ended)
+        rollout = _entered(rollout, *result(replace(rollout, phase="rolled-back")), now_s)
     return rollout, orders
+
+
+def _must_return(known: DeviceProgress) -> bool:
+    took = known.serves_new or known.state in {"deploying", "stuck"}
+    return took and known.state not in {*_RETURNS, "superseded"}
+
+
+def _left_behind(known: DeviceProgress, now_s: float) -> DeviceProgress:
+    """The device at the end of a rollback: one that could not be ordered to return has failed."""
+    if not _must_return(known):
+        return known
+    stuck = known.state == "stuck"
+    reason = "its deployment has not ended" if stuck else "it is offline, and the command needs it online"
+    return replace(known, state="rollback-failed", since_s=now_s, stage="", reason=reason)
+
+
+def result(rollout: Rollout) -> tuple[Phase, str]:
+    """Returns the phase and its reason, counted from the devices: those that were offline follow later."""
+    states = [each.state for each in rollout.devices.values()]
+    if rollout.phase == "completed":
+        return "completed", _late_text(states.count("ordered"))
+    if rollout.phase not in ROLLBACK_ENDED:
+        return rollout.phase, rollout.reason
+    failed = [
+        f"{name}: {each.reason}" for name, each in rollout.devices.items() if each.state == "rollback-failed"
+    ]
+    returned, late = states.count("rolled-back"), states.count("rolling-back")
+    if not returned + late + len(failed):
+        return "rolled-back", "no device had taken the bundle"
+    if not failed:
+        return "rolled-back", _late_text(late)
+    more = [f"and {len(failed) - _MOST_NAMED} more"] if len(failed) > _MOST_NAMED else []
+    all_ = units.count(returned + late + len(failed), "device")
+    parts = [f"rolled back {returned} of {all_}", *failed[:_MOST_NAMED], *more, _late_text(late)]
+    return "rollback-failed", "; ".join(part.rstrip(".") for part in parts if part)
+
+
+def _late_text(late: int) -> str:
+    if not late:
+        return ""
+    follow = "is offline and follows when it is" if late == 1 else "are offline and follow when they are"
+    return f"{units.count(late, 'device')} {follow} back"
 
 
 def _deploys(report: DeviceReport, model: str) -> bool:

@@ -15,7 +15,7 @@ from edgeopt.fleet.devices import FleetDevices, described, known_names
 from edgeopt.fleet.mqtt_client import connected, fleet_topics
 from edgeopt.fleet.mqtt_documents import DesiredBundle, is_digest
 from edgeopt.fleet.mqtt_topics import NAME
-from edgeopt.fleet.rollout import seen
+from edgeopt.fleet.rollout import result, seen
 from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
     DeviceProgress,
@@ -157,7 +157,7 @@ def go_on(
     request: RolloutControlRequest, action: Literal["resume", "cancel", "rollback"], emit: Emit
 ) -> RolloutReport:
     rollout = _run(Driver(request, request.name, request.key, emit).go_on(action))
-    return _ended(rollout) if action == "resume" else report_of(rollout)
+    return report_of(rollout) if action == "cancel" else _ended(rollout)
 
 
 def report_of(rollout: Rollout, *, signed: bool = False) -> RolloutReport:
@@ -172,7 +172,7 @@ def report_of(rollout: Rollout, *, signed: bool = False) -> RolloutReport:
     sizes = tuple(map(len, rollout.waves))
     bundle = rollout.desired
     return RolloutReport(
-        *(rollout.name, rollout.phase, rollout.reason, bundle.bundle, bundle.digest, rollout.wave, sizes),
+        *(rollout.name, *result(rollout), bundle.bundle, bundle.digest, rollout.wave, sizes),
         found,
         rows,
         signed=signed,
@@ -187,7 +187,7 @@ def _known(state: FleetState, name: str) -> Rollout:
 
 
 def _ended(rollout: Rollout) -> RolloutReport:
-    """Raises VerificationError for a rollout that its failures have stopped."""
+    """Raises VerificationError for a rollout that its failures have stopped, and for a rollback that failed."""
     if rollout.phase == "stopped":
         error = VerificationError(
             f"The rollout '{rollout.name}' stopped: {rollout.reason}",
@@ -195,6 +195,14 @@ def _ended(rollout: Rollout) -> RolloutReport:
             f"with: edgeopt fleet rollout status {rollout.name}",
         )
         error.code = "rollout-stopped"
+        raise error
+    if rollout.phase == "rollback-failed":
+        error = VerificationError(
+            f"The rollback of '{rollout.name}' failed: {rollout.reason}.",
+            f"See all devices with: edgeopt fleet rollout status {rollout.name}; deploy the release that should "
+            "serve with: edgeopt fleet rollout start",
+        )
+        error.code = "rollback-failed"
         raise error
     return report_of(rollout)
 

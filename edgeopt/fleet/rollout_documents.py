@@ -31,7 +31,9 @@ DeviceState = Literal[
 ]
 STATES: tuple[DeviceState, ...] = get_args(DeviceState)
 """In the order in which a device can pass through them; a later one is newer."""
-Phase = Literal["running", "paused", "completed", "cancelled", "stopped", "rolling-back", "rolled-back"]
+Phase = Literal[
+    "running", "paused", "completed", "cancelled", "stopped", "rolling-back", "rolled-back", "rollback-failed"
+]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 OPEN_PHASES: tuple[Phase, ...] = ("running", "paused")
 """Those in which more waves may follow."""
@@ -121,6 +123,18 @@ class Order(msgspec.Struct, frozen=True):
     device: str
     document: DesiredState | None = None
     command: Command | None = None
+
+
+def device_word(state: str, stage: str) -> str:
+    """Returns what a device does, in one word for all views: `soaking`, `rolled back`."""
+    return (stage or state).lower().replace("_", " ").replace("-", " ")
+
+
+def phase_sentence(name: str, phase: str, reason: str = "") -> str:
+    """Returns a sentence such as `Rollout r is completed.`"""
+    failed = phase == "rollback-failed"
+    said = f"The rollback of {name} failed" if failed else f"Rollout {name} is {phase.replace('-', ' ')}"
+    return f"{said}: {reason.rstrip('.')}." if reason else f"{said}."
 
 
 def rollout_message(rollout: Rollout, key: Path | None = None) -> bytes:

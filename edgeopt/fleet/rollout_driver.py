@@ -1,6 +1,7 @@
 """Runs a rollout: reads what devices report, writes the state down on the broker, and sends the orders."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,13 +11,14 @@ import msgspec
 
 from edgeopt.bundle.sign import PublicKey
 from edgeopt.bundle.signed_document import public_half
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.fleet.devices import DeviceReport, FleetView
 from edgeopt.fleet.mqtt_client import FleetClient, connected
-from edgeopt.fleet.mqtt_documents import desired_message
+from edgeopt.fleet.mqtt_documents import CommandAnswer, desired_message
 from edgeopt.fleet.mqtt_topics import NAME, FleetTopics
-from edgeopt.fleet.rollout import advance, control, counts, missing_orders
+from edgeopt.fleet.rollout import advance, control, counts, is_pending, missing_orders
 from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
     Action,
@@ -28,7 +30,9 @@ from edgeopt.fleet.rollout_documents import (
     Phase,
     Rollout,
     control_message,
+    device_word,
     is_signed,
+    phase_sentence,
     read_control,
     read_rollout,
     rollout_message,
@@ -68,7 +72,9 @@ class FleetState:
 
     def take(self, topic: str, content: bytes) -> None:
         parts = self._topics.parts(topic)
-        if len(parts) != 3 or not NAME.fullmatch(parts[1]):
+        if len(parts) == 3 and parts[1] == "answer" and parts[0] in self._view.devices:
+            self._take_answer(parts[0], content)
+        elif len(parts) != 3 or not NAME.fullmatch(parts[1]):
             self._view.take(topic, content)
         elif parts[2] == "state":
             self.states[parts[1]] = content
@@ -77,6 +83,14 @@ class FleetState:
                 self.controls[parts[1]] = read_control(content, self._key)
             except InputError:
                 self.controls.pop(parts[1], None)
+
+    def _take_answer(self, device: str, content: bytes) -> None:
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.expect_answer(device, msgspec.json.decode(content, type=thread_safe(CommandAnswer)))
+
+    def expect_answer(self, device: str, answer: CommandAnswer | None = None) -> None:
+        """Forgets the answer of a device to an earlier command."""
+        self._view.devices[device] = replace(self._view.devices.get(device, DeviceReport()), answer=answer)
 
     def rollouts(self) -> dict[str, Rollout]:
         """Those that can be read, with what was asked of them since their state was written."""
@@ -107,10 +121,13 @@ def _readable(content: bytes) -> Rollout | None:
         return None
 
 
-async def read_fleet(client: FleetClient, key: PublicKey | None = None, rollouts: bool = True) -> FleetState:
-    """All that the broker keeps of the fleet now; it is subscribed to from here on."""
+async def read_fleet(
+    client: FleetClient, key: PublicKey | None = None, rollouts: bool = True, answers_to: str = ""
+) -> FleetState:
+    """Returns all that the broker keeps of the fleet, and subscribes to it and to answers to this name."""
     state = FleetState(client.topics, key)
     patterns = client.topics.devices + ((client.topics.rollouts,) if rollouts else ())
+    patterns += (client.topics.answers(answers_to),) if answers_to else ()
     for topic, content in await client.retained(patterns):
         state.take(topic, content)
     return state
@@ -151,7 +168,7 @@ class Driver:
     async def begin(self, plan: Callable[[FleetState], Rollout]) -> Rollout:
         """Starts a rollout and runs it."""
         async with connected(self._request) as client:
-            state = await read_fleet(client, self._public)
+            state = await read_fleet(client, self._public, answers_to=self._name)
             rollout = plan(state)
             await self._write(client, rollout)
             await self._run(client, state)
@@ -160,7 +177,7 @@ class Driver:
     async def go_on(self, action: Action) -> Rollout:
         """Continues with what the broker has, after asking for something."""
         async with connected(self._request) as client:
-            state = await read_fleet(client, self._public)
+            state = await read_fleet(client, self._public, answers_to=self._name)
             content = named(state, self._name)
             if is_signed(content) and self._key is None:
                 raise UsageError(
@@ -190,7 +207,7 @@ class Driver:
             await asyncio.sleep(_PAUSE_S)
             try:
                 async with connected(self._request) as client:
-                    state = await read_fleet(client, self._public)
+                    state = await read_fleet(client, self._public, answers_to=self._name)
                     self._take_state(read_rollout(named(state, self._name), self._public))
                     deadline = None
                     await self._run(client, state)
@@ -282,6 +299,7 @@ class Driver:
         for order in orders:
             if order.command is not None and self._rollout is not None:
                 topics = client.topics.device(order.device)
+                state.expect_answer(order.device)
                 correlation = f"{self._name}/{self._rollout.return_sequence}".encode()
                 content = msgspec.json.encode(order.command)
                 await client.command(topics.command("deploy"), content, topics.answer(self._name), correlation)
@@ -303,9 +321,20 @@ class Driver:
                 self._emit(_told(name, device))
         found = counts(after)
         done = sum(each.state in {"done", "rolled-back"} for each in after.devices.values())
-        message = f"{found.failed} failed, {found.pending} at work"
+        message = f"{found.failed} failed, {found.pending} at work{_wait_text(after)}"
         phase = f"wave {after.wave} of {len(after.waves)}" if after.phase in OPEN_PHASES else after.phase
         self._emit(Progress(phase, message, done=done, total=len(after.devices), subject=after.name))
+
+
+def _wait_text(rollout: Rollout) -> str:
+    """`; waiting for camera-3 (soaking), at most 3600 s in one state`; empty without a device to wait for."""
+    pending = [(name, each) for name, each in rollout.devices.items() if is_pending(each)]
+    if not pending or rollout.phase not in _GOES_ON:
+        return ""
+    name, device = pending[0]
+    more = f" and {len(pending) - 1} more" if len(pending) > 1 else ""
+    waited = f"{name} ({device_word(device.state, device.stage)}){more}"
+    return f"; waiting for {waited}, at most {rollout.limits.device_timeout_s:g} s in one state"
 
 
 def _stage(device: DeviceProgress | None) -> tuple[str, str]:
@@ -316,20 +345,18 @@ def _decided(rollout: Rollout, decision: Decision) -> Log:
     if decision.what.startswith("wave "):
         said = f"Wave {rollout.wave} of {len(rollout.waves)} begins: {decision.reason}."
     else:
-        reason = f": {decision.reason}" if decision.reason else ""
-        said = f"Rollout {rollout.name} is {decision.what.replace('-', ' ')}{reason}."
-    level: Literal["info", "warning"] = "warning" if decision.what == "stopped" else "info"
+        said = phase_sentence(rollout.name, decision.what, decision.reason)
+    level: Literal["info", "warning"] = "warning" if decision.what in {"stopped", "rollback-failed"} else "info"
     return Log(level, said, kind="rollout", subject=rollout.name, reason=decision.reason)
 
 
 def _told(name: str, device: DeviceProgress) -> Log:
-    stage = f" ({device.stage.lower()})" if device.stage else ""
     offline = " (offline: it follows when it is back)" if device.state == "ordered" and not device.online else ""
     reason = f": {device.reason}" if device.reason else ""
     level: Literal["info", "warning"] = (
         "warning" if device.state in {"failed", "stuck", "rollback-failed"} else "info"
     )
-    said = f"{name}: {device.state.replace('-', ' ')}{stage}{offline}{reason}"
+    said = f"{name}: {device_word(device.state, device.stage)}{offline}{reason}"
     return Log(level, said, kind=f"rollout-{device.state}", subject=name, reason=device.reason)
 
 
@@ -368,6 +395,7 @@ def check_action(rollout: Rollout, action: Action) -> None:
         "completed": f"Return to the releases before with: {back}",
         "cancelled": f"Return to the releases before with: {back}; or start another rollout.",
         "paused": f"Continue with: edgeopt fleet rollout resume {rollout.name}",
+        "rollback-failed": "Deploy the release that should serve: edgeopt fleet rollout start --help",
     }
     raise InputError(
         f"The rollout '{rollout.name}' is {rollout.phase.replace('-', ' ')}, so it cannot {_INFINITIVES[action]}.",

@@ -3,9 +3,9 @@
 import msgspec
 
 from edgeopt import units
-from edgeopt.fleet.devices import DeviceReport
+from edgeopt.fleet.devices import DeviceReport, current_release
 from edgeopt.fleet.mqtt_documents import Following
-from edgeopt.fleet.records import COMMITTED, FINAL, FleetDeployment
+from edgeopt.fleet.records import COMMITTED, FINAL, FleetDeployment, ModelStatus, Status
 from edgeopt.fleet.rollout_documents import DeviceProgress, DeviceState, Limits, Rollout
 
 _LONGEST_REASON = 200
@@ -79,7 +79,13 @@ def _following(
         return _moved(known, "failed", now_s, f"{last.state.lower().replace('_', ' ')}: {last.reason}")
     if known.state == "stuck" or (known.state == "deploying" and known.stage == stage):
         return known
-    return replace(_moved(known, "deploying", now_s), stage=stage)
+    return replace(_moved(known, "deploying", now_s, following.reason), stage=stage)
+
+
+def last_refusal_s(report: DeviceReport) -> float:
+    """Time of the last order that the device refused to follow at all; 0 if there is none."""
+    refused = report.reported.refused if report.reported is not None else None
+    return 0.0 if refused is None else refused.time_s
 
 
 def _refusal(known: DeviceProgress, report: DeviceReport, sequence: int) -> str:
@@ -98,6 +104,8 @@ def _while_returning(
     status = report.of_model(rollout.desired.model)
     following = report.reported.desired if report.reported is not None else None
     last = None if status is None else status.deployment
+    if returns_by_document(rollout, known) and (refusal := _refusal(known, report, rollout.return_sequence)):
+        return _moved(known, "rollback-failed", now_s, refusal)
     if following is not None and following.sequence == rollout.return_sequence:
         last = report.deployment(following.deployment, following.model)
         if following.state == "refused":
@@ -107,18 +115,30 @@ def _while_returning(
             return _moved(known, ended, now_s, "" if ended == "rolled-back" else last.reason)
     if removes(rollout, known) and status is None and report.status is not None:
         return _moved(known, "rolled-back", now_s)
-    idle = last is None or last.state in FINAL
-    serving = None if status is None else status.serving
-    if (
-        not returns_by_document(rollout, known)
-        and idle
-        and serving is not None
-        and serving.release == known.release_before
-    ):
-        return _moved(known, "rolled-back", now_s)
+    if not returns_by_document(rollout, known):
+        known = _after_command(known, report, status, now_s)
+        if known.state != "rolling-back":
+            return known
     if known.online != report.online:
         known = replace(known, online=report.online, since_s=now_s)
     return _in_time(rollout.limits, known, "rollback-failed", now_s)
+
+
+def _after_command(
+    known: DeviceProgress, report: DeviceReport, status: Status | ModelStatus | None, now_s: float
+) -> DeviceProgress:
+    """The device after the command by which it returns: refused, performed, or not performed yet."""
+    if report.answer is not None and report.answer.refusal:
+        return _moved(known, "rollback-failed", now_s, f"refused: {report.answer.refusal}")
+    last = None if status is None else status.deployment
+    if last is not None and last.state not in FINAL:
+        return known
+    if status is not None and status.serving is not None and status.serving.release == known.release_before:
+        return _moved(known, "rolled-back", now_s)
+    number = None if report.answer is None else report.answer.deployment
+    if number is None or last is None or last.id < number or current_release(status) == known.release_before:
+        return known
+    return _moved(known, "rollback-failed", now_s, f"{last.state.lower().replace('_', ' ')}: {last.reason}")
 
 
 def _moved(known: DeviceProgress, state: DeviceState, now_s: float, reason: str = "") -> DeviceProgress:

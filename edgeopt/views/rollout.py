@@ -1,22 +1,22 @@
 """The states of a rollout in words, for terminals and the app."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from edgeopt.fleet.rollout_documents import STATES
+from edgeopt.fleet.rollout_documents import STATES, device_word
 
 if TYPE_CHECKING:
     from edgeopt.fleet.rollout_commands import RolloutDevice, RolloutReport
 
 
 def counts_text(report: "RolloutReport") -> str:
-    """`3 done, 1 failed`."""
-    found = [f"{report.counts[state]} {state.replace('-', ' ')}" for state in STATES if state in report.counts]
-    return ", ".join(found)
+    """`3 done, 1 soaking, 1 failed`."""
+    devices = sorted(report.devices, key=lambda each: STATES.index(each.state))
+    found = Counter(device_word(each.state, each.stage) for each in devices)
+    return ", ".join(f"{count} {word}" for word, count in found.items())
 
 
 def state_text(device: "RolloutDevice") -> str:
-    """`deploying (soaking)`, `ordered, offline`."""
-    state = device.state.replace("-", " ")
-    if device.state in {"ordered", "rolling-back"} and not device.online:
-        return f"{state}, offline"
-    return f"{state} ({device.stage.lower()})" if device.stage else state
+    """`soaking`, `ordered, offline`."""
+    offline = device.state in {"ordered", "rolling-back"} and not device.online
+    return device_word(device.state, device.stage) + (", offline" if offline else "")

@@ -191,7 +191,7 @@ class LightFleet:
         self.do(_all(self.agents[name].stop() for name in names))
 
     def connect_again(self):
-        self.do(_all(each.connect_again() for each in self.agents.values()))
+        self.do(_all(each.connect_again() for each in self.agents.values() if each._client is not None))
 
     def serving(self):
         return {name: each.serving for name, each in self.agents.items()}

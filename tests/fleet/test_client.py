@@ -114,7 +114,12 @@ def test_what_the_agent_refuses_is_an_error_with_its_reason(start_agent, bundle,
     with pytest.raises(errors.VerificationError, match=r"Deployment 1.* failed: ") as caught:
         started.agent.deploy(bundle, ignore)
     assert "fleet releases" in caught.value.hint
+    assert caught.value.hint.startswith("No release serves.")
     assert started.agent.deploy(bundle, ignore, DeployOptions(force=True)).state == "COMMITTED"
+    change_deployment(bundle, summary="another")
+    with pytest.raises(errors.VerificationError) as caught:
+        started.agent.deploy(bundle, ignore)
+    assert caught.value.hint.startswith("The previous release still serves.")
 
 
 def test_nothing_to_go_back_to(serving):

@@ -74,6 +74,23 @@ def test_only_what_changed_is_told(broker, fleet):
     assert first.rollouts == gone.rollouts == ()
 
 
+def test_devices_are_unknown_and_not_offline_while_the_broker_is_away(make_broker):
+    broker = make_broker()
+    fleet = LightFleet(broker.port)
+    fleet.add(["a", "b"])
+    fleet.add(["off"], online=False)
+
+    def restart():
+        broker.start()
+        fleet.connect_again()
+
+    _, away, back = updates_of(DevicesRequest(broker=broker.url), broker.stop, restart)
+    fleet.close()
+    assert {each.device: each.online for each in away.devices} == {"a": True, "b": True, "off": False}
+    assert all(each.unknown_since_s for each in away.devices)
+    assert all(each.unknown_since_s is None and each.online == (each.device != "off") for each in back.devices)
+
+
 def test_a_selection_follows_only_its_devices(broker, fleet):
     fleet.add(["a"], labels={"site": "north"})
     fleet.add(["b"], labels={"site": "south"})

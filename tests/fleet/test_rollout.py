@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgeopt.fleet.devices import DeviceReport
-from edgeopt.fleet.mqtt_documents import DesiredBundle, Following, Presence, Reported
+from edgeopt.fleet.mqtt_documents import CommandAnswer, DesiredBundle, Following, Presence, Reported
 from edgeopt.fleet.records import FleetDeployment, ModelStatus, Serving, Status
 from edgeopt.fleet.rollout import advance, control, counts, deploy_order, missing_orders
 from edgeopt.fleet.rollout_documents import Control, DeviceProgress, Limits, Rollout
@@ -299,6 +299,44 @@ def test_rollback_orders_what_was_desired_before():
     states = {name: each.state for name, each in known.devices.items()}
     assert states == {"a": "rolled-back", "b": "failed", "c": "rolled-back", "d": "withdrawn", "e": "rolled-back"}
     assert (known.phase, orders) == ("rolled-back", [])
+
+
+def by_command(answer, state="COMMITTED", release="new"):
+    """A rollback of a device that had no desired state, after this answer and report."""
+    took = {"a": report("COMMITTED", release="new")}
+    known, _ = run(rollout(("a",)), {"a": report(before=False)})
+    known, _ = run(known, took, 1)
+    known, orders = run(control(known, Control("rollback", 2000, 2.0)), took, 2)
+    assert orders[0].command.to == "old"
+    last = FleetDeployment(3, state, "rollback", release="old", reason="The worker crashed.")
+    found = Reported(1, 0.0, Status("serving", Serving(release), deployment=last), took["a"].reported.desired)
+    known, _ = run(known, {"a": replace(took["a"], reported=found, answer=answer)}, 3)
+    return known
+
+
+ACCEPTED = CommandAnswer(202, {"deployment": {"id": 3}})
+
+
+def test_a_return_by_command_ends_as_the_device_answers_and_reports():
+    refused = by_command(CommandAnswer(403, {"error": {"message": "It is not trusted."}}))
+    assert (refused.phase, refused.reason) == (
+        "rollback-failed", "rolled back 0 of 1 device; a: refused: It is not trusted",
+    )  # fmt: skip
+    failed = by_command(ACCEPTED, "FAILED")
+    assert failed.reason == "rolled back 0 of 1 device; a: failed: The worker crashed"
+    assert by_command(ACCEPTED, "PROBING").phase == by_command(None, "FAILED").phase == "rolling-back"
+    assert by_command(ACCEPTED, release="old").phase == "rolled-back"
+
+
+def test_a_device_that_is_offline_misses_the_command_to_return():
+    reports = {"a": report(before=False), "b": report()}
+    known, _ = run(rollout(("a", "b")), reports)
+    took = {"a": report("COMMITTED", online=False), "b": report("COMMITTED")}
+    known, _ = run(known, took, 1)
+    known, orders = run(control(known, Control("rollback", 2000, 2.0)), took, 2)
+    known, _ = run(known, took | {"b": report("COMMITTED", sequence=2000)}, 3)
+    assert (known.phase, names(orders)) == ("rollback-failed", ["b"])
+    assert known.reason == "rolled back 1 of 2 devices; a: it is offline, and the command needs it online"
 
 
 def test_rollback_leaves_devices_that_follow_something_newer():

@@ -75,13 +75,14 @@ def test_a_good_bundle_reaches_all_devices_in_waves_and_those_offline_later(flee
     report = start(emit=events.append)
     assert (report.phase, report.counts) == ("completed", {"done": 6, "ordered": 1})
     assert report.waves == (1, 4, 2)
+    assert report.reason == "1 device is offline and follows when it is back"
     said = [each.message for each in events if getattr(each, "kind", "") == "rollout"]
     assert [each.split(" begins")[0] for each in said] == ["Wave 1 of 3", "Wave 2 of 3", "Wave 3 of 3", said[-1]]
     fleet.start(["off"])
     fleet.wait(lambda: set(fleet.serving().values()) == {NEW}, "the device that was offline")
     assert {len(each.orders) for each in fleet.agents.values()} == {1}
     after = commands.status(asking(RolloutStatusRequest, name="r"))
-    assert after.counts == {"done": 7}
+    assert (after.counts, after.phase, after.reason) == ({"done": 7}, "completed", "")
 
 
 def test_a_bad_bundle_stops_in_wave_one_and_does_not_reach_devices_that_come_later(fleet, start):
@@ -199,6 +200,26 @@ def test_rollback_returns_devices_to_what_they_served(fleet, start, asking):
     report = commands.go_on(asking(name="second"), "rollback", lambda _: None)
     assert (report.phase, report.counts) == ("rolled-back", {"rolled-back": 3})
     assert fleet.serving() == {"d0": NEW, "d1": NEW, "new": OLD}
+
+
+def test_all_views_name_what_a_device_does_by_one_word(broker, fleet, fleet_name, start, asking, capfd):
+    fleet.add(names(1), lambda _: "hang")
+    said = []
+    pausing = threading.Thread(target=lambda: commands.pause(asking(RolloutPauseRequest, name="r")))
+
+    def emit(event):
+        said.append(event.message)
+        if getattr(event, "subject", "") == "d0" and "soaking" in event.message and not pausing.ident:
+            pausing.start()
+
+    assert start(emit=emit, waves="rest").phase == "paused"
+    pausing.join(DEADLINE_S)
+    for words in (["devices"], ["rollout", "status", "r"], ["rollout", "status"]):
+        assert run(["fleet", *words, "--broker", broker.url, "--fleet", fleet_name]) == 0
+    shown = capfd.readouterr().out
+    assert "deploying" not in shown + "".join(said)
+    assert shown.count("1 soaking") == 2
+    assert "0 failed, 1 at work; waiting for d0 (soaking), at most 3600 s in one state" in said
 
 
 def test_cancel_withdraws_the_order_of_a_device_that_is_offline(fleet, start, asking):

@@ -31,6 +31,7 @@ def _model_status(site: Site, machine: Machine) -> Document:
     return {
         "state": _state(site, machine, alive),
         "serving": _serving(site) if alive else None,
+        "current": current(site),
         "previous": _previous(site, machine),
         "deployment": None if newest is None else deployment(machine, newest),
         "reason": _reason(site),
@@ -79,6 +80,8 @@ def _state(site: Site, machine: Machine, alive: bool) -> str:
         return "deploying"
     if alive:
         return "serving"
+    if site.router.starting:
+        return "starting"
     return "degraded" if site.trouble or current(site) else "empty"
 
 

@@ -183,6 +183,7 @@ class Machine:
         self._check_idle()
         if not dry_run:
             self._tidying = asyncio.create_task(asyncio.to_thread(prune, self.site.data, set(names)))
+            self._tidying.add_done_callback(lambda _: self.site.router.on_change())
             await asyncio.shield(self._tidying)
         return names
 
@@ -287,6 +288,7 @@ class Machine:
             work.received.set()
             if work.record.final:
                 self._tidying = asyncio.create_task(self._tidy(work), name=f"end of deployment {work.record.id}")
+                self._tidying.add_done_callback(lambda _: self.site.router.on_change())
             else:
                 release_serving(self.site, work)
 

@@ -107,8 +107,8 @@ class Slots:
         self._changing = asyncio.Lock()
         self.listeners: list[Listener] = []
         """Told each state of each model's deployments."""
-        self.models_changed: list[Callable[[], None]] = []
-        """Called when a model was added or removed."""
+        self.watchers: list[Callable[[], None]] = []
+        """Called when a model was added or removed, or what serves or its health has changed."""
         self.models = Models()
         self.all: list[Slot] = []
         self.first = self._open(settings, data, "", Journal(data.journal))
@@ -286,8 +286,11 @@ class Slots:
         """Pages that watch another model can offer this one, or stop offering it."""
         for slot in self.all:
             slot.hub.tell(Log("info", message, kind="models-changed", subject=model))
-        for listener in self.models_changed:
-            listener()
+        self._notify()
+
+    def _notify(self) -> None:
+        for watcher in self.watchers:
+            watcher()
 
     def _tell(self, record: Record) -> None:
         for listener in self.listeners:
@@ -303,6 +306,7 @@ class Slots:
         router.why_nothing = lambda: site.trouble
         router.expected_name = lambda: site.model or name_of(site, current(site))
         router.watchers.append(site.observed.watch)
+        router.on_change = self._notify
         machine, hub = Machine(site), Hub(router, name)
         router.vacancy = lambda: vacancy(machine)
         machine.listeners.append(lambda record: hub.tell(_told(record)))
@@ -311,6 +315,7 @@ class Slots:
         if settings.drift is not None:
             kept = ReferenceFile(data.drift)
             router.drift = DriftWatch(settings.drift, kept.read, kept.save, slot.serves_committed)
+            router.drift.on_change = self._notify
         site.name_clash = lambda other: self._clash(other, slot)
         self.all.append(slot)
         self.models.routers.append(router)

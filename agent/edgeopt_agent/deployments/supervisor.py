@@ -34,6 +34,7 @@ class Supervisor:
             delay_s = await self._mend()
             self.up.set()
             self._site.router.end_start()
+            self._site.router.on_change()
             await self._wait(delay_s)
 
     async def _mend(self) -> float | None:
@@ -125,6 +126,7 @@ class Supervisor:
 
     async def _note(self, state: str, release: str, reason: str) -> None:
         log.info("%s: %s %s", release, state, reason)
+        self._site.router.on_change()
         try:
             await self._site.journal.note(state, release, reason)
         except EdgeoptError as error:

@@ -81,6 +81,8 @@ class DriftWatch:
         self.score = 0.0
         """The largest distance in the last comparison, over the one that is an alarm."""
         self.settings = settings
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when an alarm begins or ends."""
         self._read, self._save, self._watched, self._now_s = read, save, watched, now_s
         self._requests = 0
         self._values: dict[TensorStatistic, list[float]] = {}
@@ -218,6 +220,8 @@ class DriftWatch:
             log.warning("%s: drift. %s", self.release, alarm.sentence)
         elif alarm is None and before is not None:
             log.warning("%s: the drift is over.", self.release)
+        if alarm != before:
+            self.on_change()
 
     def _kept(self) -> Kept:
         learned = [Learned(name, tuple(values)) for name, values in self._values.items()]

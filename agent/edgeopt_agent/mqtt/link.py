@@ -15,13 +15,14 @@ import msgspec
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.broker import connect_problem
-from edgeopt.fleet.mqtt_documents import DeviceEvent, Presence, Reported
+from edgeopt.fleet.mqtt_documents import DeviceEvent, Following, Presence, Reported
 from edgeopt.fleet.mqtt_topics import ROLES
 from edgeopt.version import __version__
 from edgeopt_agent.control.answers import Answers
 from edgeopt_agent.control.documents import Document
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.slots import Slots
+from edgeopt_agent.deployments.states import State
 from edgeopt_agent.mqtt.commands import Commands
 from edgeopt_agent.mqtt.connection import (
     NotConnectedError,
@@ -80,7 +81,7 @@ class FleetLink:
     async def start(self) -> None:
         await self._orders.load()
         self._slots.listeners.append(self._event)
-        self._slots.models_changed.append(self._changed.set)
+        self._slots.watchers.append(self._changed.set)
         self._tasks.append(asyncio.create_task(self._connect_always(), name="mqtt"))
         if self._figures is not None:
             self._tasks.append(asyncio.create_task(self._measure(self._figures), name="mqtt telemetry"))
@@ -95,7 +96,7 @@ class FleetLink:
         await end_tasks((*self._tasks, *self._answering))
         await self._orders.stop()
         self._slots.listeners.remove(self._event)
-        self._slots.models_changed.remove(self._changed.set)
+        self._slots.watchers.remove(self._changed.set)
         await self._outbox.close()
 
     async def _connect_always(self) -> None:
@@ -195,23 +196,31 @@ class FleetLink:
         while True:
             self._changed.clear()
             _, status = await self._answers.status("")
-            wait_s = _SETTLE_S if self._tidies else _LOOK_AGAIN_S  # as of this status
             found: Document = {**status, "trust": self._trust()}
             orders = self._orders
-            seen: Document = {"status": _lasting(found), "desired": orders.following, "refused": orders.refused}
+            following = await self._with_end(orders.following)
+            seen: Document = {"status": _lasting(found), "desired": following, "refused": orders.refused}
             if seen != told:
                 told = seen
-                state = Reported(self._session, time.time(), found, orders.following, orders.refused)
+                state = Reported(self._session, time.time(), found, following, orders.refused)
                 await client.publish(self._topics.reported, msgspec.json.encode(state), 1, retain=True)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), wait_s)
+                await asyncio.wait_for(self._changed.wait(), _LOOK_AGAIN_S)
             await asyncio.sleep(_SETTLE_S)
 
-    @property
-    def _tidies(self) -> bool:
-        """Whether a deployment has told its last state and is not over yet: nothing tells its end."""
-        machines = [slot.machine for slot in self._slots.all]
-        return any(each.busy and each.newest is not None and each.newest.final for each in machines)
+    async def _with_end(self, following: Following | None) -> Following | None:
+        """Returns what the device follows, with the end of its deployment once the journal has it."""
+        if following is None or following.deployment is None:
+            return following
+        try:
+            record = await self._slots.named(following.model).site.journal.deployment(following.deployment)
+        except EdgeoptError:
+            return following  # the model was removed meanwhile, or the journal cannot be read
+        if record is None or not record.final:
+            return following
+        if record.state is State.COMMITTED:
+            return msgspec.structs.replace(following, state="done")
+        return msgspec.structs.replace(following, state="failed", reason=record.reason)
 
     async def _send(self, client: aiomqtt.Client) -> None:
         """Sends what waits, in order; what the broker has not confirmed is sent again, with what came after it."""

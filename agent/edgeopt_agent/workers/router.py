@@ -70,6 +70,8 @@ class Router:
         """Where a release soaks: what compares its answers with those of the standby."""
         self.drift: DriftWatch | None = None
         """What compares requests and answers with the first ones, where that is wanted."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when another worker serves, or the one that serves has ended."""
         self._settings = settings
         self._ending_requests = EndingRequests()
         self._changed = asyncio.Event()
@@ -115,6 +117,7 @@ class Router:
     def _tell_changed(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+        self.on_change()
 
     def _watch(self, new: Worker) -> None:
         self._totals(new)  # counters start at zero, not at the first request
@@ -132,6 +135,7 @@ class Router:
             worker.counts = self._ending_requests.note(worker.release_id, requests)
             if worker.ended_for_memory():  # what is larger than anything it answered is the client's fault
                 worker.counts &= any(sum(map(len, each)) <= totals.largest_bytes for each in requests)
+        self.on_change()
 
     async def infer(
         self,

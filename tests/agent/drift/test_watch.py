@@ -182,6 +182,8 @@ def test_a_release_that_soaks_teaches_nothing():
 def test_other_answers_to_the_golden_inputs_are_an_alarm_until_they_are_right_again(caplog):
     caplog.set_level(logging.WARNING)
     watch = DriftWatch(DriftSettings(), now_s=lambda: 12.0)
+    changes = []
+    watch.on_change = lambda: changes.append(watch.alarm is not None)
     watch.note_golden(RELEASE, "")
     assert watch.alarm is None
     for _ in range(2):
@@ -191,4 +193,5 @@ def test_other_answers_to_the_golden_inputs_are_an_alarm_until_they_are_right_ag
     assert "differ from the bundle's. The release reaches 3.0 dB" in status.sentence
     watch.note_golden(RELEASE, "")
     assert watch.status(RELEASE).state == "learning"
+    assert changes == [True, False]
     assert len(caplog.messages) == 2

@@ -21,8 +21,8 @@ def test_desired_state_is_fetched_deployed_and_reported(start_device, client, se
     agent = start_device(server=server)
     client.presence("online")
     client.desire(1, server.url, digest)
-    report = client.reported(lambda each: committed(each, 1))
-    assert report["desired"]["state"] == "deploying"
+    report = client.reported(lambda each: committed(each, 1) and each["status"]["state"] == "serving")
+    assert report["desired"]["state"] == "done"
     assert report["status"]["serving"]["release"] == release_id(new_bundle)
     agent.serves(new_bundle)
     client.until(lambda: client.of(client.topics.event)[-1]["state"] == "COMMITTED", "the last event")
@@ -143,6 +143,17 @@ def test_refused_order_is_told_by_its_own_number(start_device, client, serve_bun
     assert report["desired"]["sequence"] == 3
     assert report["desired"]["state"] == "refused"
     assert "fetch_from" in report["desired"]["hint"]
+
+
+def test_a_desired_state_whose_deployment_failed_is_reported_as_failed(
+    start_device, client, serve_bundle, make_null_bundle
+):
+    server, digest = serve_bundle(make_null_bundle(fail="load"))
+    start_device(server=server)
+    client.presence("online")
+    client.desire(1, server.url, digest)
+    report = client.reported(lambda each: each["desired"] and each["desired"]["state"] == "failed")
+    assert report["desired"]["reason"] == report["status"]["deployment"]["reason"] != ""
 
 
 @pytest.fixture

@@ -17,16 +17,18 @@ class Machine:
 
 
 class Broker:
-    """Takes reports; while it takes the first one, the machine gets ready."""
+    """Takes reports; while it takes the first one, the machine gets ready and says so."""
 
-    def __init__(self, machine):
-        self.machine = machine
+    def __init__(self, machine, changed):
+        self.machine, self.changed = machine, changed
         self.states = []
         self.enough = asyncio.Event()
 
     async def publish(self, _topic, content, *_, **__):
         self.states.append(msgspec.json.decode(content)["status"]["state"])
         self.machine.busy = False
+        if len(self.states) == 1:
+            self.changed.set()
         if len(self.states) == 2:
             self.enough.set()
 
@@ -44,7 +46,7 @@ def test_end_of_tidying_during_a_report_is_reported():
         link._orders = SimpleNamespace(following=None, refused=None)
         link._trust = lambda: "unsigned"
         link._topics, link._session, link._changed = TOPICS, 1, asyncio.Event()
-        broker = Broker(machine)
+        broker = Broker(machine, link._changed)
         reporting = asyncio.create_task(link._report(broker))
         try:
             await asyncio.wait_for(broker.enough.wait(), DEADLINE_S)

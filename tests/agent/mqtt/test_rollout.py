@@ -9,7 +9,12 @@ from edgeopt.bundle.manifest import release_id
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.fleet import rollout_commands as commands
-from edgeopt.fleet.rollout_request import DevicesRequest, RolloutControlRequest, RolloutStartRequest
+from edgeopt.fleet.rollout_request import (
+    DevicesRequest,
+    RolloutControlRequest,
+    RolloutStartRequest,
+    RolloutStatusRequest,
+)
 from edgeopt.hw.probe import probe
 from edgeopt.profiles import shipped_profiles
 from edgeopt.profiles.targets import choose
@@ -88,3 +93,60 @@ def test_an_agent_that_trusts_a_key_follows_signed_rollouts_only(
     with pytest.raises(VerificationError, match="not signed"):
         begin("plain", server, digest)
     assert begin("signed", server, digest, key=tmp_path / "key").counts == {"done": 1}
+
+
+@pytest.fixture
+def failed_rollback(broker):
+    """Rolls a rollout back, which must fail; returns the message."""
+
+    def roll_back(name, key=None):
+        request = RolloutControlRequest(broker=broker.url, name=name, key=key)
+        with pytest.raises(VerificationError) as failed:
+            commands.go_on(request, "rollback", lambda _: None)
+        phase = commands.status(RolloutStatusRequest(broker=broker.url, name=name)).phase
+        assert (failed.value.code, failed.value.exit_code, phase) == ("rollback-failed", 6, "rollback-failed")
+        return failed.value.message
+
+    return roll_back
+
+
+@pytest.fixture
+def served_bundles(serve_bundle, old_bundle, new_bundle):
+    """Web servers with the old and the new bundle, each with its digest."""
+    return serve_bundle(old_bundle), serve_bundle(new_bundle)
+
+
+@pytest.fixture
+def key(tmp_path):
+    new_key(tmp_path / "key")
+    return tmp_path / "key"
+
+
+def test_a_command_to_return_to_an_untrusted_release_fails_with_the_refusal(
+    start_device, client, serve_bundle, make_null_bundle, key, begin, failed_rollback
+):
+    bundle = make_null_bundle(model={"noise": 0.5})
+    sign_bundle(bundle, key)
+    server, digest = serve_bundle(bundle)
+    agent = start_device(server=server, deployed=True)
+    trusted_keys.add(agent.data_dir, key.with_suffix(".pub"))
+    client.presence("online")
+    # Without the refusal, the rollback would end after this time, with another reason.
+    begin("signed", server, digest, key=key, device_timeout=20.0)
+    message = failed_rollback("signed", key)
+    assert f"rolled back 0 of 1 device; {client.topics.device}: refused: The release" in message
+    assert "is not trusted any more" in message
+    agent.serves(bundle)
+
+
+def test_an_order_to_return_that_the_device_does_not_read_fails_with_the_refusal(
+    start_device, client, served_bundles, key, new_bundle, begin, failed_rollback
+):
+    (old, old_digest), (new, new_digest) = served_bundles
+    agent = start_device(fetch_from=[new.prefix, old.prefix])
+    client.presence("online")
+    begin("first", old, old_digest)
+    begin("second", new, new_digest, device_timeout=20.0)
+    trusted_keys.add(agent.data_dir, key.with_suffix(".pub"))
+    assert "refused: The desired state is not signed" in failed_rollback("second")
+    agent.serves(new_bundle)
