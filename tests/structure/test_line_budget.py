@@ -20,7 +20,7 @@ BUDGETS = {
     "edgeopt/data": 2350,
     "edgeopt/bundle": 7850,
     "edgeopt/plugins": 400,
-    "edgeopt/fleet": 4500,
+    "edgeopt/fleet": 4700,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9100,
     "edgeopt/quant": 8850,
@@ -32,7 +32,7 @@ BUDGETS = {
     "edgeopt/cli": 5600,
     "agent": 18_400,
     "gui": 24_150,
-    "tests": 107_850,
+    "tests": 108_050,
 }
 
 
