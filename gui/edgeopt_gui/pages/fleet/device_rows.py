@@ -16,9 +16,15 @@ _TODAY_S = 86_400.0
 
 
 def presence_text(device: FleetDevice) -> str:
-    """`online since 14:03`, `offline`."""
+    """Returns `online since 14:03`, `offline`, or `unknown since 12:03` while the broker is away."""
+    if device.unknown_since_s is not None:
+        return f"unknown since {_moment(device.unknown_since_s)}"
     state = "online" if device.online else "offline"
     return state if device.since_s is None else f"{state} since {_moment(device.since_s)}"
+
+
+def _is_absent(device: FleetDevice) -> bool:
+    return not device.online or device.unknown_since_s is not None
 
 
 def state_text(device: FleetDevice) -> str:
@@ -75,11 +81,11 @@ COLUMNS: tuple[Column[FleetDevice], ...] = (
         lambda device: (not device.online, device.since_s or 0.0),
         presence_text,
         tip=presence_text,
-        quiet=lambda device: not device.online,
+        quiet=_is_absent,
         least_letters=19,
         firm_letters=20,
     ),
-    Column("State", state_text, quiet=lambda device: not device.online, least_letters=10),
+    Column("State", state_text, quiet=_is_absent, least_letters=10),
     Column(
         "Model",
         lambda device: printable(device.name),

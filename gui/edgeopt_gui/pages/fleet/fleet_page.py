@@ -145,8 +145,10 @@ class FleetPage(Page):
             self.show_content()
         online = sum(each.online for each in link.devices.values())
         state = "Connected" if link.state == "connected" else "The broker is away; connecting again…"
+        unknown = sum(each.unknown_since_s is not None for each in link.devices.values())
         counted = "" if link.state == "connected" else "last known: "
         counted += f"{online:,} of {len(link.devices):,} devices online"
+        counted += f", {unknown:,} unknown since the broker went away" if unknown else ""
         self.summary.setText(f"<b>{escape(state)}</b>  ·  {counted}")
         self.summary.setToolTip(link.reason or self.connection.broker)
 

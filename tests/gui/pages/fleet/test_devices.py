@@ -158,3 +158,10 @@ def test_a_device_is_described_by_what_it_reported():
     assert facts["Problem"] == "too slow"
     assert facts["Release"] == "0123456789abcdef"
     assert device_rows.needs_attention(device)
+
+
+def test_presence_is_unknown_while_the_broker_is_away():
+    assert presence_text(FleetDevice("a", online=False, since_s=0.0, unknown_since_s=60.0)).startswith(
+        "unknown since"
+    )
+    assert presence_text(FleetDevice("a", online=True)) == "online"
