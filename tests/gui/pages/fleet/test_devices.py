@@ -11,6 +11,7 @@ from edgeopt.fleet.devices import FleetDevice
 from edgeopt_gui.pages.fleet import device_rows
 from edgeopt_gui.pages.fleet.connection import Connection, keep_connection, known_connection
 from edgeopt_gui.pages.fleet.connection_dialog import ConnectionDialog
+from edgeopt_gui.pages.fleet.device_rows import presence_text
 from tests.broker import Broker
 from tests.fleet.light_agents import LightFleet
 
