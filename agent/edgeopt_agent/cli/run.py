@@ -14,7 +14,7 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.progress import as_called
-from edgeopt.errors import EdgeoptError, MissingExtraError, UsageError, printable
+from edgeopt.errors import EdgeoptError, MissingExtraError, UsageError, legible
 from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import in_commands
 from edgeopt.views.blocks import Block, WordsBlock
@@ -135,11 +135,11 @@ class _Lines(logging.Formatter):
     """A message is one line, whatever names are in it; a traceback keeps its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
-        record.message = printable(record.message)
+        record.message = legible(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - the library's
-        return printable(super().formatException(ei), line_ends=True)
+        return "\n".join(map(legible, super().formatException(ei).split("\n")))
 
 
 def _serve(settings: Settings, on_live: Callable[[int], None], reload: Callable[[], Settings]) -> None:
@@ -194,10 +194,10 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
         "unsigned": f"unsigned: accepts any bundle, from this device only ({add})",
         "signed": "accepts only bundles signed by a trusted key",
     }[trust_of(DataDir(settings.data_dir).trust)]
-    typer.echo(f"edgeopt-agent listens at {url}, {as_called(trust)}")
+    typer.echo(f"edgeopt-agent listens at {url}, {as_called(legible(trust))}")
     if grpc_address:
         typer.echo(f"  gRPC:           {grpc_address}{' with TLS' if secured else ''}")
-    typer.echo(f"  its state:      {settings.data_dir}")
+    typer.echo(f"  its state:      {legible(str(settings.data_dir))}")
     if known_by:
         typer.echo(f"  fingerprint:    {known_by}")
     if token_files(DataDir(settings.data_dir).tokens):

@@ -283,3 +283,12 @@ def test_a_log_message_is_one_line_whatever_names_are_in_it():
     told = _Lines("%(message)s").format(record)
     assert "\x1b" not in told
     assert told.count("\n") > 2
+
+
+def test_a_log_message_is_not_flooded_by_a_name():
+    try:
+        raise ValueError("W" * 100_000)
+    except ValueError:
+        found = sys.exc_info()
+    record = logging.LogRecord("agent", logging.INFO, "", 1, "refused: %s", ("W" * 100_000,), found)
+    assert len(_Lines("%(message)s").format(record)) < 3_000
