@@ -3,6 +3,7 @@
 import asyncio
 import faulthandler
 import logging
+import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from edgeopt.fleet.address import in_commands
 from edgeopt.views.blocks import Block, WordsBlock
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import configured
+from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_dir
 from edgeopt_agent.systemd import delay_restart
 
@@ -105,6 +107,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
             raise
 
     def start(emit: Emit) -> Ran:
+        os.umask(0o077)  # releases, logs and the journal are for their owner alone
         faulthandler.enable()  # the journal then says where it crashed
         if any(find_spec(module) is None for module in MODULES):
             raise MissingExtraError("agent", "The agent")
@@ -124,11 +127,18 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
             raise MissingExtraError("fleet", "Announcing the agent (`announce`)")
         handler = logging.StreamHandler()
         handler.setFormatter(_Lines("%(asctime)s %(levelname)-7s %(message)s"))
+        _limit_refusals()
         logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
         _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit), settings_now)
         return Ran(str(settings.data_dir))
 
     execute("run", work, show, json)
+
+
+def _limit_refusals() -> None:
+    """Writes refused orders to the log by rate: whoever reaches the broker can send any number."""
+    for name in ("edgeopt_agent.mqtt.orders", "edgeopt_agent.mqtt.link"):
+        logging.getLogger(name).addFilter(RateLimit())
 
 
 class _Lines(logging.Formatter):
