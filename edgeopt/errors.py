@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Literal
 
 LONGEST_WORD, LONGEST_TEXT = 500, 4000
-"""In characters: what is longer in a text from elsewhere is cut before people see it."""
+"""Limits of texts from elsewhere, in characters: a longer word or text is cut before people see it."""
 _OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 EXIT_CANCELLED = 130

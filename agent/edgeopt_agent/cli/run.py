@@ -136,7 +136,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
 
 
 def _limit_refusals() -> None:
-    """Writes refused orders to the log by rate: whoever reaches the broker can send any number."""
+    """Writes refused orders to the log by rate: a client of the broker can send any number."""
     for name in ("edgeopt_agent.mqtt.orders", "edgeopt_agent.mqtt.link"):
         logging.getLogger(name).addFilter(RateLimit())
 

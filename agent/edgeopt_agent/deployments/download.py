@@ -75,7 +75,7 @@ class Body:
             return self.response.read1(PIECE_BYTES)
 
     def close(self) -> None:
-        """To be called after that of the link, which ends a read in another thread."""
+        """Releases the connection; the link, closed before, ends a read in another thread."""
         self.connection.close()
 
 

@@ -25,7 +25,7 @@ _MOST_RESTARTS = 5
 """How often a download may begin again because its parts did not fit together."""
 _SPACE_EVERY_BYTES = 16 << 20
 _OPENING_LIMITS = 4
-"""How many times `body_timeout_s` an answer may take to begin: addresses that are dead, and redirects."""
+"""Time until an answer must begin, in `body_timeout_s`: addresses may be dead, and redirects take requests."""
 
 
 def part_of(data: DataDir, source: Source) -> Path:
