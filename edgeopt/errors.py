@@ -31,6 +31,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+LONGEST_WORD, LONGEST_TEXT = 500, 4000
+"""Limits of texts from elsewhere, in characters: a longer word or text is cut before people see it."""
+_OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
 EXIT_CANCELLED = 130
 EXIT_TERMINATED = 143
 EXIT_UNREAD = 141
@@ -310,6 +314,19 @@ def printable(text: str, line_ends: bool = False) -> str:
     if line_ends:
         return "\n".join(map(printable, text.split("\n")))
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def legible(text: str, line_ends: bool = False) -> str:
+    """Returns text from elsewhere as writers show it: `printable`, with overlong words and texts cut."""
+    if len(text) <= LONGEST_WORD and text.isprintable():
+        return text
+    shown = _OVERLONG.sub(_without_middle, printable(text, line_ends))
+    return shown if len(shown) <= LONGEST_TEXT else f"{shown[: LONGEST_TEXT - 1]}…"
+
+
+def _without_middle(word: re.Match[str]) -> str:
+    kept = LONGEST_WORD // 2
+    return f"{word[0][: kept - 1]}…{word[0][-kept:]}"
 
 
 def _escaped(character: str) -> str:

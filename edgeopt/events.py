@@ -1,5 +1,6 @@
 """What a command tells while it works, as typed records; one JSON line each (`--json`)."""
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any, Literal
@@ -116,8 +117,14 @@ _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(thread_safe(Event))
 
 
 def encode(event: Event) -> str:
-    """The event as one line of JSON, without the line's end."""
-    return msgspec.json.encode(event).decode()
+    """The event as one line of JSON, without the line's end; nothing in it controls a terminal."""
+    line = msgspec.json.encode(event).decode()
+    return line if line.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in line)
+
+
+def _escaped(character: str) -> str:
+    """JSON's escape; outside of strings the line has only printable characters."""
+    return json.dumps(character)[1:-1] if character != "\x7f" else r"\u007f"
 
 
 def decode(line: str | bytes) -> Event:

@@ -225,6 +225,7 @@ def write_whole(place: Path, text: str) -> None:
         with writing_to(place):
             descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                fresh.chmod(0o600)  # a left file keeps its mode, and the umask may take the owner's
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

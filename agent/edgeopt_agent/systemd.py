@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
+from edgeopt.errors import legible
+
 FAILED_START_PAUSE_S = 5.0
 FIRST_INHERITED = 3
 """The first descriptor that is passed on: SD_LISTEN_FDS_START."""
@@ -94,4 +96,4 @@ async def keep_watchdog() -> None:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    return legible(" ".join(text.split()))

@@ -40,7 +40,5 @@ def show(result: "PluginList") -> list[Block]:
 def _rows(line: "PluginLine") -> list[Row]:
     style: Mood = "" if line.state == "ready" else "faint"
     first = (f"{line.name} {line.version}", line.state)
-    return [
-        Row((*(first if place == 0 else ("", "")), offer.name, f"{offer.kind}: {offer.title}"), style)
-        for place, offer in enumerate(line.offers)
-    ]
+    offers = [(offer.name, f"{offer.kind}: {offer.title}") for offer in line.offers] or [("", "")]
+    return [Row((*(first if place == 0 else ("", "")), *offer), style) for place, offer in enumerate(offers)]

@@ -16,7 +16,7 @@ import msgspec
 from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.commands import COMMANDS
-from edgeopt.errors import printable, writing_to
+from edgeopt.errors import legible, writing_to
 from edgeopt.units import time_left
 
 if TYPE_CHECKING:
@@ -168,12 +168,12 @@ class People:
             self._progress(event)
         elif isinstance(event, events.Log):
             mark = "warning: " if event.level == "warning" else ""
-            self._print(as_called(f"{mark}{printable(event.message, line_ends=True)}"))
+            self._print(as_called(f"{mark}{legible(event.message, line_ends=True)}"))
         elif isinstance(event, events.Error):
             self.close()
-            print(f"edgeopt: {as_called(printable(event.message, line_ends=True))}", file=sys.stderr)
+            print(f"edgeopt: {as_called(legible(event.message, line_ends=True))}", file=sys.stderr)
             if event.hint:
-                print(f"  {as_called(printable(event.hint, line_ends=True))}", file=sys.stderr)
+                print(f"  {as_called(legible(event.hint, line_ends=True))}", file=sys.stderr)
 
     def close(self) -> None:
         if self._status is not None:
@@ -185,7 +185,7 @@ class People:
             if event.phase != self._phase:
                 self._phase = event.phase
                 elapsed = time.monotonic() - self._begin
-                print(f"[{elapsed:5.1f} s] {event.phase}", file=sys.stderr, flush=True)
+                print(f"[{elapsed:5.1f} s] {legible(event.phase)}", file=sys.stderr, flush=True)
             return
         if self._console is None:
             from rich.console import Console
@@ -216,13 +216,13 @@ class _StatusLine:
 def _line(event: events.Progress, passed_s: float = 0.0) -> str:
     from rich.markup import escape
 
-    parts = [f"[bold]{escape(event.phase)}[/bold]"]
+    parts = [f"[bold]{escape(legible(event.phase))}[/bold]"]
     if event.total:
         parts.append(f"{event.done or 0}/{event.total}")
     if event.message:
-        parts.append(escape(printable(event.message)))
+        parts.append(escape(legible(event.message)))
     if event.best:
-        parts.append(f"best so far: {escape(event.best)}")
+        parts.append(f"best so far: {escape(legible(event.best))}")
     if event.time_left_s is not None and (left := time_left(event.time_left_s - passed_s)):
         parts.append(left)
     return " · ".join(parts)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, Outcome, Show, asks, execute
 from edgeopt.commands.bench.request import WatchRequest
+from edgeopt.errors import legible
 from edgeopt.events import Emit, Event, Log, Metric, Progress
 from edgeopt.views.blocks import Block, lines
 from edgeopt.views.words import MEMORY, memory
@@ -151,8 +152,8 @@ class LiveTable:
 
         seconds = int(time.monotonic() - self._begin)
         head = Text.assemble(
-            (self._subject, "bold"),
-            f"  {self._phase} for {seconds // 60}:{seconds % 60:02d}  ",
+            (legible(self._subject), "bold"),
+            f"  {legible(self._phase)} for {seconds // 60}:{seconds % 60:02d}  ",
             ("Ctrl-C ends", "dim"),
         )
         table = Table(box=None, show_header=False, pad_edge=False)

@@ -1,8 +1,8 @@
 """One HTML file with one or two diagrams: no server, no network; zoom, search, colours, details on click."""
 
+import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
 
 import msgspec
@@ -14,6 +14,7 @@ from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.layered import Knots
 from edgeopt.diagram.outline import OutlineGroup, shape_label
 from edgeopt.diagram.scene import Box, Diagram, End, Layout, Scene, last_part
+from edgeopt.errors import legible, printable
 from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
 # Whatever should get into the page after all may load nothing.
@@ -34,12 +35,18 @@ class PageGraph:
     """Of each box, that of the other model beside it, or -1."""
 
 
+def escape(text: str, quote: bool = True) -> str:
+    """The text as mark-up; line ends are kept, for tooltips."""
+    return html.escape(legible(text, line_ends=True), quote)
+
+
 def page(title: str, drawn: Sequence[PageGraph]) -> str:
     here = files("edgeopt.diagram")
     style = here.joinpath("page.css").read_text(encoding="utf-8")
     script = here.joinpath("page.js").read_text(encoding="utf-8")
     # Within a script element only this could end it.
     data = msgspec.json.encode([_data(each) for each in drawn]).decode().replace("<", "\\u003c")
+    data = "".join(each if each.isprintable() else printable(each).replace("\\", r"\\") for each in data)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'

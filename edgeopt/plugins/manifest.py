@@ -142,7 +142,7 @@ def read_manifest(folder: Path) -> Manifest:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ManifestError(BROKEN, f"its package {folder.name} has no {MANIFEST}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ManifestError(BROKEN, f"its {MANIFEST} cannot be read: {error}") from None
     given = tables.get("interface")
     if isinstance(given, int) and given != INTERFACE:

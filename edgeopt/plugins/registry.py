@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -62,12 +62,31 @@ def script_of(offer: Offer) -> Path | None:
 @cache
 def _find(_path: tuple[str, ...]) -> tuple[Plugin, ...]:
     """Once for each search path, which tests and programs change."""
-    by_package: dict[tuple[str, str], list[EntryPoint]] = {}
-    for group in GROUPS:
-        for entry in entry_points(group=group):
-            if entry.dist is not None:
-                by_package.setdefault((entry.dist.name, entry.dist.version), []).append(entry)
-    return tuple(_plugin(*package, by_package[package]) for package in sorted(by_package))
+    found: dict[str, Plugin] = {}
+    for distribution in distributions():
+        plugin = _plugin_of(distribution)
+        if plugin is not None:
+            found.setdefault(plugin.name, plugin)  # the first on the path is the one that Python imports
+    return tuple(found[name] for name in sorted(found))
+
+
+def _plugin_of(distribution: Distribution) -> Plugin | None:
+    """The plug-in in a package; None where the package names no group of edgeopt."""
+    try:
+        if "[edgeopt." not in (distribution.read_text("entry_points.txt") or ""):
+            return None
+        entries = [entry for entry in distribution.entry_points if entry.group in GROUPS]
+    except (TypeError, ValueError) as error:  # a line without "=", or bytes that are no text
+        name, version = _called(distribution)
+        problem = f"its entry_points.txt cannot be read: {said_by(error)}"
+        return Plugin(name, version, BROKEN, problem, "Install it again.", ())
+    return _plugin(*_called(distribution), entries) if entries else None
+
+
+def _called(distribution: Distribution) -> tuple[str, str]:
+    """The name and version of a package, whose metadata may be damaged."""
+    facts = distribution.metadata
+    return facts["Name"] or "package without a name", facts["Version"] or ""
 
 
 def _plugin(name: str, version: str, entries: list[EntryPoint]) -> Plugin:
@@ -86,13 +105,21 @@ def _plugin(name: str, version: str, entries: list[EntryPoint]) -> Plugin:
 
 
 def _package_of(entries: Iterable[EntryPoint]) -> Path:
-    packages = sorted({entry.module.partition(".")[0] for entry in entries})
+    packages = sorted({_module_of(entry).partition(".")[0] for entry in entries})
     if len(packages) > 1:
         raise ManifestError(BROKEN, f"its entry points are in several packages: {', '.join(packages)}")
     folder = _folder_of(packages[0])
     if folder is None:
         raise ManifestError(BROKEN, f"its package {packages[0]} is not there", "Install it again.")
     return folder
+
+
+def _module_of(entry: EntryPoint) -> str:
+    try:
+        return entry.module
+    except (AttributeError, ValueError):  # of importlib.metadata, for a value that it cannot parse
+        said = f"its entry point {entry.name} is '{entry.value}', which is not package.module:NAME"
+        raise ManifestError(BROKEN, said, "Ask its author.") from None
 
 
 def _folder_of(package: str) -> Path | None:

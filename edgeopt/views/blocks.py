@@ -1,10 +1,11 @@
 """What commands and reports show, whatever it is written as: sections of sentences, tables, figures and charts."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
+from edgeopt.errors import legible, printable
 from edgeopt.views.words import share
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def rows(*cells: tuple[str, ...]) -> tuple[Row, ...]:
 
 
 Item = TypeVar("Item")
+AnyBlock = TypeVar("AnyBlock", bound=Block)
 
 
 def table_of(items: Iterable[Item], *says: tuple[str, Callable[[Item], Cell]], caption: str = "") -> Table:
@@ -189,6 +191,26 @@ def text_of(row: Row, place: int) -> str:
         return ""
     cell = row.cells[place]
     return cell if isinstance(cell, str) else share(cell.value) if isinstance(cell, Share) else cell.text
+
+
+def legible_blocks(shown: Iterable[AnyBlock]) -> Iterator[AnyBlock]:
+    """Yields blocks as every writer shows them: nothing in a text controls a terminal or a page, or floods it."""
+    return map(_legible, shown)
+
+
+def _legible(value: Any) -> Any:  # noqa: ANN401 - blocks of any kind, and their values
+    match value:
+        case str():
+            return legible(value)
+        case tuple():
+            return tuple(map(_legible, value))
+        case Commands():  # escaped only: one that is cut would be another command
+            return Commands(tuple((legible(why), printable(line)) for why, line in value.lines))
+        case Drawing():
+            return Drawing(lambda width, ascii_only: [*map(printable, value.draw(width, ascii_only))])
+        case msgspec.Struct():
+            return type(value)(*(_legible(getattr(value, name)) for name in value.__struct_fields__))
+    return value
 
 
 def mood_of(row: Row, place: int) -> Mood:

@@ -1,10 +1,11 @@
 """Blocks as one HTML file that needs nothing else: no script, no font, no picture, no network."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import count
 
+from edgeopt.errors import legible
 from edgeopt.views import blocks
 from edgeopt.views.markup import Markup, joined, tag, text, trusted
 
@@ -34,6 +35,8 @@ class Page:
 
 def page(shown: Page) -> str:
     numbers = count(1)
+    (verdict,) = blocks.legible_blocks((shown.verdict,))
+    shown = replace(shown, verdict=verdict, sections=tuple(blocks.legible_blocks(shown.sections)))
     style = files("edgeopt.views").joinpath("style.css").read_text(encoding="utf-8")
     head = tag(
         "head",
@@ -42,14 +45,14 @@ def page(shown: Page) -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
-        tag("title", text(shown.title)),
+        tag("title", text(legible(shown.title))),
         tag("style", trusted(style)),
     )
     body = tag(
         "body",
         _header(shown, numbers),
         tag("main", *(_section(each, numbers) for each in shown.sections)),
-        tag("footer", tag("p", text(shown.last))),
+        tag("footer", tag("p", text(legible(shown.last)))),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
@@ -58,7 +61,7 @@ def fragment(shown: Iterable[blocks.Block]) -> str:
     """Blocks for the page of another program, such as a notebook: in its colours, with most of the titled sections
     folded."""
     style = files("edgeopt.views").joinpath("notebook.css").read_text(encoding="utf-8")
-    parts = (_block(_folded(each, place), _FRAGMENTS) for place, each in enumerate(shown))
+    parts = (_block(_folded(each, place), _FRAGMENTS) for place, each in enumerate(blocks.legible_blocks(shown)))
     return tag("div", tag("style", trusted(style)), *parts, class_="edgeopt-record")
 
 
@@ -74,7 +77,7 @@ def _header(shown: Page, numbers: Iterator[int]) -> Markup:
     links = (tag("li", tag("a", text(each.title), href=f"#{each.key}")) for each in shown.sections)
     return tag(
         "header",
-        tag("h1", text(shown.heading)),
+        tag("h1", text(legible(shown.heading))),
         tag("p", text(shown.verdict.title), class_=f"verdict {shown.mood}".strip()),
         tag("p", text(said), class_="lead"),
         *(_block(each, numbers) for each in others),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from edgeopt.errors import legible
 from edgeopt.views import blocks
 
 _MARKS = "\\`*_[]<>|#~&"
@@ -10,17 +11,13 @@ _DRAWN = 100
 
 def page(title: str, shown: Iterable[blocks.Block], level: int = 1) -> str:
     """A title of this level, where there is one, and below it what all the blocks say, in their order."""
-    parts = [f"{'#' * level} {plain(title)}" if title else "", *_blocks(shown, level + 1)]
+    parts = [f"{'#' * level} {plain(title)}" if title else "", *_blocks(blocks.legible_blocks(shown), level + 1)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def plain(text: str) -> str:
     """Nothing in it becomes mark-up, and a table keeps its columns."""
-    return "".join(f"\\{each}" if each in _MARKS else each for each in _visible(text))
-
-
-def _visible(text: str) -> str:
-    return "".join(each if each.isprintable() else " " for each in text)
+    return "".join(f"\\{each}" if each in _MARKS else each for each in legible(text))
 
 
 def _blocks(shown: Iterable[blocks.Block], level: int) -> Iterator[str]:
@@ -67,7 +64,7 @@ def _commands(commands: blocks.Commands) -> Iterator[str]:
             yield _code("\n".join(fenced))
             fenced = []
         yield plain(why)
-        fenced.append(_visible(line))
+        fenced.append(line)
     if fenced:
         yield _code("\n".join(fenced))
 

@@ -3,6 +3,8 @@
 import html
 from typing import NewType
 
+from edgeopt.errors import printable
+
 Markup = NewType("Markup", str)
 """HTML or SVG that was made by the functions of this file."""
 
@@ -10,8 +12,8 @@ _VOID = frozenset({"br", "col", "link", "meta"})
 
 
 def text(value: str) -> Markup:
-    """The characters themselves; what cannot be seen (controls, marks that turn the direction) shows as a box."""
-    return Markup(html.escape(_visible(value)))
+    """The characters themselves; what cannot be seen (controls, marks that turn the direction) is escaped."""
+    return Markup(html.escape(printable(value, line_ends=True)))
 
 
 def tag(element: str, /, *children: Markup, **attributes: str | float | None) -> Markup:
@@ -37,8 +39,8 @@ def _name(key: str) -> str:
 
 def _value(value: str | float) -> str:
     # Tenths of a pixel: more only makes the file larger.
-    return html.escape(_visible(value)) if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
-
-
-def _visible(value: str) -> str:
-    return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in value)
+    return (
+        html.escape(printable(value, line_ends=True))
+        if isinstance(value, str)
+        else f"{value:.1f}".removesuffix(".0")
+    )

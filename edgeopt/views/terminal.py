@@ -1,4 +1,4 @@
-"""Blocks on a terminal: it lays out tables within the width that there is, and cuts nothing."""
+"""Blocks on a terminal: it lays out tables within the width that there is, and cuts only what is overlong."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -27,6 +27,10 @@ _INDENT = "  "
 
 def write(shown: Iterable[blocks.Block], console: "Console") -> None:
     """All of them, in their order; an empty line sets sections apart."""
+    _write(blocks.legible_blocks(shown), console)
+
+
+def _write(shown: Iterable[blocks.Block], console: "Console") -> None:
     before: blocks.Block | None = None
     for block in shown:
         if isinstance(block, blocks.Section) and not block.blocks:
@@ -54,11 +58,11 @@ def _block(block: blocks.Block, console: "Console") -> None:
                 console.print(f"{_INDENT}{command}", style=_STYLES["accent"], markup=False, soft_wrap=True)
         case blocks.Folded():
             _line(block.summary, console, "bold")
-            write(block.blocks, console)
+            _write(block.blocks, console)
         case blocks.Section():
             if block.title:
                 _line(block.title, console, "bold")
-            write(block.blocks, console)
+            _write(block.blocks, console)
         case _:
             for text, mood, lead in _lines(block):
                 _line(text, console, _STYLES[mood], lead)

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from edgeopt.diagram.colours import colourings
-from edgeopt.diagram.page import PageGraph, page, shortened, svg
+from edgeopt.diagram.page import PageGraph, escape, page, shortened, svg
 from edgeopt.diagram.scene import Layout, diagram_of
 from tests.diagram.models import branching, chain, net
 
@@ -127,3 +127,8 @@ def test_open_groups_are_frames():
 
 def test_long_names_are_cut_in_their_middle():
     assert shortened("encoder_layer_0_attention", 11) == "encod…ntion"
+
+
+def test_names_hold_no_control_characters_or_marks_that_turn_the_direction():
+    shown = escape("\x1b[2J\u202e<&\nnext")
+    assert shown == "\\x1b[2J\\u202e&lt;&amp;\nnext"

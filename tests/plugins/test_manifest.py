@@ -146,3 +146,29 @@ def test_passes_and_backends_are_listed_with_those_of_edgeopt(plant, capfd):
     assert "interface" in found["newer.three"]["reason"]
     assert run(["passes", "full.one"]) == 0
     assert "plug-in full 1.0" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("entry_points.txt", "[edgeopt.passes]\none = not a place\n", "is 'not a place', which is not"),
+        ("entry_points.txt", "[edgeopt.passes]\none = \n", "is '', which is not"),
+        ("entry_points.txt", "[edgeopt.passes]\na line alone\n", "its entry_points.txt cannot be read"),
+        ("entry_points.txt", b"[edgeopt.passes]\none = \xff\n", "its entry_points.txt cannot be read"),
+        ("METADATA", "Metadata-Version: 2.1\n", "and the package is package without a name"),
+        ("../broken/edgeopt-plugin.toml", f"a = {'[' * 5000}", "cannot be read"),
+    ],
+)
+def test_broken_entry_point_costs_its_own_line_only(plant, capfd, file, content, says):
+    plant("good", BOOM, PASS)
+    package = plant("broken", BOOM, PASS)
+    written = content if isinstance(content, bytes) else content.encode()
+    (package.parent / "broken-1.0.dist-info" / file).write_bytes(written)
+    assert run(["plugins", "--json"]) == 0
+    told = json.loads(capfd.readouterr().out)["data"]["plugins"]
+    (good,) = [each for each in told if each["name"] == "good"]
+    (broken,) = [each for each in told if each["name"] != "good"]
+    assert (good["state"], broken["state"]) == ("ready", "broken manifest")
+    assert says in broken["problem"]
+    assert run(["plugins"]) == 0
+    assert "broken manifest" in capfd.readouterr().out

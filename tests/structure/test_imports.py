@@ -38,7 +38,7 @@ LAYERS = (
     ("edgeopt.plugins", ("edgeopt.decoding", "edgeopt.errors", "edgeopt.plugins")),
     ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
     *(
-        (f"edgeopt.views.{writer}", ("edgeopt.views",))
+        (f"edgeopt.views.{writer}", ("edgeopt.errors", "edgeopt.views"))
         for writer in ("blocks", "html", "markdown", "markup", "terminal")
     ),
     ("edgeopt.graph", (*GROUND, "edgeopt.graph", "edgeopt.hw.device")),

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SHARED = "edgeopt/*.py"
 MOST_BELOW = 300
 BUDGETS = {
-    SHARED: 1100,
+    SHARED: 1150,
     "edgeopt/hw": 6850,
     "edgeopt/graph": 15_950,
     "edgeopt/backends": 6150,
@@ -27,12 +27,12 @@ BUDGETS = {
     "edgeopt/importing": 3200,
     "edgeopt/pipeline": 9300,
     "edgeopt/remote": 1450,
-    "edgeopt/views": 2450,
+    "edgeopt/views": 2500,
     "edgeopt/commands": 16_100,
     "edgeopt/cli": 5600,
-    "agent": 18_400,
+    "agent": 18_500,
     "gui": 24_150,
-    "tests": 108_050,
+    "tests": 108_500,
 }
 
 

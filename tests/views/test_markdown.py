@@ -15,7 +15,7 @@ from edgeopt.views.markdown import page, plain
 
 
 def test_nothing_becomes_mark_up():
-    assert plain("<b> [a](b) `c` *d* | e\nf") == r"\<b\> \[a\](b) \`c\` \*d\* \| e f"
+    assert plain("<b> [a](b) `c` *d* | e\nf") == r"\<b\> \[a\](b) \`c\` \*d\* \| e\\nf"
 
 
 def test_each_kind_of_block():

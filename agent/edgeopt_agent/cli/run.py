@@ -3,6 +3,7 @@
 import asyncio
 import faulthandler
 import logging
+import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -14,12 +15,13 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.progress import as_called
-from edgeopt.errors import EdgeoptError, MissingExtraError, UsageError, printable
+from edgeopt.errors import EdgeoptError, MissingExtraError, UsageError, legible
 from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import in_commands
 from edgeopt.views.blocks import Block, WordsBlock
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import configured
+from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_dir
 from edgeopt_agent.systemd import delay_restart
 
@@ -105,6 +107,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
             raise
 
     def start(emit: Emit) -> Ran:
+        os.umask(0o077)  # releases, logs and the journal are for their owner alone
         faulthandler.enable()  # the journal then says where it crashed
         if any(find_spec(module) is None for module in MODULES):
             raise MissingExtraError("agent", "The agent")
@@ -124,6 +127,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
             raise MissingExtraError("fleet", "Announcing the agent (`announce`)")
         handler = logging.StreamHandler()
         handler.setFormatter(_Lines("%(asctime)s %(levelname)-7s %(message)s"))
+        _limit_refusals()
         logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
         _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit), settings_now)
         return Ran(str(settings.data_dir))
@@ -131,15 +135,21 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
     execute("run", work, show, json)
 
 
+def _limit_refusals() -> None:
+    """Writes refused orders to the log by rate: a client of the broker can send any number."""
+    for name in ("edgeopt_agent.mqtt.orders", "edgeopt_agent.mqtt.link"):
+        logging.getLogger(name).addFilter(RateLimit())
+
+
 class _Lines(logging.Formatter):
     """A message is one line, whatever names are in it; a traceback keeps its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
-        record.message = printable(record.message)
+        record.message = legible(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802 - the library's
-        return printable(super().formatException(ei), line_ends=True)
+        return "\n".join(map(legible, super().formatException(ei).split("\n")))
 
 
 def _serve(settings: Settings, on_live: Callable[[int], None], reload: Callable[[], Settings]) -> None:
@@ -194,10 +204,10 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
         "unsigned": f"unsigned: accepts any bundle, from this device only ({add})",
         "signed": "accepts only bundles signed by a trusted key",
     }[trust_of(DataDir(settings.data_dir).trust)]
-    typer.echo(f"edgeopt-agent listens at {url}, {as_called(trust)}")
+    typer.echo(f"edgeopt-agent listens at {url}, {as_called(legible(trust))}")
     if grpc_address:
         typer.echo(f"  gRPC:           {grpc_address}{' with TLS' if secured else ''}")
-    typer.echo(f"  its state:      {settings.data_dir}")
+    typer.echo(f"  its state:      {legible(str(settings.data_dir))}")
     if known_by:
         typer.echo(f"  fingerprint:    {known_by}")
     if token_files(DataDir(settings.data_dir).tokens):

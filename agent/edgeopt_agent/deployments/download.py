@@ -1,10 +1,12 @@
 """One request for a bundle, or for the rest of one: redirects, ranges, and addresses that are refused."""
 
+import errno
 import http.client
 import ipaddress
 import re
 import socket
 import ssl
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,6 +31,31 @@ class ChangedError(TransferError):
     """What the server has now does not continue what has come so far."""
 
 
+class Link:
+    """The connection of a transfer; who waits for the transfer can end it, whatever its thread waits for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._raw: socket.socket | None = None
+        self._closed = False
+
+    def attach(self, raw: socket.socket) -> None:
+        """Makes this the connection of the transfer; raises OSError where that was ended."""
+        with self._lock:
+            self._raw = raw
+            if self._closed:
+                raw.close()
+                raise ConnectionAbortedError(errno.ECONNABORTED, "the transfer was ended")
+
+    def close(self) -> None:
+        """Ends the transfer, also a read that goes on in another thread."""
+        with self._lock, suppress(OSError):
+            self._closed = True
+            if self._raw is not None:
+                # The plain one: TLS would wait for the other side.
+                socket.socket.shutdown(self._raw, socket.SHUT_RDWR)
+
+
 @dataclass(slots=True)
 class Body:
     """An answer with the bundle from `start` to its end, not read yet."""
@@ -36,7 +63,6 @@ class Body:
     url: BundleUrl
     connection: http.client.HTTPConnection
     response: http.client.HTTPResponse
-    raw: socket.socket
     start: int
     total: int | None
     """The size of the whole bundle; None where the server does not say."""
@@ -49,13 +75,11 @@ class Body:
             return self.response.read1(PIECE_BYTES)
 
     def close(self) -> None:
-        """Also ends a read that goes on in another thread."""
-        with suppress(OSError):
-            socket.socket.shutdown(self.raw, socket.SHUT_RDWR)  # the plain one: TLS would wait for the other side
+        """Releases the connection; the link, closed before, ends a read in another thread."""
         self.connection.close()
 
 
-def open_body(url: str, offset: int, etag: str, prefixes: Sequence[str], timeout_s: float) -> Body:
+def open_body(url: str, offset: int, etag: str, prefixes: Sequence[str], timeout_s: float, link: Link) -> Body:
     """Asks for the bundle from an offset on; raises StepError for what no other try can change."""
     headers = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "edgeopt-agent"}
     if offset:
@@ -65,7 +89,7 @@ def open_body(url: str, offset: int, etag: str, prefixes: Sequence[str], timeout
     for _ in range(MOST_REDIRECTS + 1):
         place = _checked(url, prefixes)
         with _network(place):
-            raw = _connected(place, timeout_s)
+            raw = _connected(place, timeout_s, link)
         kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
         connection = kind(place.host, place.port, timeout=timeout_s)
         connection.sock = raw
@@ -76,7 +100,7 @@ def open_body(url: str, offset: int, etag: str, prefixes: Sequence[str], timeout
             if response.status not in _REDIRECTS:
                 start, total = _extent(response, offset, shown(url))
                 tag = response.getheader("ETag", "")
-                return Body(place, connection, response, raw, start, total, tag if tag.startswith('"') else "")
+                return Body(place, connection, response, start, total, tag if tag.startswith('"') else "")
         except BaseException:
             connection.close()
             raise
@@ -124,7 +148,7 @@ def _extent(response: http.client.HTTPResponse, offset: int, url: str) -> tuple[
     return offset, int(found[3])
 
 
-def _connected(place: BundleUrl, timeout_s: float) -> socket.socket:
+def _connected(place: BundleUrl, timeout_s: float, link: Link) -> socket.socket:
     """A connection to an address that the host's name may lead to."""
     found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
     fit = [each for each in found if may_lead_to(place.host, str(each[4][0]))]
@@ -138,9 +162,13 @@ def _connected(place: BundleUrl, timeout_s: float) -> socket.socket:
         raw = socket.socket(family, kind, protocol)
         try:
             raw.settimeout(timeout_s)
+            link.attach(raw)
             raw.connect(address)
             if place.scheme == "https":
-                return ssl.create_default_context().wrap_socket(raw, server_hostname=place.host)
+                context = ssl.create_default_context()
+                raw = context.wrap_socket(raw, server_hostname=place.host, do_handshake_on_connect=False)
+                link.attach(raw)
+                raw.do_handshake()
         except OSError as error:
             raw.close()
             failure = error

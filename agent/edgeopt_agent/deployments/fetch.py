@@ -11,7 +11,7 @@ from edgeopt import units
 from edgeopt.bundle.manifest import file_digest
 from edgeopt_agent.bundle_urls import shown
 from edgeopt_agent.data_dir import DataDir, remove
-from edgeopt_agent.deployments.download import Body, ChangedError, TransferError, open_body
+from edgeopt_agent.deployments.download import Body, ChangedError, Link, TransferError, open_body
 from edgeopt_agent.deployments.receive import archive_of, to_disk
 from edgeopt_agent.deployments.record import Source
 from edgeopt_agent.deployments.refused import StepError
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _MOST_RESTARTS = 5
 """How often a download may begin again because its parts did not fit together."""
 _SPACE_EVERY_BYTES = 16 << 20
+_OPENING_LIMITS = 4
+"""Time until an answer must begin, in `body_timeout_s`: addresses may be dead, and redirects take requests."""
 
 
 def part_of(data: DataDir, source: Source) -> Path:
@@ -104,9 +106,12 @@ async def _digest(download: _Download) -> str:
 async def _transfer(site: Site, work: Work, download: _Download) -> bool:
     """One request, after which all of the bundle is there; TransferError where another one may bring the rest."""
     settings, url = site.settings, download.source.url
-    asked = (url, download.got, download.etag, settings.fetch_from, settings.body_timeout_s)
-    body = await in_thread(partial(open_body, *asked))
+    link = Link()
+    asked = (url, download.got, download.etag, settings.fetch_from, settings.body_timeout_s, link)
+    body = None
     try:
+        async with asyncio.timeout(_OPENING_LIMITS * settings.body_timeout_s) as opening:
+            body = await in_thread(partial(open_body, *asked))
         if body.start and download.total not in {None, body.total}:
             raise ChangedError(f"the size of {shown(url)} has changed")
         if not body.start:
@@ -115,8 +120,14 @@ async def _transfer(site: Site, work: Work, download: _Download) -> bool:
         await _check_room(site, download)
         download.answers += 1
         await _write(site, work, download, body)
+    except TimeoutError:
+        if not opening.expired():
+            raise
+        raise TransferError(f"{shown(url)} sent no whole answer in time") from None
     finally:
-        body.close()
+        link.close()
+        if body is not None:
+            body.close()
     if download.total is not None and download.got != download.total:
         raise TransferError(f"the connection ended after {download.got} of {download.total} bytes")
     digest = await _digest(download)
@@ -139,6 +150,8 @@ async def _write(site: Site, work: Work, download: _Download, body: Body) -> Non
         while piece := await in_thread(body.read):
             if download.got + len(piece) > site.settings.max_bundle_bytes:
                 raise _too_large(site, download)
+            if download.total is not None and download.got + len(piece) > download.total:
+                raise ChangedError(f"{shown(download.source.url)} sends more than its {download.total} bytes")
             if download.total is None and download.got - checked > _SPACE_EVERY_BYTES:
                 await _check_room(site, download)
                 checked = download.got

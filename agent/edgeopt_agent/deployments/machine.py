@@ -75,6 +75,13 @@ class Machine:
         """How many bundles to fetch were asked for: only the newest request is followed."""
         self._task: asyncio.Task[None] | None = None
         self._tidying: asyncio.Task[None] | None = None
+        self._beginning = asyncio.Lock()
+
+    async def _ready(self) -> None:
+        """Waits for the recovery, and until a deployment that begins has its number."""
+        await self.recovered.wait()
+        async with self._beginning:
+            return
 
     async def deploy(
         self,
@@ -86,7 +93,7 @@ class Machine:
 
         The name in the record stands for the bundle's own until that is known.
         """
-        await self.recovered.wait()
+        await self._ready()
         await self._end_fetch()
         self._check_idle()
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
@@ -94,7 +101,7 @@ class Machine:
 
     async def deploy_file(self, bundle: Path, asked: Record) -> Work:
         """The same with a bundle that is on the disk, in the agent's folder, for which there was space."""
-        await self.recovered.wait()
+        await self._ready()
         await self._end_fetch()
         return await self._begin(Work(asked, length=bundle.stat().st_size, spooled=bundle))
 
@@ -103,7 +110,7 @@ class Machine:
 
         The same request again changes nothing. Only a deployment of a bundle that was sent is not ended.
         """
-        await self.recovered.wait()
+        await self._ready()
         running, newest = self.work, self.newest
         if running is not None and running.record.source == asked.source and not running.stop_asked.is_set():
             return running.record
@@ -129,7 +136,7 @@ class Machine:
 
         A deployment that already serves ends by its own rollback. The returned deployment is in the journal.
         """
-        await self.recovered.wait()
+        await self._ready()
         running = self.work
         if running is not None and running.record.kind == "rollback" and to in {"", running.record.release}:
             return running.record
@@ -159,7 +166,7 @@ class Machine:
 
     async def cancel(self) -> Record:
         """Ends the deployment that runs: what served before it serves on, or again."""
-        await self.recovered.wait()
+        await self._ready()
         reason = "It was cancelled."
         if (turned := await self._turn_back(reason)) is not None:
             return turned
@@ -175,7 +182,7 @@ class Machine:
 
     async def collect(self, dry_run: bool) -> list[str]:
         """Removes the releases that nothing needs any more, or only names them; the next deployment waits."""
-        await self.recovered.wait()
+        await self._ready()
         self._check_idle()
         if self._tidying is not None:
             await asyncio.wait([self._tidying])
@@ -250,24 +257,26 @@ class Machine:
         if self.closed:
             raise RefusedError(409, "removed", f"The model '{self.site.model}' is being removed.", "Add it again.")
         if self.work is not None:
+            number, state = self.work.record.id, self.work.record.state.lower().replace("_", " ")
             raise RefusedError(
                 409,
                 "busy",
-                f"Deployment {self.work.record.id} is still {self.work.record.state.lower().replace('_', ' ')}.",
+                f"Deployment {number} is still {state}." if number else "Another deployment begins.",
                 f"Wait until it ends, or cancel it: edgeopt-agent cancel{self.site.option}",
             )
 
     async def _begin(self, work: Work) -> Work:
-        self._check_idle()
-        self.work = work  # before anything is awaited: there is only one
-        try:
-            # What serves wrongly must be replaced, whatever the disk takes.
-            hold = work.record.kind == "rollback"
-            work.record = await self.site.journal.begin(work.record, hold)
-        except BaseException:
-            self.work = None
-            raise
-        self._start(work)
+        async with self._beginning:
+            self._check_idle()
+            self.work = work
+            try:
+                # What serves wrongly must be replaced, whatever the disk takes.
+                hold = work.record.kind == "rollback"
+                work.record = await self.site.journal.begin(work.record, hold)
+            except BaseException:
+                self.work = None
+                raise
+            self._start(work)
         return work
 
     def _start(self, work: Work) -> None:

@@ -22,7 +22,7 @@ from edgeopt.bundle.sign import new_key
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
 from edgeopt_agent import tokens, trusted_keys
-from edgeopt_agent.cli.run import MODULES, _Lines
+from edgeopt_agent.cli.run import MODULES, _limit_refusals, _Lines
 from edgeopt_agent.systemd import FAILED_START_PAUSE_S
 
 ROOT = Path(__file__).parents[3]
@@ -283,3 +283,36 @@ def test_a_log_message_is_one_line_whatever_names_are_in_it():
     told = _Lines("%(message)s").format(record)
     assert "\x1b" not in told
     assert told.count("\n") > 2
+
+
+def test_files_of_the_agent_are_for_their_owner_whatever_the_umask(start, tmp_path, old_bundle):
+    file = tmp_path / "agent.toml"
+    file.write_text("soak_s = 0\nsoak_requests = 0\n")
+    process = start(
+        *("--json", "--data-dir", tmp_path / "data", "--config", file), planted="import os; os.umask(0)"
+    )
+    assert live(process).deploy(old_bundle, ignore).state == "COMMITTED"
+    files = [file for file in (tmp_path / "data").rglob("*") if file.is_file() and not file.is_symlink()]
+    assert len(files) > 5
+    assert [file for file in files if file.stat().st_mode & 0o077] == []
+    process.terminate()
+    assert process.wait(WITHIN_S) == 0
+
+
+def test_refused_orders_are_in_the_log_by_rate(monkeypatch, caplog):
+    logger, other = (logging.getLogger(f"edgeopt_agent.mqtt.{part}") for part in ("orders", "link"))
+    for each in (logger, other):
+        monkeypatch.setattr(each, "filters", [])
+    _limit_refusals()
+    for number in range(100):
+        logger.warning("A desired state was refused: %s", number)
+    assert [record.getMessage() for record in caplog.records] == ["A desired state was refused: 0"]
+
+
+def test_a_log_message_is_not_flooded_by_a_name():
+    try:
+        raise ValueError("W" * 100_000)
+    except ValueError:
+        found = sys.exc_info()
+    record = logging.LogRecord("agent", logging.INFO, "", 1, "refused: %s", ("W" * 100_000,), found)
+    assert len(_Lines("%(message)s").format(record)) < 3_000

@@ -48,11 +48,23 @@ class FileServer:
         return f"{self.prefix}model.edgeopt"
 
     def reply(
-        self, handler, *, status=200, to="", cut=None, hold=None, shift=0, announce=None, then=None, chunked=False
+        self,
+        handler,
+        *,
+        status=200,
+        to="",
+        cut=None,
+        hold=None,
+        shift=0,
+        announce=None,
+        then=None,
+        chunked=False,
+        surplus=0,
     ):
         """`cut`: bytes before the connection ends; `hold`: bytes before it falls silent; `then`: called after it.
 
         `shift`: how far the range that is told is from the one that is sent.
+        `surplus`: how many bytes follow those of the file.
         `announce`: the length that is announced; None leaves the true one, -1 none at all.
         """
         content, start = self.content, 0
@@ -62,7 +74,7 @@ class FileServer:
         if status == 200 and asked and self.ranges and same:
             start = int(asked[1])
             status = 206 if start < len(content) else 416
-        body = content[start:] if status in {200, 206} else b""
+        body = content[start:] + bytes(surplus) if status in {200, 206} else b""
         handler.send_response(status)
         if to:
             handler.send_header("Location", to)
