@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def counts_text(report: "RolloutReport") -> str:
     """`3 done, 1 soaking, 1 failed`."""
-    places = {state: place for place, state in enumerate(STATES)}
+    places: dict[str, int] = {state: place for place, state in enumerate(STATES)}
     devices = sorted(report.devices, key=lambda each: places.get(each.state, len(places)))
     found = Counter(device_word(each.state, each.stage) for each in devices)
     return ", ".join(f"{count} {word}" for word, count in found.items())
