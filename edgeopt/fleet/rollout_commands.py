@@ -199,8 +199,8 @@ def _ended(rollout: Rollout) -> RolloutReport:
     if rollout.phase == "rollback-failed":
         error = VerificationError(
             f"The rollback of '{rollout.name}' failed: {rollout.reason}.",
-            f"See all devices with: edgeopt fleet rollout status {rollout.name}; deploy the release that should "
-            "serve with: edgeopt fleet rollout start",
+            f"See all devices with: edgeopt fleet rollout status {rollout.name}; then start a rollout of the "
+            "release that should serve.",
         )
         error.code = "rollback-failed"
         raise error

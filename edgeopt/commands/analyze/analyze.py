@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt import units
-from edgeopt.bundle.deployment import SUFFIX, Deployment
-from edgeopt.bundle.processing.attach import pictures_for
+from edgeopt.bundle.deployment import SUFFIX, Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
@@ -102,13 +101,22 @@ class AnalyzedModel:
     """Held: the files of a bundle that is one file are there as long as it is."""
 
 
+def _pictures_for(pre: Path | None, processing: Processing | None = None) -> Data | None:
+    """Returns how pictures in the data are prepared; the reader is imported only where it is needed."""
+    if pre is None and processing is None:
+        return None
+    from edgeopt.bundle.processing.attach import pictures_for
+
+    return pictures_for(pre, processing)
+
+
 def read_and_analyze(path: Path, wishes: AnalyzeKeywords, emit: Emit = ignore) -> AnalyzedModel:
     """Reads a model, or that of a bundle, once."""
     if not is_bundle(path) and path.suffix != SUFFIX:
-        return AnalyzedModel(*_model(path, replace(wishes, pictures=pictures_for(wishes.pre)), emit))
+        return AnalyzedModel(*_model(path, replace(wishes, pictures=_pictures_for(wishes.pre)), emit))
     emit(Progress("checking digests", path.name))
     bundle = read_bundle(path)
-    wishes = replace(wishes, pictures=pictures_for(wishes.pre, bundle.deployment.processing))
+    wishes = replace(wishes, pictures=_pictures_for(wishes.pre, bundle.deployment.processing))
     analysis, model = _model(bundle.model, wishes, emit)
     left = analysis.opportunities
     if left:

@@ -116,7 +116,7 @@ def test_backend_that_cannot_load_the_model_instead_names_the_missing_one(withou
 
 
 def test_fallback_that_misses_the_golden_outputs_is_refused(without_openvino, monkeypatch):
-    def halved(loaded):
+    def halved(loaded, _limits):
         return lambda feeds: {name: array / 2 for name, array in loaded.run(feeds).items()}, None
 
     monkeypatch.setattr(module, "by_name", halved)
@@ -180,9 +180,9 @@ def test_what_is_neither_bundle_nor_model(tmp_path, make, error, says):
 
 
 def test_a_model_that_no_backend_reads(tmp_path):
-    (tmp_path / "model.tflite").write_bytes(b"x")
-    with pytest.raises(ModelError, match=r"No backend reads 'model\.tflite'"):
-        edgeopt.load(tmp_path / "model.tflite")
+    (tmp_path / "model.mnn").write_bytes(b"\x00\x01")
+    with pytest.raises(ModelError, match=r"No backend reads 'model\.mnn'"):
+        edgeopt.load(tmp_path / "model.mnn")
 
 
 def test_a_backend_and_options_may_be_chosen_for_a_model(tmp_path):

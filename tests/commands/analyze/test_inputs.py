@@ -18,10 +18,12 @@ def test_the_users_data_come_first(conv_model, conv_data):
 
 
 def test_the_shapes_of_data(conv_data, tmp_path):
-    assert shapes_of(conv_data, (TensorFacts("x", "float32", ("batch", 3, 16, 16)),)) == {"x": (1, 3, 16, 16)}
+    assert shapes_of(conv_data, (TensorFacts("x", "float32", ("batch", 3, 16, 16)),), None) == {
+        "x": (1, 3, 16, 16)
+    }
     np.savez(tmp_path / "d.npz", z=np.zeros((2, 3), np.float32))
     with pytest.raises(DataError, match="no array for the model's input 'x'"):
-        shapes_of(tmp_path / "d.npz", (TensorFacts("x", "float32", ("batch", 3)),))
+        shapes_of(tmp_path / "d.npz", (TensorFacts("x", "float32", ("batch", 3)),), None)
 
 
 def test_inputs_that_the_model_does_not_describe_cannot_be_made_up(tmp_path):

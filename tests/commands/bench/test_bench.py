@@ -185,7 +185,7 @@ def wrong(tmp_path, bundle, conv_model, matmul_model, null_model):
         ("damaged", BundleError, "ledger"),
         ("wrong data", DataError, "no array for the model's input 'x'"),
         ("no data", DataError, "cannot be generated"),
-        ("no data for a program", DataError, "a program does not declare its inputs"),
+        ("no data for a program", DataError, "cannot be generated: it does not declare them"),
         ("other inputs", ModelError, "'x' is float32 [batch, 3, 16, 16] and float32 [batch, 32]"),
         ("wrong format", UsageError, "null does not read 'conv.onnx'"),
         ("wrong option", UsageError, "no option 'thread'"),

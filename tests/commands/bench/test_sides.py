@@ -125,7 +125,7 @@ def test_few_samples_are_made_up_where_they_are_large(conv_model, tmp_path, monk
     class Place:
         model = tmp_path / "m.xml"
 
-    found = write_inputs(named, [Place()], large, None, tmp_path)
+    found = write_inputs(named, [Place()], large, sides.Settings(), tmp_path)
     assert found.words == "2 generated samples"
     assert len(open_samples(found.folder)) == 2
 

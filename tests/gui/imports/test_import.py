@@ -73,7 +73,7 @@ def test_dropped_pipeline_becomes_the_open_model_with_its_proof_and_data(
     found = facts(window)
     assert found["From"].startswith("scaled.joblib, scikit-learn")
     assert "dB" in found["Agreement"]
-    assert "32 samples and at batch=" in found["Proved"]
+    assert "on 32 samples and at batch 2, 3" in found["Proved"]
     assert context.settings.text(PYTHON) == sklearn
     assert page.command().arguments[0] == "analyze"
 
