@@ -131,7 +131,7 @@ def _printed(command: str, folder: Path) -> str:
     )
     if done.returncode not in _ALLOWED:
         raise SystemExit(f"edgeopt {command} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 def write(quotes: Iterable[Quote], figures: Mapping[str, str], root: Path) -> None:

@@ -22,10 +22,6 @@ def quoted(quotes=QUOTES):
     return found
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="figures of several runs, until benchmarks/document_figures.py has run on a quiet machine",
-)
 def test_all_pages_quote_the_same_run():
     differing = {name: found for name, found in quoted().items() if len({value for value, _ in found}) > 1}
     assert differing == {}
