@@ -234,7 +234,7 @@ def _reported(report: "CandidateReport", result: "Outcome") -> Row:
         trade_of(report, result),
         report.candidate.name in result.front,
         report.of_best,
-        delivered_name(result),
+        delivered_name(result).removeprefix("the "),
         report.proved,
         report.memory,
         report.size_bytes,
