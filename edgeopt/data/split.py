@@ -1,4 +1,4 @@
-"""Which samples calibrate, which check candidates, and which prove the result."""
+"""The split of samples into those that calibrate, those that check candidates, and those that prove."""
 
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,9 @@ FEWEST_TO_QUANTIZE = 4
 """From this number on, samples are halved: one half calibrates, the other checks and proves."""
 # With fewer, one or two samples would have to show what a variant does on all others.
 FEWEST_TO_PART = 12
-"""From here on, the samples that check do not prove."""
+"""Fewest samples of which those that check do not prove."""
 FEWEST_CHECKING, FEWEST_PROVING = 24, 16
-"""With enough samples, this many check and prove however long a run takes."""
+"""Samples that check and that prove, where there are enough, however long a run takes."""
 _SEED = 20240
 _MOST_BYTES = 1 << 30
 _FEWEST_KEPT = 300

@@ -60,7 +60,7 @@ class ModelComparison(NotebookRecord, msgspec.Struct, frozen=True):
     """Whether the outputs reach the floor at each level of input, and in the worst tenth of the samples nearly."""
     floor_db: float
     snr_db: float | None
-    """Of the worst output, on the level of input where it is lowest."""
+    """Ratio of the worst output, on the level of input where it is lowest."""
     samples: int
     data: str
     """Where the samples came from."""

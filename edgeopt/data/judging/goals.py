@@ -52,7 +52,7 @@ _FLOOR, _DROP = Named("floor"), Named("max_drop")
 ACCEPT = Named("accept_unproven_drop")
 EvidenceLevel = Literal["shown", "not shown", "missed"]
 EVIDENCE_LEVELS: tuple[EvidenceLevel, ...] = ("shown", "not shown", "missed")
-"""From the best to the worst."""
+"""Levels of evidence, the best first."""
 
 
 class Goal(msgspec.Struct, frozen=True):

@@ -74,7 +74,7 @@ class Judged(msgspec.Struct, frozen=True):
     changes: tuple[float, float] | None = None
     """Sums of what the samples lost and won against the source, where each counts from 0 to 1."""
     high: float | None = None
-    """Of counted answers, the other end of the 95 % interval that begins with `low`."""
+    """Other end of the 95 % interval that begins with `low`; None where answers are not counted."""
     snr_db: float | None = None
     """Of the same outputs, whatever the metric; of samples of several levels, on the level where it is lowest."""
     low_db: float | None = None

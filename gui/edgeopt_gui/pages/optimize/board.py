@@ -71,7 +71,7 @@ class Row:
     of_best: float | None = None
     """Its speed as a share of that of the best, where it is out for that."""
     against: str = "the best"
-    """What that best is called."""
+    """Name of that best candidate."""
     proved: bool = False
     """The speed is that of the written bundle, in fresh processes."""
     memory: "Memory | None" = None
