@@ -21,7 +21,7 @@ def without_pillow(tmp_path):
         (packages / f"{name}.py").touch()
     (packages / "sitecustomize.py").write_text("import sys\nsys.modules['PIL'] = None\n")
     program = tmp_path / "python"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {sys.executable} "$@"\n')
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{packages}" exec "{sys.executable}" "$@"\n')
     program.chmod(0o755)
     return program
 
