@@ -15,7 +15,7 @@ FEWEST_TO_QUANTIZE = 4
 """From this number on, samples are halved: one half calibrates, the other checks and proves."""
 # With fewer, one or two samples would have to show what a variant does on all others.
 FEWEST_TO_PART = 12
-"""Fewest samples of which those that check do not prove."""
+"""Fewest samples that are parted into some that check and others that prove."""
 FEWEST_CHECKING, FEWEST_PROVING = 24, 16
 """Samples that check and that prove, where there are enough, however long a run takes."""
 _SEED = 20240
