@@ -342,7 +342,8 @@ def _too_few_to_show(standard: AccuracyReference) -> str:
     some = f"about {needed:,} samples" if needed is not None else "no number of samples"
     return (
         f"{count} samples prove the result; {some} can show a drop of at most {standard.goal.points(limit)}. "
-        "With fewer, only results equal to the source's are delivered, unless --accept-unproven-drop is given."
+        "With fewer, only results that agree with the source to 80 dB are delivered, unless "
+        "--accept-unproven-drop is given."
     )
 
 

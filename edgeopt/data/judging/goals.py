@@ -141,7 +141,7 @@ class Goal(msgspec.Struct, frozen=True):
     def evidence(self, judged: "Judged") -> EvidenceLevel:
         """Whether the samples show that the goal is met on others too, leave it open, or miss it themselves.
 
-        Outputs that differ from the source's by rounding alone give the source's answers.
+        Of outputs that agree with the source's to 80 dB, no interval is asked: that is rounding.
         """
         if judged.problem or self.score(judged)[0] < self.needed:
             return "missed"
@@ -160,7 +160,7 @@ class Goal(msgspec.Struct, frozen=True):
         """Returns the metric's value with its interval, the source's value, and the drop with its interval."""
         said = f"{self.title} {self.shown(judged.value)}"
         if judged.high is not None:
-            said += f" {self._interval(judged.low, judged.high)}"
+            said += f" {self._interval(*sorted((judged.low, judged.high)))}"
         if self.max_drop is None or judged.drop is None or judged.source is None:
             return said
         said += f" against {self.shown(judged.source)}, drop {self.points(judged.drop)}"
@@ -170,11 +170,9 @@ class Goal(msgspec.Struct, frozen=True):
 
     def describe_unproven(self, judged: "Judged") -> str:
         """Returns why the samples do not show that the goal is met, and how many would."""
-        limit = (
-            f"limit {self.points(self.max_drop)}"
-            if self.max_drop is not None
-            else f"floor {self.shown(self.needed)}"
-        )
+        limit = f"floor {self.shown(self.floor or 0.0)}"
+        if self.max_drop is not None:
+            limit = f"limit {self.points(self.max_drop)}"
         needed = self.samples_needed(judged)
         more = f"; about {needed:,} samples that prove would show it" if needed is not None else ""
         return f"{self.describe(judged)} on {judged.samples:,} samples, {limit}: not shown{more}"

@@ -186,14 +186,6 @@ def _judged(
     seconds = (time.perf_counter() - begin) / 2
     value, source = float(after.mean()), float(before.mean())
     sign = -1.0 if smaller else 1.0
-    draws = np.random.default_rng(SEED).integers(0, len(got), (_MOST_RESAMPLES, len(got)))
-    if after.size > 1:
-        values, drops = after[draws].mean(axis=1), sign * (before - after)[draws].mean(axis=1)
-    else:
-        count = min(_MOST_RESAMPLES, int(_RESAMPLE_S / 2 / max(seconds, 1e-6)))
-        draws = draws[: count if count >= _FEWEST_RESAMPLES else 0]
-        values = np.array([called(list(d), got).mean() for d in draws] or [value])
-        drops = sign * (np.array([called(list(d), reference).mean() for d in draws] or [source]) - values)
     drop = sign * (source - value)
     changes: tuple[float, float] | None = None
     high: float | None
@@ -203,12 +195,21 @@ def _judged(
         changes = paired_changes(before, after) if not smaller else paired_changes(after, before)
         low, high = share_interval(after)
         drop_low, drop_high = paired_drop_interval(*changes, len(got))
-    elif len(values) == 1:  # too slow to be resampled
-        low, high, drop_low, drop_high = value, None, None, None
     else:
-        unseen = unseen_share(len(got)) * max(1e-9, abs(value), abs(source))
-        low, high = resampled_interval(values, value, unseen)
-        drop_low, drop_high = resampled_interval(drops, drop, unseen)
+        draws = np.random.default_rng(SEED).integers(0, len(got), (_MOST_RESAMPLES, len(got)))
+        if after.size > 1:
+            values, drops = after[draws].mean(axis=1), sign * (before - after)[draws].mean(axis=1)
+        else:
+            count = min(_MOST_RESAMPLES, int(_RESAMPLE_S / 2 / max(seconds, 1e-6)))
+            draws = draws[: count if count >= _FEWEST_RESAMPLES else 0]
+            values = np.array([called(list(d), got).mean() for d in draws] or [value])
+            drops = sign * (np.array([called(list(d), reference).mean() for d in draws] or [source]) - values)
+        if len(values) == 1:  # too slow to be resampled
+            low, high, drop_low, drop_high = value, None, None, None
+        else:
+            unseen = unseen_share(len(got)) * max(1e-9, abs(value), abs(source))
+            low, high = resampled_interval(values, value, unseen)
+            drop_low, drop_high = resampled_interval(drops, drop, unseen)
     if smaller and high is not None:
         low, high = high, low
     return Judged(

@@ -214,3 +214,15 @@ def test_what_is_no_floor(text):
     with pytest.raises(UsageError, match="not an accuracy floor") as raised:
         floor_from(text)
     assert "transparent (30 dB)" in raised.value.hint
+
+
+def test_the_floor_of_a_metric_where_less_is_better_is_stated_as_given(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n\n\ndef error(outputs, reference, labels):\n"
+        "    return np.abs(outputs['y'] - reference['y']).mean(axis=1) * 100\n\n\nerror.smaller_is_better = True\n"
+    )
+    goal = goal_from(f"{tmp_path / 'mine.py'}:error", "0.31")
+    source = outputs(np.eye(10)[np.arange(12) % 10])
+    judged = goal.judge(outputs(np.eye(10)[np.arange(12) % 10] * np.linspace(1.0, 1.06, 12)[:, None]), source)
+    assert goal.evidence(judged) == "not shown"
+    assert "error 0.3 [0.118 0.579] on 12 samples, floor 0.31: not shown" in goal.describe_unproven(judged)
