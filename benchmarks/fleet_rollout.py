@@ -38,7 +38,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES if hard < 0 else min(FILES, hard), hard))
     names = [f"device-{number:04d}" for number in range(given.devices)]
     with tempfile.TemporaryDirectory() as folder:
-        broker = Broker(Path(folder))
+        broker = Broker(Path(folder), "max_queued_messages 0")
         fleet = LightFleet(broker.port)
         try:
             fleet.add(names, lambda digest: "roll back" if digest == BAD else "commit", step_s=0.05)

@@ -47,6 +47,10 @@ class Broker:
     def url(self):
         return f"mqtt://127.0.0.1:{self.port}"
 
+    @property
+    def log(self):
+        return self._log.read_text()
+
     def start(self):
         with self._log.open("a") as log:
             self._process = subprocess.Popen([BINARY, "-c", str(self._config)], stdout=log, stderr=log)

@@ -15,10 +15,15 @@ from edgeopt.fleet.rollout_request import BrokerRequest
 
 if TYPE_CHECKING:
     import aiomqtt
+    from paho.mqtt.properties import Properties
 
 _TIMEOUT_S = 20.0
 _QUIET_S = 1.0
 _AT_ONCE = 10
+_TRIES = 2
+_MARKER_S = 60
+_SMALLEST_QUEUE = 1000
+"""Messages that common brokers queue for a client by default: fewer are not dropped."""
 
 
 def fleet_topics(request: BrokerRequest) -> FleetTopics:
@@ -45,6 +50,24 @@ def broker_of(request: BrokerRequest) -> Broker:
             "Write mqtts://…; or, in a VPN, pass --allow-plain.",
         )
     return broker
+
+
+def _too_many(pattern: str, count: int, *, checked: bool) -> MissingError:
+    drops = "drops" if checked else "may drop"
+    return MissingError(
+        f"The broker {drops} messages of the fleet: {count} came of {pattern}, and the queue of a client is full.",
+        "Let it queue more messages for a client, at least one per device: max_queued_messages in mosquitto.conf; "
+        "and let this user write to _clients. See docs/fleet.md, Large fleets.",
+    )
+
+
+def _expiry(seconds: int) -> "Properties":
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
+
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    properties.MessageExpiryInterval = seconds
+    return properties
 
 
 @contextlib.asynccontextmanager
@@ -118,27 +141,49 @@ class FleetClient:
         await asyncio.gather(self._reader, return_exceptions=True)
 
     async def retained(self, patterns: Sequence[str]) -> list[tuple[str, bytes]]:
-        """Subscribes, and returns what the broker keeps on these topics; one pattern after the other, because
-        brokers drop what exceeds a client's queue.
-        """
-        from paho.mqtt.subscribeoptions import SubscribeOptions
+        """Subscribes, and returns what the broker keeps on these topics, one pattern after the other.
 
+        Raises MissingError where the broker drops some of it because the queue of this client is full.
+        """
         marker = self.topics.marker(self._client.identifier)
         await self._client.subscribe(marker, 1)
         found: list[tuple[str, bytes]] = []
         for number, pattern in enumerate(patterns):
-            codes = await self._client.subscribe([(pattern, SubscribeOptions(1, noLocal=True))])
-            if any(getattr(code, "value", code) >= 128 for code in codes):
-                raise MissingError(
-                    f"The broker does not allow to read {pattern}.", "Check the access rules of the broker."
-                )
-            await self._client.publish(marker, content := str(number).encode(), 1)
-            # Without the right to write there, it is quiet some time after the last one.
-            while more := await self.messages(_QUIET_S):
-                found += [each for each in more if each[0] != marker]
-                if (marker, content) in more:
-                    break
+            part, last = await self._retained_of(pattern, number)
+            if not last and (len(part) >= _SMALLEST_QUEUE or last is False):
+                raise _too_many(pattern, len(part), checked=last is False)
+            found += part
         return found
+
+    async def _retained_of(self, pattern: str, number: int) -> tuple[list[tuple[str, bytes]], bool | None]:
+        """The retained messages on a pattern, and whether all came; None where the broker cannot be asked.
+
+        The broker queues what it keeps in the order of the patterns of one subscription and drops what exceeds
+        the queue. So a kept message on the last pattern comes only if all before it came.
+        """
+        from paho.mqtt.subscribeoptions import SubscribeOptions
+
+        marker = self.topics.marker(self._client.identifier)
+        last, content = self.topics.last_marker(self._client.identifier, number), str(number).encode()
+        await self._client.publish(last, content, 1, retain=True, properties=_expiry(_MARKER_S))
+        codes = await self._client.subscribe([(pattern, SubscribeOptions(1, noLocal=True)), (last, 1)])
+        if getattr(codes[0], "value", codes[0]) >= 128:
+            raise MissingError(
+                f"The broker does not allow to read {pattern}.", "Check the access rules of the broker."
+            )
+        found: list[tuple[str, bytes]] = []
+        complete = allowed = False
+        for _ in range(_TRIES):  # a full queue drops the marker too
+            await self._client.publish(marker, content, 1)
+            while not allowed and (more := await self.messages(_QUIET_S)):
+                found += [each for each in more if each[0] not in {marker, last}]
+                complete = complete or (last, content) in more
+                allowed = (marker, content) in more
+            if allowed or complete:
+                break
+        await self._client.unsubscribe(last)
+        await self._client.publish(last, b"", 1, retain=True)
+        return found, complete if allowed else (complete or None)
 
     async def messages(self, wait_s: float) -> list[tuple[str, bytes]]:
         """All that have come, once there is one; none after this time. Raises aiomqtt.MqttError without a

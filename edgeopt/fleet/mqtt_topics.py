@@ -101,6 +101,10 @@ class FleetTopics:
         """What a client sends to itself: all that was retained before comes before it."""
         return f"{self.prefix}/{self.fleet}/_clients/{client}/marker"
 
+    def last_marker(self, client: str, number: int) -> str:
+        """The topic of a message that the broker keeps for a client: it comes if all retained ones before it came."""
+        return f"{self.prefix}/{self.fleet}/_clients/{client}/last-{number}"
+
     def parts(self, topic: str) -> tuple[str, ...]:
         """The levels after the fleet; empty for a topic of another fleet."""
         head = f"{self.prefix}/{self.fleet}/"

@@ -102,9 +102,11 @@ def control(rollout: Rollout, asked: Control) -> Rollout:
         return _entered(replace(rollout, wave_since_s=now_s), "running", "on request", now_s)
     if asked.action == "cancel" and phase in OPEN_PHASES:
         return _entered(rollout, "cancelled", "on request", now_s)
-    if asked.action == "rollback" and phase not in {"rolling-back", *ROLLBACK_ENDED}:
+    if asked.action == "rollback" and phase not in {"rolling-back", "rolled-back"}:
         sequence = max(asked.sequence, rollout.sequence + 1)
-        return _entered(replace(rollout, return_sequence=sequence), "rolling-back", "on request", now_s)
+        devices = {name: _tried_again(each) for name, each in rollout.devices.items()}
+        rollout = replace(rollout, return_sequence=sequence, devices=devices)
+        return _entered(rollout, "rolling-back", "on request", now_s)
     return rollout
 
 
@@ -271,6 +273,12 @@ def _returning(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
 def _must_return(known: DeviceProgress) -> bool:
     took = known.serves_new or known.state in {"deploying", "stuck"}
     return took and known.state not in {*_RETURNS, "superseded"}
+
+
+def _tried_again(known: DeviceProgress) -> DeviceProgress:
+    """The device before its rollback failed; any other as it is."""
+    failed = known.state == "rollback-failed"
+    return replace(known, state="done", stage="", reason="", serves_new=True) if failed else known
 
 
 def _left_behind(known: DeviceProgress, now_s: float) -> DeviceProgress:

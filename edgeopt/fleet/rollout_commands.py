@@ -199,8 +199,9 @@ def _ended(rollout: Rollout) -> RolloutReport:
     if rollout.phase == "rollback-failed":
         error = VerificationError(
             f"The rollback of '{rollout.name}' failed: {rollout.reason}.",
-            f"See all devices with: edgeopt fleet rollout status {rollout.name}; then start a rollout of the "
-            "release that should serve.",
+            f"See all devices with: edgeopt fleet rollout status {rollout.name}; try the devices that failed again "
+            f"with: edgeopt fleet rollout rollback {rollout.name}; or start a rollout of the release that should "
+            "serve.",
         )
         error.code = "rollback-failed"
         raise error

@@ -47,6 +47,8 @@ _LOOK_S = 1.0
 """How often time limits are checked."""
 _SETTLE_S = 0.1
 """Reports that follow each other closely are judged together."""
+_REREAD_S = 60.0
+"""How long a device may be silent in its work before its retained report is read again."""
 _PATIENCE_S = 60.0
 _PAUSE_S = 1.0
 replace = msgspec.structs.replace
@@ -230,15 +232,27 @@ class Driver:
         try:
             assert self._rollout is not None  # noqa: S101 - set by those who call this
             await self._send(client, missing_orders(self._rollout, state.devices), state)
+            read_s = time.monotonic()
             while True:
                 await self._step(client, state)
                 if self._rollout.phase not in _GOES_ON:
                     return
-                for topic, content in await self._news(client):
+                news = await self._news(client)
+                if time.monotonic() - read_s > _REREAD_S and self._waits_long():
+                    # A broker drops what exceeds the queue of a client: a report may never have come.
+                    news = [*news, *await client.retained(client.topics.devices)]
+                    read_s = time.monotonic()
+                for topic, content in news:
                     state.take(topic, content)
                 await self._take_news(client, state)
         except aiomqtt.MqttError as error:
             self._lost = str(error)
+
+    def _waits_long(self) -> bool:
+        """Whether a device has been in one state for so long that its report may have been lost."""
+        assert self._rollout is not None  # noqa: S101 - as above
+        now_s = self._clock()
+        return any(is_pending(each) and now_s - each.since_s > _REREAD_S for each in self._rollout.devices.values())
 
     async def _news(self, client: FleetClient) -> Sequence[tuple[str, bytes]]:
         found = await client.messages(_LOOK_S)
@@ -376,7 +390,7 @@ _ALLOWED: dict[Action, tuple[Phase, ...]] = {
     "pause": ("running",),
     "resume": ("running", "paused", "rolling-back"),
     "cancel": ("running", "paused"),
-    "rollback": ("running", "paused", "completed", "cancelled", "stopped", "rolling-back"),
+    "rollback": ("running", "paused", "completed", "cancelled", "stopped", "rolling-back", "rollback-failed"),
 }
 
 
@@ -395,7 +409,8 @@ def check_action(rollout: Rollout, action: Action) -> None:
         "completed": f"Return to the releases before with: {back}",
         "cancelled": f"Return to the releases before with: {back}; or start another rollout.",
         "paused": f"Continue with: edgeopt fleet rollout resume {rollout.name}",
-        "rollback-failed": "Deploy the release that should serve: edgeopt fleet rollout start --help",
+        "rollback-failed": f"Roll the devices back that failed with: {back}; or start a rollout of the release that "
+        "should serve.",
     }
     raise InputError(
         f"The rollout '{rollout.name}' is {rollout.phase.replace('-', ' ')}, so it cannot {_INFINITIVES[action]}.",

@@ -76,7 +76,8 @@ def _following(
     if last is not None and last.state in FINAL:
         if last.requested:
             return _moved(known, "superseded", now_s, "somebody took it back on the device")
-        return _moved(known, "failed", now_s, f"{last.state.lower().replace('_', ' ')}: {last.reason}")
+        how = "" if last.state == "FAILED" else f"{last.state.lower().replace('_', ' ')}: "
+        return _moved(known, "failed", now_s, f"{how}{last.reason}")
     if known.state == "stuck" or (known.state == "deploying" and known.stage == stage):
         return known
     return replace(_moved(known, "deploying", now_s, following.reason), stage=stage)

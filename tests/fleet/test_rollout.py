@@ -396,3 +396,19 @@ def test_any_reports_order_each_device_once_and_end(data):
         now_s += 11
         known, _ = run(known, reports, now_s)
     assert known.phase != "running"
+
+
+def test_a_rollback_that_failed_on_a_device_is_tried_again_there():
+    reports = {"a": report(before=False), "b": report()}
+    known, _ = run(rollout(("a", "b")), reports)
+    away = {"a": report("COMMITTED", online=False), "b": report("COMMITTED")}
+    known, _ = run(known, away, 1)
+    back = {"b": report("COMMITTED", sequence=2000)}
+    known, _ = run(control(known, Control("rollback", 2000, 2.0)), away, 2)
+    known, _ = run(known, away | back, 3)
+    assert known.phase == "rollback-failed"
+    online = {"a": report("COMMITTED")} | back
+    known, orders = run(control(known, Control("rollback", 3000, 4.0)), online, 4)
+    assert (known.phase, names(orders)) == ("rolling-back", ["a"])
+    known, orders = run(known, {"a": report(before=False)} | back, 5)
+    assert (known.phase, known.reason, orders) == ("rolled-back", "", [])
