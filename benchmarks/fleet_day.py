@@ -87,7 +87,8 @@ def main() -> None:
         url = stack.enter_context(_files(Path(folder) / "files"))
         releases = _releases(Path(folder) / "files")
         for seed in given.seeds:
-            day = _Day(Path(folder) / f"day-{seed}", url, releases, random.Random(seed))  # noqa: S311
+            place = Path(tempfile.mkdtemp(prefix=f"day-{seed}-", dir=folder))
+            day = _Day(place, url, releases, random.Random(seed))  # noqa: S311
             try:
                 failures += day.run(given.rollouts, given.pause, seed)
             finally:
@@ -220,7 +221,6 @@ class _Day:
     """One broker, its devices, and what happened to them."""
 
     def __init__(self, folder: Path, url: str, releases: list[Release], chance: random.Random) -> None:
-        folder.mkdir()
         self._url, self._releases, self._chance = url, releases, chance
         self._log = folder / "client.log"
         self._broker = Broker(folder)

@@ -407,7 +407,7 @@ def test_a_rollback_that_failed_on_a_device_is_tried_again_there():
     known, _ = run(control(known, Control("rollback", 2000, 2.0)), away, 2)
     known, _ = run(known, away | back, 3)
     assert known.phase == "rollback-failed"
-    online = {"a": report("COMMITTED")} | back
+    online = {"a": report("COMMITTED", release="new")} | back
     known, orders = run(control(known, Control("rollback", 3000, 4.0)), online, 4)
     assert (known.phase, names(orders)) == ("rolling-back", ["a"])
     known, orders = run(known, {"a": report(before=False)} | back, 5)
