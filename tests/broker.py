@@ -48,6 +48,10 @@ class Broker:
         return f"mqtt://127.0.0.1:{self.port}"
 
     @property
+    def pid(self):
+        return self._process.pid
+
+    @property
     def log(self):
         return self._log.read_text()
 

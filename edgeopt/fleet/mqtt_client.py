@@ -166,7 +166,7 @@ class FleetClient:
         marker = self.topics.marker(self._client.identifier)
         last, content = self.topics.last_marker(self._client.identifier, number), str(number).encode()
         await self._client.publish(last, content, 1, retain=True, properties=_expiry(_MARKER_S))
-        codes = await self._client.subscribe([(pattern, SubscribeOptions(1, noLocal=True)), (last, 1)])
+        codes = await self._client.subscribe([(pattern, SubscribeOptions(1, noLocal=True)), (last, SubscribeOptions(1))])
         if getattr(codes[0], "value", codes[0]) >= 128:
             raise MissingError(
                 f"The broker does not allow to read {pattern}.", "Check the access rules of the broker."
@@ -175,10 +175,11 @@ class FleetClient:
         complete = allowed = False
         for _ in range(_TRIES):  # a full queue drops the marker too
             await self._client.publish(marker, content, 1)
-            while not allowed and (more := await self.messages(_QUIET_S)):
+            # Without the right to write there, it is quiet some time after the last message.
+            while not (complete and allowed) and (more := await self.messages(_QUIET_S)):
                 found += [each for each in more if each[0] not in {marker, last}]
                 complete = complete or (last, content) in more
-                allowed = (marker, content) in more
+                allowed = allowed or (marker, content) in more
             if allowed or complete:
                 break
         await self._client.unsubscribe(last)

@@ -102,7 +102,7 @@ class FleetTopics:
         return f"{self.prefix}/{self.fleet}/_clients/{client}/marker"
 
     def last_marker(self, client: str, number: int) -> str:
-        """The topic of a message that the broker keeps for a client: it comes if all retained ones before it came."""
+        """The topic of a retained message of a client, which comes if all retained messages before it came."""
         return f"{self.prefix}/{self.fleet}/_clients/{client}/last-{number}"
 
     def parts(self, topic: str) -> tuple[str, ...]:

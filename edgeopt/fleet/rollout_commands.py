@@ -199,9 +199,8 @@ def _ended(rollout: Rollout) -> RolloutReport:
     if rollout.phase == "rollback-failed":
         error = VerificationError(
             f"The rollback of '{rollout.name}' failed: {rollout.reason}.",
-            f"See all devices with: edgeopt fleet rollout status {rollout.name}; try the devices that failed again "
-            f"with: edgeopt fleet rollout rollback {rollout.name}; or start a rollout of the release that should "
-            "serve.",
+            f"See all devices with: edgeopt fleet rollout status {rollout.name}; try the failed ones again with: "
+            f"edgeopt fleet rollout rollback {rollout.name}; or start a rollout of the release that should serve.",
         )
         error.code = "rollback-failed"
         raise error

@@ -45,6 +45,8 @@ _GOES_ON: tuple[Phase, ...] = ("running", "rolling-back")
 _ORDERED: tuple[DeviceState, ...] = ("ordered", "withdrawn", "rolling-back")
 _LOOK_S = 1.0
 """How often time limits are checked."""
+_WRITE_S = 1.0
+"""How often the state is written while nothing but the progress of devices changes."""
 _SETTLE_S = 0.1
 """Reports that follow each other closely are judged together."""
 _REREAD_S = 60.0
@@ -166,6 +168,8 @@ class Driver:
         self._emit = emit
         self._clock = clock
         self._rollout: Rollout | None = None
+        self._written: Rollout | None = None
+        self._written_s = 0.0
 
     async def begin(self, plan: Callable[[FleetState], Rollout]) -> Rollout:
         """Starts a rollout and runs it."""
@@ -252,7 +256,9 @@ class Driver:
         """Whether a device has been in one state for so long that its report may have been lost."""
         assert self._rollout is not None  # noqa: S101 - as above
         now_s = self._clock()
-        return any(is_pending(each) and now_s - each.since_s > _REREAD_S for each in self._rollout.devices.values())
+        return any(
+            is_pending(each) and now_s - each.since_s > _REREAD_S for each in self._rollout.devices.values()
+        )
 
     async def _news(self, client: FleetClient) -> Sequence[tuple[str, bytes]]:
         found = await client.messages(_LOOK_S)
@@ -287,14 +293,20 @@ class Driver:
             rollout = before if asked is None else control(before, asked)
             rollout, orders = advance(rollout, state.claimed(rollout), self._clock())
             if rollout == before:
-                return
-            await self._write(client, rollout, state)
+                break
+            self._rollout = rollout
+            if orders or _decisions(rollout) != _decisions(before):
+                await self._write(client, rollout, state)
             self._tell(before, rollout)
             await self._send(client, orders, state)
+        # Without a decision, whoever continues finds the progress of devices in their reports.
+        if before is not self._written and time.monotonic() - self._written_s > _WRITE_S:
+            await self._write(client, before, state)
 
     async def _write(self, client: FleetClient, rollout: Rollout, state: FleetState | None = None) -> None:
         """Before the orders: a client that goes on after a kill then knows of them."""
-        self._rollout = rollout
+        self._rollout = self._written = rollout
+        self._written_s = time.monotonic()
         content = rollout_message(rollout, self._key)
         await client.publish([(client.topics.rollout(rollout.name), content)])
         if state is not None:
@@ -338,6 +350,10 @@ class Driver:
         message = f"{found.failed} failed, {found.pending} at work{_wait_text(after)}"
         phase = f"wave {after.wave} of {len(after.waves)}" if after.phase in OPEN_PHASES else after.phase
         self._emit(Progress(phase, message, done=done, total=len(after.devices), subject=after.name))
+
+
+def _decisions(rollout: Rollout) -> tuple[Phase, int, int]:
+    return rollout.phase, rollout.wave, rollout.control
 
 
 def _wait_text(rollout: Rollout) -> str:
@@ -409,8 +425,8 @@ def check_action(rollout: Rollout, action: Action) -> None:
         "completed": f"Return to the releases before with: {back}",
         "cancelled": f"Return to the releases before with: {back}; or start another rollout.",
         "paused": f"Continue with: edgeopt fleet rollout resume {rollout.name}",
-        "rollback-failed": f"Roll the devices back that failed with: {back}; or start a rollout of the release that "
-        "should serve.",
+        "rollback-failed": f"Try again on the devices that failed with: {back}; or start a rollout of the release "
+        "that should serve.",
     }
     raise InputError(
         f"The rollout '{rollout.name}' is {rollout.phase.replace('-', ' ')}, so it cannot {_INFINITIVES[action]}.",
