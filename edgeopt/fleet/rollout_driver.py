@@ -299,7 +299,7 @@ class Driver:
                 await self._write(client, rollout, state)
             self._tell(before, rollout)
             await self._send(client, orders, state)
-        # Without a decision, whoever continues finds the progress of devices in their reports.
+        # Without a decision, another client finds the progress of devices in their reports.
         if before is not self._written and time.monotonic() - self._written_s > _WRITE_S:
             await self._write(client, before, state)
 
