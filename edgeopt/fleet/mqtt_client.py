@@ -166,7 +166,9 @@ class FleetClient:
         marker = self.topics.marker(self._client.identifier)
         last, content = self.topics.last_marker(self._client.identifier, number), str(number).encode()
         await self._client.publish(last, content, 1, retain=True, properties=_expiry(_MARKER_S))
-        codes = await self._client.subscribe([(pattern, SubscribeOptions(1, noLocal=True)), (last, SubscribeOptions(1))])
+        codes = await self._client.subscribe(
+            [(pattern, SubscribeOptions(1, noLocal=True)), (last, SubscribeOptions(1))]
+        )
         if getattr(codes[0], "value", codes[0]) >= 128:
             raise MissingError(
                 f"The broker does not allow to read {pattern}.", "Check the access rules of the broker."

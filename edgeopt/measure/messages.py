@@ -74,6 +74,14 @@ class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
     """Samples in one run; each still gets its own answer."""
 
 
+class Unseen(msgspec.Struct, frozen=True, tag="unseen"):
+    """Run inputs that no run has had before, each twice, and save the first outputs."""
+
+    seed: int
+    pairs: int
+    out_path: str
+
+
 class Watch(msgspec.Struct, frozen=True, tag="watch"):
     """Run for a time slice that follows the one before without a gap; every run is reported, none is warm-up.
 
@@ -173,6 +181,13 @@ class Saved(msgspec.Struct, frozen=True, tag="saved"):
     out_path: str
 
 
+class UnseenRun(msgspec.Struct, frozen=True, tag="unseen-run"):
+    """Times of the first and the second run of each input; empty where no new input can be made."""
+
+    new_ms: tuple[float, ...]
+    again_ms: tuple[float, ...]
+
+
 class Watched(msgspec.Struct, frozen=True, tag="watched"):
     latencies_ms: bytes
     """Packed as 32-bit floats, little-endian: thousands of runs fit into a slice."""
@@ -201,6 +216,6 @@ class Staged(msgspec.Struct, frozen=True, tag="staged"):
     times: StageTimes
 
 
-Answer = Staged | Placed | Loaded | Described | Timed | Saved | Watched | Failed
+Answer = Staged | Placed | Loaded | Described | Timed | Saved | UnseenRun | Watched | Failed
 
 decode_answer = msgspec.json.Decoder(thread_safe(Answer)).decode

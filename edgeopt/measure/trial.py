@@ -11,12 +11,13 @@ from edgeopt.backends.base import Array
 from edgeopt.data.samples import Samples, open_samples, write_archive
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.measure.instruments.counters import Counters, difference, open_counters
-from edgeopt.measure.messages import Load, Loaded, Outputs, Saved, Time, Timed, Watch, Watched
+from edgeopt.measure.messages import Load, Loaded, Outputs, Saved, Time, Timed, Unseen, UnseenRun, Watch, Watched
 from edgeopt.measure.trials.laps import Pace, time_slice
 from edgeopt.measure.trials.memory import Phases, open_gauge
 from edgeopt.measure.trials.openers import Loads, Opener, answers, in_batches, opener
+from edgeopt.measure.trials.unseen import run_unseen
 
-# Enough different inputs that no cache can know them all; few enough to keep in memory.
+# Enough different inputs that caches of the processor do not hold them all; few enough to keep in memory.
 ROTATION = 16
 _MOST_BYTES = 256 << 20
 
@@ -152,6 +153,10 @@ class Trial:
         arrays = {f"{position}/{name}": array for position, run in enumerate(runs) for name, array in run.items()}
         write_archive(Path(request.out_path), arrays)
         return Saved(request.out_path)
+
+    def unseen(self, request: Unseen) -> UnseenRun:
+        session, opened, samples = self._model()
+        return run_unseen(session, opened, samples, request)
 
 
 def rotated(samples: Samples) -> int:

@@ -17,6 +17,7 @@ TASKS = {
     "describe": "edgeopt.measure.trials.openers:describe",
     "time": "edgeopt.measure.trial:Trial.time",
     "outputs": "edgeopt.measure.trial:Trial.save_outputs",
+    "unseen": "edgeopt.measure.trial:Trial.unseen",
     "watch": "edgeopt.measure.trial:Trial.watch",
     "places": "edgeopt.measure.trials.openers:times_by_place",
     "time-stages": "edgeopt.measure.trials.openers:time_stages",

@@ -1,5 +1,6 @@
 """Measures a bundle as it was written, in fresh processes, against the baseline and what runs today."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import fallback
+from edgeopt.backends.plugin import plugin_of
 from edgeopt.bundle import write
 from edgeopt.bundle.golden import put_processing_golden
 from edgeopt.bundle.plan import Plan
@@ -31,6 +33,7 @@ from edgeopt.measure.scoreboard import trial_log
 from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
 from edgeopt.measure.trial import rotated
+from edgeopt.measure.trials.unseen import check_unseen
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.notes import SearchNotes
@@ -164,6 +167,9 @@ def measured(
             if answered.evidence == "not shown":
                 raise UnprovenFloor(search.standard.goal.describe_unproven(answered.judged))
             raise MissedFloor(_reached(search, answered))
+        if bundle.plan is not None and plugin_of(bundle.plan.run.backend):
+            seed = int.from_bytes(os.urandom(4))
+            check_unseen(pack.first, pack.others[0], seed, means.ground.folder, _accuracy_db(answered))
         means.ending.make_time(shortest_seconds(pack, starter))
         terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
         found = _raced(means, pack, starter, terms)
