@@ -9,7 +9,7 @@ from edgeopt.data.samples import Samples, save_samples
 from edgeopt.errors import TrialError
 from edgeopt.measure.contender import enter
 from edgeopt.measure.messages import Load
-from edgeopt.measure.trials.unseen import check_unseen
+from edgeopt.pipeline.prove.unseen import check_unseen
 from edgeopt.workers.host import LocalHost
 from tests.plugins.test_searches import runner, searched
 

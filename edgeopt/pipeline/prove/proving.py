@@ -33,7 +33,6 @@ from edgeopt.measure.scoreboard import trial_log
 from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
 from edgeopt.measure.trial import rotated
-from edgeopt.measure.trials.unseen import check_unseen
 from edgeopt.pipeline.build.variants import Variants
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.notes import SearchNotes
@@ -41,6 +40,7 @@ from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate, Proof
 from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.prove.report import plan_of
+from edgeopt.pipeline.prove.unseen import check_unseen
 from edgeopt.pipeline.race.baseline import judge_for
 from edgeopt.pipeline.race.ground import Answers, TrialRunner
 from edgeopt.pipeline.race.race import meter_all
