@@ -41,7 +41,11 @@ def inside(tmp_path):
     if (
         shutil.which("unshare") is None
         or not UNITS.is_dir()
-        or subprocess.run([*namespace, "sh", "-ec", "; ".join(binds)], capture_output=True, check=False).returncode
+        or subprocess.run(
+            [*namespace, "sh", "-ec", "; ".join([*binds, shlex.join([sys.executable, "-c", ""])])],
+            capture_output=True,
+            check=False,
+        ).returncode
     ):
         pytest.skip("This user may not mount folders in a namespace.")
 

@@ -166,8 +166,7 @@ async def _check_room(site: Site, download: _Download) -> None:
     total = download.got if download.total is None else download.total
     if total > site.settings.max_bundle_bytes:
         raise _too_large(site, download)
-    needed = total - download.got // 2  # what has come needs no room any more
-    await asyncio.to_thread(check_space, site.data, needed, site.settings.disk_reserve_bytes)
+    await asyncio.to_thread(check_space, site.data, total, site.settings.disk_reserve_bytes, download.got)
 
 
 def _too_large(site: Site, download: _Download) -> StepError:
