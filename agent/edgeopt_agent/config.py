@@ -58,7 +58,7 @@ class ConfigError(InputError):
 class Configured:
     settings: Settings
     sources: Mapping[str, str]
-    """Where each value comes from: `default`, the file with its line, or the command line.
+    """The origin of each value: `default`, the file with its line, or the command line.
 
     A key of a table has an entry of its own, such as `mqtt.url`, if the file sets it.
     """

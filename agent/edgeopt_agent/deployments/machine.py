@@ -62,7 +62,7 @@ _LEVELS: Mapping[State, int] = {
     State.ROLLED_BACK: logging.WARNING,
     State.DEGRADED: logging.ERROR,
 }
-"""How the log ranks a state; the others are logging.INFO."""
+"""The level of a state in the log; the others have logging.INFO."""
 _SUPERSEDED = "A newer request took its place."
 _DISK_ERRORS = frozenset({errno.EIO, errno.EROFS, errno.EPERM, errno.EACCES})
 SERVES = frozenset({State.SWITCHING, State.SOAKING, State.ROLLING_BACK})
@@ -433,7 +433,7 @@ class Machine:
         self.newest = record
         begins = record.state is State.ACCEPTED
         reason = record.reason or (record.name if begins and not record.release else "")
-        told = f"{record.state}: {reason.removesuffix('.')}" if reason else record.state
+        told = f"{record.state}: {reason.rstrip('.')}" if reason else record.state
         if record.ordered_by and (begins or record.final):
             told += f". Ordered by {record.ordered_by}"
         log.log(_LEVELS.get(record.state, logging.INFO), "%s: %s.", title_of(self.site, record), told)

@@ -164,14 +164,14 @@ def _name_in(folder: Path) -> str:
 
 
 def title_of(site: Site, record: Record) -> str:
-    """What the log calls a deployment: its number, which counts for its model alone, and that model."""
+    """Returns what the log calls a deployment: its number, which counts for its model alone, and that model."""
     # Until the bundle is verified, the name in the record is that of a file.
     name = site.model or (record.name if record.release else "") or name_of(site, current(site))
     return f"{deployment_title(record.kind, record.id).capitalize()} of {_quoted(name)}"
 
 
 def release_title(site: Site, release: str) -> str:
-    """What the log calls a release outside of a deployment."""
+    """Returns what the log calls a release outside of a deployment."""
     return f"Release {release} of {_quoted(site.model or name_of(site, release))}"
 
 

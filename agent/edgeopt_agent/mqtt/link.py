@@ -43,12 +43,12 @@ from edgeopt_agent.tasks import end_tasks
 from edgeopt_agent.trust import Trust
 
 log = logging.getLogger(__name__)
+# Its rate is limited: a client of the broker can send any number of commands.
 ignored_log = logging.getLogger(f"{__name__}.ignored")
-"""Of its own, because a client of the broker can send any number."""
 _STABLE_S = 30.0
 """After a connection of this length, the delays start again from the shortest."""
+# The log says again that there is no connection; then each time after twice the time.
 _FIRST_AGAIN_S = 60.0
-"""After this time without a connection the log says so again; then each time after twice the time."""
 _MOST_REASONS = 8
 _SETTLE_S = 0.2
 """Changes that follow each other closely are reported once."""
@@ -261,14 +261,14 @@ class FleetLink:
 
 
 class Outage:
-    """What the log says while the broker is away: each reason once, and then at growing intervals."""
+    """The rule by which the log names a broker that is away: each reason once, and then at growing intervals."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._connected_s: float | None = None
         self._since_s: float | None = None
         self._again_s = 0.0
-        """When the log says it again."""
+        """The time at which the log says it again."""
         self._reasons: set[str] = set()
 
     def connected(self) -> None:
