@@ -154,10 +154,14 @@ class Client:
     def publish(self, topic, payload, retain=False, properties=None):
         self._paho.publish(topic, payload, 1, retain, properties).wait_for_publish(DEADLINE_S)
 
-    def desire(self, sequence, url, digest, key=None, device=None, **more):
+    def desire(self, sequence, url, digest, key=None, device=None, rollout="", **more):
         bundle = DesiredBundle(bundle=url, digest=digest, **more)
         state = DesiredState(
-            sequence=sequence, fleet=self.topics.fleet, device=device or self.topics.device, desired=bundle
+            sequence=sequence,
+            fleet=self.topics.fleet,
+            device=device or self.topics.device,
+            desired=bundle,
+            rollout=rollout,
         )
         self.publish(self.topics.desired, desired_message(state, key), retain=True)
 

@@ -58,7 +58,10 @@ class ConfigError(InputError):
 class Configured:
     settings: Settings
     sources: Mapping[str, str]
-    """Where each value comes from: `default`, the file with its line, or the command line."""
+    """The origin of each value: `default`, the file with its line, or the command line.
+
+    A key of a table has an entry of its own, such as `mqtt.url`, if the file sets it.
+    """
     file: Path | None
 
 
@@ -91,7 +94,7 @@ def configured(file: Path | None, given: Mapping[str, object], data_dir: Path | 
     values = {**read, **own}
     values["data_dir"] = expanded(Path(str(values.get("data_dir") or data_dir or default_data_dir()))).absolute()
     sources = dict.fromkeys(Settings.__struct_fields__, "default")
-    sources |= {name: f"{file}:{lines[name]}" for name in read} | dict.fromkeys(own, "command line")
+    sources |= {name: f"{file}:{line}" for name, line in lines.items()} | dict.fromkeys(own, "command line")
     return Configured(_settings(values), sources, file)
 
 
@@ -115,15 +118,20 @@ def _read(file: Path) -> tuple[dict[str, object], dict[str, int]]:
         raise ConfigError(f"{file} is not TOML: {error}.", "Write lines such as `port = 8080`.") from None
     lines = {name: _line_of(name, text) for name in plain}
     for name, value in plain.items():
+        if isinstance(value, dict):
+            lines |= {f"{name}.{key}": _line_of(key, text, lines[name]) for key in value}
+    for name, value in plain.items():
         wrong, hint = _wrong(name, value)
         if wrong:
             raise ConfigError(f"{file}, line {lines[name]}: {wrong}", hint)
     return plain, lines
 
 
-def _line_of(name: str, text: str) -> int:
+def _line_of(name: str, text: str, first: int = 1) -> int:
+    """The number of the line that sets a name, from line `first` on; that one if no line begins with the name."""
     key = re.compile(rf"\s*\[?\[?\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]")
-    return next((number for number, line in enumerate(text.splitlines(), 1) if key.match(line)), 1)
+    lines = enumerate(text.splitlines()[first - 1 :], first)
+    return next((number for number, line in lines if key.match(line)), first)
 
 
 def _wrong(name: str, value: object) -> tuple[str, str]:

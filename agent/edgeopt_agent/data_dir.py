@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from edgeopt.errors import UsageError, writing_to
+from edgeopt_agent.settings import service_owner
 
 LOCK = "lock"
 _TAKES_NOTHING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
@@ -239,8 +240,8 @@ def write_whole(place: Path, text: str) -> None:
 def _give_to_owner(path: Path) -> None:
     """What root puts into the folder of a service must be the service's."""
     if os.geteuid() == 0:
-        owner = path.parent.stat()
-        os.chown(path, owner.st_uid, owner.st_gid)
+        parent = path.parent.stat()
+        os.chown(path, *(service_owner(path) or (parent.st_uid, parent.st_gid)))
 
 
 def sync_folder(folder: Path) -> None:

@@ -54,16 +54,20 @@ def prune_logs(data: DataDir) -> None:
         remove(log)
 
 
-def check_space(data: DataDir, needed_bytes: int, reserve_bytes: int) -> None:
-    """Raises RefusedError when a bundle does not fit on the disk, twice: as it is sent, and unpacked."""
+def check_space(data: DataDir, bundle_bytes: int, reserve_bytes: int, here_bytes: int = 0) -> None:
+    """Raises RefusedError when a bundle does not fit on the disk, twice: as it is sent, and unpacked.
+
+    `here_bytes` of it are on the disk already.
+    """
     free = shutil.disk_usage(data.root).free
-    needed = 2 * needed_bytes + reserve_bytes
-    if free < needed:
+    needed = 2 * bundle_bytes - here_bytes
+    if free < needed + reserve_bytes:
         raise RefusedError(
             507,
             DiskFullError.code,
-            f"The disk of the agent's data folder '{data.root}' is full: the bundle needs {units.size(needed)}, "
-            f"and {units.size(free)} are free.",
+            f"The disk of the agent's data folder '{data.root}' is too full: {units.size(free)} are free. "
+            f"The bundle of {units.size(bundle_bytes)} needs {units.size(needed)}, packed and unpacked, "
+            f"and {units.size(reserve_bytes)} stay free (`disk_reserve_bytes`).",
             "Free some space there, keep fewer releases (`keep`), or make the bundle smaller.",
         )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device
+from edgeopt.version import __version__
 from edgeopt_agent import systemd
 from edgeopt_agent.certificate import LiveCertificate, tell_listening, uses_tls
 from edgeopt_agent.control.answers import Answers
@@ -48,8 +49,13 @@ async def run(
     started = time.monotonic()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def stop_by(number: signal.Signals) -> None:
+        log.info("The agent stops: %s.", number.name)
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop_by, number)
     asked = asyncio.Event()
     on_hangup: list[Callable[[], None]] = [asked.set]
     loop.add_signal_handler(signal.SIGHUP, lambda: [each() for each in on_hangup])
@@ -63,11 +69,18 @@ async def run(
         slots = Slots(settings, data, _Probed())
         try:
             reloading = asyncio.create_task(_reload(slots, asked, reload)) if reload is not None else None
-            await _serve(slots, on_live, stop, started, on_hangup, inherited)
+
+            def live(port: int) -> None:
+                where = f"port {port} of {settings.host}, data folder '{data.root}', process {os.getpid()}"
+                log.info("edgeopt-agent %s started: %s.", __version__, where)
+                on_live(port)
+
+            await _serve(slots, live, stop, started, on_hangup, inherited)
             if reloading is not None:
                 reloading.cancel()
         finally:
             await slots.close()
+            log.info("edgeopt-agent %s stopped after %.0f s.", __version__, time.monotonic() - started)
 
 
 async def _serve(
@@ -88,8 +101,9 @@ async def _serve(
         return "" if certificate is None else certificate.fingerprint
 
     trials = Trials(slots)
-    control = [*routes(slots, started, trust, fingerprint), *trial_routes(trials, settings.body_timeout_s)]
     access = Access(settings.host, data.tokens)
+    control = routes(slots, started, trust, fingerprint, access)
+    control += trial_routes(trials, settings.body_timeout_s)
     tracer = _tracer(slots, settings)
     app = make_app(slots.models, slots.hub, settings, slots.state, control, access, tracer)
     ended: list[asyncio.Task[None]] = []
@@ -236,11 +250,21 @@ async def _reload(slots: Slots, asked: asyncio.Event, read: Callable[[], Setting
             hint = f" {error.hint}" if isinstance(error, EdgeoptError) else ""
             log.error("Settings unchanged. %s%s", error, hint)
             continue
+        before = slots.first.site.settings
         waiting = slots.reload(found)
+        changes = _changes(before, slots.first.site.settings)
+        levels = (logging.getLevelNamesMapping()[each.log_level.upper()] for each in (before, found))
+        logging.getLogger().setLevel(min(levels))  # whichever shows what follows
+        log.info("The configuration was read again: %s.", ", ".join(changes) or "nothing has changed at once")
         logging.getLogger().setLevel(found.log_level.upper())
-        log.warning("The configuration was read again.")
         if waiting:
             log.warning("These settings take effect at the next restart: %s.", ", ".join(waiting))
+
+
+def _changes(before: Settings, after: Settings) -> list[str]:
+    """Each setting that a reload has changed, with both values."""
+    pairs = ((name, getattr(before, name), getattr(after, name)) for name in Settings.__struct_fields__)
+    return [f"{name} is {new!r} instead of {old!r}" for name, old, new in pairs if new != old]
 
 
 async def _wake(stop: asyncio.Event, slots: Slots, trials: Trials) -> None:

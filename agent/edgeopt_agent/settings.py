@@ -140,6 +140,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SERVICE_DATA_DIR = Path("/var/lib/edgeopt")
+SERVICE_USER = "edgeopt-agent"
+"""The user of the service from the Debian package; other units let systemd choose one at each start."""
+UNIT_FOLDERS = tuple(map(Path, ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")))
+UNIT = "edgeopt-agent.service"
 
 
 def on_data_dir(command: str, data_dir: Path) -> str:
@@ -159,7 +163,27 @@ def default_data_dir() -> Path:
 def administers_service() -> bool:
     """Whether this user's commands, without `--data-dir`, are about the service of this machine."""
     named = os.environ.get("STATE_DIRECTORY") or os.environ.get("XDG_STATE_HOME")
-    return not named and os.name == "posix" and os.geteuid() == 0 and SERVICE_DATA_DIR.is_dir()
+    if named or os.name != "posix" or os.geteuid() != 0:
+        return False
+    # An image is built before the first start of the service, which makes the folder.
+    return SERVICE_DATA_DIR.is_dir() or any((folder / UNIT).is_file() for folder in UNIT_FOLDERS)
+
+
+def service_owner(folder: Path) -> tuple[int, int] | None:
+    """User and group that the service's own folder is for.
+
+    None for another folder, and where systemd chooses the user: at the first start it gives a folder of root, with
+    all that is in it, to that user.
+    """
+    if folder != SERVICE_DATA_DIR:
+        return None
+    import pwd
+
+    try:
+        found = pwd.getpwnam(SERVICE_USER)
+    except KeyError:
+        return None
+    return found.pw_uid, found.pw_gid
 
 
 def administered_data_dir() -> Path:

@@ -57,7 +57,7 @@ class DesiredBundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     soak_requests: int | None = None
 
 
-class DesiredState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DesiredState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """What a device should serve."""
 
     sequence: int
@@ -65,6 +65,8 @@ class DesiredState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     fleet: str
     device: str
     desired: DesiredBundle
+    rollout: str = ""
+    """The rollout that orders it, for the log of the device."""
 
 
 StatusDocument = TypeVar("StatusDocument")

@@ -130,7 +130,8 @@ def deploy_order(rollout: Rollout, device: str) -> Order:
 
 
 def _state(rollout: Rollout, device: str, sequence: int, desired: DesiredBundle) -> DesiredState:
-    return DesiredState(sequence=sequence, fleet=rollout.fleet, device=device, desired=desired)
+    where = {"fleet": rollout.fleet, "device": device}
+    return DesiredState(sequence=sequence, **where, desired=desired, rollout=rollout.name)
 
 
 def _entered(rollout: Rollout, phase: Phase, reason: str, now_s: float) -> Rollout:

@@ -15,6 +15,7 @@ VARIABLE = "EDGEOPT_SSH"
 """The client program with options of the user's own, such as `ssh -i key`."""
 FOLDER = "~/.cache/edgeopt/remote"
 BESIDE_SERVING = "beside_serving"
+PROBE_ONLY = "probe_only"
 EXAMPLE = "ssh://pi@raspberrypi.local"
 # A host key that must be confirmed or a password would be asked on a terminal that nobody watches. What is silent
 # for 15 seconds is lost.

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 from edgeopt.errors import EdgeoptError, MissingError
 from edgeopt.fleet.transport import Reply, ask, no_agent, reaching, refused, said_in
-from edgeopt.remote.address import BESIDE_SERVING, AgentAddress
+from edgeopt.remote.address import BESIDE_SERVING, PROBE_ONLY, AgentAddress
 
 PATH = "/api/v1/trials"
 _TIMEOUT_S = 15.0
@@ -21,11 +21,14 @@ _HINTS = (
 
 
 class AgentWay:
-    """The program runs for as long as the agent's answer is read."""
+    """The program runs for as long as the agent's answer is read.
+
+    With `probes`, it may read the facts of the device only, so it runs while a release serves.
+    """
 
     first = b""
 
-    def __init__(self, device: AgentAddress) -> None:
+    def __init__(self, device: AgentAddress, probes: bool = False) -> None:
         self._address = device.address
         self.host = device.host
         self._why = ""
@@ -35,7 +38,8 @@ class AgentWay:
                 connection.connect()
                 # Kept, because the connection lets go of it where the agent will close after this answer.
                 self._socket: socket.socket = connection.sock
-                query = f"?{BESIDE_SERVING}=1" if device.beside_serving else ""
+                asked = BESIDE_SERVING if device.beside_serving else PROBE_ONLY if probes else ""
+                query = f"?{asked}=1" if asked else ""
                 connection.request("POST", PATH + query, headers=dict(self._address.headers))
                 self._answer = connection.getresponse()
                 if self._answer.status != http.client.OK:

@@ -27,10 +27,10 @@ from edgeopt.remote.ssh import SshWay
 from edgeopt.version import __version__
 
 
-def opened(address: SshAddress | AgentAddress) -> Link:
-    """A session on the device; raises what says why there is none."""
+def opened(address: SshAddress | AgentAddress, probes: bool = False) -> Link:
+    """A session on the device, with `probes` only to read its facts; raises what says why there is none."""
     if isinstance(address, AgentAddress):
-        return Link(AgentWay(address), "")
+        return Link(AgentWay(address, probes), "")
     return Link(SshWay(address), address.folder)
 
 
@@ -54,7 +54,9 @@ class RemoteCommand:
         `outputs`: the fields that name what it writes. `is_record`: that is a file of JSON, which may hold paths.
         """
         emit(Progress("connecting to the device", self.address.shown))
-        with closing(opened(self.address)) as link:
+        # Its deep form measures, which a release that serves would disturb.
+        probes = self.name == "probe" and not getattr(request, "deep", False)
+        with closing(opened(self.address, probes)) as link:
             self._link = link
             run = secrets.token_hex(8)
             placed = place(request, f"{link.folder}/runs/{run}", outputs)

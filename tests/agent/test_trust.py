@@ -3,6 +3,7 @@ import shutil
 
 import pytest
 
+from edgeopt import units
 from edgeopt.bundle.manifest import FILE, file_digest, release_id
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.errors import BundleError, DiskFullError, InputError, UsageError
@@ -211,9 +212,20 @@ def test_only_the_model_counts_for_memory(data):
 def test_space_is_checked_twice_over(data):
     free = shutil.disk_usage(data.root).free
     check_space(data, 1000, 0)
-    with pytest.raises(RefusedError, match=r"is full: the bundle needs .* GiB") as refused:
+    with pytest.raises(RefusedError) as refused:
         check_space(data, free * 3 // 4, 0)
     assert refused.value.status == 507
+
+
+def test_bundle_and_reserve_are_told_apart(data):
+    reserve_bytes = shutil.disk_usage(data.root).total
+    reserve = units.size(reserve_bytes)
+    with pytest.raises(RefusedError) as refused:
+        check_space(data, 3 << 20, reserve_bytes)
+    said = f"The bundle of 3 MiB needs 6 MiB, packed and unpacked, and {reserve} stay free (`disk_reserve_bytes`)."
+    assert said in refused.value.message
+    with pytest.raises(RefusedError, match="The bundle of 3 MiB needs 4 MiB"):
+        check_space(data, 3 << 20, reserve_bytes, 2 << 20)
 
 
 def test_old_logs_go(data):

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 
 import pytest
@@ -18,7 +19,7 @@ from tests.pages import ROOT, Reader, Terminal, blocks_of, follow
 FOLDER = ROOT / "docs" / "recipes"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.stem != "index")
 NAMES = [path.stem for path in PAGES]
-OTHERS = [name for name in NAMES if name not in {"upgrade", "hugging-face", "stopped-rollout"}]
+OTHERS = [name for name in NAMES if name not in {"upgrade", "hugging-face", "stopped-rollout", "triton-https"}]
 
 
 def commands(page):
@@ -99,9 +100,10 @@ def test_hugging_face_folder_becomes_a_bundle(reader, tmp_path_factory):
 
 @pytest.fixture
 def terminal(tmp_path):
-    """One terminal; the three agents of its page have free ports that follow each other."""
+    """One terminal; the three agents of a page have free ports that follow each other."""
     first = next(port for port in iter(free_port, None) if all(map(is_free, range(port + 1, port + 4))))
-    ports = {"1883": str(free_port()), "8000": str(free_port()), "808$number": f"$(({first} + number))"}
+    single = {port: str(free_port()) for port in ("1883", "8000", "8443")}
+    ports = {**single, "808$number": f"$(({first} + number))"}
     made = Terminal(tmp_path, ports, search_s=30, more_path=PATH)
     yield made
     made.close()
@@ -125,3 +127,16 @@ def test_rollout_of_a_bad_bundle_to_three_agents_stops_by_itself(terminal):
             terminal.type("", f"for _ in $(seq 120); do {look} && break; sleep 0.5; done 2> waiting.log")
 
     assert follow(FOLDER / "stopped-rollout.md", terminal, before) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_triton_client_asks_an_agent_over_https(terminal):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+
+    def before(block):
+        if block.startswith("export EDGEOPT_TOKEN"):
+            terminal.type("", "until grep -q 'listens at' agent.log; do sleep 0.1; done")
+
+    assert follow(FOLDER / "triton-https.md", terminal, before) == {}

@@ -9,6 +9,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.units import count
 from edgeopt.views.blocks import Block, Row, Table, WordsBlock, columns
 from edgeopt_agent.config import administered
 
@@ -28,6 +29,8 @@ class Setting(msgspec.Struct, frozen=True):
 class Configuration(msgspec.Struct, frozen=True):
     file: str | None
     settings: tuple[Setting, ...]
+    set_by_file: tuple[str, ...] = ()
+    """The names that are in the file; a table is named itself only where it is empty."""
 
 
 def _config(context: typer.Context) -> None:
@@ -65,18 +68,24 @@ def show(file: FileArgument = None, json: JsonFlag = False) -> None:
 
 def _configuration(file: Path | None) -> Configuration:
     found = administered(file, {})
-    values = [(name, getattr(found.settings, name), found.sources[name]) for name in found.sources]
-    settings = tuple(Setting(*each) for name, value, source in values for each in _entries(name, value, source))
-    return Configuration(None if found.file is None else str(found.file), settings)
+    values = found.settings
+    settings = tuple(
+        Setting(name, value, found.sources.get(name, "default"))
+        for field in values.__struct_fields__
+        for name, value in _entries(field, getattr(values, field))
+    )
+    given = [name for name, source in found.sources.items() if source != "default"]
+    in_file = tuple(name for name in given if not any(each.startswith(f"{name}.") for each in given))
+    return Configuration(None if found.file is None else str(found.file), settings, in_file)
 
 
-def _entries(name: str, value: object, source: str) -> Iterator[tuple[str, Value, str]]:
+def _entries(name: str, value: object) -> Iterator[tuple[str, Value]]:
     """A setting, or those of a table."""
     if isinstance(value, msgspec.Struct):
         for each in value.__struct_fields__:
-            yield from _entries(f"{name}.{each}", getattr(value, each), source)
+            yield from _entries(f"{name}.{each}", getattr(value, each))
     else:
-        yield name, _plain(value), source
+        yield name, _plain(value)
 
 
 def _plain(value: object) -> Value:
@@ -88,8 +97,8 @@ def _plain(value: object) -> Value:
 def _show_checked(result: Configuration) -> list[Block]:
     if result.file is None:
         return [WordsBlock("No configuration file: all settings have their defaults.")]
-    count = sum(setting.source != "default" for setting in result.settings)
-    return [WordsBlock(f"{result.file} is correct; it sets {count} settings.")]
+    said = count(len(result.set_by_file), "setting")
+    return [WordsBlock(f"{result.file} is correct; it sets {said}.")]
 
 
 def _show(result: Configuration) -> list[Block]:

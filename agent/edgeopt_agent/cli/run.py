@@ -137,7 +137,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
 
 def _limit_refusals() -> None:
     """Writes refused orders to the log by rate: a client of the broker can send any number."""
-    for name in ("edgeopt_agent.mqtt.orders", "edgeopt_agent.mqtt.link"):
+    for name in ("edgeopt_agent.mqtt.orders", "edgeopt_agent.mqtt.link.ignored"):
         logging.getLogger(name).addFilter(RateLimit())
 
 

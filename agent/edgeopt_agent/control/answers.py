@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import msgspec
+
 from edgeopt.errors import DiskFullError, EdgeoptError, InputError
 from edgeopt.fleet.mqtt_documents import DesiredBundle
 from edgeopt.version import __version__
@@ -17,7 +19,10 @@ Answered = tuple[int, Document]
 
 
 class Answers:
-    """Each raises RefusedError for what is not possible; `model` is a name, empty for the default one."""
+    """Each raises RefusedError for what is not possible; `model` is a name, empty for the default one.
+
+    `ordered_by` says for the log who asks.
+    """
 
     def __init__(self, slots: Slots, started: float) -> None:
         """`started`: when the agent was, by the monotonic clock."""
@@ -46,26 +51,27 @@ class Answers:
             raise RefusedError(404, "not-found", sentence, "See /api/v1/events.")
         return 200, {"deployment": documents.deployment(slot.machine, record)}
 
-    async def desired(self, found: DesiredBundle) -> Answered:
-        record = wanted(found, self._slots.first.site.settings)
+    async def desired(self, found: DesiredBundle, ordered_by: str) -> Answered:
+        asked = wanted(found, self._slots.first.site.settings)
+        record = msgspec.structs.replace(asked, ordered_by=ordered_by)
         slot = await self._slots.add(found.model) if found.add else self._slots.named(found.model)
         begun = await slot.machine.deploy_source(record)
         return 202, {"deployment": documents.deployment(slot.machine, begun)}
 
-    async def rollback(self, to: str, model: str) -> Answered:
+    async def rollback(self, to: str, model: str, ordered_by: str) -> Answered:
         machine = self._slots.to_return(model).machine
-        record = await machine.roll_back(to=to)
+        record = await machine.roll_back(to=to, ordered_by=ordered_by)
         return 202, {"deployment": documents.deployment(machine, record)}
 
-    async def cancel(self, model: str) -> Answered:
+    async def cancel(self, model: str, ordered_by: str) -> Answered:
         machine = self._slots.with_deployment(model).machine
-        record = await machine.cancel()
+        record = await machine.cancel(ordered_by)
         return 202, {"deployment": documents.deployment(machine, record)}
 
-    async def remove(self, model: str) -> Answered:
+    async def remove(self, model: str, ordered_by: str) -> Answered:
         if not model:
             raise RefusedError(400, "bad-query", "The name of the model to remove is missing.", "Pass model=NAME.")
-        await self._slots.remove(model)
+        await self._slots.remove(model, ordered_by)
         return 200, {"removed": model}
 
     async def collect(self, dry_run: bool, model: str) -> Answered:

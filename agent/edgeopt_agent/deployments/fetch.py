@@ -15,7 +15,7 @@ from edgeopt_agent.deployments.download import Body, ChangedError, Link, Transfe
 from edgeopt_agent.deployments.receive import archive_of, to_disk
 from edgeopt_agent.deployments.record import Source
 from edgeopt_agent.deployments.refused import StepError
-from edgeopt_agent.deployments.site import Outcome, Site, Work
+from edgeopt_agent.deployments.site import Outcome, Site, Work, title_of
 from edgeopt_agent.releases import check_space
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.threads import in_thread
@@ -80,7 +80,7 @@ async def fetch(site: Site, work: Work) -> Outcome:
             failures = 1 if download.got > before else failures + 1
             delay_s = retry_delay_s(site.settings, failures)
             work.trouble = f"Last failure: {error}."
-            log.warning("Deployment %d: %s; next try in %.1f s", work.record.id, error, delay_s)
+            log.warning("%s: %s; next try in %.1f s.", title_of(site, work.record), error, delay_s)
             work.progress = {**_progress(download), "failure": str(error), "retry_s": round(delay_s, 1)}
             await asyncio.sleep(delay_s)
     work.length = download.got
@@ -166,8 +166,7 @@ async def _check_room(site: Site, download: _Download) -> None:
     total = download.got if download.total is None else download.total
     if total > site.settings.max_bundle_bytes:
         raise _too_large(site, download)
-    needed = total - download.got // 2  # what has come needs no room any more
-    await asyncio.to_thread(check_space, site.data, needed, site.settings.disk_reserve_bytes)
+    await asyncio.to_thread(check_space, site.data, total, site.settings.disk_reserve_bytes, download.got)
 
 
 def _too_large(site: Site, download: _Download) -> StepError:

@@ -18,7 +18,15 @@ from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpack
 from edgeopt_agent.deployments.record import Record, Soaked
 from edgeopt_agent.deployments.refused import RefusedError, StepError
 from edgeopt_agent.deployments.returning import check_return, nothing_to_return_to
-from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving, release_serving
+from edgeopt_agent.deployments.site import (
+    Outcome,
+    Site,
+    Work,
+    current,
+    hold_serving,
+    release_serving,
+    title_of,
+)
 from edgeopt_agent.deployments.soaking import soak
 from edgeopt_agent.deployments.states import FIRST, ROWS, Event, State
 from edgeopt_agent.deployments.switching import roll_back, stop_quietly, switch
@@ -49,6 +57,12 @@ STEPS: Mapping[State, Step] = {
     State.ROLLING_BACK: roll_back,
 }
 
+_LEVELS: Mapping[State, int] = {
+    State.FAILED: logging.WARNING,
+    State.ROLLED_BACK: logging.WARNING,
+    State.DEGRADED: logging.ERROR,
+}
+"""The level of a state in the log; the others have logging.INFO."""
 _SUPERSEDED = "A newer request took its place."
 _DISK_ERRORS = frozenset({errno.EIO, errno.EROFS, errno.EPERM, errno.EACCES})
 SERVES = frozenset({State.SWITCHING, State.SOAKING, State.ROLLING_BACK})
@@ -131,7 +145,9 @@ class Machine:
             )
         return (await self._begin(Work(asked))).record
 
-    async def roll_back(self, reason: str = "A rollback was requested.", to: str = "") -> Record:
+    async def roll_back(
+        self, reason: str = "A rollback was requested.", to: str = "", ordered_by: str = ""
+    ) -> Record:
         """Rolls back to a release on disk, by default the previous one, and ends the deployment in progress.
 
         A deployment that already serves ends by its own rollback. The returned deployment is in the journal.
@@ -140,7 +156,7 @@ class Machine:
         running = self.work
         if running is not None and running.record.kind == "rollback" and to in {"", running.record.release}:
             return running.record
-        if (turned := await self._turn_back(reason, to)) is not None:
+        if (turned := await self._turn_back(reason, to, ordered_by)) is not None:
             return turned
         running = self.work
         present = {folder.name for folder in self.site.data.releases.iterdir()}
@@ -161,14 +177,21 @@ class Machine:
         if running is not None and self._task is not None:
             _stop(running, reason)
             await asyncio.wait([self._task])
-        record = Record(id=0, kind="rollback", release=release, name=deployment.name, reason=reason)
+        record = Record(
+            id=0,
+            kind="rollback",
+            release=release,
+            name=deployment.name,
+            reason=reason,
+            ordered_by=ordered_by,
+        )
         return (await self._begin(Work(record))).record
 
-    async def cancel(self) -> Record:
+    async def cancel(self, ordered_by: str = "") -> Record:
         """Ends the deployment that runs: what served before it serves on, or again."""
         await self._ready()
         reason = "It was cancelled."
-        if (turned := await self._turn_back(reason)) is not None:
+        if (turned := await self._turn_back(reason, ordered_by=ordered_by)) is not None:
             return turned
         if self.work is None:
             raise RefusedError(
@@ -177,6 +200,7 @@ class Machine:
                 "No deployment is running.",
                 f"Roll back: edgeopt-agent rollback{self.site.option}",
             )
+        self._tell_ended(self.work.record, reason, ordered_by)
         _stop(self.work, reason)
         return self.work.record
 
@@ -194,7 +218,7 @@ class Machine:
             await asyncio.shield(self._tidying)
         return names
 
-    async def _turn_back(self, reason: str, to: str = "") -> Record | None:
+    async def _turn_back(self, reason: str, to: str = "", ordered_by: str = "") -> Record | None:
         """Lets a deployment that serves go back, and writes that down first; None where none leads there."""
         async with self._writing:
             running = self.work
@@ -204,8 +228,13 @@ class Machine:
                 changed = msgspec.structs.replace(running.record, going_back=reason, reason=reason)
                 running.record = await self.site.journal.write(changed, hold=True)
                 self._changed(running.record)
+            self._tell_ended(running.record, reason, ordered_by)
             _stop(running, reason)
             return running.record
+
+    def _tell_ended(self, record: Record, reason: str, ordered_by: str) -> None:
+        if ordered_by:
+            log.info("%s: %s Ordered by %s.", title_of(self.site, record), reason, ordered_by)
 
     async def resume(self, record: Record) -> None:
         """Goes on with what an earlier start of the agent began, where it was deciding which worker serves."""
@@ -305,7 +334,7 @@ class Machine:
         try:
             await self._finish(work)
         except Exception:
-            log.exception("Deployment %d could not be cleaned up", work.record.id)
+            log.exception("%s could not be cleaned up.", title_of(self.site, work.record))
         finally:
             release_serving(self.site, work)
             self.site.look.set()
@@ -343,7 +372,7 @@ class Machine:
                 return Outcome(Event.FAILURE, said), False
             return Outcome(Event.FAILURE, f"The device's disk or network failed: {error}."), False
         except Exception as error:
-            log.exception("Deployment %d failed while %s", work.record.id, state)
+            log.exception("%s failed while %s.", title_of(self.site, work.record), state)
             return Outcome(Event.FAILURE, f"A bug in the agent ({type(error).__name__}: {error})."), False
 
     async def _unless_stopped(self, work: Work, step: Awaitable[Outcome]) -> Outcome:
@@ -402,7 +431,12 @@ class Machine:
 
     def _changed(self, record: Record) -> None:
         self.newest = record
-        log.info("Deployment %d (%s): %s %s", record.id, record.name or "new", record.state, record.reason)
+        begins = record.state is State.ACCEPTED
+        reason = record.reason or (record.name if begins and not record.release else "")
+        told = f"{record.state}: {reason.rstrip('.')}" if reason else record.state
+        if record.ordered_by and (begins or record.final):
+            told += f". Ordered by {record.ordered_by}"
+        log.log(_LEVELS.get(record.state, logging.INFO), "%s: %s.", title_of(self.site, record), told)
         for listener in self.listeners:
             listener(record)
 

@@ -42,6 +42,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     summary: str = ""
     reason: str = ""
+    ordered_by: str = ""
+    """Who asked for it, in words for the log; empty where the agent decided by itself."""
     fault: bool = False
     """Whether the bundle itself failed, so that it is refused until someone forces it."""
     old: str | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.errors import EdgeoptError
+from edgeopt.fleet.records import deployment_title
 from edgeopt.hw.device import Device
 from edgeopt_agent.data_dir import DataDir, point, pointed
 from edgeopt_agent.deployments.memory_restarts import MemoryRestarts
@@ -160,6 +161,22 @@ def name_of(site: Site, release: str | None) -> str:
 def _name_in(folder: Path) -> str:
     """Kept, because requests ask for it while a worker starts, and a release does not change."""
     return read_deployment(folder / FILE).name
+
+
+def title_of(site: Site, record: Record) -> str:
+    """Returns what the log calls a deployment: its number, which counts for its model alone, and that model."""
+    # Until the bundle is verified, the name in the record is that of a file.
+    name = site.model or (record.name if record.release else "") or name_of(site, current(site))
+    return f"{deployment_title(record.kind, record.id).capitalize()} of {_quoted(name)}"
+
+
+def release_title(site: Site, release: str) -> str:
+    """Returns what the log calls a release outside of a deployment."""
+    return f"Release {release} of {_quoted(site.model or name_of(site, release))}"
+
+
+def _quoted(model: str) -> str:
+    return f"'{model}'" if model else "the first model"
 
 
 async def first_of(events: Iterable[asyncio.Event], timeout_s: float | None) -> None:

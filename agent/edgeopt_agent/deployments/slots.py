@@ -226,7 +226,7 @@ class Slots:
         self._announce(name, f"The model '{name}' was added.")
         return slot
 
-    async def remove(self, name: str) -> None:
+    async def remove(self, name: str, ordered_by: str) -> None:
         """Ends an added model and deletes all that belongs to it; raises RefusedError while it deploys."""
         async with self._changing:
             slot = self.named(name)
@@ -242,6 +242,7 @@ class Slots:
                     *(409, "busy", f"A deployment of '{slot.name}' is going on."),
                     f"Wait until it ends, or cancel it: edgeopt-agent cancel{slot.site.option}",
                 )
+            log.info("The model '%s' is removed. Ordered by %s.", slot.site.model, ordered_by)
             await self._remove(slot)
 
     async def _remove(self, slot: Slot) -> None:

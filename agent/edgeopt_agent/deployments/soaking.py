@@ -17,7 +17,7 @@ from edgeopt_agent.deployments.observed import Seen
 from edgeopt_agent.deployments.probing import judge_latency, start_checked
 from edgeopt_agent.deployments.record import Detail, Soaked
 from edgeopt_agent.deployments.refused import StepError
-from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of, name_of
+from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of, name_of, release_title
 from edgeopt_agent.deployments.switching import stop_quietly, switch
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import Settings
@@ -144,7 +144,8 @@ def _check_going_on(work: Work, worker: Worker) -> None:
 
 async def _started_again(site: Site, work: Work, ended: Worker) -> Worker:
     """The release in a new process, after a client's request ended the one before."""
-    log.warning("%s: the worker %s and is started again.", ended.release_id, ended.how_it_ended())
+    title = release_title(site, ended.release_id)
+    log.warning("%s: the worker %s and is started again.", title, ended.how_it_ended())
     if ended.ended_for_memory():
         await first_of((work.stop_asked,), site.memory_restarts.note(ended.release_id, site.settings))
     await stop_quietly(ended)

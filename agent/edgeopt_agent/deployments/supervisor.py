@@ -9,11 +9,12 @@ from edgeopt.errors import EdgeoptError
 from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.probing import start_checked
-from edgeopt_agent.deployments.site import Site, current, first_of, put_in_service
+from edgeopt_agent.deployments.site import Site, current, first_of, put_in_service, release_title
 from edgeopt_agent.deployments.switching import stop_quietly
 from edgeopt_agent.workers.process import Worker
 
 log = logging.getLogger(__name__)
+_LEVELS = {"SERVING": logging.INFO, "DEGRADED": logging.ERROR}
 
 
 class Supervisor:
@@ -125,7 +126,8 @@ class Supervisor:
         return min(settings.restart_delay_s * 2.0 ** max(0, len(self._crashes) - 1), settings.restart_delay_most_s)
 
     async def _note(self, state: str, release: str, reason: str) -> None:
-        log.info("%s: %s %s", release, state, reason)
+        level = _LEVELS.get(state, logging.WARNING)
+        log.log(level, "%s: %s %s", release_title(self._site, release), state, reason)
         self._site.router.on_change()
         try:
             await self._site.journal.note(state, release, reason)

@@ -82,6 +82,7 @@ class WatchedFolder:
             id=0,
             name=printable(name)[:120],
             reason="Found in the watched folder.",
+            ordered_by=f"the watched folder '{self._folder}'",
             soak_s=settings.soak_s,
             soak_requests=settings.soak_requests,
         )

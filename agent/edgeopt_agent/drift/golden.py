@@ -24,6 +24,8 @@ async def ask_golden(router: Router, watch: DriftWatch, timeout_s: float, deploy
         try:
             golden = await worker.golden(timeout_s, quick=True)
         except WorkerError as error:  # its supervisor sees to that
-            log.info("%s: golden inputs not answered: %s", worker.release_id, error.reason)
+            log.info(
+                "Release %s of '%s': golden inputs not answered: %s", worker.release_id, worker.name, error.reason
+            )
             continue
         watch.note_golden(worker.release_id, golden.problem or "")

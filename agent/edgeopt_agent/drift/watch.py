@@ -217,9 +217,9 @@ class DriftWatch:
         """Once a change; the alarm of the golden answers and that of the requests are different ones."""
         alarm = self.alarm
         if alarm is not None and (before is None or before.since_s != alarm.since_s):
-            log.warning("%s: drift. %s", self.release, alarm.sentence)
+            log.warning("Release %s: drift. %s", self.release, alarm.sentence)
         elif alarm is None and before is not None:
-            log.warning("%s: the drift is over.", self.release)
+            log.warning("Release %s: the drift is over.", self.release)
         if alarm != before:
             self.on_change()
 

@@ -41,6 +41,13 @@ class Access:
         client = scope["client"][0] if scope.get("client") else ""
         return self.refusal_of(sent, client, needed_role(scope))
 
+    def asker(self, scope: Scope) -> str:
+        """Who sends a request that is allowed, in words for the log."""
+        sent = [value for name, value in scope["headers"] if name == b"authorization"]
+        found = matching(_bearer(sent), self._tokens().tokens) if sent else None
+        address = scope["client"][0] if scope.get("client") else "an unknown address"
+        return f"{address} without a token" if found is None else f"the token '{found[0]}' at {address}"
+
     def refusal_of(self, sent: list[bytes], client: str, needed: Role) -> Refusal | None:
         """Why a request with these Authorization headers is not answered to the client of this address."""
         known = self._tokens()

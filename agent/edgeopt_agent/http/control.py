@@ -1,5 +1,6 @@
 """The control of the agent under `/api/v1`: what the device is, what it serves, deployments and the way back."""
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -19,23 +20,27 @@ from edgeopt_agent.deployments.refused import RefusedError, disk_refusal
 from edgeopt_agent.deployments.site import Work
 from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.deployments.states import State
+from edgeopt_agent.http.access import Access
+from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.http.pairing import PairingRoute
 from edgeopt_agent.http.table import PREFIX, ROUTES
 from edgeopt_agent.trust import Trust
 
+log = logging.getLogger(__name__)
+log.addFilter(RateLimit())
 LONGEST_WAIT_S = 30.0
 _LONGEST_NAME = 120
 Answer = Callable[[Request], Awaitable[Answered]]
 
 
 def routes(
-    slots: Slots, started: float, trust: Callable[[], Trust], fingerprint: Callable[[], str]
+    slots: Slots, started: float, trust: Callable[[], Trust], fingerprint: Callable[[], str], access: Access
 ) -> list[BaseRoute]:
     """Everything but the telemetry; `started` is when the agent was, by the monotonic clock.
 
-    `fingerprint` is that of the agent's certificate; empty without TLS.
+    `fingerprint` is that of the agent's certificate; empty without TLS. `access` names who asks, for the log.
     """
-    control = _Control(slots, started)
+    control = _Control(slots, started, access)
     answers: dict[str, Answer] = {
         "/device": control.device,
         "/status": control.status,
@@ -52,12 +57,14 @@ def routes(
     }
     methods = {entry.path: entry.method for entry in ROUTES}
     return [
-        Route(PREFIX + path, _endpoint(answer, trust), methods=[methods[PREFIX + path]])
+        Route(PREFIX + path, _endpoint(answer, trust, access), methods=[methods[PREFIX + path]])
         for path, answer in answers.items()
     ]
 
 
-def _endpoint(answer: Answer, trust: Callable[[], Trust]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(
+    answer: Answer, trust: Callable[[], Trust], access: Access
+) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         headers: dict[str, str] = {}
         try:
@@ -65,6 +72,8 @@ def _endpoint(answer: Answer, trust: Callable[[], Trust]) -> Callable[[Request],
         except EdgeoptError as error:
             status, document = error_answer(error)
             if request.method == "POST":
+                said = f"%s was refused ({error.code}): %s Ordered by %s."  # the rate is limited for each code
+                log.warning(said, request.url.path, error, access.asker(request.scope))
                 headers["connection"] = "close"  # the body may not have been read to its end
         body = msgspec.json.encode({**document, "trust": trust()})
         return Response(body, status, headers, "application/json")
@@ -73,8 +82,9 @@ def _endpoint(answer: Answer, trust: Callable[[], Trust]) -> Callable[[Request],
 
 
 class _Control:
-    def __init__(self, slots: Slots, started: float) -> None:
+    def __init__(self, slots: Slots, started: float, access: Access) -> None:
         self._slots = slots
+        self._access = access
         self._incoming = Incoming(slots)
         self._answers = Answers(slots, started)
 
@@ -102,6 +112,7 @@ class _Control:
         length = self._length(request)
         asked = Record(
             id=0,
+            ordered_by=self._asker(request),
             name=_shown(request.query_params.get("name", "")),
             force=_number(request, "force", 0) != 0,
             rename=_number(request, "rename", 0) != 0,
@@ -121,19 +132,23 @@ class _Control:
             return await _begun(slot.machine, await slot.machine.deploy_file(bundle, asked))
 
     async def desired(self, request: Request) -> Answered:
-        return await self._answers.desired(read_desired(await _short_body(request)))
+        return await self._answers.desired(read_desired(await _short_body(request)), self._asker(request))
 
     async def rollback(self, request: Request) -> Answered:
-        return await self._answers.rollback(request.query_params.get("to", ""), _model(request))
+        to = request.query_params.get("to", "")
+        return await self._answers.rollback(to, _model(request), self._asker(request))
 
     async def cancel(self, request: Request) -> Answered:
-        return await self._answers.cancel(_model(request))
+        return await self._answers.cancel(_model(request), self._asker(request))
 
     async def remove(self, request: Request) -> Answered:
-        return await self._answers.remove(_model(request))
+        return await self._answers.remove(_model(request), self._asker(request))
 
     async def collect(self, request: Request) -> Answered:
         return await self._answers.collect(_number(request, "dry_run", 0) != 0, _model(request))
+
+    def _asker(self, request: Request) -> str:
+        return self._access.asker(request.scope)
 
     def _length(self, request: Request) -> int:
         text = request.headers.get("content-length", "")

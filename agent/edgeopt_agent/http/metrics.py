@@ -148,7 +148,7 @@ class Figures:
         yield from (each for each in (alarm, score) if each.samples)
 
     def _deployment(self) -> Iterable[Metric]:
-        labels = ["model", "release", "state"]
+        labels = [*_LABELS, "state"]
         family = GaugeMetricFamily("edgeopt_deployment_state", "The state of the last deployment", labels=labels)
         for router in self._models.routers:
             worker = router.serving

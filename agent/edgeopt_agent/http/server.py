@@ -61,8 +61,8 @@ async def serve(  # noqa: PLR0913 - the last two are named
         timeout_keep_alive=KEEP_ALIVE_S,
     )
     config.load()
-    # At debug level the WebSocket library writes down each header, the access token too.
-    logging.getLogger("uvicorn.error").addFilter(_not_debug)
+    # The WebSocket library writes down each connection, and at debug level each header, the access token too.
+    logging.getLogger("uvicorn.error").addFilter(_warns)
     state = ServerState()
     make_protocol = guarded(config, state, _default_headers(trust))
     loop = asyncio.get_running_loop()
@@ -88,8 +88,8 @@ async def serve(  # noqa: PLR0913 - the last two are named
         await _drain(state, drain_s)
 
 
-def _not_debug(record: logging.LogRecord) -> bool:
-    return record.levelno > logging.DEBUG
+def _warns(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING
 
 
 def port_refused(host: str, port: int, error: OSError, option: str = "--port") -> UsageError:

@@ -124,7 +124,10 @@ ROUTES: tuple[RouteEntry, ...] = (
     ),
     RouteEntry(
         *("POST", f"{PREFIX}/trials", "Measure on this device: the answer is the output of a session", _BYTES),
-        parameters=(QueryParameter("beside_serving", "flag", "Measure although a release serves."),),
+        parameters=(
+            QueryParameter("beside_serving", "flag", "Measure although a release serves."),
+            QueryParameter("probe_only", "flag", "Only read facts of the device, also while a release serves."),
+        ),
         refusals=(403, 409),
     ),
     RouteEntry(

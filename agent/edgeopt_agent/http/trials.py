@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from edgeopt.errors import EdgeoptError
+from edgeopt.remote.address import BESIDE_SERVING, PROBE_ONLY
 from edgeopt_agent.control.answers import error_answer
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.http.plain import Receive, Scope, Send, respond_json
@@ -22,10 +23,8 @@ _FLAG = {"": False, "0": False, "1": True}
 def routes(trials: Trials, body_timeout_s: float) -> list[BaseRoute]:
     async def begin(request: Request) -> Response:
         try:
-            beside = request.query_params.get("beside_serving", "")
-            if beside not in _FLAG:
-                raise RefusedError(400, "bad-query", "'beside_serving' is 0 or 1.", "See docs/agent.md.")
-            return _Session(trials, await trials.begin(_FLAG[beside]))
+            beside, probes = (_flag(request, name) for name in (BESIDE_SERVING, PROBE_ONLY))
+            return _Session(trials, await trials.begin(beside, probes))
         except EdgeoptError as error:
             return _refused(error)
 
@@ -39,6 +38,13 @@ def routes(trials: Trials, body_timeout_s: float) -> list[BaseRoute]:
         return _Json(200, {"taken": True})
 
     return [Route(PATH, begin, methods=["POST"]), Route(f"{PATH}/{{trial}}", take, methods=["POST"])]
+
+
+def _flag(request: Request, name: str) -> bool:
+    given = request.query_params.get(name, "")
+    if given not in _FLAG:
+        raise RefusedError(400, "bad-query", f"'{name}' is 0 or 1.", "See docs/agent.md.")
+    return _FLAG[given]
 
 
 async def _pass_on(request: Request, trial: Trial, timeout_s: float) -> None:

@@ -1,6 +1,7 @@
 """Commands from the broker, answered with the documents of HTTP; a repeated one gets its first answer again."""
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,11 +13,14 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.mqtt_documents import LONGEST_BYTES, Command, CommandAnswer
 from edgeopt_agent.control.answers import Answered, Answers, error_answer
 from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.tokens import ROLES
 from edgeopt_agent.trust import Trust
 
+log = logging.getLogger(__name__)
+log.addFilter(RateLimit())
 _REMEMBERED = 64
-Perform = Callable[[Answers, Command], Awaitable[Answered]]
+Perform = Callable[[Answers, Command, str], Awaitable[Answered]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +32,13 @@ class Row:
 
 
 TABLE: tuple[Row, ...] = (
-    Row("device", "view", lambda answers, _: answers.device()),
-    Row("status", "view", lambda answers, asked: answers.status(asked.model)),
-    Row("releases", "view", lambda answers, asked: answers.releases(asked.model)),
-    Row("deployment", "view", lambda answers, asked: answers.deployment(str(asked.deployment), asked.model)),
-    Row("rollback", "deploy", lambda answers, asked: answers.rollback(asked.to, asked.model)),
-    Row("cancel", "deploy", lambda answers, asked: answers.cancel(asked.model)),
-    Row("remove", "deploy", lambda answers, asked: answers.remove(asked.model)),
+    Row("device", "view", lambda answers, *_: answers.device()),
+    Row("status", "view", lambda answers, asked, _: answers.status(asked.model)),
+    Row("releases", "view", lambda answers, asked, _: answers.releases(asked.model)),
+    Row("deployment", "view", lambda answers, asked, _: answers.deployment(str(asked.deployment), asked.model)),
+    Row("rollback", "deploy", lambda answers, asked, by: answers.rollback(asked.to, asked.model, by)),
+    Row("cancel", "deploy", lambda answers, asked, by: answers.cancel(asked.model, by)),
+    Row("remove", "deploy", lambda answers, asked, by: answers.remove(asked.model, by)),
 )
 _ROWS = {row.name: row for row in TABLE}
 
@@ -45,22 +49,24 @@ class Commands:
         self._trust = trust
         self._given: OrderedDict[tuple[str, bytes], asyncio.Future[bytes]] = OrderedDict()
 
-    async def answer(self, role: str, content: bytes, asker: tuple[str, bytes]) -> bytes:
+    async def answer(self, role: str, content: bytes, asker: tuple[str, bytes], ordered_by: str) -> bytes:
         """The answer to a command on the topic of a role; `asker`: its answer topic and correlation data."""
         if (known := self._given.get(asker)) is None:
-            known = self._given[asker] = asyncio.ensure_future(self._made(role, content))
+            known = self._given[asker] = asyncio.ensure_future(self._made(role, content, ordered_by))
             if len(self._given) > _REMEMBERED:
                 self._given.popitem(last=False)
         return await asyncio.shield(known)
 
-    async def _made(self, role: str, content: bytes) -> bytes:
+    async def _made(self, role: str, content: bytes, ordered_by: str) -> bytes:
         try:
-            status, document = await self._perform(role, content)
+            status, document = await self._perform(role, content, ordered_by)
         except EdgeoptError as error:
+            said = f"A command was refused ({error.code}): %s Ordered by %s."
+            log.warning(said, error, ordered_by)
             status, document = error_answer(error)
         return msgspec.json.encode(CommandAnswer(status, {**document, "trust": self._trust()}))
 
-    async def _perform(self, role: str, content: bytes) -> Answered:
+    async def _perform(self, role: str, content: bytes, ordered_by: str) -> Answered:
         if len(content) > LONGEST_BYTES:
             raise RefusedError(413, "too-large", f"The command has more than {LONGEST_BYTES} bytes.")
         try:
@@ -75,4 +81,4 @@ class Commands:
         if ROLES.index(row.role) > ROLES.index(role):
             sentence = f"The command '{row.name}' needs the role '{row.role}'."
             raise RefusedError(403, "wrong-role", sentence, f"Publish it on the topic cmd/{row.role}.")
-        return await row.perform(self._answers, asked)
+        return await row.perform(self._answers, asked, ordered_by)

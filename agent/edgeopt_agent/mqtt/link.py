@@ -13,7 +13,7 @@ import aiomqtt
 import msgspec
 
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import EdgeoptError, printable
 from edgeopt.fleet.broker import connect_problem
 from edgeopt.fleet.mqtt_documents import DeviceEvent, Following, Presence, Reported
 from edgeopt.fleet.mqtt_topics import ROLES
@@ -43,8 +43,13 @@ from edgeopt_agent.tasks import end_tasks
 from edgeopt_agent.trust import Trust
 
 log = logging.getLogger(__name__)
+# Its rate is limited: a client of the broker can send any number of commands.
+ignored_log = logging.getLogger(f"{__name__}.ignored")
 _STABLE_S = 30.0
 """After a connection of this length, the delays start again from the shortest."""
+# The log says again that there is no connection; then each time after twice the time.
+_FIRST_AGAIN_S = 60.0
+_MOST_REASONS = 8
 _SETTLE_S = 0.2
 """Changes that follow each other closely are reported once."""
 _LOOK_AGAIN_S = 60.0
@@ -66,7 +71,8 @@ class FleetLink:
         self._topics = topics_of(settings)
         self._outbox = Outbox(data.outbox, settings.outbox_bytes, settings.outbox_s)
         self._changed = asyncio.Event()
-        self._orders = Orders(self._topics, data, self._outbox, answers, self._changed.set)
+        self._broker = str(broker_of(settings))
+        self._orders = Orders(self._topics, data, self._outbox, answers, self._changed.set, self._broker)
         self._commands = Commands(answers, trust)
         self._answering: set[asyncio.Task[None]] = set()
         self._figures = FleetFigures(slots) if settings.telemetry_s else None
@@ -76,7 +82,7 @@ class FleetLink:
         self._client: aiomqtt.Client | None = None
         """That of the present connection."""
         self._tasks: list[asyncio.Task[None]] = []
-        self._told = ""
+        self._outage = Outage()
 
     async def start(self) -> None:
         await self._orders.load()
@@ -113,7 +119,7 @@ class FleetLink:
                 if taken_over(error):
                     delay_s = settings.reconnect_most_s  # else two devices of one name drive each other out
             except Exception:
-                log.exception("The connection to %s failed; it is tried again.", broker_of(settings))
+                log.exception("The connection to %s failed; it is tried again.", self._broker)
             if time.monotonic() - began >= _STABLE_S:
                 delay_s = settings.reconnect_s
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
@@ -135,8 +141,8 @@ class FleetLink:
             await subscribe(client, self._topics)
             self._client = client
             await self._announce(client)
-            log.info("Connected to %s as %s.", broker_of(self._settings), self._topics.base)
-            self._told = ""
+            log.info("Connected to %s as %s.", self._broker, self._topics.base)
+            self._outage.connected()
             await _first_end(self._listen(client), self._report(client), self._send(client))
         finally:
             self._client = None
@@ -144,11 +150,10 @@ class FleetLink:
             self._session = await self._outbox.next_session()
 
     def _tell_lost(self, error: BaseException) -> None:
-        """Once for each reason: a broker may be away for days."""
         said = f"another client connected as {self._topics.base}" if taken_over(error) else connect_problem(error)
-        if said != self._told:
-            self._told = said
-            log.warning("Not connected to %s: %s. It is tried again.", broker_of(self._settings), said)
+        if (for_s := self._outage.tells(said)) is not None:
+            since = f" for {for_s / 60:.0f} minutes" if for_s >= _FIRST_AGAIN_S else ""
+            log.warning("Not connected to %s%s: %s. It is tried again.", self._broker, since, said)
 
     async def _announce(self, client: aiomqtt.Client) -> None:
         await client.publish(self._topics.status, msgspec.json.encode(self._presence("online")), 1, retain=True)
@@ -172,10 +177,12 @@ class FleetLink:
         asker = answer_topic, correlation = asker_of(message)
         sound = self._topics.is_answer(answer_topic) and 0 < len(correlation) <= _LONGEST_CORRELATION
         if message.retain or not sound:
-            log.warning("A command was ignored: it is retained, or has no answer topic or correlation data.")
+            ignored_log.warning(
+                "A command was ignored: it is retained, or has no answer topic or correlation data."
+            )
             return
         if len(self._answering) >= _MOST_COMMANDS:
-            log.warning("A command was ignored: %d are being answered.", len(self._answering))
+            ignored_log.warning("A command was ignored: %d are being answered.", len(self._answering))
             return
         task = asyncio.create_task(self._answer(client, role, content, asker), name="mqtt command")
         self._answering.add(task)
@@ -183,7 +190,8 @@ class FleetLink:
 
     async def _answer(self, client: aiomqtt.Client, role: str, content: bytes, asker: tuple[str, bytes]) -> None:
         try:
-            answer = await self._commands.answer(role, content, asker)
+            by = f"the MQTT client '{printable(asker[0].rpartition('/')[2])}' at {self._broker}"
+            answer = await self._commands.answer(role, content, asker, by)
         except Exception:
             log.exception("A command failed.")
             return
@@ -250,6 +258,40 @@ class FleetLink:
         self._changed.set()
         if record.final:
             self._orders.deployment_ended()
+
+
+class Outage:
+    """The rule by which the log names a broker that is away: each reason once, and then at growing intervals."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._connected_s: float | None = None
+        self._since_s: float | None = None
+        self._again_s = 0.0
+        """The time at which the log says it again."""
+        self._reasons: set[str] = set()
+
+    def connected(self) -> None:
+        self._connected_s = self._clock()
+
+    def tells(self, reason: str) -> float | None:
+        """Notes a failure; returns how long the broker has been away if the log should say so, else None."""
+        now = self._clock()
+        if self._connected_s is not None and now - self._connected_s >= _STABLE_S:
+            self._since_s = None
+        self._connected_s = None
+        if self._since_s is None:
+            self._since_s, self._again_s = now, now + _FIRST_AGAIN_S
+            self._reasons = {reason}
+            return 0.0
+        away_s = now - self._since_s
+        if now >= self._again_s:
+            # As long again as it has lasted.
+            self._again_s = now + away_s
+        elif reason in self._reasons or len(self._reasons) >= _MOST_REASONS:
+            return None
+        self._reasons.add(reason)
+        return away_s
 
 
 async def _first_end(*ways: Coroutine[None, None, None]) -> None:

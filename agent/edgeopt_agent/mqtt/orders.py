@@ -33,6 +33,7 @@ from edgeopt_agent.trust import trusted_files
 
 log = logging.getLogger(__name__)
 _MEMORY = "desired"
+_LONGEST_ROLLOUT = 120
 _BUSY_RETRY_S = 5.0
 _TIDY_S = 0.1
 """From the last state of a deployment until another one is taken."""
@@ -83,13 +84,20 @@ class Orders:
     """Follows the newest desired state; one that waits gives way to a newer one."""
 
     def __init__(
-        self, topics: Topics, data: DataDir, outbox: Outbox, answers: Answers, on_change: Callable[[], None]
+        self,
+        topics: Topics,
+        data: DataDir,
+        outbox: Outbox,
+        answers: Answers,
+        on_change: Callable[[], None],
+        broker: str = "",
     ) -> None:
         self._topics = topics
         self._data = data
         self._outbox = outbox
         self._answers = answers
         self._on_change = on_change
+        self._broker = broker
         self._known: Known | None = None
         self._running: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
@@ -153,7 +161,7 @@ class Orders:
     async def _deploy(self, state: DesiredState) -> None:
         while self._is_newest(state):
             try:
-                _, document = await self._answers.desired(checked(state.desired))
+                _, document = await self._answers.desired(checked(state.desired), self._ordered_by(state))
             except EdgeoptError as error:
                 if not self._is_newest(state):
                     return
@@ -171,6 +179,10 @@ class Orders:
                 await self._save()
                 return
 
+    def _ordered_by(self, state: DesiredState) -> str:
+        rollout = f", rollout '{printable(state.rollout[:_LONGEST_ROLLOUT])}'" if state.rollout else ""
+        return f"MQTT (sequence {state.sequence}{rollout}, {self._broker})"
+
     def _is_newest(self, state: DesiredState) -> bool:
         return self._known is not None and self._known.following.sequence == state.sequence
 
@@ -185,8 +197,11 @@ class Orders:
         following = Following(
             *(state.sequence, progress, begun.get("id"), model, code, reason, hint), time_s=time.time()
         )
-        if error is not None:
-            log.warning("Desired state %d: %s", state.sequence, error)
+        waits = progress == "waiting"
+        if error is not None and not (waits and self.following is not None and self.following.state == progress):
+            level, what = (logging.INFO, "waits") if waits else (logging.WARNING, "was refused")
+            said = f"A desired state {what} ({code}): %s Ordered by %s."
+            log.log(level, said, error, self._ordered_by(state))
         self._follow(Known(_digest(state), following))
 
     def _follow(self, known: Known) -> None:
@@ -194,8 +209,9 @@ class Orders:
         self._on_change()
 
     def _refuse(self, sequence: int, error: EdgeoptError | OSError) -> None:
-        log.warning("A desired state was refused: %s", error)
         code, hint = (error.code, error.hint) if isinstance(error, EdgeoptError) else ("disk-failed", "")
+        said = f"A desired state was refused ({code}): %s Ordered by MQTT (%s%s)."
+        log.warning(said, error, f"sequence {sequence}, " if sequence else "", self._broker)
         self.refused = Following(sequence, "refused", None, "", code, str(error), hint, time.time())
         self._on_change()
 
@@ -207,4 +223,5 @@ class Orders:
 
 
 def _digest(state: DesiredState) -> str:
-    return sha256(msgspec.json.encode(state)).hexdigest()
+    # Another client may publish the same order without the name, or with another one.
+    return sha256(msgspec.json.encode(msgspec.structs.replace(state, rollout=""))).hexdigest()

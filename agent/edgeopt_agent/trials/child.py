@@ -11,6 +11,7 @@ from typing import Any
 from edgeopt import units
 from edgeopt.hw.child import python_command
 from edgeopt.remote import far
+from edgeopt.remote.address import PROBE_ONLY
 from edgeopt.version import __version__
 from edgeopt_agent.trials.allowed import checked
 
@@ -29,8 +30,11 @@ _OF_THE_AGENT = (
 
 
 class AgentSession(far.Session):
-    def __init__(self, channel: far.Channel, folder: Path, most_bytes: int, reserve_bytes: int) -> None:
+    def __init__(
+        self, channel: far.Channel, folder: Path, most_bytes: int, reserve_bytes: int, probes: bool
+    ) -> None:
         super().__init__(channel, folder)
+        self._probes = probes
         self._most_bytes = most_bytes
         self._reserve_bytes = reserve_bytes
 
@@ -55,20 +59,29 @@ class AgentSession(far.Session):
 
     def command(self, message: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
         places = [str(place) for _, place in message["files"]]
-        words = checked([str(word) for word in message["arguments"]], str(self.run), places)
+        words = [str(word) for word in message["arguments"]]
+        if self._probes and (words[:1] != ["probe"] or "--deep" in words):
+            raise far.RefusedError(
+                "not-taken",
+                words="This session only reads the facts of the device.",
+                hint=f"Begin one without {PROBE_ONLY}=1.",
+            )
+        words = checked(words, str(self.run), places)
         # Nothing is imported from the folder that it runs in.
         return [*python_command("-P", "-m", "edgeopt", *words)], {"PYTHONSAFEPATH": "1"}
 
 
 def main() -> None:
-    folder, most_bytes, reserve_bytes = sys.argv[1:]
+    folder, most_bytes, reserve_bytes, only = sys.argv[1:]
     os.nice(NICENESS)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_bytes(_KILLED_FIRST)
     for name in _OF_THE_AGENT:
         os.environ.pop(name, None)
     far.serve(
-        lambda channel, _: AgentSession(channel, Path(folder), int(most_bytes), int(reserve_bytes)),
+        lambda channel, _: AgentSession(
+            channel, Path(folder), int(most_bytes), int(reserve_bytes), only == PROBE_ONLY
+        ),
         {signal.SIGUSR1: DEPLOYING},
     )
 

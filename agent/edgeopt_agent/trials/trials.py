@@ -7,6 +7,7 @@ import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 
 from edgeopt.hw.child import python_command
+from edgeopt.remote.address import PROBE_ONLY
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.slots import Slots
@@ -69,8 +70,11 @@ class Trials:
         self._starting = False
         slots.listeners.append(self._deploying)
 
-    async def begin(self, beside_serving: bool) -> Trial:
-        """Raises RefusedError where the agent takes none now."""
+    async def begin(self, beside_serving: bool, probes: bool) -> Trial:
+        """Begins a session, with `probes` one that reads the facts of the device only.
+
+        Raises RefusedError where the agent takes none now.
+        """
         settings = self._slots.first.site.settings
         if not settings.trials:
             raise RefusedError(
@@ -83,7 +87,7 @@ class Trials:
             raise RefusedError(
                 409, "busy", "Another measurement runs on this agent: one runs at a time.", "Try again later."
             )
-        if not beside_serving and any(self._is_used()):
+        if not (beside_serving or probes) and any(self._is_used()):
             raise RefusedError(
                 409,
                 "serving",
@@ -93,7 +97,12 @@ class Trials:
         self._starting = True
         try:
             folder = self._slots.first.site.data.trials
-            told = (str(folder), str(settings.max_bundle_bytes), str(settings.disk_reserve_bytes))
+            told = (
+                str(folder),
+                str(settings.max_bundle_bytes),
+                str(settings.disk_reserve_bytes),
+                PROBE_ONLY if probes else "",
+            )
             self._trial = Trial(
                 await asyncio.create_subprocess_exec(
                     *python_command("-P", "-m", "edgeopt_agent.trials.child", *told),
@@ -102,7 +111,7 @@ class Trials:
                     stderr=DEVNULL,
                     start_new_session=True,
                 ),
-                beside_serving,
+                beside_serving or probes,
             )
         finally:
             self._starting = False

@@ -1,13 +1,10 @@
 import json
 import logging
-import os
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 import tomllib
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -27,36 +24,6 @@ from edgeopt_agent.systemd import FAILED_START_PAUSE_S
 
 ROOT = Path(__file__).parents[3]
 WITHIN_S = 30
-
-
-@pytest.fixture
-def start(tmp_path):
-    """Starts `edgeopt-agent run`; a planted line of Python runs before it."""
-    with ExitStack() as stack:
-
-        def starter(*arguments, planted="", **variables):
-            paths = [p for p in sys.path if p]
-            if planted:
-                (tmp_path / "sitecustomize.py").write_text(planted)
-                paths.insert(0, str(tmp_path))
-            process = subprocess.Popen(
-                [sys.executable, "-m", "edgeopt_agent.main", "run", "--port", "0", *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join(paths),
-                    "XDG_STATE_HOME": str(tmp_path / "state"),
-                    **variables,
-                },
-            )
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            return process
-
-        yield starter
 
 
 def test_three_lines_say_where_it_is_and_what_next(start, tmp_path):

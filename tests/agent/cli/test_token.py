@@ -230,3 +230,20 @@ def test_printed_commands_reach_the_agent_that_was_asked(ask, url, bundle, chang
 def test_where_no_agent_listens_the_command_starts_one_on_that_port(capsys):
     assert run(["status", "--url", "127.0.0.1:9"]) == 5
     assert "edgeopt-agent run --port 9;" in capsys.readouterr().err
+
+
+def test_keys_of_a_table_that_the_file_does_not_set_are_defaults(said, tmp_path):
+    file = tmp_path / "agent.toml"
+    file.write_text('keep = 5\n\n[mqtt]\n# the broker\nurl = "mqtt://127.0.0.1"\n\n[drift]\n')
+    assert "it sets 3 settings." in " ".join(said("check", file)[1].split())
+    answer = json.loads(said("check", file, "--json")[1])["data"]
+    sources = {each["name"]: each["source"] for each in answer["settings"]}
+    assert sources["mqtt.url"] == f"{file}:5"
+    assert {sources[name] for name in ("mqtt.fleet", "mqtt.keepalive_s", "drift.golden_s", "port")} == {"default"}
+    assert answer["set_by_file"] == ["keep", "drift", "mqtt.url"]
+
+
+def test_one_setting_is_counted_as_one(said, tmp_path):
+    file = tmp_path / "agent.toml"
+    file.write_text("keep = 5\n")
+    assert "it sets 1 setting." in " ".join(said("check", file)[1].split())

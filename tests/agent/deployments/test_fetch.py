@@ -122,7 +122,7 @@ def test_no_room_ends_the_download_before_it_begins(start_fetching, file_server)
     agent = start_fetching(disk_reserve_bytes=1 << 60)
     done = end(agent, file_server)
     assert states(done) == ["ACCEPTED", "FETCHING", "FAILED"]
-    assert "is full" in done["reason"]
+    assert "is too full" in done["reason"]
     assert partial_files(agent) == []
 
 

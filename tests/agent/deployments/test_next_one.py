@@ -65,7 +65,7 @@ def test_a_model_can_be_removed_while_its_last_deployment_is_tidied_up():
         machine._tidying = asyncio.create_task(machine.last())
         slot = SimpleNamespace(machine=machine, name="m", site=machine.site)
         slots._changing, slots.first, slots.named = asyncio.Lock(), object(), lambda _name: slot
-        await slots.remove("m")
+        await slots.remove("m", "a test")
 
     asyncio.run(remove())
     assert done == ["tidied", "removed"]

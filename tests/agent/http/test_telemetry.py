@@ -1,6 +1,8 @@
 import asyncio
 import http.client
 import json
+import re
+from contextlib import closing
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -252,3 +254,14 @@ def test_failures_are_counted_by_reason(serving, null_bundle):
         reason: found["nv_inference_request_failure", reason, "abc", "null"] for reason in ("BACKEND", "REJECTED")
     }
     assert failed == {"BACKEND": 1, "REJECTED": 1}
+
+
+def test_a_release_has_one_name_in_all_labels(serving, null_bundle):
+    server = serving()
+    server.deploy(null_bundle(), "abc")
+    with closing(http.client.HTTPConnection(server.place)) as connection:
+        connection.request("GET", "/metrics")
+        said = connection.getresponse().read().decode()
+    labels = {found[1] for found in re.finditer(r'(\w+)="abc"', said)}
+    assert labels == {"version"}
+    assert 'edgeopt_deployment_state{model="null",version="abc",state="COMMITTED"} 1.0' in said

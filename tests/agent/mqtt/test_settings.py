@@ -85,8 +85,9 @@ def test_config_show_lists_the_table(file):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     settings = {each["name"]: each for each in json.loads(done.stdout)["data"]["settings"]}
     assert settings["mqtt.url"]["value"] == "mqtts://broker"
-    assert settings["mqtt.url"]["source"] == f"{place}:1"
+    assert settings["mqtt.url"]["source"] == f"{place}:2"
     assert settings["mqtt.keepalive_s"]["value"] == MqttSettings().keepalive_s
+    assert settings["mqtt.keepalive_s"]["source"] == "default"
 
 
 def ran(place, tmp_path, prefix=""):

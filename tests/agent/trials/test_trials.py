@@ -4,12 +4,16 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import closing
 
 import psutil
 import pytest
 
 from edgeopt.cli.main import run
-from edgeopt.errors import MissingError
+from edgeopt.errors import EdgeoptError, MissingError
+from edgeopt.remote.address import read_address
+from edgeopt.remote.command import opened
+from edgeopt.version import __version__
 from edgeopt_agent import pairing, tokens
 from tests.measuring import DEADLINE_S, wait_until
 from tests.processes import wait_ended
@@ -88,11 +92,28 @@ def test_one_measurement_at_a_time(agent, link, call, url):
 def test_release_that_serves_is_left_in_peace(agent, call, old_bundle, url):
     agent.deploy(old_bundle)
     agent.settled()
-    code, event = call("probe", "--on", url)
+    code, event = call("probe", "--deep", "--on", url)
     assert (code, event["code"]) == (4, "serving")
     assert "beside_serving=1" in event["hint"]
-    assert call("probe", "--on", f"{url}?beside_serving=1")[0] == 0
     agent.serves(old_bundle)
+
+
+def test_facts_of_a_device_that_serves_are_read(agent, call, old_bundle, url):
+    agent.deploy(old_bundle)
+    agent.settled()
+    assert call("probe", "--on", url)[0] == 0
+    agent.serves(old_bundle)
+
+
+@pytest.mark.parametrize("words", [["probe", "--deep", "--json"], ["bench", "a.onnx", "--json"]])
+def test_session_that_reads_facts_measures_nothing(agent, old_bundle, url, words):
+    agent.deploy(old_bundle)
+    agent.settled()
+    with closing(opened(read_address(url), probes=True)) as link:
+        link.ask({"do": "begin", "run": "1", "owner": {"who": "ada@laptop", "what": "edgeopt probe"}})
+        link.ask({"do": "install", "version": __version__})
+        with pytest.raises(EdgeoptError, match="only reads the facts"):
+            link.ask({"do": "run", "arguments": words, "files": [], "python": "", "code": "", "environment": {}})
 
 
 def test_deployment_ends_a_measurement_with_a_sentence(agent, model, old_bundle, url):
