@@ -1,7 +1,5 @@
 """A client of more devices than its broker queues messages for it."""
 
-import os
-
 import pytest
 
 from edgeopt.errors import MissingError
@@ -53,7 +51,7 @@ def test_all_devices_are_read_where_the_queue_has_room(crowded, settings):
 def test_a_user_who_may_only_read_sees_a_small_fleet(crowded, tmp_path, monkeypatch):
     rules = tmp_path / "rules"
     rules.write_text("topic readwrite edgeopt/v1/default/#\n\nuser viewer\ntopic read edgeopt/v1/default/#\n")
-    os.chmod(rules, 0o600)
+    rules.chmod(0o600)
     broker, _ = crowded("", f"allow_anonymous true\nacl_file {rules}")
     asking = DevicesRequest(broker=broker.url, username="viewer")
     assert len(commands.devices(asking).devices) == DEVICES

@@ -20,19 +20,19 @@ BUDGETS = {
     "edgeopt/data": 2350,
     "edgeopt/bundle": 7850,
     "edgeopt/plugins": 400,
-    "edgeopt/fleet": 4700,
+    "edgeopt/fleet": 4750,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9100,
     "edgeopt/quant": 8850,
     "edgeopt/importing": 3200,
-    "edgeopt/pipeline": 9300,
+    "edgeopt/pipeline": 9400,
     "edgeopt/remote": 1450,
     "edgeopt/views": 2500,
     "edgeopt/commands": 16_100,
     "edgeopt/cli": 5600,
-    "agent": 18_500,
+    "agent": 18_750,
     "gui": 24_150,
-    "tests": 108_500,
+    "tests": 109_150,
 }
 
 
