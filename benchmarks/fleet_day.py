@@ -119,32 +119,29 @@ def _releases(folder: Path) -> list[Release]:
     """Three releases of each model, which multiply by different factors, and one broken file of each."""
     found = []
     for model in MODELS:
-        for number in range(1, RELEASES + 1):
-            scale = float(number + 1)
-            source = folder / f"{model}.onnx"
-            onnx.save(_model(model, scale), source)
-            np.savez(folder / "data.npz", x=np.random.default_rng(0).random((20, 1, WIDTH), np.float32))
-            bundle = folder / f"{model}-{number}.edgeopt"
-            command = [
-                sys.executable,
-                "-m",
-                "edgeopt",
-                "optimize",
-                str(source),
-                "--data",
-                str(folder / "data.npz"),
-            ]
-            command += ["--floor", "exact", "--time-limit", "15", "--single-file", "-o", str(bundle)]
-            if not bundle.exists():
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            content = bundle.read_bytes()
-            opened = read_bundle(bundle)
-            release = Release(model, bundle.name, _digest(content), scale, release_id(opened.folder))
-            found.append(release)
+        made = [build_release(folder, model, number) for number in range(1, RELEASES + 1)]
+        content = (folder / made[-1].file).read_bytes()
         broken = folder / f"{model}-{BROKEN}.edgeopt"
         broken.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        found.append(release._replace(file=broken.name, scale=0.0))
+        found += [*made, made[-1]._replace(file=broken.name, scale=0.0)]
     return found
+
+
+def build_release(folder: Path, model: str, number: int, key: Path | None = None) -> Release:
+    """Optimizes a model that multiplies by a factor of its own, into a file of the folder."""
+    scale = float(number + 1)
+    source, data = folder / f"{model}.onnx", folder / "data.npz"
+    onnx.save(_model(model, scale), source)
+    np.savez(data, x=np.random.default_rng(0).random((20, 1, WIDTH), np.float32))
+    bundle = folder / f"{model}-{number}{'-signed' if key else ''}.edgeopt"
+    commands = [["optimize", str(source), "--data", str(data), "--floor", "exact", "--time-limit", "15"]]
+    commands[0] += ["--single-file", "-o", str(bundle)]
+    commands += [["sign", str(bundle), "--key", str(key)]] if key else []
+    for command in commands if not bundle.exists() else ():
+        run = [sys.executable, "-m", "edgeopt", *command]
+        subprocess.run(run, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    opened = read_bundle(bundle)
+    return Release(model, bundle.name, _digest(bundle.read_bytes()), scale, release_id(opened.folder))
 
 
 def _model(name: str, scale: float) -> onnx.ModelProto:
@@ -165,16 +162,17 @@ def _digest(content: bytes) -> str:
     return f"sha256:{sha256(content).hexdigest()}"
 
 
-class _Device:
+class Device:
     """An agent in a process of its own, which is started again when it was killed."""
 
-    def __init__(self, name: str, folder: Path, broker: Broker, url: str) -> None:
+    def __init__(self, name: str, folder: Path, broker: Broker, url: str, more: str = "") -> None:
+        """`more`: further lines of its configuration."""
         self.name, self.port = name, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._folder = folder
         self._config = folder / f"{name}.toml"
         self._config.write_text(
-            f'port = {self.port}\nfetch_from = ["{url}"]\nfetch_retry_s = 0.2\n'
+            f'port = {self.port}\nfetch_from = ["{url}"]\nfetch_retry_s = 0.2\n{more}'
             f'[mqtt]\nurl = "{broker.url}"\ndevice = "{name}"\ntelemetry_s = 0\n'
             "reconnect_s = 0.2\nreconnect_most_s = 2\n"
         )
@@ -183,9 +181,15 @@ class _Device:
     def start(self) -> subprocess.Popen[bytes]:
         run = ["run", "--config", str(self._config), "--data-dir", str(self._folder / self.name)]
         with (self._folder / f"{self.name}.log").open("a") as log:
-            command = [sys.executable, "-m", "edgeopt_agent.main", *run]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(self.command(*run), stdout=log, stderr=log)
         return self._process
+
+    def command(self, *run: str) -> list[str]:
+        return [sys.executable, "-m", "edgeopt_agent.main", *run]
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def listening(self) -> None:
         wait_listening(self._process, self.port, self._folder / f"{self.name}.log", 60.0)
@@ -232,7 +236,7 @@ class _Day:
         self._url, self._releases, self._chance = url, releases, chance
         self._log = folder / "client.log"
         self._broker = Broker(folder, BROKER)
-        self._devices = [_Device(f"camera-{number}", folder, self._broker, url) for number in range(1, AGENTS + 1)]
+        self._devices = [Device(f"camera-{number}", folder, self._broker, url) for number in range(1, AGENTS + 1)]
         self._kills: Counter[str] = Counter()
         self._client: subprocess.Popen[bytes] | None = None
         self._mending: list[threading.Thread] = []
@@ -328,7 +332,7 @@ class _Day:
             return -1
 
     def _wait_broker(self) -> None:
-        _until(lambda: self._state() is not None, 60.0)
+        until(lambda: self._state() is not None, 60.0)
 
     def _state(self) -> FleetState | None:
         import asyncio
@@ -360,11 +364,11 @@ class _Day:
                 began = time.monotonic()
             return not differences
 
-        if not _until(agree, AGREE_LIMIT_S + CLIENT_LIMIT_S):
+        if not until(agree, AGREE_LIMIT_S + CLIENT_LIMIT_S):
             self._wrong += [f"{name}: {said}" for said in differences]
         self._longest_agree_s = max(self._longest_agree_s, time.monotonic() - began)
 
-    def _differences(self, device: _Device, state: FleetState | None) -> list[str]:
+    def _differences(self, device: Device, state: FleetState | None) -> list[str]:
         """What a report says that the device does not answer."""
         if state is None:
             return ["the broker does not answer"]
@@ -389,7 +393,7 @@ class _Day:
             found.append(f"{device.name}: its desired state is {following.state}")
         return found
 
-    def _unanswered(self, device: _Device, reported: Reported[Status]) -> list[str]:
+    def _unanswered(self, device: Device, reported: Reported[Status]) -> list[str]:
         """Models whose inferences are not those of the release that the report names."""
         found = []
         for each in reported.status.models:
@@ -475,7 +479,7 @@ def _steady(status: Status) -> object:
     return without(plain)
 
 
-def _until(holds: Callable[[], bool], limit_s: float) -> bool:
+def until(holds: Callable[[], bool], limit_s: float) -> bool:
     deadline = time.monotonic() + limit_s
     while not holds():
         if time.monotonic() > deadline:
