@@ -42,11 +42,25 @@ class Presence(msgspec.Struct, frozen=True):
         return known.state == "online"
 
 
-class DesiredBundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A request to serve the bundle at a URL, if it has this digest: the body of POST /api/v1/desired too."""
+class DesiredModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """One model of an order of several: a bundle that replaces or adds it, or its removal."""
 
-    bundle: str
-    digest: str
+    model: str
+    """Its name in the bundle; with `rename`, the name of the model that it replaces."""
+    bundle: str = ""
+    digest: str = ""
+    remove: bool = False
+
+
+class DesiredBundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A request to serve the bundle at a URL, if it has this digest, or several models, all or none.
+
+    It is the body of POST /api/v1/desired too. Agents of before refuse `models` as an unknown key.
+    """
+
+    bundle: str = ""
+    digest: str = ""
+    models: tuple[DesiredModel, ...] = ()
     model: str = ""
     """The model that it replaces, the first one by default; with `add`, the one that it adds."""
     add: bool = False
@@ -71,6 +85,17 @@ StatusDocument = TypeVar("StatusDocument")
 Progress = Literal["accepted", "waiting", "deploying", "refused", "done", "failed"]
 
 
+class FollowedModel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one model of an order of several."""
+
+    model: str
+    kind: str = "deploy"
+    deployment: int | None = None
+    state: str = ""
+    """Of its deployment, such as SOAKING; empty before it begins, and where nothing was to be done."""
+    reason: str = ""
+
+
 class Following(msgspec.Struct, frozen=True):
     """What a device did with a `DesiredState`."""
 
@@ -83,6 +108,10 @@ class Following(msgspec.Struct, frozen=True):
     reason: str = ""
     hint: str = ""
     time_s: float = 0.0
+    order: int | None = None
+    """The number of an order of several models, which has no deployment of its own."""
+    models: tuple[FollowedModel, ...] = ()
+    """Those of the order."""
 
 
 class Reported(msgspec.Struct, Generic[StatusDocument], frozen=True):
@@ -106,6 +135,8 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """rollback: the release; empty for the previous one."""
     deployment: int = 0
     """deployment: its number."""
+    order: int = 0
+    """rollback: the number of the order of several models that is taken back."""
 
 
 class CommandAnswer(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,22 @@ def die_at(state, when):
             os.kill(os.getpid(), signal.SIGKILL)
         commit(self, record, new)
         return os.kill(os.getpid(), signal.SIGKILL)
+
+    Journal._commit = deadly
+
+
+def die_after(writes):
+    """Dies once so many states have been written, of whatever deployment or order."""
+    commit, left = Journal._commit, [writes]
+    counting = threading.Lock()
+
+    def deadly(self, record, new=False):
+        with counting:  # each journal writes on a thread of its own
+            commit_now = commit(self, record, new)
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return commit_now
 
     Journal._commit = deadly
 
@@ -73,7 +90,7 @@ def main():
     trust_the_cache()
     look_often()
     if kill:
-        die_at(**kill)
+        (die_after if "writes" in kill else die_at)(**kill)
     if broken:
         break_disk(**broken)
     asyncio.run(service.run(Settings(**given), lambda port: print(port, flush=True)))

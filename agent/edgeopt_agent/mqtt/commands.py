@@ -27,12 +27,16 @@ class Row:
     perform: Perform
 
 
+async def _roll_back(answers: Answers, asked: Command) -> Answered:
+    return await answers.take_back(asked.order) if asked.order else await answers.rollback(asked.to, asked.model)
+
+
 TABLE: tuple[Row, ...] = (
     Row("device", "view", lambda answers, _: answers.device()),
     Row("status", "view", lambda answers, asked: answers.status(asked.model)),
     Row("releases", "view", lambda answers, asked: answers.releases(asked.model)),
     Row("deployment", "view", lambda answers, asked: answers.deployment(str(asked.deployment), asked.model)),
-    Row("rollback", "deploy", lambda answers, asked: answers.rollback(asked.to, asked.model)),
+    Row("rollback", "deploy", _roll_back),
     Row("cancel", "deploy", lambda answers, asked: answers.cancel(asked.model)),
     Row("remove", "deploy", lambda answers, asked: answers.remove(asked.model)),
 )

@@ -167,7 +167,7 @@ class Orders:
                     await asyncio.wait_for(self._ended.wait(), _BUSY_RETRY_S)
                 await asyncio.sleep(_TIDY_S)
             else:
-                self._tell(state, "deploying", document["deployment"])
+                self._tell(state, "deploying", document.get("deployment"), order=document.get("order"))
                 await self._save()
                 return
 
@@ -175,7 +175,12 @@ class Orders:
         return self._known is not None and self._known.following.sequence == state.sequence
 
     def _tell(
-        self, state: DesiredState, progress: Progress, deployment: object = None, error: EdgeoptError | None = None
+        self,
+        state: DesiredState,
+        progress: Progress,
+        deployment: object = None,
+        error: EdgeoptError | None = None,
+        order: object = None,
     ) -> None:
         if not self._is_newest(state):
             return
@@ -183,7 +188,9 @@ class Orders:
         code, reason, hint = ("", "", "") if error is None else (error.code, error.message, error.hint)
         model = begun.get("model", state.desired.model)
         following = Following(
-            *(state.sequence, progress, begun.get("id"), model, code, reason, hint), time_s=time.time()
+            *(state.sequence, progress, begun.get("id"), model, code, reason, hint),
+            time_s=time.time(),
+            order=order.get("id") if isinstance(order, dict) else None,
         )
         if error is not None:
             log.warning("Desired state %d: %s", state.sequence, error)
