@@ -8,7 +8,7 @@ import msgspec
 
 from edgeopt.bundle.signed_document import sign_document
 from edgeopt.decoding import thread_safe
-from edgeopt.fleet.records import Status
+from edgeopt.fleet.records import OrderedModel, Status
 
 DESIRED_TYPE = "application/vnd.edgeopt.desired+json"
 """The payload type of a signed `DesiredState`."""
@@ -85,17 +85,6 @@ StatusDocument = TypeVar("StatusDocument")
 Progress = Literal["accepted", "waiting", "deploying", "refused", "done", "failed"]
 
 
-class FollowedModel(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one model of an order of several."""
-
-    model: str
-    kind: str = "deploy"
-    deployment: int | None = None
-    state: str = ""
-    """Of its deployment, such as SOAKING; empty before it begins, and where nothing was to be done."""
-    reason: str = ""
-
-
 class Following(msgspec.Struct, frozen=True):
     """What a device did with a `DesiredState`."""
 
@@ -110,7 +99,7 @@ class Following(msgspec.Struct, frozen=True):
     time_s: float = 0.0
     order: int | None = None
     """The number of an order of several models, which has no deployment of its own."""
-    models: tuple[FollowedModel, ...] = ()
+    models: tuple[OrderedModel, ...] = ()
     """Those of the order."""
 
 
@@ -157,7 +146,15 @@ class CommandAnswer(msgspec.Struct, frozen=True):
     @property
     def deployment(self) -> int | None:
         """Returns the number of the deployment that the command has begun."""
-        begun = self.answer.get("deployment")
+        return self._number("deployment")
+
+    @property
+    def order(self) -> int | None:
+        """Returns the number of the order of several models that the command has begun or ended."""
+        return self._number("order")
+
+    def _number(self, key: str) -> int | None:
+        begun = self.answer.get(key)
         number = begun.get("id") if isinstance(begun, dict) else None
         return number if isinstance(number, int) else None
 

@@ -58,7 +58,7 @@ def order(agent, *models, **more):
 def ended(agent, number):
     def final():
         found = agent.status()["order"]
-        return found["id"] == number and found["state"] in FINAL and found
+        return found and found["id"] == number and found["state"] in FINAL and found
 
     found = agent.until(final, f"the end of order {number}")
     agent.until(lambda: all(each["state"] != "deploying" for each in agent.status()["models"]), "the end")

@@ -4,7 +4,8 @@ import asyncio
 import time
 
 from edgeopt.errors import DiskFullError, EdgeoptError, InputError
-from edgeopt.fleet.mqtt_documents import DesiredBundle, FollowedModel
+from edgeopt.fleet.mqtt_documents import DesiredBundle
+from edgeopt.fleet.records import OrderedModel
 from edgeopt.version import __version__
 from edgeopt_agent.control import documents
 from edgeopt_agent.control.desired import wanted, wanted_models
@@ -63,7 +64,7 @@ class Answers:
     async def order(self, number: int) -> Record | None:
         return await self._slots.orders.record(number)
 
-    def order_models(self, order: Record) -> tuple[FollowedModel, ...]:
+    def order_models(self, order: Record) -> tuple[OrderedModel, ...]:
         return documents.followed(self._slots, order)
 
     async def take_back(self, order: int) -> Answered:

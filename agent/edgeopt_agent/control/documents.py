@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from edgeopt.errors import EdgeoptError
-from edgeopt.fleet.mqtt_documents import FollowedModel
+from edgeopt.fleet.records import FleetOrder, OrderedModel
 from edgeopt_agent import bundle_urls
 from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.machine import Machine
@@ -20,11 +20,11 @@ from edgeopt_agent.trust import untrusted
 Document = dict[str, object]
 
 
-def status(shown: Slot, others: Iterable[Slot], uptime_s: float, order: Document | None = None) -> Document:
+def status(shown: Slot, others: Iterable[Slot], uptime_s: float, last: FleetOrder | None = None) -> Document:
     """One model as the agent's own state, and the others beside it."""
     first = {"name": shown.name, **_model_status(shown.site, shown.machine)}
     models = [first, *({"name": slot.name, **_model_status(slot.site, slot.machine)} for slot in others)]
-    return {**first, "uptime_s": round(uptime_s, 3), "models": models, "order": order}
+    return {**first, "uptime_s": round(uptime_s, 3), "models": models, "order": last}
 
 
 def _model_status(site: Site, machine: Machine) -> Document:
@@ -46,15 +46,13 @@ def _model_status(site: Site, machine: Machine) -> Document:
     }
 
 
-def order(slots: Slots, record: Record) -> Document:
-    """An order of several models."""
-    models = followed(slots, record)
-    return {"id": record.id, "state": record.state, "reason": record.reason, "models": models}
+def order(slots: Slots, record: Record) -> FleetOrder:
+    return FleetOrder(record.id, record.state, record.reason, followed(slots, record), record.returns)
 
 
-def followed(slots: Slots, record: Record) -> tuple[FollowedModel, ...]:
+def followed(slots: Slots, record: Record) -> tuple[OrderedModel, ...]:
     return tuple(
-        FollowedModel(each.model, each.kind, each.deployment or None, each.state, each.reason)
+        OrderedModel(each.model, each.kind, each.deployment or None, each.state, each.reason)
         for each in told(slots, record)
     )
 

@@ -43,6 +43,8 @@ class StatusAnswer(ServedModel, frozen=True):
 
     uptime_s: float = 0.0
     models: tuple[ServedModel, ...] = ()
+    order: records.FleetOrder | None = None
+    """The last order of several models."""
 
 
 class JournalAnswer(msgspec.Struct, frozen=True):

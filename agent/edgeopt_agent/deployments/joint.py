@@ -75,7 +75,7 @@ class Joint:
                 self.record = await self._journal.write(replace(self.record, members=members))
             except EdgeoptError as error:
                 self.record = replace(self.record, members=members)
-                await self.fail("", error.message)
+                await self.fail(None, error.message)
         await self.look_for_end()
 
     def resume(self, slots: set[str]) -> None:
@@ -105,8 +105,8 @@ class Joint:
                 await self._undisturbed(self._commit())
         return self.committed
 
-    async def fail(self, slot: str, reason: str) -> bool:
-        """Takes all of it back because of one; False where all are committed already."""
+    async def fail(self, slot: str | None, reason: str) -> bool:
+        """Takes all of it back because of one, or of nobody; False where all are committed already."""
         return await self._undisturbed(self._fail(slot, reason))
 
     async def over(self, slot: str, record: Record) -> None:
@@ -140,7 +140,7 @@ class Joint:
                     elif state is State.SOAKING and self.record.state is State.SWITCHING:
                         await self._enter(ROWS[self.record.state].exits[Event.DONE])
                 except EdgeoptError as error:
-                    await self._take_back("", error.message)
+                    await self._take_back(None, error.message)
                     continue
                 self._all_met[state].set()
         return True
@@ -152,19 +152,19 @@ class Joint:
                 try:
                     await self._enter(ROWS[self.record.state].exits[Event.DONE])
                 except EdgeoptError as error:
-                    await self._take_back("", error.message)
+                    await self._take_back(None, error.message)
                 else:
                     self.decided.set()
         return self.committed
 
-    async def _fail(self, slot: str, reason: str) -> bool:
+    async def _fail(self, slot: str | None, reason: str) -> bool:
         async with self.deciding:
             if self.committed:
                 return False
             await self._take_back(slot, reason)
         return True
 
-    async def _take_back(self, slot: str, reason: str) -> None:
+    async def _take_back(self, slot: str | None, reason: str) -> None:
         if self.why:
             return
         self.why = reason
@@ -245,7 +245,7 @@ class OrderBook:
     async def end(self, reason: str) -> None:
         """Takes the running order back, unless it is committed; waits for the end of its deployments."""
         if self.joint is not None and not self.joint.ended.is_set():
-            await self.joint.fail("", reason)
+            await self.joint.fail(None, reason)
             await self.joint.ended.wait()
 
     async def close(self) -> None:

@@ -99,6 +99,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The name that the bundle's model must have, by that order."""
     members: tuple[Member, ...] = ()
     """Of an order of several models."""
+    returns: int = 0
+    """The order that this one takes back."""
 
     @property
     def final(self) -> bool:

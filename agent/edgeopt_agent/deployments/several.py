@@ -50,9 +50,11 @@ async def return_from(slots: Slots, number: int) -> Record:
         record = await slots.orders.record(number)
         if record is None:
             raise RefusedError(404, "no-order", f"There is no order {number} of several models.", _NO_ORDER)
-        joint = slots.orders.joint
+        last, joint = slots.orders.last, slots.orders.joint
+        if last is not None and last.returns == number and (not last.final or last.state is State.COMMITTED):
+            return last
         if joint is not None and joint.record.id == number and not joint.ended.is_set():
-            if await joint.fail("", _ROLLED_BACK):
+            if await joint.fail(None, _ROLLED_BACK):
                 return joint.record
             await joint.ended.wait()
         if record.state is not State.COMMITTED and (joint is None or not joint.committed):
@@ -60,7 +62,7 @@ async def return_from(slots: Slots, number: int) -> Record:
                 *(409, "nothing-to-return-to", f"The order {number} was not committed, so it has changed nothing.")
             )
         asked = tuple(filter(None, [_way_back(slots, member) for member in record.members if member.deployment]))
-        return await _begin(slots, asked)
+        return await _begin(slots, asked, returns=number)
 
 
 async def _recovered(slots: Slots) -> None:
@@ -96,7 +98,7 @@ def _same(slots: Slots, asked: Sequence[Asked]) -> Record | None:
     return last if last.state is State.COMMITTED and holds else None
 
 
-async def _begin(slots: Slots, asked: Sequence[Asked]) -> Record:
+async def _begin(slots: Slots, asked: Sequence[Asked], returns: int = 0) -> Record:
     for each in asked:
         if each.slot is not None and (work := each.slot.machine.work) is not None and work.record.source is None:
             each.slot.machine.check_idle()
@@ -106,6 +108,7 @@ async def _begin(slots: Slots, asked: Sequence[Asked]) -> Record:
         name=", ".join(each.member.model for each in asked),
         soak_s=max((each.record.soak_s for each in asked), default=0.0),
         members=tuple(each.member for each in asked),
+        returns=returns,
     )
     joint = await slots.orders.take(order)
     await joint.begin()
@@ -117,7 +120,7 @@ async def _begin(slots: Slots, asked: Sequence[Asked]) -> Record:
                 member = await _begin_one(slots, each, joint)
             except EdgeoptError as error:
                 refusal = error
-                await joint.fail("", f"'{member.model}': {error.message}")
+                await joint.fail(None, f"'{member.model}': {error.message}")
         members.append(member)
     place = {each.member.model: number for number, each in enumerate(asked)}
     await joint.begun(tuple(sorted(members, key=lambda member: place[member.model])))

@@ -23,6 +23,7 @@ from edgeopt.fleet.mqtt_documents import (
     Progress,
 )
 from edgeopt.fleet.mqtt_topics import Topics
+from edgeopt.fleet.records import FleetOrder
 from edgeopt_agent.control.answers import Answers
 from edgeopt_agent.control.desired import checked
 from edgeopt_agent.data_dir import DataDir
@@ -190,7 +191,7 @@ class Orders:
         following = Following(
             *(state.sequence, progress, begun.get("id"), model, code, reason, hint),
             time_s=time.time(),
-            order=order.get("id") if isinstance(order, dict) else None,
+            order=order.id if isinstance(order, FleetOrder) else None,
         )
         if error is not None:
             log.warning("Desired state %d: %s", state.sequence, error)
