@@ -167,7 +167,7 @@ def test_one_that_gets_slow_in_its_soak_takes_all_back(start_pair, serve, make_n
 def soaking(agent, number):
     def all_soak():
         found = agent.status()["order"]
-        return found["id"] == number and {each["state"] for each in found["models"]} == {"SOAKING"}
+        return found and found["id"] == number and {each["state"] for each in found["models"]} == {"SOAKING"}
 
     agent.until(all_soak, "the soak")
 
@@ -224,7 +224,7 @@ def test_removed_model_stays_removed_after_a_restart(start_agent, start_pair, th
     assert [each["name"] for each in again.status()["models"]] == ["null", "third"]
 
 
-MOST_WRITES = 31
+MOST_WRITES = 29
 QUICK_ONES = {8, 20, 24, 27, 29}
 
 
@@ -249,3 +249,76 @@ def test_killed_at_each_write_of_an_order(start_agent, start_pair, three, before
     assert told["state"] in FINAL
     assert ended(again, order(again, *three))["state"] == "COMMITTED"
     assert served(again) == after
+
+
+def test_sweep_covers_all_writes(start_agent, start_pair, three, after, places):
+    agent = start_pair()
+    agent.stop()
+    fetch = {"fetch_from": [each.prefix for each in places.values()], **RETRIES}
+    agent = start_agent(agent.data_dir, kill={"writes": MOST_WRITES + 1}, **fetch)
+    agent.settled()
+    assert ended(agent, order(agent, *three))["state"] == "COMMITTED"
+    assert served(agent) == after
+    assert agent.process.poll() is None
+
+
+GROWS = {"memory_factor": 0.5, "memory_slack_bytes": 0}  # every soak fails with these limits
+
+
+@pytest.mark.parametrize("state", ["ROLLING_BACK", "ROLLED_BACK"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
+def test_killed_while_an_order_is_taken_back(start_agent, start_pair, three, before, places, state, when):
+    agent = start_pair()
+    agent.stop()
+    fetch = {"fetch_from": [each.prefix for each in places.values()], **RETRIES, **GROWS}
+    doomed = start_agent(agent.data_dir, kill={"state": state, "when": when}, **fetch)
+    doomed.settled()
+    order(doomed, *three, soak_s=60.0)
+    assert doomed.process.wait(60) == -9
+    again = start_agent(agent.data_dir, **fetch)
+    assert served(again) == before
+    assert again.status()["order"]["state"] == "ROLLED_BACK"
+
+
+def test_restart_loop_in_the_soak_takes_all_back(start_agent, start_pair, three, before):
+    agent = start_pair()
+    number = order(agent, *three, soak_s=600.0)
+    for _ in range(2):
+        soaking(agent, number)
+        agent.process.kill()
+        agent.process.wait(60)
+        agent = start_agent(agent.data_dir)
+    assert served(agent) == before
+    told = agent.status()["order"]
+    assert (told["state"], told["reason"]) == (
+        "ROLLED_BACK", "The agent stopped while several models were put into service together.",
+    )  # fmt: skip
+
+
+BAD = {
+    "no bundle": ([{"model": "a", "digest": "sha256:" + "0" * 64}], "bad-url"),
+    "no digest": ([{"model": "a", "bundle": "https://host/a"}], "bad-digest"),
+    "no name": ([{"model": "", "remove": True}], "bad-name"),
+    "twice": ([{"model": "a", "remove": True}, {"model": "a", "remove": True}], "bad-name"),
+    "both": ([{"model": "a", "remove": True, "bundle": "https://host/a"}], "bad-document"),
+    "an unknown key": ([{"model": "a", "add": True}], "bad-document"),
+}
+
+
+def test_bad_documents_are_refused(start_agent):
+    agent = start_agent()
+    for models, code in BAD.values():
+        status, _, answer = agent.ask("POST", "/api/v1/desired", json.dumps({"models": models}))
+        assert (status, answer["error"]["code"]) == (400, code)
+    for document in ({}, {"models": [model("a")], "model": "a"}):
+        status, _, answer = agent.ask("POST", "/api/v1/desired", json.dumps(document))
+        assert (status, answer["error"]["code"]) == (400, "bad-document")
+
+
+def test_three_models_come_to_an_agent_without_any(start_agent, places, bundles):
+    agent = start_agent(fetch_from=[each.prefix for each in places.values()], **RETRIES)
+    names = ("null", "other", "third")
+    done = ended(agent, order(agent, *(model(name, places[name]) for name in names), model("fourth")))
+    assert done["state"] == "COMMITTED"
+    assert done["models"][-1] == {"model": "fourth", "kind": "remove", "reason": "It was not on this agent."}
+    assert served(agent) == {name: release_id(bundles[name]) for name in names}

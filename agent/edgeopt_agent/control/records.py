@@ -30,6 +30,13 @@ class DeploymentAnswer(msgspec.Struct, frozen=True):
     deployment: Deployment
 
 
+class DesiredAnswer(msgspec.Struct, frozen=True):
+    """The deployment of one bundle, or the order of several models."""
+
+    deployment: Deployment | None = None
+    order: records.FleetOrder | None = None
+
+
 class ServedModel(records.ModelStatus, frozen=True):
     deployment: Deployment | None = None
     worker_limits: tuple[WorkerLimit, ...] | None = None

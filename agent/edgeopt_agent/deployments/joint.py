@@ -67,15 +67,17 @@ class Joint:
 
     async def begun(self, members: tuple[Member, ...]) -> None:
         """Writes down which deployments are of the order."""
-        self._beginning = False
-        if self.why:
+        problem = ""
+        async with self.deciding:
+            self._beginning = False
             self.record = replace(self.record, members=members)
-        else:
-            try:
-                self.record = await self._journal.write(replace(self.record, members=members))
-            except EdgeoptError as error:
-                self.record = replace(self.record, members=members)
-                await self.fail(None, error.message)
+            if not self.why:
+                try:
+                    self.record = await self._journal.write(self.record)
+                except EdgeoptError as error:
+                    problem = error.message
+        if problem:
+            await self.fail(None, problem)
         await self.look_for_end()
 
     def resume(self, slots: set[str]) -> None:
