@@ -167,7 +167,7 @@ def test_one_that_gets_slow_in_its_soak_takes_all_back(start_pair, serve, make_n
 def soaking(agent, number):
     def all_soak():
         found = agent.status()["order"]
-        return found and found["id"] == number and {each["state"] for each in found["models"]} == {"SOAKING"}
+        return found and found["id"] == number and {each.get("state") for each in found["models"]} == {"SOAKING"}
 
     agent.until(all_soak, "the soak")
 
