@@ -46,7 +46,7 @@ class DesiredModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """One model of an order of several: a bundle that replaces or adds it, or its removal."""
 
     model: str
-    """Its name in the bundle; with `rename`, the name of the model that it replaces."""
+    """The name in the bundle; with `rename`, that of the model which it replaces."""
     bundle: str = ""
     digest: str = ""
     remove: bool = False
@@ -100,7 +100,7 @@ class Following(msgspec.Struct, frozen=True):
     order: int | None = None
     """The number of an order of several models, which has no deployment of its own."""
     models: tuple[OrderedModel, ...] = ()
-    """Those of the order."""
+    """The models of the order."""
 
 
 class Reported(msgspec.Struct, Generic[StatusDocument], frozen=True):

@@ -141,13 +141,13 @@ class ModelStatus(msgspec.Struct, frozen=True):
 
 
 class OrderedModel(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one model of an order of several."""
+    """One model of an order of several, and its result."""
 
     model: str
     kind: str = "deploy"
     deployment: int | None = None
     state: str = ""
-    """Of its deployment, such as SOAKING; empty before it begins, and where nothing was to be done."""
+    """The state of its deployment, such as SOAKING; empty before it begins, and where nothing was to be done."""
     reason: str = ""
 
 
@@ -157,7 +157,7 @@ class FleetOrder(msgspec.Struct, frozen=True):
     id: int
     state: str
     reason: str = ""
-    """Why it was taken back; it names the model that failed."""
+    """The reason for which it was taken back, with the name of the model that failed."""
     models: tuple[OrderedModel, ...] = ()
     returns: int = 0
     """The order that it takes back."""

@@ -12,7 +12,7 @@ from edgeopt_agent.control.desired import wanted, wanted_models
 from edgeopt_agent.control.documents import Document
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
-from edgeopt_agent.deployments.several import deploy_several, return_from
+from edgeopt_agent.deployments.several import deploy_several, is_interrupted, return_from
 from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.releases import list_releases
 
@@ -63,6 +63,9 @@ class Answers:
 
     async def order(self, number: int) -> Record | None:
         return await self._slots.orders.record(number)
+
+    async def is_interrupted(self, order: int) -> bool:
+        return await is_interrupted(self._slots, order)
 
     def order_models(self, order: Record) -> tuple[OrderedModel, ...]:
         return documents.followed(self._slots, order)

@@ -31,9 +31,9 @@ class Joint:
     def __init__(self, record: Record, journal: Journal, on_change: Callable[[], None]) -> None:
         self.record = record
         self.verdict: Verdict = "go on"
-        """What a start of the agent makes of the deployments that the last run left."""
+        """The end that a start of the agent gives to the deployments that the last run left."""
         self.why = ""
-        """Why all of it is taken back."""
+        """The reason for which all of it is taken back; empty while it is not."""
         self.deciding = asyncio.Lock()
         """Held while it is decided whether all are committed or all are taken back."""
         self.probing = asyncio.Lock()
@@ -202,7 +202,10 @@ class Joint:
         return member if found is None else replace(member, state=found.state, reason=found.reason)
 
     async def _enter(self, state: State, reason: str = "", hold: bool = False) -> None:
-        self.record = await self._journal.write(replace(self.record, state=state, reason=reason, resumes=0), hold)
+        resumes = self.record.resumes if self.record.interrupted else 0
+        self.record = await self._journal.write(
+            replace(self.record, state=state, reason=reason, resumes=resumes), hold
+        )
         self._on_change()
 
 

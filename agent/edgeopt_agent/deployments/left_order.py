@@ -1,4 +1,4 @@
-"""What a start of the agent makes of an order of several models that the last run left: one verdict for all."""
+"""Judges an order of several models that the last run of the agent left: one verdict for all."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,9 @@ async def left_order(book: OrderBook, sites: Sequence[Site]) -> Joint | None:
     verdict = _verdict(order, left, known)
     if verdict == "back" and not order.final:
         back = ROWS[order.state].exits[Event.FAILURE] if order.state in _DECIDED else order.state
-        order = await journal.write(replace(order, state=back, paused=False, reason=stopped(order)), hold=True)
+        early = order.state is State.ACCEPTED and order.resumes < ROWS[State.FETCHING].resumes
+        changed = replace(order, state=back, reason=stopped(order), interrupted=early)
+        order = await journal.write(changed, hold=True)
     elif verdict == "go on":
         resumes = order.resumes + (not _all_paused(left))
         reason = "The agent started again, and goes on with the order."
@@ -80,7 +82,7 @@ def _all_paused(left: dict[str, tuple[Site, Record]]) -> bool:
 
 
 def stopped(order: Record) -> str:
-    """Why an order is taken back at a start of the agent."""
+    """Says why an order is taken back at a start of the agent."""
     if order.state is State.ROLLING_BACK:
         return order.reason
     doing = "prepared" if order.state is State.ACCEPTED else "put into service"

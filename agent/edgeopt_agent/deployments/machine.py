@@ -377,7 +377,7 @@ class Machine:
             return Outcome(Event.FAILURE, f"A bug in the agent ({type(error).__name__}: {error})."), False
 
     def _wait_s(self, joint: Joint, state: State) -> float:
-        """How long the other models of an order may need before they have come as far."""
+        """Returns how long the other models of an order may need before they have come as far."""
         settings = self.site.settings
         if state in {State.ACCEPTED, State.STAGED}:
             return settings.fetch_timeout_s + settings.verify_timeout_s
@@ -484,7 +484,7 @@ class Machine:
 
 
 def _of_member(work: Work, outcome: Outcome) -> str:
-    """Why the whole order is taken back."""
+    """Says why the whole order is taken back."""
     name = work.record.expected or work.record.name
     return outcome.reason if not name or work.stop_reason == outcome.reason else f"'{name}': {outcome.reason}"
 

@@ -45,11 +45,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     slot: str = ""
     """The added model that it is; empty for the agent's first one."""
     deployment: int = 0
-    """Its number; 0 before it has begun, and where nothing is to be done."""
+    """The number is 0 before it begins, and where nothing is to be done."""
     done: bool = False
     """Whether nothing was to be done from the beginning."""
     state: str = ""
-    """How its deployment ended, where the order was not committed."""
+    """The end of its deployment, where the order was not committed."""
     reason: str = ""
 
     @property
@@ -98,7 +98,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     expected: str = ""
     """The name that the bundle's model must have, by that order."""
     members: tuple[Member, ...] = ()
-    """Of an order of several models."""
+    """The models of an order of several."""
+    interrupted: bool = False
+    """Whether the agent stopped while the order was prepared; the desired state is then followed again."""
     returns: int = 0
     """The order that this one takes back."""
 

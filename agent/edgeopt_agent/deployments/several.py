@@ -22,7 +22,7 @@ replace = msgspec.structs.replace
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one model is asked; `slot` is None for a model that is added."""
+    """The request to one model; `slot` is None for a model that is added."""
 
     member: Member
     record: Record
@@ -65,6 +65,13 @@ async def return_from(slots: Slots, number: int) -> Record:
         return await _begin(slots, asked, returns=number)
 
 
+async def is_interrupted(slots: Slots, number: int) -> bool:
+    """Whether a stop of the agent has ended this order before its models switched, so that it is due again."""
+    await _recovered(slots)
+    last = slots.orders.last
+    return last is not None and last.id == number and last.interrupted
+
+
 async def _recovered(slots: Slots) -> None:
     for slot in list(slots.all):
         await slot.machine.recovered.wait()
@@ -85,7 +92,7 @@ def _asked(slots: Slots, model: str, record: Record) -> Asked:
 def _same(slots: Slots, asked: Sequence[Asked]) -> Record | None:
     """The order that asks the same and runs, or is the last one and still holds."""
     joint, last = slots.orders.joint, slots.orders.last
-    if last is None or [each.asked for each in last.members] != [each.member.asked for each in asked]:
+    if last is None or not _asks_same(last, asked):
         return None
     if joint is not None and not joint.ended.is_set():
         return None if joint.why else last
@@ -98,21 +105,28 @@ def _same(slots: Slots, asked: Sequence[Asked]) -> Record | None:
     return last if last.state is State.COMMITTED and holds else None
 
 
+def _asks_same(order: Record, asked: Sequence[Asked]) -> bool:
+    return [each.asked for each in order.members] == [each.member.asked for each in asked]
+
+
 async def _begin(slots: Slots, asked: Sequence[Asked], returns: int = 0) -> Record:
     for each in asked:
         if each.slot is not None and (work := each.slot.machine.work) is not None and work.record.source is None:
             each.slot.machine.check_idle()
+    last, members = slots.orders.last, tuple(each.member for each in asked)
+    again = last is not None and last.interrupted and _asks_same(last, asked)
     order = Record(
         id=0,
+        resumes=last.resumes + 1 if last is not None and again else 0,
         kind="several",
         name=", ".join(each.member.model for each in asked),
         soak_s=max((each.record.soak_s for each in asked), default=0.0),
-        members=tuple(each.member for each in asked),
+        members=members,
         returns=returns,
     )
     joint = await slots.orders.take(order)
     await joint.begin()
-    members, refusal = [], None
+    begun, refusal = [], None
     for each in sorted(asked, key=lambda each: each.slot is None):  # what is added may take an empty place
         member = each.member
         if not member.done and refusal is None and not joint.why:
@@ -121,9 +135,9 @@ async def _begin(slots: Slots, asked: Sequence[Asked], returns: int = 0) -> Reco
             except EdgeoptError as error:
                 refusal = error
                 await joint.fail(None, f"'{member.model}': {error.message}")
-        members.append(member)
+        begun.append(member)
     place = {each.member.model: number for number, each in enumerate(asked)}
-    await joint.begun(tuple(sorted(members, key=lambda member: place[member.model])))
+    await joint.begun(tuple(sorted(begun, key=lambda member: place[member.model])))
     if refusal is not None:
         await joint.ended.wait()
         raise refusal
@@ -138,7 +152,7 @@ async def _begin_one(slots: Slots, asked: Asked, joint: Joint) -> Member:
 
 
 def _way_back(slots: Slots, member: Member) -> Asked | None:
-    """What takes back what the order did to a model; None where it did nothing."""
+    """Returns what undoes the order for one model; None where it changed nothing."""
     slot = next((each for each in slots.all if each.site.model == member.slot), None)
     newest = None if slot is None else slot.machine.newest
     if slot is None or newest is None or newest.id != member.deployment:

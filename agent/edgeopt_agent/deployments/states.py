@@ -29,7 +29,7 @@ class Event(StrEnum):
     UNLINKED = "unlinked"
     """It serves, but the links of the data folder could not be changed to it."""
     TOGETHER = "together"
-    """It is one of several models, and has proved itself."""
+    """The release is one of several models, and has proved itself."""
     KNOWN = "known"
     """Nothing is left to do: the release already serves."""
 

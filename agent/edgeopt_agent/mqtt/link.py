@@ -233,7 +233,7 @@ class FleetLink:
         if record is None:
             return following
         found = msgspec.structs.replace(following, models=self._answers.order_models(record))
-        if not record.final:
+        if not record.final or record.interrupted:
             return found
         if record.state is State.COMMITTED:
             return msgspec.structs.replace(found, state="done")

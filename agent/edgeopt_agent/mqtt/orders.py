@@ -119,7 +119,7 @@ class Orders:
         try:
             state = await asyncio.to_thread(read_state, content, self._topics, self._data)
             sequence = state.sequence
-            if not self._is_new(state):
+            if not await self._is_new(state):
                 return
         except (EdgeoptError, OSError) as error:
             self._refuse(sequence, error)
@@ -137,7 +137,7 @@ class Orders:
     async def stop(self) -> None:
         await end_tasks(self._running)
 
-    def _is_new(self, state: DesiredState) -> bool:
+    async def _is_new(self, state: DesiredState) -> bool:
         """Whether there is something to do; raises RefusedError for an older document."""
         if self._known is None or state.sequence > self._known.following.sequence:
             return True
@@ -149,7 +149,10 @@ class Orders:
             sentence = f"Another desired state with the sequence number {newest} is followed already."
             raise RefusedError(409, "replayed", sentence, "Publish it with a higher sequence number.")
         # What an earlier run of the agent did not finish is done now; the same source again changes nothing.
-        return not self._running and self._known.following.state in {"accepted", "waiting"}
+        following = self._known.following
+        if following.order is not None and await self._answers.is_interrupted(following.order):
+            return not self._running
+        return not self._running and following.state in {"accepted", "waiting"}
 
     async def _deploy(self, state: DesiredState) -> None:
         while self._is_newest(state):

@@ -125,3 +125,24 @@ def test_command_takes_an_order_back_also_after_a_restart(pair, start_agent, cli
     assert answer["answer"]["order"]["returns"] == number
     assert again.settled()["serving"]["release"] == release_id(old_bundle)
     assert client.ask("deploy", {"command": "rollback", "order": 9})["answer"]["error"]["code"] == "no-order"
+
+
+@pytest.mark.parametrize("state", ["FETCHING", "READY"])
+def test_order_that_a_crash_ends_before_the_switch_is_followed_again(
+    start_device, client, served, state, new_bundle
+):
+    prefixes = [server.prefix for server, _ in served.values()]
+    doomed = start_device(fetch_from=prefixes, deployed=True, kill={"state": state, "when": "after"})
+    client.presence("online")
+    models = [
+        {"model": name, "bundle": served[place][0].url, "digest": served[place][1]}
+        for name, place in (("null", "new"), ("third", "third"))
+    ]
+    client.desire(1, "", "", models=models)
+    assert doomed.process.wait(60) == -9
+    agent = start_device(fetch_from=prefixes)
+    report = client.reported(lambda each: each["desired"] and each["desired"]["state"] == "done")
+    assert [each["state"] for each in report["desired"]["models"]] == ["COMMITTED"] * 2
+    told = [each["desired"] for each in client.of(client.topics.reported)]
+    assert "failed" not in {each["state"] for each in told if each}
+    assert agent.status()["serving"]["release"] == release_id(new_bundle)
