@@ -35,18 +35,20 @@ def die_at(state, when):
     Journal._commit = deadly
 
 
-def die_after(writes):
-    """Dies once so many states have been written, of whatever deployment or order."""
+def die_after(writes, when="after"):
+    """Dies when so many states are written, of whatever deployment or order, before or after the last of them."""
     commit, left = Journal._commit, [writes]
     counting = threading.Lock()
 
     def deadly(self, record, new=False):
         with counting:  # each journal writes on a thread of its own
-            commit_now = commit(self, record, new)
             left[0] -= 1
+            if not left[0] and when == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            written = commit(self, record, new)
             if not left[0]:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return commit_now
+            return written
 
     Journal._commit = deadly
 
