@@ -50,6 +50,11 @@ class DataDir:
         return self.root / "state.db"
 
     @property
+    def orders(self) -> Path:
+        """The journal of orders of several models."""
+        return self.base / "orders.db"
+
+    @property
     def outbox(self) -> Path:
         """What waits for the broker of a fleet."""
         return self.base / "outbox.db"

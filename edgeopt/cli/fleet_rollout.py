@@ -97,6 +97,7 @@ def start(request: RolloutStartRequest, json: JsonFlag = False) -> None:
       edgeopt fleet rollout start https://host/m.edgeopt --digest sha256:… --to site=north --dry-run
       edgeopt fleet rollout start URL --digest sha256:… --to @devices.txt --waves 5,25%,rest
       edgeopt fleet rollout start URL --digest sha256:… --to '*' --max-slowdown 20% --key release-key
+      edgeopt fleet rollout start URL --digest sha256:… --to '*' --model eyes --also ears=URL@sha256:…
     """
     from edgeopt.fleet import rollout_commands
 

@@ -1,5 +1,6 @@
 """How the devices of a fleet and its rollouts look to people."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import printable
@@ -40,6 +41,7 @@ def show_devices(result: "FleetDevices") -> list[Block]:
         ("=model", lambda each: printable(each.name)),
         ("=release", lambda each: each.release),
         ("last deployment", lambda each: each.deployment.lower().replace("_", " ")),
+        ("ordered together", lambda each: _models_text(each.models)),
         ("labels", lambda each: ", ".join(f"{name}={value}" for name, value in each.labels.items())),
         ("reason", lambda each: printable(each.reason)),
     )
@@ -63,6 +65,7 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
         ("=device", lambda each: each.device),
         ("wave", lambda each: str(each.wave)),
         ("!state", state_text),
+        ("models", lambda each: _models_text(each.models)),
         ("reason", lambda each: printable(each.reason)),
     )
     return [
@@ -70,6 +73,13 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
         WordsBlock(waves),
         WordsBlock(title, "bad" if result.phase in {"stopped", "rollback-failed"} else ""),
     ]
+
+
+def _models_text(models: Mapping[str, str]) -> str:
+    """The models of one order and their states: `eyes committed, ears soaking`."""
+    return ", ".join(
+        printable(f"{name} {device_word(state or 'nothing to do', '')}") for name, state in models.items()
+    )
 
 
 def _list(result: "RolloutList") -> list[Block]:

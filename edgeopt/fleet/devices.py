@@ -157,6 +157,8 @@ class FleetDevice(msgspec.Struct, frozen=True):
     """learning, normal or alarm; empty where requests are not watched."""
     stage: str = ""
     """The deployment that is in progress: its state, such as SOAKING."""
+    models: dict[str, str] = {}
+    """The state of each model of the desired state, where it names several."""
     unknown_since_s: float | None = None
     """Since when nothing is known of its presence, because the broker is away (`--follow` only)."""
 
@@ -171,7 +173,9 @@ def described(name: str, report: DeviceReport) -> FleetDevice:
     serving = None if status is None else status.serving
     last = None if status is None else status.deployment
     following = None if reported is None else reported.desired
-    refused = following is not None and following.state == "refused"
+    refused = following is not None and (
+        following.state == "refused" or (following.state == "failed" and following.order is not None)
+    )
     return FleetDevice(
         name,
         report.online,
@@ -190,6 +194,7 @@ def described(name: str, report: DeviceReport) -> FleetDevice:
         _latency_of_requests_ms(report),
         "" if status is None or status.drift is None else status.drift.state,
         last.state if last is not None and last.state not in FINAL else "",
+        {} if following is None else {each.model: each.state for each in following.models},
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from edgeopt.bundle.signed_document import sign_document
 from edgeopt.decoding import thread_safe
-from edgeopt.fleet.records import Status
+from edgeopt.fleet.records import OrderedModel, Status
 
 DESIRED_TYPE = "application/vnd.edgeopt.desired+json"
 """The payload type of a signed `DesiredState`."""
@@ -42,11 +42,25 @@ class Presence(msgspec.Struct, frozen=True):
         return known.state == "online"
 
 
-class DesiredBundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A request to serve the bundle at a URL, if it has this digest: the body of POST /api/v1/desired too."""
+class DesiredModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """One model of an order of several: a bundle that replaces or adds it, or its removal."""
 
-    bundle: str
-    digest: str
+    model: str
+    """The name in the bundle; with `rename`, that of the model which it replaces."""
+    bundle: str = ""
+    digest: str = ""
+    remove: bool = False
+
+
+class DesiredBundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A request to serve the bundle at a URL, if it has this digest, or several models, all or none.
+
+    It is the body of POST /api/v1/desired too. Agents of before refuse `models` as an unknown key.
+    """
+
+    bundle: str = ""
+    digest: str = ""
+    models: tuple[DesiredModel, ...] = ()
     model: str = ""
     """The model that it replaces, the first one by default; with `add`, the one that it adds."""
     add: bool = False
@@ -85,6 +99,10 @@ class Following(msgspec.Struct, frozen=True):
     reason: str = ""
     hint: str = ""
     time_s: float = 0.0
+    order: int | None = None
+    """The number of an order of several models, which has no deployment of its own."""
+    models: tuple[OrderedModel, ...] = ()
+    """The models of the order."""
 
 
 class Reported(msgspec.Struct, Generic[StatusDocument], frozen=True):
@@ -108,6 +126,8 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """rollback: the release; empty for the previous one."""
     deployment: int = 0
     """deployment: its number."""
+    order: int = 0
+    """rollback: the number of the order of several models that is taken back."""
 
 
 class CommandAnswer(msgspec.Struct, frozen=True):
@@ -128,7 +148,15 @@ class CommandAnswer(msgspec.Struct, frozen=True):
     @property
     def deployment(self) -> int | None:
         """Returns the number of the deployment that the command has begun."""
-        begun = self.answer.get("deployment")
+        return self._number("deployment")
+
+    @property
+    def order(self) -> int | None:
+        """Returns the number of the order of several models that the command has begun or ended."""
+        return self._number("order")
+
+    def _number(self, key: str) -> int | None:
+        begun = self.answer.get(key)
         number = begun.get("id") if isinstance(begun, dict) else None
         return number if isinstance(number, int) else None
 

@@ -140,6 +140,29 @@ class ModelStatus(msgspec.Struct, frozen=True):
     """The release on the device that serves or should serve."""
 
 
+class OrderedModel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One model of an order of several, and its result."""
+
+    model: str
+    kind: str = "deploy"
+    deployment: int | None = None
+    state: str = ""
+    """The state of its deployment, such as SOAKING; empty before it begins, and where nothing was to be done."""
+    reason: str = ""
+
+
+class FleetOrder(msgspec.Struct, frozen=True):
+    """An order of several models: all of them are committed, or none."""
+
+    id: int
+    state: str
+    reason: str = ""
+    """The reason for which it was taken back, with the name of the model that failed."""
+    models: tuple[OrderedModel, ...] = ()
+    returns: int = 0
+    """The order that it takes back."""
+
+
 class Status(msgspec.Struct, frozen=True):
     state: str
     serving: Serving | None = None
@@ -157,6 +180,8 @@ class Status(msgspec.Struct, frozen=True):
     """All models, this one first; agents of before tell none."""
     current: str | None = None
     """The release on the device that serves or should serve."""
+    order: FleetOrder | None = None
+    """The last order of several models."""
 
 
 class Release(msgspec.Struct, frozen=True):

@@ -332,6 +332,8 @@ def _return_order(rollout: Rollout, device: str, known: DeviceProgress, report: 
             rollout.sources[known.before], allow_downgrade=True, rename=True, soak_s=0.0, soak_requests=0
         )
         return Order(device, _state(rollout, device, rollout.return_sequence, back))
+    if rollout.desired.models:
+        return Order(device, command=Command("rollback", order=known.order)) if known.order else None
     if known.release_before:
         return Order(device, command=Command("rollback", rollout.desired.model, known.release_before))
     if rollout.desired.add and report.has_added(rollout.desired.model):

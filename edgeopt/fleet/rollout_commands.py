@@ -13,7 +13,7 @@ from edgeopt.errors import InputError, UsageError, VerificationError
 from edgeopt.events import Emit
 from edgeopt.fleet.devices import FleetDevices, described, known_names
 from edgeopt.fleet.mqtt_client import connected, fleet_topics
-from edgeopt.fleet.mqtt_documents import DesiredBundle, is_digest
+from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredModel, is_digest
 from edgeopt.fleet.mqtt_topics import NAME
 from edgeopt.fleet.rollout import result, seen
 from edgeopt.fleet.rollout_documents import (
@@ -53,6 +53,8 @@ class RolloutDevice(msgspec.Struct, frozen=True):
     stage: str = ""
     reason: str = ""
     since_s: float = 0.0
+    models: dict[str, str] = {}
+    """The state of each model, where several were ordered together."""
 
 
 class RolloutReport(msgspec.Struct, frozen=True):
@@ -70,6 +72,8 @@ class RolloutReport(msgspec.Struct, frozen=True):
     """Devices by their state."""
     devices: tuple[RolloutDevice, ...]
     dry_run: bool = False
+    models: dict[str, str] = {}
+    """The bundle of each model, where several are ordered together; empty for one that is removed."""
     signed: bool = False
     """Whether continuing it takes the private key with which it was begun."""
 
@@ -104,6 +108,7 @@ def start(request: RolloutStartRequest, name: str, emit: Emit) -> RolloutReport:
         raise UsageError("--digest must be 'sha256:' and 64 digits.", "Compute it with: sha256sum BUNDLE")
     if request.add and not request.model:
         raise UsageError("--add needs the name of the model.", "Pass the name in the bundle: --add --model NAME")
+    _models(request)
     limits = _limits(request)
 
     def plan(state: FleetState) -> Rollout:
@@ -166,15 +171,18 @@ def report_of(rollout: Rollout, *, signed: bool = False) -> RolloutReport:
     for each in rollout.devices.values():
         found[each.state] = found.get(each.state, 0) + 1
     rows = tuple(
-        RolloutDevice(name, wave_of[name], each.state, each.online, each.stage, each.reason, each.since_s)
+        RolloutDevice(
+            name, wave_of[name], each.state, each.online, each.stage, each.reason, each.since_s, each.models
+        )
         for name, each in sorted(rollout.devices.items(), key=lambda item: wave_of[item[0]])
     )
     sizes = tuple(map(len, rollout.waves))
-    bundle = rollout.desired
+    bundle = next((each for each in rollout.desired.models if each.bundle), rollout.desired)
     return RolloutReport(
         *(rollout.name, *result(rollout), bundle.bundle, bundle.digest, rollout.wave, sizes),
         found,
         rows,
+        models={each.model: each.bundle for each in rollout.desired.models},
         signed=signed,
     )
 
@@ -205,6 +213,40 @@ def _ended(rollout: Rollout) -> RolloutReport:
         error.code = "rollback-failed"
         raise error
     return report_of(rollout)
+
+
+def _models(request: RolloutStartRequest) -> tuple[DesiredModel, ...]:
+    """The models of one order of several; none for a single bundle. Raises UsageError for what cannot be meant."""
+    if not request.also and not request.remove:
+        return ()
+    if not request.model or request.add:
+        raise UsageError(
+            "With --also or --remove, each model needs its name, and --add does not apply.",
+            "Name the first one: --model NAME. A model that does not serve yet is added.",
+        )
+    if request.max_slowdown:
+        raise UsageError(
+            "--max-slowdown compares one model with its release before.",
+            "Leave out --max-slowdown, --also and --remove.",
+        )
+    found = [DesiredModel(model=request.model, bundle=request.bundle, digest=request.digest.lower())]
+    for text in request.also:
+        model, equals, place = text.partition("=")
+        url, at, digest = place.rpartition("@")
+        if not (model and equals and url and at and is_digest(digest)):
+            raise UsageError(
+                f"'{text}' is not a model with its bundle and digest.",
+                "Write, for instance: --also loudness=https://host/bundles/loudness.edgeopt@sha256:…",
+            )
+        found.append(DesiredModel(model=model, bundle=url, digest=digest.lower()))
+    found += [DesiredModel(model=model, remove=True) for model in request.remove]
+    names = [each.model for each in found]
+    if (twice := next((name for name in names if names.count(name) > 1), "")) or "" in names:
+        raise UsageError(
+            f"The model '{twice}' is named twice." if twice else "A model to remove has no name.",
+            "Name each model once.",
+        )
+    return tuple(found)
 
 
 def _limits(request: RolloutStartRequest) -> Limits:
@@ -238,15 +280,16 @@ def _planned(request: RolloutStartRequest, name: str, limits: Limits, state: Fle
             *(other.sequence for other in state.rollouts().values()),
         ]
     )
-    asked = state.controls.get(name)
+    asked, models = state.controls.get(name), _models(request)
     rollout = Rollout(
         name=name,
         fleet=fleet_topics(request).fleet,
         sequence=now_sequence(highest),
         desired=DesiredBundle(
-            bundle=request.bundle,
-            digest=request.digest.lower(),
-            model=request.model,
+            bundle="" if models else request.bundle,
+            digest="" if models else request.digest.lower(),
+            models=models,
+            model="" if models else request.model,
             add=request.add,
             force=request.force,
             rename=request.rename,

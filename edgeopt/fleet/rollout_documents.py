@@ -59,6 +59,10 @@ class DeviceProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     release_before: str = ""
     latency_before_ms: float | None = None
     """Of the release before on its golden inputs, as the device measured it, where it reported that."""
+    order: int = 0
+    """The number of its order of several models, on the device."""
+    models: dict[str, str] = {}
+    """The state of each model of that order."""
     refusal_before_s: float = 0.0
     """The time of the last refusal that it had reported before the order."""
 

@@ -9,6 +9,8 @@ from edgeopt.fleet.records import COMMITTED, FINAL, FleetDeployment, ModelStatus
 from edgeopt.fleet.rollout_documents import DeviceProgress, DeviceState, Limits, Rollout
 
 _LONGEST_REASON = 200
+_WAITING = ("READY", "SOAKING")
+"""States in which a model of several waits for the others."""
 _NEWER = "it follows a newer desired state"
 replace = msgspec.structs.replace
 
@@ -34,8 +36,10 @@ def newest_sequence(report: DeviceReport) -> int:
 
 
 def returns_by_document(rollout: Rollout, known: DeviceProgress) -> bool:
-    """Whether a rollback can name the bundle from before; for another model it was no such bundle."""
-    return known.before >= 0 and rollout.sources[known.before].model == rollout.desired.model
+    """Whether a rollback can name the bundle from before; for other models it was no such bundle."""
+    if known.before < 0 or rollout.desired.models or rollout.sources[known.before].models:
+        return False
+    return rollout.sources[known.before].model == rollout.desired.model
 
 
 def removes(rollout: Rollout, known: DeviceProgress) -> bool:
@@ -65,6 +69,8 @@ def _following(
 ) -> DeviceProgress:
     if following.state == "refused":
         return _moved(known, "failed", now_s, f"refused: {following.reason}")
+    if following.order is not None:
+        return _following_order(limits, known, report, following, now_s)
     last = report.deployment(following.deployment, following.model)
     stage = following.state if last is None else last.state
     if last is not None and last.id != following.deployment:
@@ -78,6 +84,29 @@ def _following(
             return _moved(known, "superseded", now_s, "somebody took it back on the device")
         how = "" if last.state == "FAILED" else f"{last.state.lower().replace('_', ' ')}: "
         return _moved(known, "failed", now_s, f"{how}{last.reason}")
+    if known.state == "stuck" or (known.state == "deploying" and known.stage == stage):
+        return known
+    return replace(_moved(known, "deploying", now_s, following.reason), stage=stage)
+
+
+def _following_order(
+    limits: Limits, known: DeviceProgress, report: DeviceReport, following: Following, now_s: float
+) -> DeviceProgress:
+    """The device that follows an order of several models; one of them that misses a limit fails the device."""
+    states = {each.model: each.state for each in following.models}
+    known = replace(known, order=following.order or 0, models=states)
+    if following.state == "done":
+        missed = ""
+        for model in states:
+            status = report.of_model(model)
+            if status is not None and status.deployment is not None and not missed:
+                found = _missed_limit(limits, known, status.deployment)
+                missed = f"'{model}': {found}" if found else ""
+        return replace(_moved(known, "failed" if missed else "done", now_s, missed), serves_new=True)
+    if following.state == "failed":
+        return _moved(known, "failed", now_s, f"nothing was changed: {following.reason}")
+    behind = next((each for each in states.values() if each not in {"", *_WAITING}), "")
+    stage = behind or next(iter(states.values()), "") or following.state
     if known.state == "stuck" or (known.state == "deploying" and known.stage == stage):
         return known
     return replace(_moved(known, "deploying", now_s, following.reason), stage=stage)
@@ -102,6 +131,8 @@ def _while_returning(
 ) -> DeviceProgress:
     if newest_sequence(report) > rollout.return_sequence:
         return _moved(known, "superseded", now_s, _NEWER)
+    if rollout.desired.models:
+        return _in_time(rollout.limits, _order_returning(known, report, now_s), "rollback-failed", now_s)
     status = report.of_model(rollout.desired.model)
     following = report.reported.desired if report.reported is not None else None
     last = None if status is None else status.deployment
@@ -123,6 +154,20 @@ def _while_returning(
     if known.online != report.online:
         known = replace(known, online=report.online, since_s=now_s)
     return _in_time(rollout.limits, known, "rollback-failed", now_s)
+
+
+def _order_returning(known: DeviceProgress, report: DeviceReport, now_s: float) -> DeviceProgress:
+    """The device whose order of several models is taken back: ended while it ran, or undone by another order."""
+    if report.answer is not None and report.answer.refusal:
+        return _moved(known, "rollback-failed", now_s, f"refused: {report.answer.refusal}")
+    order = None if report.status is None else report.status.order
+    if order is None or order.state not in FINAL or known.order not in {order.id, order.returns}:
+        return replace(known, online=report.online, since_s=now_s) if known.online != report.online else known
+    if order.id == known.order:  # it ran when it was taken back, or is about to be
+        return known if order.state == COMMITTED else _moved(known, "rolled-back", now_s)
+    if order.state == COMMITTED:
+        return _moved(known, "rolled-back", now_s)
+    return _moved(known, "rollback-failed", now_s, order.reason)
 
 
 def _after_command(

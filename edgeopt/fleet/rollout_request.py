@@ -74,6 +74,13 @@ class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
     key: Key = None
     model: Annotated[str, option("Model that is replaced (default: the first one).", metavar="NAME")] = ""
     add: Annotated[bool, option("Serve the model of --model in addition to those already served.")] = False
+    also: Annotated[
+        tuple[str, ...],
+        option("Another model in the same order, all or none; can be repeated.", metavar="MODEL=URL@SHA256:…"),
+    ] = ()
+    remove: Annotated[
+        tuple[str, ...], option("Model that the same order removes; can be repeated.", metavar="MODEL")
+    ] = ()
     force: Annotated[bool, option("Deploy even where the bundle failed before.")] = False
     rename: Annotated[bool, option("Deploy even if the model has another name than the one now served.")] = False
     allow_downgrade: Annotated[

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,24 @@ def die_at(state, when):
             os.kill(os.getpid(), signal.SIGKILL)
         commit(self, record, new)
         return os.kill(os.getpid(), signal.SIGKILL)
+
+    Journal._commit = deadly
+
+
+def die_after(writes, when="after"):
+    """Dies when so many states are written, of whatever deployment or order, before or after the last of them."""
+    commit, left = Journal._commit, [writes]
+    counting = threading.Lock()
+
+    def deadly(self, record, new=False):
+        with counting:  # each journal writes on a thread of its own
+            left[0] -= 1
+            if not left[0] and when == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            written = commit(self, record, new)
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return written
 
     Journal._commit = deadly
 
@@ -73,7 +92,7 @@ def main():
     trust_the_cache()
     look_often()
     if kill:
-        die_at(**kill)
+        (die_after if "writes" in kill else die_at)(**kill)
     if broken:
         break_disk(**broken)
     asyncio.run(service.run(Settings(**given), lambda port: print(port, flush=True)))

@@ -7,11 +7,14 @@ import msgspec
 
 from edgeopt.errors import DiskFullError, EdgeoptError, InputError
 from edgeopt.fleet.mqtt_documents import DesiredBundle
+from edgeopt.fleet.records import OrderedModel
 from edgeopt.version import __version__
 from edgeopt_agent.control import documents
-from edgeopt_agent.control.desired import wanted
+from edgeopt_agent.control.desired import wanted, wanted_models
 from edgeopt_agent.control.documents import Document
+from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.deployments.several import deploy_several, is_interrupted, return_from
 from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.releases import list_releases
 
@@ -34,8 +37,10 @@ class Answers:
 
     async def status(self, model: str) -> Answered:
         shown = self._slots.named(model)
-        others = [slot for slot in self._slots.all if slot is not shown] if not model else []
-        return 200, documents.status(shown, others, time.monotonic() - self._started)
+        others = [slot for slot in self._slots.all if slot is not shown and not slot.removed] if not model else []
+        order = self._slots.orders.last
+        told = None if order is None else documents.order(self._slots, order)
+        return 200, documents.status(shown, others, time.monotonic() - self._started, told)
 
     async def releases(self, model: str) -> Answered:
         site = self._slots.named(model).site
@@ -52,11 +57,31 @@ class Answers:
         return 200, {"deployment": documents.deployment(slot.machine, record)}
 
     async def desired(self, found: DesiredBundle, ordered_by: str) -> Answered:
-        asked = wanted(found, self._slots.first.site.settings)
-        record = msgspec.structs.replace(asked, ordered_by=ordered_by)
+        settings = self._slots.first.site.settings
+        if found.models:
+            records = [
+                (model, msgspec.structs.replace(each, ordered_by=ordered_by))
+                for model, each in wanted_models(found, settings)
+            ]
+            return 202, {"order": documents.order(self._slots, await deploy_several(self._slots, records))}
+        record = msgspec.structs.replace(wanted(found, settings), ordered_by=ordered_by)
         slot = await self._slots.add(found.model) if found.add else self._slots.named(found.model)
         begun = await slot.machine.deploy_source(record)
         return 202, {"deployment": documents.deployment(slot.machine, begun)}
+
+    async def order(self, number: int) -> Record | None:
+        return await self._slots.orders.record(number)
+
+    async def is_interrupted(self, order: int) -> bool:
+        return await is_interrupted(self._slots, order)
+
+    def order_models(self, order: Record) -> tuple[OrderedModel, ...]:
+        return documents.followed(self._slots, order)
+
+    async def take_back(self, order: int, ordered_by: str) -> Answered:
+        """Takes an order of several models back."""
+        record = await return_from(self._slots, order, ordered_by)
+        return 202, {"order": documents.order(self._slots, record)}
 
     async def rollback(self, to: str, model: str, ordered_by: str) -> Answered:
         machine = self._slots.to_return(model).machine

@@ -25,22 +25,72 @@ def read_desired(content: bytes) -> DesiredBundle:
 
 def checked(found: DesiredBundle) -> DesiredBundle:
     """The same document; raises RefusedError where a value cannot be used."""
-    if not is_digest(found.digest):
+    if found.models:
+        _check_models(found)
+    elif not found.bundle:
         raise RefusedError(
-            400,
-            "bad-digest",
-            f"'{printable(found.digest[:80])}' is not a digest: it must be 'sha256:' and 64 digits.",
-            "Compute it with: sha256sum BUNDLE",
+            400, "bad-document", "The document cannot be read: it names neither `bundle` nor `models`."
         )
+    else:
+        _check_digest(found.digest)
     soak = (found.soak_s or 0.0, found.soak_requests or 0)
     if not (0 <= soak[0] <= MOST_SOAK_S and 0 <= soak[1] <= 10**15):
         raise RefusedError(400, "bad-document", "The soak must be from 0 s to 30 days, of at least 0 requests.")
-    if not found.model.isprintable() or len(found.model) > _LONGEST_NAME:
-        raise RefusedError(400, "bad-name", f"'{printable(found.model)[:80]}' cannot be the name of a model.")
+    _check_name(found.model)
     if found.add and not found.model:
         raise RefusedError(
             400, "no-name", "A model added by reference needs a name.", "Pass the bundle's name: --model NAME"
         )
+    return found
+
+
+def _check_models(found: DesiredBundle) -> None:
+    if found.bundle or found.digest or found.model or found.add:
+        raise RefusedError(
+            *(400, "bad-document", "With `models`, each model has its own `bundle`, `digest` and `model`."),
+            "A name that does not serve yet is added.",
+        )
+    names = [each.model for each in found.models]
+    for each in found.models:
+        _check_name(each.model)
+        if not each.model or names.count(each.model) > 1:
+            said = f"'{printable(each.model[:80])}' is named twice." if each.model else "A model has no name."
+            raise RefusedError(400, "bad-name", said, "Name each model once.")
+        if each.remove and (each.bundle or each.digest):
+            said = f"'{printable(each.model[:80])}' cannot be removed and have a bundle."
+            raise RefusedError(400, "bad-document", said, "Leave one of them out.")
+        if not each.remove:
+            _check_digest(each.digest)
+
+
+def _check_digest(digest: str) -> None:
+    if not is_digest(digest):
+        raise RefusedError(
+            400,
+            "bad-digest",
+            f"'{printable(digest[:80])}' is not a digest: it must be 'sha256:' and 64 digits.",
+            "Compute it with: sha256sum BUNDLE",
+        )
+
+
+def _check_name(model: str) -> None:
+    if not model.isprintable() or len(model) > _LONGEST_NAME:
+        raise RefusedError(400, "bad-name", f"'{printable(model)[:80]}' cannot be the name of a model.")
+
+
+def wanted_models(desired: DesiredBundle, settings: Settings) -> list[tuple[str, Record]]:
+    """The deployment of each of several models; raises RefusedError as `wanted` does, and names the model."""
+    found = []
+    for each in desired.models:
+        if each.remove:
+            found.append((each.model, Record(id=0, kind="remove", name=each.model)))
+            continue
+        one = msgspec.structs.replace(desired, bundle=each.bundle, digest=each.digest, models=())
+        try:
+            found.append((each.model, wanted(one, settings)))
+        except RefusedError as error:
+            sentence = f"'{each.model}': {error.message}"
+            raise RefusedError(error.status, error.code, sentence, error.hint) from None
     return found
 
 

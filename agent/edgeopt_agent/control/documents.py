@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 
 from edgeopt.errors import EdgeoptError
+from edgeopt.fleet.records import FleetOrder, OrderedModel
 from edgeopt_agent import bundle_urls
 from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.returning import check_return
+from edgeopt_agent.deployments.several import told
 from edgeopt_agent.deployments.site import Site, current
-from edgeopt_agent.deployments.slots import Slot
+from edgeopt_agent.deployments.slots import Slot, Slots
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.drift.watch import DriftStatus
 from edgeopt_agent.releases import deployment_of
@@ -18,11 +20,11 @@ from edgeopt_agent.trust import untrusted
 Document = dict[str, object]
 
 
-def status(shown: Slot, others: Iterable[Slot], uptime_s: float) -> Document:
+def status(shown: Slot, others: Iterable[Slot], uptime_s: float, last: FleetOrder | None = None) -> Document:
     """One model as the agent's own state, and the others beside it."""
     first = {"name": shown.name, **_model_status(shown.site, shown.machine)}
     models = [first, *({"name": slot.name, **_model_status(slot.site, slot.machine)} for slot in others)]
-    return {**first, "uptime_s": round(uptime_s, 3), "models": models}
+    return {**first, "uptime_s": round(uptime_s, 3), "models": models, "order": last}
 
 
 def _model_status(site: Site, machine: Machine) -> Document:
@@ -42,6 +44,17 @@ def _model_status(site: Site, machine: Machine) -> Document:
         "crashes": sum(each.crashes for each in site.router.totals.values()),
         "memory_restarts": sum(each.memory_restarts for each in site.router.totals.values()),
     }
+
+
+def order(slots: Slots, record: Record) -> FleetOrder:
+    return FleetOrder(record.id, record.state, record.reason, followed(slots, record), record.returns)
+
+
+def followed(slots: Slots, record: Record) -> tuple[OrderedModel, ...]:
+    return tuple(
+        OrderedModel(each.model, each.kind, each.deployment or None, each.state, each.reason)
+        for each in told(slots, record)
+    )
 
 
 def deployment(machine: Machine, record: Record) -> Document:

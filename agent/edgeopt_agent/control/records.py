@@ -30,6 +30,13 @@ class DeploymentAnswer(msgspec.Struct, frozen=True):
     deployment: Deployment
 
 
+class DesiredAnswer(msgspec.Struct, frozen=True):
+    """The deployment of one bundle, or the order of several models."""
+
+    deployment: Deployment | None = None
+    order: records.FleetOrder | None = None
+
+
 class ServedModel(records.ModelStatus, frozen=True):
     deployment: Deployment | None = None
     worker_limits: tuple[WorkerLimit, ...] | None = None
@@ -43,6 +50,8 @@ class StatusAnswer(ServedModel, frozen=True):
 
     uptime_s: float = 0.0
     models: tuple[ServedModel, ...] = ()
+    order: records.FleetOrder | None = None
+    """The last order of several models."""
 
 
 class JournalAnswer(msgspec.Struct, frozen=True):

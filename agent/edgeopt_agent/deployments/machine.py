@@ -5,6 +5,8 @@ import errno
 import logging
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,7 +15,8 @@ from edgeopt.errors import EdgeoptError, is_disk_full, no_room, printable
 from edgeopt_agent.data_dir import pointed, remove
 from edgeopt_agent.deployments.fetch import fetch, remove_parts
 from edgeopt_agent.deployments.hook import hook_of
-from edgeopt_agent.deployments.probing import probe
+from edgeopt_agent.deployments.joint import Joint
+from edgeopt_agent.deployments.probing import probe, wait_ready
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
 from edgeopt_agent.deployments.record import Record, Soaked
 from edgeopt_agent.deployments.refused import RefusedError, StepError
@@ -41,7 +44,9 @@ Step = Callable[[Site, Work], Awaitable[Outcome]]
 Listener = Callable[[Record], None]
 
 
-async def accept(_site: Site, work: Work) -> Outcome:
+async def accept(site: Site, work: Work) -> Outcome:
+    if work.joint is not None and work.record.source is None:  # the bundles of the others come first
+        await work.joint.meet(site.model, State.STAGED)
     return Outcome(reason=work.record.reason)
 
 
@@ -52,6 +57,7 @@ STEPS: Mapping[State, Step] = {
     State.VERIFYING: verify,
     State.STAGED: stage,
     State.PROBING: probe,
+    State.READY: wait_ready,
     State.SWITCHING: switch,
     State.SOAKING: soak,
     State.ROLLING_BACK: roll_back,
@@ -109,7 +115,7 @@ class Machine:
         """
         await self._ready()
         await self._end_fetch()
-        self._check_idle()
+        self.check_idle()
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
         return await self._begin(Work(asked, stream, length))
 
@@ -133,17 +139,27 @@ class Machine:
             serves = served is not None and served.release_id == newest.release == current(self.site)
             if newest.state is State.COMMITTED and serves:
                 return newest
+        if not await self._supersede():
+            raise RefusedError(
+                409, "superseded", f"{_SUPERSEDED} Nothing was changed.", "See: edgeopt-agent status"
+            )
+        return (await self._begin(Work(asked))).record
+
+    async def deploy_member(self, asked: Record, joint: Joint) -> Record:
+        """Begins what an order of several models asks of this one; a bundle that is fetched gives way to it."""
+        await self._ready()
+        await self._supersede()
+        return (await self._begin(Work(asked, joint=joint))).record
+
+    async def _supersede(self) -> bool:
+        """Ends the deployment of a bundle that was fetched; False where a newer request has come meanwhile."""
         self._requests += 1
         number = self._requests
         while (running := self.work) is not None and running.record.source is not None and self._task is not None:
             if await self._turn_back(_SUPERSEDED) is None:
                 _stop(running, _SUPERSEDED)
             await asyncio.wait([self._task])
-        if number != self._requests:
-            raise RefusedError(
-                409, "superseded", f"{_SUPERSEDED} Nothing was changed.", "See: edgeopt-agent status"
-            )
-        return (await self._begin(Work(asked))).record
+        return number == self._requests
 
     async def roll_back(
         self, reason: str = "A rollback was requested.", to: str = "", ordered_by: str = ""
@@ -207,11 +223,11 @@ class Machine:
     async def collect(self, dry_run: bool) -> list[str]:
         """Removes the releases that nothing needs any more, or only names them; the next deployment waits."""
         await self._ready()
-        self._check_idle()
+        self.check_idle()
         if self._tidying is not None:
             await asyncio.wait([self._tidying])
         names = sorted(name for name in await garbage(self.site) if self.site.data.release(name).is_dir())
-        self._check_idle()
+        self.check_idle()
         if not dry_run:
             self._tidying = asyncio.create_task(asyncio.to_thread(prune, self.site.data, set(names)))
             self._tidying.add_done_callback(lambda _: self.site.router.on_change())
@@ -220,9 +236,11 @@ class Machine:
 
     async def _turn_back(self, reason: str, to: str = "", ordered_by: str = "") -> Record | None:
         """Lets a deployment that serves go back, and writes that down first; None where none leads there."""
-        async with self._writing:
+        async with self._writing, self._deciding():
             running = self.work
             if running is None or running.record.state not in SERVES or to not in {"", running.record.old}:
+                return None
+            if running.joint is not None and running.joint.committed:
                 return None
             if running.record.state is not State.ROLLING_BACK and not running.record.going_back:
                 changed = msgspec.structs.replace(running.record, going_back=reason, reason=reason)
@@ -236,9 +254,14 @@ class Machine:
         if ordered_by:
             log.info("%s: %s Ordered by %s.", title_of(self.site, record), reason, ordered_by)
 
-    async def resume(self, record: Record) -> None:
+    def _deciding(self) -> AbstractAsyncContextManager[object]:
+        """Holds the decision of the order that the running deployment is part of."""
+        joint = None if self.work is None else self.work.joint
+        return nullcontext() if joint is None else joint.deciding
+
+    async def resume(self, record: Record, joint: Joint | None = None) -> None:
         """Goes on with what an earlier start of the agent began, where it was deciding which worker serves."""
-        work = Work(record)
+        work = Work(record, joint=joint)
         if record.source is None or record.state not in FETCHES:
             await hold_serving(self.site, work)
         self._start(work)
@@ -282,7 +305,8 @@ class Machine:
         if self.work is None and self._tidying is not None:
             await asyncio.wait([self._tidying])
 
-    def _check_idle(self) -> None:
+    def check_idle(self) -> None:
+        """Raises RefusedError while a deployment runs, and where the model is being removed."""
         if self.closed:
             raise RefusedError(409, "removed", f"The model '{self.site.model}' is being removed.", "Add it again.")
         if self.work is not None:
@@ -296,11 +320,11 @@ class Machine:
 
     async def _begin(self, work: Work) -> Work:
         async with self._beginning:
-            self._check_idle()
+            self.check_idle()
             self.work = work
             try:
                 # What serves wrongly must be replaced, whatever the disk takes.
-                hold = work.record.kind == "rollback"
+                hold = work.record.kind == "rollback" and work.joint is None
                 work.record = await self.site.journal.begin(work.record, hold)
             except BaseException:
                 self.work = None
@@ -310,6 +334,8 @@ class Machine:
 
     def _start(self, work: Work) -> None:
         self.work = work
+        if work.joint is not None:
+            work.joint.join(self.site.model, partial(_stop, work), work.stop_asked)
         self._changed(work.record)
         self._task = asyncio.create_task(self._walk(work), name=f"deployment {work.record.id}")
 
@@ -329,6 +355,8 @@ class Machine:
                 self._tidying.add_done_callback(lambda _: self.site.router.on_change())
             else:
                 release_serving(self.site, work)
+        if work.joint is not None:
+            await work.joint.over(self.site.model, work.record)
 
     async def _tidy(self, work: Work) -> None:
         try:
@@ -347,6 +375,8 @@ class Machine:
             limit_s += work.record.soak_s + self.site.settings.soak_compare_s
             if hook_of(self.site.data).exists():
                 limit_s += self.site.settings.hook_timeout_s
+        if work.joint is not None:
+            limit_s += self._wait_s(work.joint, state)
         try:
             async with asyncio.timeout(limit_s):
                 return await self._unless_stopped(work, STEPS[state](self.site, work)), False
@@ -374,6 +404,15 @@ class Machine:
         except Exception as error:
             log.exception("%s failed while %s.", title_of(self.site, work.record), state)
             return Outcome(Event.FAILURE, f"A bug in the agent ({type(error).__name__}: {error})."), False
+
+    def _wait_s(self, joint: Joint, state: State) -> float:
+        """Returns how long the other models of an order may need before they have come as far."""
+        settings = self.site.settings
+        if state in {State.ACCEPTED, State.STAGED}:
+            return settings.fetch_timeout_s + settings.verify_timeout_s
+        if state in {State.PROBING, State.READY}:
+            return joint.size * settings.probe_timeout_s
+        return joint.record.soak_s + settings.soak_compare_s if state is State.SOAKING else 0.0
 
     async def _unless_stopped(self, work: Work, step: Awaitable[Outcome]) -> Outcome:
         """The outcome of a step; what serves already is stopped by its soak, and the way back not at all."""
@@ -404,8 +443,12 @@ class Machine:
 
     async def _write_state(self, work: Work, outcome: Outcome, fault: bool) -> None:
         record, row = work.record, ROWS[work.record.state]
+        joint = work.joint
         if record.going_back and record.state is State.SOAKING and outcome.event is Event.DONE:
             outcome = Outcome(Event.FAILURE, record.going_back)
+        failed = outcome.event is Event.FAILURE and record.state is not State.ROLLING_BACK
+        if joint is not None and failed and not await joint.fail(self.site.model, _of_member(work, outcome)):
+            outcome = Outcome(reason="all models of the order were committed")
         state = row.exits[outcome.event]
         if record.state is State.ACCEPTED and outcome.event is Event.DONE:
             state = FIRST["fetch" if record.source is not None else record.kind]
@@ -426,6 +469,7 @@ class Machine:
         work.progress, work.trouble = {}, ""
         # The way back must not depend on a disk that is full.
         hold = outcome.event is Event.FAILURE or state is State.ROLLED_BACK or record.kind == "rollback"
+        hold = hold or (joint is not None and joint.committed)
         work.record = await self.site.journal.write(changed, hold)
         self._changed(work.record)
 
@@ -471,6 +515,12 @@ class Machine:
         await asyncio.to_thread(remove_parts, site.data, record.source if record.state is State.FAILED else None)
         for left in (archive_of(site, work), unpacked_of(site, work)):
             await asyncio.to_thread(remove, left)
+
+
+def _of_member(work: Work, outcome: Outcome) -> str:
+    """Says why the whole order is taken back."""
+    name = work.record.expected or work.record.name
+    return outcome.reason if not name or work.stop_reason == outcome.reason else f"'{name}': {outcome.reason}"
 
 
 def _stop(work: Work, reason: str) -> None:

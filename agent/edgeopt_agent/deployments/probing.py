@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from edgeopt import units
@@ -10,6 +11,7 @@ from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.record import Detail
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving
+from edgeopt_agent.deployments.states import Event, State
 from edgeopt_agent.releases import deployment_of, model_bytes
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.frames import Golden
@@ -23,6 +25,23 @@ LOADED_PER_FILE_BYTE = 2
 
 
 async def probe(site: Site, work: Work) -> Outcome:
+    if work.joint is None:
+        return await _probed(site, work)
+    async with work.joint.probing:
+        if work.record.kind == "remove":
+            await hold_serving(site, work)
+            return Outcome(Event.TOGETHER, changes=_way_back(site, ""))
+        return replace(await _probed(site, work), event=Event.TOGETHER)
+
+
+async def wait_ready(site: Site, work: Work) -> Outcome:
+    """Waits until all models of the order have proved themselves."""
+    assert work.joint is not None  # noqa: S101 - what stands alone does not come here
+    await work.joint.meet(site.model, State.READY)
+    return Outcome(reason="all models of the order are ready")
+
+
+async def _probed(site: Site, work: Work) -> Outcome:
     record, folder = work.record, site.data.release(work.record.release)
     detail: Detail = dict(record.detail)
     gap_since = await _make_room(site, work, folder)

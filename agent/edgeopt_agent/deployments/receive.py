@@ -16,7 +16,7 @@ from edgeopt.hw.device import differing_parts, fingerprint
 from edgeopt_agent.deployments.record import Detail
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, name_of
-from edgeopt_agent.deployments.states import Event
+from edgeopt_agent.deployments.states import Event, State
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import on_data_dir
 from edgeopt_agent.threads import in_thread
@@ -129,6 +129,12 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
             "both.",
             fault=False,
         )
+    if work.record.expected not in {"", deployment.name}:
+        raise StepError(
+            f"The bundle's model is called '{deployment.name}', not '{work.record.expected}'. Name it as in the "
+            "bundle.",
+            fault=False,
+        )
     if other_name := site.name_clash(deployment.name):
         raise StepError(clash_sentence(deployment.name, other_name), fault=False)
     changes: dict[str, object] = {"detail": detail}
@@ -174,4 +180,6 @@ async def _refuse_downgrade(site: Site, work: Work, found: Outcome) -> None:
 async def stage(site: Site, work: Work) -> Outcome:
     target = site.data.release(work.record.release)
     await in_thread(partial(publish_folder, unpacked_of(site, work), target))
+    if work.joint is not None:
+        await work.joint.meet(site.model, State.STAGED)
     return Outcome()

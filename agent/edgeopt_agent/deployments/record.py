@@ -6,7 +6,7 @@ import msgspec
 
 from edgeopt_agent.deployments.states import FINAL, State
 
-Kind = Literal["deploy", "rollback"]
+Kind = Literal["deploy", "rollback", "remove", "several"]
 Detail = dict[str, str | float | int | bool]
 
 
@@ -32,6 +32,29 @@ class Source(msgspec.Struct, frozen=True):
     url: str
     digest: str
     """Of the bundle as one file: `sha256:` and 64 digits."""
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One model of an order of several."""
+
+    model: str
+    kind: Kind = "deploy"
+    source: Source | None = None
+    release: str = ""
+    """rollback: the one that it returns to."""
+    slot: str = ""
+    """The added model that it is; empty for the agent's first one."""
+    deployment: int = 0
+    """The number is 0 before it begins, and where nothing is to be done."""
+    done: bool = False
+    """Whether nothing was to be done from the beginning."""
+    state: str = ""
+    """The end of its deployment, where the order was not committed."""
+    reason: str = ""
+
+    @property
+    def asked(self) -> tuple[str, Kind, Source | None, str]:
+        return self.model, self.kind, self.source, self.release
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +95,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     detail: Detail = {}
     """What was measured: figures by name."""
     history: tuple[Moment, ...] = ()
+    order: int = 0
+    """The order of several models that it is part of."""
+    expected: str = ""
+    """The name that the bundle's model must have, by that order."""
+    members: tuple[Member, ...] = ()
+    """The models of an order of several."""
+    interrupted: bool = False
+    """Whether the agent stopped while the order was prepared; the desired state is then followed again."""
+    returns: int = 0
+    """The order that this one takes back."""
 
     @property
     def final(self) -> bool:

@@ -9,6 +9,7 @@ from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent.data_dir import pointed, sweep
 from edgeopt_agent.deployments.fetch import part_of
+from edgeopt_agent.deployments.joint import Joint, Verdict
 from edgeopt_agent.deployments.machine import FETCHES, Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.site import Site, existing, point_links, unlinked_sentence
@@ -25,9 +26,10 @@ async def recover(site: Site, machine: Machine) -> None:
         await site.journal.note("JOURNAL LOST", "", site.journal.set_aside)
         await _rebuild_journal(site)
     newest = await site.journal.newest_deployment()
+    joint = await site.left_order()
     for record in await site.journal.unfinished():
         is_newest = newest is not None and record.id == newest.id
-        found = await _after_restart(site, record, is_newest)
+        found = await _after_restart(site, record, is_newest, joint)
         newest = found if is_newest else newest
     machine.newest = newest
     if newest is not None and newest.serves is not None:
@@ -41,16 +43,18 @@ async def recover(site: Site, machine: Machine) -> None:
     for name in await asyncio.to_thread(sweep, site.data, await garbage(site, used), part):
         log.info("Removed the release %s, which is no longer needed.", name)
     if going_on is not None:
-        await machine.resume(going_on)
+        await machine.resume(going_on, joint if going_on.order else None)
     machine.recovered.set()
 
 
-async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
+async def _after_restart(site: Site, record: Record, newest: bool, joint: Joint | None) -> Record:
     """The record, written down as it stands now: going on, going back, or failed."""
     row = ROWS[record.state]
     doing = record.state.lower().replace("_", " ")
     if not newest:  # its end could not be written down, and another deployment followed
         changed = msgspec.structs.replace(record, state=State.FAILED, reason="Its end was not recorded.")
+    elif record.order and record.state is not State.ROLLING_BACK:
+        changed = _of_order(record, joint if joint is not None and joint.record.id == record.order else None)
     elif record.source is not None and record.state in FETCHES and record.resumes < ROWS[State.FETCHING].resumes:
         reason = "The agent started again; the download goes on."
         resumes = record.resumes + (not record.paused)
@@ -78,6 +82,20 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
             resumes=0,
         )
     return await site.journal.write(changed, hold=True)
+
+
+def _of_order(record: Record, joint: Joint | None) -> Record:
+    """The deployment of an order as the order has it: all of them go on, go back or are committed."""
+    verdict: Verdict = "back" if joint is None else joint.verdict
+    if verdict == "commit":
+        reason = "All models of the order had proved themselves when the agent stopped."
+        return msgspec.structs.replace(record, state=State.COMMITTED, paused=False, reason=reason)
+    if joint is not None and verdict == "go on":
+        resumes = record.resumes + (not record.paused)
+        return msgspec.structs.replace(record, paused=False, resumes=resumes, reason=joint.record.reason)
+    reason = "The order that it was part of is lost." if joint is None else joint.why
+    back = ROWS[record.state].exits[Event.FAILURE]
+    return msgspec.structs.replace(record, state=back, paused=False, resumes=0, reason=reason)
 
 
 def _why_back(site: Site, record: Record) -> str:
@@ -121,7 +139,10 @@ async def _rebuild_journal(site: Site) -> None:
 async def _mend_links(site: Site) -> None:
     """Links that are missing or lead nowhere are made again from the journal."""
     data = site.data
-    known = [name for name in await site.journal.succession() if existing(data, name)]
+    chain = await site.journal.succession()
+    if chain and not chain[-1]:
+        return  # it was removed: nothing should serve
+    known = [name for name in chain if existing(data, name)]
     serving, previous = (None, None, *known)[:-3:-1]
     serving, previous = pointed(data.current) or serving, pointed(data.previous) or previous
     if serving is None:

@@ -13,6 +13,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.records import deployment_title
 from edgeopt.hw.device import Device
 from edgeopt_agent.data_dir import DataDir, point, pointed
+from edgeopt_agent.deployments.joint import Joint
 from edgeopt_agent.deployments.memory_restarts import MemoryRestarts
 from edgeopt_agent.deployments.observed import Observed
 from edgeopt_agent.deployments.record import Detail, Record, Soaked
@@ -21,6 +22,10 @@ from edgeopt_agent.journal import Journal
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.router import Router
+
+
+async def no_order() -> Joint | None:
+    return None
 
 
 @dataclass(slots=True)
@@ -46,6 +51,8 @@ class Site:
     """The name of the added model that this is; empty for the first model of the agent."""
     name_clash: Callable[[str], str] = lambda _name: ""
     """The name of another model of this agent with which this one clashes; empty where none does."""
+    left_order: Callable[[], Awaitable[Joint | None]] = no_order
+    """The order of several models that the last run left, with what is to become of its deployments."""
     since_s: float = 0.0
     """Since when the serving release serves, in seconds since 1970."""
 
@@ -65,6 +72,8 @@ class Work:
     spooled: Path | None = None
     """The bundle, if it is already on disk and need not be received."""
     candidate: Worker | None = None
+    joint: Joint | None = None
+    """The order of several models that it is part of."""
     received: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the bundle is on the disk, or will not come any more."""
     arrived: bool = False

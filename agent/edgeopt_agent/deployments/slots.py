@@ -12,11 +12,14 @@ from edgeopt.fleet.records import deployment_title
 from edgeopt.hw.device import Device
 from edgeopt_agent.config import reloaded
 from edgeopt_agent.data_dir import DataDir, added_models, remove, sweep_removed, write_whole
+from edgeopt_agent.deployments.joint import Joint, OrderBook
+from edgeopt_agent.deployments.left_order import left_order
 from edgeopt_agent.deployments.machine import Listener, Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.recovery import recover
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.site import Site, current, name_of
+from edgeopt_agent.deployments.states import State
 from edgeopt_agent.deployments.supervisor import Supervisor
 from edgeopt_agent.deployments.switching import FAREWELL_S
 from edgeopt_agent.deployments.vacancy import vacancy
@@ -59,6 +62,12 @@ class Slot:
         old = name_of(self.site, running.record.old) if running is not None else ""
         deploying = str(running.found.get("name", running.record.name)) if running is not None else ""
         return {self.name, self.site.router.expected_name(), old, deploying} - {""}
+
+    @property
+    def removed(self) -> bool:
+        """Whether an order of several models has taken it out of service; a rollback brings it back."""
+        newest = self.machine.newest
+        return newest is not None and newest.kind == "remove" and newest.state is State.COMMITTED
 
     @property
     def empty(self) -> bool:
@@ -110,6 +119,10 @@ class Slots:
         self.watchers: list[Callable[[], None]] = []
         """Called when a model was added or removed, or what serves or its health has changed."""
         self.models = Models()
+        self.orders = OrderBook(data.orders)
+        """Orders of several models."""
+        self.orders.on_change = self._notify
+        self._leaving: asyncio.Task[Joint | None] | None = None
         self.all: list[Slot] = []
         self.first = self._open(settings, data, "", Journal(data.journal))
         sweep_removed(data)
@@ -120,6 +133,7 @@ class Slots:
     def start(self, on_end: OnSlot) -> None:
         """Brings every model back into service; calls `on_end` when each is done."""
         self._on_end = on_end
+        self._leaving = asyncio.create_task(left_order(self.orders, [slot.site for slot in self.all]))
         for slot in self.all:
             self._start(slot)
 
@@ -129,6 +143,9 @@ class Slots:
         slot.working = asyncio.create_task(slot.work(), name=f"supervisor {slot.site.model}".rstrip())
         slot.watch_golden()
         slot.working.add_done_callback(lambda _: on_end(slot) if slot in self.all else None)
+
+    async def _left_order(self) -> Joint | None:
+        return None if self._leaving is None else await asyncio.shield(self._leaving)
 
     def named(self, name: str) -> Slot:
         """The slot of this name, or the first one without a name; raises RefusedError if there is none."""
@@ -282,6 +299,7 @@ class Slots:
     async def close(self) -> None:
         for slot in self.all:
             await slot.site.journal.close()
+        await self.orders.close()
 
     def _announce(self, model: str, message: str) -> None:
         """Pages that watch another model can offer this one, or stop offering it."""
@@ -300,19 +318,19 @@ class Slots:
     def _open(self, settings: Settings, data: DataDir, name: str, journal: Journal) -> Slot:
         settings = msgspec.structs.replace(settings, data_dir=data.root)
         router = Router(settings)
-        site = Site(settings, data, journal, router, self._device, model=name)
+        site = Site(settings, data, journal, router, self._device, model=name, left_order=self._left_order)
         if (release := current(site)) is not None:
             site.trouble = f"The release {release} is being started."
             router.starting = True
         router.why_nothing = lambda: site.trouble
-        router.expected_name = lambda: site.model or name_of(site, current(site))
+        router.expected_name = lambda: "" if slot.removed else site.model or name_of(site, current(site))
         router.watchers.append(site.observed.watch)
         router.on_change = self._notify
         machine, hub = Machine(site), Hub(router, name)
+        slot = Slot(site, machine, hub)
         router.vacancy = lambda: vacancy(machine)
         machine.listeners.append(lambda record: hub.tell(_told(record)))
         machine.listeners.append(self._tell)
-        slot = Slot(site, machine, hub)
         if settings.drift is not None:
             kept = ReferenceFile(data.drift)
             router.drift = DriftWatch(settings.drift, kept.read, kept.save, slot.serves_committed)

@@ -18,6 +18,7 @@ from edgeopt_agent.deployments.probing import judge_latency, start_checked
 from edgeopt_agent.deployments.record import Detail, Soaked
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of, name_of, release_title
+from edgeopt_agent.deployments.states import State
 from edgeopt_agent.deployments.switching import stop_quietly, switch
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import Settings
@@ -42,6 +43,10 @@ REST_FACTOR = 10
 
 
 async def soak(site: Site, work: Work) -> Outcome:
+    if work.joint is not None:
+        await work.joint.meet(site.model, State.SOAKING)
+    if work.record.kind == "remove":
+        return await _others_soaked(site, work)
     site.router.old_name = name_of(site, work.record.old)
     site.router.shadow = shadow = Shadow()
     try:
@@ -49,6 +54,16 @@ async def soak(site: Site, work: Work) -> Outcome:
     finally:
         site.router.old_name, site.router.shadow = "", None
         shadow.stop()
+
+
+async def _others_soaked(site: Site, work: Work) -> Outcome:
+    joint = work.joint
+    assert joint is not None  # noqa: S101 - models are removed in orders only
+    while not await joint.agree(site.model):
+        if work.stop_asked.is_set():
+            raise StepError(work.stop_reason, fault=False)
+        await first_of((joint.decided, work.stop_asked), None)
+    return Outcome(reason="all other models of the order have proved themselves")
 
 
 async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
@@ -63,6 +78,7 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
     before = record.soaked
     seen.errors += before.errors
     seen.requests += before.requests
+    proved: Outcome | None = None
     asked, samples, golden_s, begin = 0, 1, 0.0, time.monotonic() - before.elapsed_s
     while True:
         elapsed_s = time.monotonic() - begin
@@ -74,21 +90,20 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
             limits.judge_end(worker)
             worker = await _started_again(site, work, worker)
             limits.follow(worker)
-        if ended and requests >= record.soak_requests:
+        if proved is None and ended and requests >= record.soak_requests:
             limits.judge(seen, shadow, asked, ended=True)
             if record.kind == "deploy":  # nothing blocks the rollback
                 await _ask_hook(site, work, worker)
                 limits.judge(seen, shadow, asked, ended=True)
-            detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors, **agreement}
-            soaked = (
-                f"{requests} requests in {elapsed_s:.3g} s" if record.soak_s or record.soak_requests else "no soak"
-            )
-            if limits.lacks_comparison(shadow):
-                soaked += "; no request was compared with the release before it"
-            return Outcome(reason=soaked, changes={"detail": detail})
+            proved = _proof(work, agreement, limits.lacks_comparison(shadow))
+        if proved is not None and (work.joint is None or await work.joint.agree(site.model)):
+            return proved
         rounds = math.ceil((record.soak_requests - requests) / samples)
-        pause_s = _rest_s(settings, golden_s, most_s - elapsed_s, rounds)
-        await first_of((worker.ended, work.stop_asked, seen.failed), pause_s)
+        pause_s = _rest_s(settings, golden_s, most_s - elapsed_s if proved is None else math.inf, rounds)
+        others = () if work.joint is None else (work.joint.decided,)
+        await first_of((worker.ended, work.stop_asked, seen.failed, *others), pause_s)
+        if work.joint is not None and work.joint.committed:
+            continue
         _check_going_on(work, worker)
         limits.judge(seen, shadow, asked)
         shadow.want()
@@ -103,6 +118,17 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
             own_ms.clear()
         limits.judge_own(own_ms)
         limits.judge_memory(seen)
+
+
+def _proof(work: Work, agreement: Detail, lacks_comparison: bool) -> Outcome:
+    """The outcome of a soak that went well."""
+    record, soaked = work.record, work.soaked
+    detail = {**record.detail, "soak_requests": soaked.requests, "soak_errors": soaked.errors, **agreement}
+    wanted = record.soak_s or record.soak_requests
+    said = f"{soaked.requests} requests in {soaked.elapsed_s:.3g} s" if wanted else "no soak"
+    if lacks_comparison:
+        said += "; no request was compared with the release before it"
+    return Outcome(reason=said, changes={"detail": detail})
 
 
 def _tell_progress(work: Work, soaked: Soaked, agreement: Detail) -> None:

@@ -12,6 +12,7 @@ class State(StrEnum):
     VERIFYING = "VERIFYING"
     STAGED = "STAGED"
     PROBING = "PROBING"
+    READY = "READY"
     SWITCHING = "SWITCHING"
     SOAKING = "SOAKING"
     COMMITTED = "COMMITTED"
@@ -27,6 +28,8 @@ class Event(StrEnum):
     """The step failed, its time was up, or someone asked to stop it."""
     UNLINKED = "unlinked"
     """It serves, but the links of the data folder could not be changed to it."""
+    TOGETHER = "together"
+    """The release is one of several models, and has proved itself."""
     KNOWN = "known"
     """Nothing is left to do: the release already serves."""
 
@@ -53,14 +56,17 @@ DISCARD = "the new release is discarded; the old one never stopped serving"
 BACK = "the old release serves again; the new one is discarded"
 
 # A bundle that is sent takes all the steps down to COMMITTED; what is on the disk already (a rollback) enters at
-# PROBING and, having been proved once, needs no soak.
+# PROBING and, having been proved once, needs no soak. In an order of several models, each waits for the others in
+# STAGED (without a bundle in ACCEPTED), READY and SOAKING; the order itself passes through ACCEPTED, SWITCHING and
+# SOAKING.
 TABLE: tuple[Row, ...] = (
-    Row(S.ACCEPTED, _to(S.RECEIVING, S.FAILED), "stage_timeout_s", undo=NOTHING),
+    Row(S.ACCEPTED, _to(S.RECEIVING, S.FAILED, known=S.COMMITTED), "stage_timeout_s", undo=NOTHING),
     Row(S.RECEIVING, _to(S.VERIFYING, S.FAILED), "receive_timeout_s", undo=DISCARD),
     Row(S.FETCHING, _to(S.VERIFYING, S.FAILED), "fetch_timeout_s", resumes=20, undo=DISCARD),
     Row(S.VERIFYING, _to(S.STAGED, S.FAILED, known=S.COMMITTED), "verify_timeout_s", undo=DISCARD),
     Row(S.STAGED, _to(S.PROBING, S.FAILED), "stage_timeout_s", undo=DISCARD),
-    Row(S.PROBING, _to(S.SWITCHING, S.FAILED), "probe_timeout_s", undo=DISCARD),
+    Row(S.PROBING, _to(S.SWITCHING, S.FAILED, together=S.READY), "probe_timeout_s", undo=DISCARD),
+    Row(S.READY, _to(S.SWITCHING, S.FAILED), "probe_timeout_s", undo=DISCARD),
     Row(
         *(S.SWITCHING, _to(S.SOAKING, S.ROLLING_BACK, unlinked=S.DEGRADED), "switch_timeout_s"),
         resumes=1,
@@ -75,5 +81,11 @@ TABLE: tuple[Row, ...] = (
 )
 ROWS: Mapping[State, Row] = {row.state: row for row in TABLE}
 FINAL: frozenset[State] = frozenset(row.state for row in TABLE if not row.exits)
-FIRST: Mapping[str, State] = {"deploy": S.RECEIVING, "fetch": S.FETCHING, "rollback": S.PROBING}
+FIRST: Mapping[str, State] = {
+    "deploy": S.RECEIVING,
+    "fetch": S.FETCHING,
+    "rollback": S.PROBING,
+    "remove": S.PROBING,
+    "several": S.SWITCHING,
+}
 """Where each kind of deployment goes from ACCEPTED."""

@@ -29,6 +29,8 @@ FAREWELL_S = 1.0
 
 async def switch(site: Site, work: Work) -> Outcome:
     record = work.record
+    if record.kind == "remove":
+        return await _take_out(site, record)
     if work.candidate is None:  # the agent started again in the middle
         work.candidate, _ = await start_checked(site, record.release)
     previous = await _next_older(site, record) if record.kind == "rollback" else record.old
@@ -36,7 +38,7 @@ async def switch(site: Site, work: Work) -> Outcome:
     try:
         await point_links(site, record.release, existing(site.data, previous))
     except OSError as error:
-        if record.kind != "rollback":
+        if record.kind != "rollback" or work.joint is not None:
             raise
         unlinked = unlinked_sentence(site.data, error)  # going back must not depend on them
     site.observed.begin(record.release)
@@ -47,6 +49,15 @@ async def switch(site: Site, work: Work) -> Outcome:
     if unlinked:
         return Outcome(Event.UNLINKED, f"{said}. {unlinked}", {"serves": record.release})
     return Outcome(reason=said)
+
+
+async def _take_out(site: Site, record: Record) -> Outcome:
+    """Lets the model serve no longer; until the order is committed, its worker stays ready to return."""
+    await point_links(site, None, record.old)
+    site.trouble = ""  # nothing should serve
+    if site.router.serving is not None:
+        site.router.switch(None, keep_old=True)
+    return Outcome(reason=f"{record.old} serves no longer")
 
 
 async def _next_older(site: Site, record: Record) -> str | None:

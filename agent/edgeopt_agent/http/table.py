@@ -89,7 +89,7 @@ ROUTES: tuple[RouteEntry, ...] = (
         refusals=(404, 409, 411, 413, 507),
     ),
     RouteEntry(
-        *("POST", f"{PREFIX}/desired", "Deploy a bundle by reference", _DEPLOYMENT),
+        *("POST", f"{PREFIX}/desired", "Deploy by reference", f"{_OWN}:DesiredAnswer"),
         body="edgeopt.fleet.mqtt_documents:DesiredBundle",
         status=202,
         refusals=(404, 409, 413, 507),

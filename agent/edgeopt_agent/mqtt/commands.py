@@ -31,12 +31,18 @@ class Row:
     perform: Perform
 
 
+async def _roll_back(answers: Answers, asked: Command, ordered_by: str) -> Answered:
+    if asked.order:
+        return await answers.take_back(asked.order, ordered_by)
+    return await answers.rollback(asked.to, asked.model, ordered_by)
+
+
 TABLE: tuple[Row, ...] = (
     Row("device", "view", lambda answers, *_: answers.device()),
     Row("status", "view", lambda answers, asked, _: answers.status(asked.model)),
     Row("releases", "view", lambda answers, asked, _: answers.releases(asked.model)),
     Row("deployment", "view", lambda answers, asked, _: answers.deployment(str(asked.deployment), asked.model)),
-    Row("rollback", "deploy", lambda answers, asked, by: answers.rollback(asked.to, asked.model, by)),
+    Row("rollback", "deploy", _roll_back),
     Row("cancel", "deploy", lambda answers, asked, by: answers.cancel(asked.model, by)),
     Row("remove", "deploy", lambda answers, asked, by: answers.remove(asked.model, by)),
 )

@@ -218,6 +218,8 @@ class FleetLink:
 
     async def _with_end(self, following: Following | None) -> Following | None:
         """Returns what the device follows, with the end of its deployment once the journal has it."""
+        if following is not None and following.order is not None:
+            return await self._with_models(following, following.order)
         if following is None or following.deployment is None:
             return following
         try:
@@ -229,6 +231,21 @@ class FleetLink:
         if record.state is State.COMMITTED:
             return msgspec.structs.replace(following, state="done")
         return msgspec.structs.replace(following, state="failed", reason=record.reason)
+
+    async def _with_models(self, following: Following, number: int) -> Following:
+        """Returns the order with the state of each of its models, and its end."""
+        try:
+            record = await self._answers.order(number)
+        except EdgeoptError:
+            return following  # its journal cannot be read
+        if record is None:
+            return following
+        found = msgspec.structs.replace(following, models=self._answers.order_models(record))
+        if not record.final or record.interrupted:
+            return found
+        if record.state is State.COMMITTED:
+            return msgspec.structs.replace(found, state="done")
+        return msgspec.structs.replace(found, state="failed", reason=record.reason)
 
     async def _send(self, client: aiomqtt.Client) -> None:
         """Sends what waits, in order; what the broker has not confirmed is sent again, with what came after it."""

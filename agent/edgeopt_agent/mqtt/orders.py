@@ -23,6 +23,7 @@ from edgeopt.fleet.mqtt_documents import (
     Progress,
 )
 from edgeopt.fleet.mqtt_topics import Topics
+from edgeopt.fleet.records import FleetOrder
 from edgeopt_agent.control.answers import Answers
 from edgeopt_agent.control.desired import checked
 from edgeopt_agent.data_dir import DataDir
@@ -126,7 +127,7 @@ class Orders:
         try:
             state = await asyncio.to_thread(read_state, content, self._topics, self._data)
             sequence = state.sequence
-            if not self._is_new(state):
+            if not await self._is_new(state):
                 return
         except (EdgeoptError, OSError) as error:
             self._refuse(sequence, error)
@@ -144,7 +145,7 @@ class Orders:
     async def stop(self) -> None:
         await end_tasks(self._running)
 
-    def _is_new(self, state: DesiredState) -> bool:
+    async def _is_new(self, state: DesiredState) -> bool:
         """Whether there is something to do; raises RefusedError for an older document."""
         if self._known is None or state.sequence > self._known.following.sequence:
             return True
@@ -156,7 +157,10 @@ class Orders:
             sentence = f"Another desired state with the sequence number {newest} is followed already."
             raise RefusedError(409, "replayed", sentence, "Publish it with a higher sequence number.")
         # What an earlier run of the agent did not finish is done now; the same source again changes nothing.
-        return not self._running and self._known.following.state in {"accepted", "waiting"}
+        following = self._known.following
+        if following.order is not None and await self._answers.is_interrupted(following.order):
+            return not self._running
+        return not self._running and following.state in {"accepted", "waiting"}
 
     async def _deploy(self, state: DesiredState) -> None:
         while self._is_newest(state):
@@ -175,7 +179,7 @@ class Orders:
                     await asyncio.wait_for(self._ended.wait(), _BUSY_RETRY_S)
                 await asyncio.sleep(_TIDY_S)
             else:
-                self._tell(state, "deploying", document["deployment"])
+                self._tell(state, "deploying", document.get("deployment"), order=document.get("order"))
                 await self._save()
                 return
 
@@ -187,7 +191,12 @@ class Orders:
         return self._known is not None and self._known.following.sequence == state.sequence
 
     def _tell(
-        self, state: DesiredState, progress: Progress, deployment: object = None, error: EdgeoptError | None = None
+        self,
+        state: DesiredState,
+        progress: Progress,
+        deployment: object = None,
+        error: EdgeoptError | None = None,
+        order: object = None,
     ) -> None:
         if not self._is_newest(state):
             return
@@ -195,7 +204,9 @@ class Orders:
         code, reason, hint = ("", "", "") if error is None else (error.code, error.message, error.hint)
         model = begun.get("model", state.desired.model)
         following = Following(
-            *(state.sequence, progress, begun.get("id"), model, code, reason, hint), time_s=time.time()
+            *(state.sequence, progress, begun.get("id"), model, code, reason, hint),
+            time_s=time.time(),
+            order=order.id if isinstance(order, FleetOrder) else None,
         )
         waits = progress == "waiting"
         if error is not None and not (waits and self.following is not None and self.following.state == progress):

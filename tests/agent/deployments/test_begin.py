@@ -27,7 +27,7 @@ def test_deployment_is_never_called_number_0(monkeypatch):
         begun = asyncio.create_task(machine._begin(Work(Record(id=0))))
         await asyncio.sleep(0)
         with pytest.raises(RefusedError, match="Another deployment begins"):
-            machine._check_idle()
+            machine.check_idle()
         cancelled = asyncio.create_task(machine.cancel())
         await asyncio.sleep(0)
         written.set()

@@ -30,7 +30,7 @@ TURNS = {State.ACCEPTED, State.SWITCHING, State.ROLLING_BACK}
 KILLED = [
     pytest.param(row.state, when, marks=[pytest.mark.slow] if when == "before" and row.state not in TURNS else [])
     for row in TABLE
-    if row.state not in {State.DEGRADED, State.FETCHING}
+    if row.state not in {State.DEGRADED, State.FETCHING, State.READY}
     for when in ("before", "after")
 ]
 
