@@ -10,11 +10,13 @@ from edgeopt.cli.fleet_rollout_show import show_devices, show_discovered, show_r
 from edgeopt.events import Emit
 from edgeopt.fleet.discovery import DiscoverRequest
 from edgeopt.fleet.rollout_request import (
+    BrokerRequest,
     DevicesRequest,
     RolloutControlRequest,
     RolloutPauseRequest,
     RolloutStartRequest,
     RolloutStatusRequest,
+    in_fleet_commands,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +103,8 @@ def start(request: RolloutStartRequest, json: JsonFlag = False) -> None:
     from edgeopt.fleet import rollout_commands
 
     name = rollout_commands.rollout_name(request)
-    execute("rollout", lambda emit: rollout_commands.start(request, name, emit), show_rollout, json, _left(name))
+    left = _left(request, name)
+    execute("rollout", lambda emit: rollout_commands.start(request, name, emit), show_rollout, json, left)
 
 
 @asks(RolloutStatusRequest)
@@ -145,10 +148,8 @@ def resume(request: RolloutControlRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import rollout_commands
 
-    name = request.name
-    execute(
-        "rollout", lambda emit: rollout_commands.go_on(request, "resume", emit), show_rollout, json, _left(name)
-    )
+    left = _left(request, request.name)
+    execute("rollout", lambda emit: rollout_commands.go_on(request, "resume", emit), show_rollout, json, left)
 
 
 @asks(RolloutControlRequest)
@@ -181,12 +182,12 @@ def rollback(request: RolloutControlRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import rollout_commands
 
-    left = f"devices return on their own; continue with: edgeopt fleet rollout resume {request.name}"
+    left = _left(request, request.name, "devices return on their own")
     execute("rollout", lambda emit: rollout_commands.go_on(request, "rollback", emit), show_rollout, json, left)
 
 
-def _left(name: str) -> str:
-    return f"no further wave begins; continue with: edgeopt fleet rollout resume {name}"
+def _left(request: BrokerRequest, name: str, what: str = "no further wave begins") -> str:
+    return in_fleet_commands(f"{what}; continue with: edgeopt fleet rollout resume {name}", request)
 
 
 rollout = program.application(_rollout, start, status, pause, resume, cancel, rollback)

@@ -11,8 +11,11 @@ from edgeopt.errors import UsageError
 
 PORT = 8080
 DEFAULT_URL = f"http://127.0.0.1:{PORT}"
+_QUOTED = r"(?:'[^']*'|[^\s'`;,)])+"
+# Of the agent too: the machine that asks it may have no `edgeopt-agent`, and its data folder is not there.
 _COMMAND = re.compile(
-    r"\bedgeopt(?: fleet|-agent) (?:status|releases|rollback|cancel|remove|watch|deploy BUNDLE)\b(?! --url)"
+    r"\bedgeopt(?: fleet|-agent) (status|releases|rollback|cancel|remove|watch|deploy BUNDLE)\b(?! --url)"
+    rf"(?: --data-dir {_QUOTED})?"
 )
 
 
@@ -41,10 +44,15 @@ class Address:
         return f"{host}:{self.port}"
 
 
-def in_commands(text: str, url: str) -> str:
-    """A sentence whose commands name the agent that they are for, so that they can be copied."""
-    found = parse(url).url
-    return text if found == DEFAULT_URL else _COMMAND.sub(rf"\g<0> --url {shlex.quote(found)}", text)
+def in_commands(text: str, url: str, fingerprint: str = "") -> str:
+    """A sentence whose commands are those of `edgeopt fleet` for the agent that was asked, to be copied.
+
+    The fingerprint is the one that was given as an option; one of the environment or a pairing is there anyway.
+    """
+    found = parse(url, fingerprint=fingerprint).url
+    selection = "" if found == DEFAULT_URL else f" --url {shlex.quote(found)}"
+    selection += f" --fingerprint {fingerprint}" if fingerprint else ""
+    return _COMMAND.sub(lambda command: f"edgeopt fleet {command[1]}{selection}", text)
 
 
 def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address:

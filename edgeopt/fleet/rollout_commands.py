@@ -1,15 +1,16 @@
 """What `edgeopt fleet devices` and `edgeopt fleet rollout` do."""
 
 import asyncio
+import functools
 import re
 import time
-from collections.abc import Coroutine
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from edgeopt.errors import InputError, UsageError, VerificationError
+from edgeopt.errors import EdgeoptError, InputError, UsageError, VerificationError
 from edgeopt.events import Emit
 from edgeopt.fleet.devices import FleetDevices, described, known_names
 from edgeopt.fleet.mqtt_client import connected, fleet_topics
@@ -27,11 +28,13 @@ from edgeopt.fleet.rollout_documents import (
 from edgeopt.fleet.rollout_driver import Driver, FleetState, ask, check_action, named, now_sequence, read_fleet
 from edgeopt.fleet.rollout_plan import in_waves, read_share, selected
 from edgeopt.fleet.rollout_request import (
+    BrokerRequest,
     DevicesRequest,
     RolloutControlRequest,
     RolloutPauseRequest,
     RolloutStartRequest,
     RolloutStatusRequest,
+    in_fleet_commands,
 )
 
 _LARGEST_STATE_BYTES = 1_900_000
@@ -41,6 +44,24 @@ _ROOM_BYTES = 250
 """How much the place of a device in the state of a rollout grows."""
 _UNTOUCHED = DeviceProgress()
 Found = TypeVar("Found")
+More = ParamSpec("More")
+Request = TypeVar("Request", bound=BrokerRequest)
+
+
+def told_for_request(
+    command: Callable[Concatenate[Request, More], Found],
+) -> Callable[Concatenate[Request, More], Found]:
+    """Lets the commands in an error have the options by which this one reached the broker."""
+
+    @functools.wraps(command)
+    def told(request: Request, /, *more: More.args, **named: More.kwargs) -> Found:
+        try:
+            return command(request, *more, **named)
+        except EdgeoptError as error:
+            error.hint = in_fleet_commands(error.hint, request)
+            raise
+
+    return told
 
 
 class RolloutDevice(msgspec.Struct, frozen=True):
@@ -78,6 +99,7 @@ class RolloutList(msgspec.Struct, frozen=True):
     rollouts: tuple[RolloutReport, ...]
 
 
+@told_for_request
 def devices(request: DevicesRequest) -> FleetDevices:
     async def work() -> FleetDevices:
         async with connected(request) as client:
@@ -99,6 +121,7 @@ def rollout_name(request: RolloutStartRequest) -> str:
     return f"{plain or 'rollout'}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
 
 
+@told_for_request
 def start(request: RolloutStartRequest, name: str, emit: Emit) -> RolloutReport:
     if not is_digest(request.digest):
         raise UsageError("--digest must be 'sha256:' and 64 digits.", "Compute it with: sha256sum BUNDLE")
@@ -120,6 +143,7 @@ async def _dry_run(request: RolloutStartRequest, name: str, limits: Limits) -> R
     return msgspec.structs.replace(report_of(rollout), dry_run=True)
 
 
+@told_for_request
 def pause(request: RolloutPauseRequest) -> RolloutReport:
     """Tells the client that runs the rollout. It needs no key: a pause can do no harm."""
 
@@ -134,6 +158,7 @@ def pause(request: RolloutPauseRequest) -> RolloutReport:
     return _run(work())
 
 
+@told_for_request
 def status(request: RolloutStatusRequest) -> RolloutReport | RolloutList:
     async def work() -> RolloutReport | RolloutList:
         async with connected(request) as client:
@@ -153,6 +178,7 @@ def seen_report(state: FleetState, rollout: Rollout) -> RolloutReport:
     return report_of(now, signed=is_signed(state.states[rollout.name]))
 
 
+@told_for_request
 def go_on(
     request: RolloutControlRequest, action: Literal["resume", "cancel", "rollback"], emit: Emit
 ) -> RolloutReport:

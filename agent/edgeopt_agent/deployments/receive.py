@@ -118,7 +118,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     if other and not work.record.force:
         raise StepError(
             f"The bundle '{deployment.name}' was proved on another device (its {' and '.join(other)} differ), so "
-            "its proof does not hold here. Run `edgeopt optimize` on this device, or deploy it with --force.",
+            "its proof does not hold here. Optimize the model for this device, or deploy the bundle with --force.",
             fault=False,
         )
     served = name_of(site, current(site)) or site.model

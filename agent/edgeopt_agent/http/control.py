@@ -21,6 +21,7 @@ from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.http.pairing import PairingRoute
 from edgeopt_agent.http.table import PREFIX, ROUTES
+from edgeopt_agent.settings import Settings
 from edgeopt_agent.trust import Trust
 
 LONGEST_WAIT_S = 30.0
@@ -52,18 +53,20 @@ def routes(
     }
     methods = {entry.path: entry.method for entry in ROUTES}
     return [
-        Route(PREFIX + path, _endpoint(answer, trust), methods=[methods[PREFIX + path]])
+        Route(PREFIX + path, _endpoint(answer, trust, slots.first.site.settings), methods=[methods[PREFIX + path]])
         for path, answer in answers.items()
     ]
 
 
-def _endpoint(answer: Answer, trust: Callable[[], Trust]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(
+    answer: Answer, trust: Callable[[], Trust], settings: Settings
+) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         headers: dict[str, str] = {}
         try:
             status, document = await answer(request)
         except EdgeoptError as error:
-            status, document = error_answer(error)
+            status, document = error_answer(error, settings)
             if request.method == "POST":
                 headers["connection"] = "close"  # the body may not have been read to its end
         body = msgspec.json.encode({**document, "trust": trust()})

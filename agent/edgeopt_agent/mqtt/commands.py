@@ -10,7 +10,7 @@ import msgspec
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.mqtt_documents import LONGEST_BYTES, Command, CommandAnswer
-from edgeopt_agent.control.answers import Answered, Answers, error_answer
+from edgeopt_agent.control.answers import Answered, Answers
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.tokens import ROLES
 from edgeopt_agent.trust import Trust
@@ -57,7 +57,7 @@ class Commands:
         try:
             status, document = await self._perform(role, content)
         except EdgeoptError as error:
-            status, document = error_answer(error)
+            status, document = self._answers.error(error)
         return msgspec.json.encode(CommandAnswer(status, {**document, "trust": self._trust()}))
 
     async def _perform(self, role: str, content: bytes) -> Answered:

@@ -1,5 +1,6 @@
 """What the core says of options, in the words of the page's forms."""
 
+import re
 from dataclasses import replace
 
 from edgeopt.errors import EdgeoptError
@@ -44,7 +45,13 @@ def ending_in_the_form(ending: Ending) -> Ending:
     return replace(ending, what=_in_words(ending.what), next_step=_in_words(ending.next_step))
 
 
+_COMMAND_OPTIONS = re.compile(
+    r"(edgeopt fleet (?:devices|rollout \w+))(?: --allow-plain| --[a-z-]+ (?:'[^']*'|[^\s'`;]+))+"
+)
+
+
 def _in_words(sentence: str) -> str:
+    sentence = _COMMAND_OPTIONS.sub(r"\1", sentence)  # the form has them
     for option, title in _TITLES:
         sentence = sentence.replace(option, title)
     return sentence

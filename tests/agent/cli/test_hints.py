@@ -1,0 +1,216 @@
+"""Commands in hints can be pasted: where the agent has TLS, a port and a folder of its own, and one program is there.
+
+The agents are real, and so are the programs; each is found by a PATH that has what the machine of the setting has.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from edgeopt_agent import certificate, tokens, trusted_keys
+from tests.broker import free_port
+from tests.printed import commands_in, refusal
+
+WITHIN_S = 60
+PROGRAMS = {"edgeopt": "edgeopt.cli.main", "edgeopt-agent": "edgeopt_agent.main"}
+READING = {
+    "edgeopt-agent": ("status", "releases", "doctor", "fingerprint", "trust list", "token list"),
+    "edgeopt": ("fleet status", "fleet releases", "fleet devices", "fleet rollout status"),
+}
+# A command of another machine is announced as such.
+ELSEWHERE = re.compile(r"(on the device|the device|private key is|start one there|start one)[^:]*: $", re.IGNORECASE)
+
+
+@dataclass
+class Machine:
+    """A shell on a machine that has certain programs."""
+
+    folder: Path
+    programs: tuple[str, ...]
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self):
+        binaries = self.folder / "bin"
+        binaries.mkdir(parents=True)
+        for name in self.programs:
+            script = binaries / name
+            script.write_text(f"#!{sys.executable}\nfrom {PROGRAMS[name]} import main\n\nmain()\n")
+            script.chmod(0o755)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("EDGEOPT_")}
+        self.environment = {
+            **kept,
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            "PATH": f"{binaries}:/usr/bin:/bin",
+            "XDG_STATE_HOME": str(self.folder / "state"),
+            "XDG_CONFIG_HOME": str(self.folder / "config"),
+            **self.variables,
+        }
+
+    def run(self, command, **variables):
+        return subprocess.run(
+            ["/bin/sh", "-c", command],
+            env={**self.environment, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+
+    def start(self, command):
+        shell = ["/bin/sh", "-c", f"exec {command}"]
+        return subprocess.Popen(
+            shell, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def paste(self, said):
+        """Every command of a text is one that this machine has and takes; those that only read are run."""
+        found = list(commands_in(said))
+        for command in found:
+            program = shlex.split(command)[0]
+            if program not in self.programs:
+                before = said[: said.index(command)].splitlines()[-1]
+                assert ELSEWHERE.search(before), f"{command} is not on this machine: {said}"
+            assert refusal(command) == "", (command, said)
+            if program in self.programs and " ".join(shlex.split(command)[1:]).startswith(READING[program]):
+                ran = self.run(command)
+                assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
+        return found
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A device with the package of the agent alone, as Debian's package installs it."""
+    return Machine(tmp_path / "device", ("edgeopt-agent",))
+
+
+@pytest.fixture
+def start():
+    with ExitStack() as stack:
+
+        def starter(machine, options):
+            quick = "--soak-seconds 0 --soak-requests 0 --log-level error"
+            process = machine.start(f"edgeopt-agent run {quick} {options}")
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            lines = []
+            while not (lines and "deploy with:" in lines[-1]):
+                lines.append(process.stdout.readline())
+                assert lines[-1], lines
+            return "".join(lines)
+
+        yield starter
+
+
+SETTINGS = {
+    "port": "--port {port}",
+    "TLS": "--port {port} --tls on",
+    "folder": "--port {port} --data-dir {folder}",
+    "folder and TLS": "--port {port} --data-dir {folder} --tls on",
+}
+ASKED = (
+    *("status", "releases", "rollback", "cancel", "remove none", "gc --dry-run"),
+    *("status --model none", "deploy {bundle}", "rollback", "rollback --to 0123", "deploy --from https://h/x"),
+)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_commands_on_the_device_can_be_pasted(machine, start, setting, tmp_path, make_null_bundle):
+    folder = tmp_path / "its data"
+    options = SETTINGS[setting].format(port=free_port(), folder=shlex.quote(str(folder)))
+    said = start(machine, options)
+    asked = next(command for command in commands_in(said) if " deploy BUNDLE" in command)
+    machine.paste(said)
+    bundle = shlex.quote(str(make_null_bundle(y_scale="nan")))
+    selection = asked.partition("BUNDLE")[2]
+    pasted = []
+    for each in ASKED:
+        ran = machine.run(f"edgeopt-agent {each.format(bundle=bundle)}{selection}")
+        assert "internal" not in ran.stderr, ran.stderr
+        pasted += machine.paste(ran.stdout + ran.stderr)
+    assert len(set(pasted)) >= 3, pasted
+    place = selection.partition("--data-dir")[2]
+    for each in ("pin 0123", "pin 0123 --model none", "doctor", "token remove none"):
+        ran = machine.run(f"edgeopt-agent {each}{place and f' --data-dir{place}'}")
+        machine.paste(ran.stdout + ran.stderr)
+
+
+@pytest.mark.parametrize("tls", ["off", "on"])
+def test_refusals_of_tokens_name_the_folder_of_the_agent(machine, start, tls, tmp_path):
+    folder = tmp_path / "its data"
+    start(machine, f"--port {free_port()} --tls {tls} --data-dir {shlex.quote(str(folder))}")
+    tokens.add(folder, "someone", "view")
+    place = f"--data-dir {shlex.quote(str(folder))}"
+    for token in ("", "wrong"):
+        ran = machine.run(f"edgeopt-agent status {place}", **({"EDGEOPT_TOKEN": token} if token else {}))
+        assert ran.returncode == 3
+        machine.paste(ran.stderr)
+        (make,) = [each for each in commands_in(ran.stderr) if " token add " in each]
+        assert place in make
+    made = machine.run(make.replace("NAME", "other") + " --json")
+    assert made.returncode == 0, made.stderr
+    assert {file.stem for file in tokens.token_files(folder / "tokens")} == {"someone", "other"}
+
+
+def test_local_commands_need_no_fingerprint(machine, start, tmp_path):
+    folder, port = tmp_path / "its data", free_port()
+    start(machine, f"--port {port} --tls on --data-dir {shlex.quote(str(folder))}")
+    for selection in ("", f" --url 127.0.0.1:{port}", f" --url https://localhost:{port}"):
+        ran = machine.run(f"edgeopt-agent status --data-dir {shlex.quote(str(folder))}{selection}")
+        assert ran.returncode == 0, ran.stderr
+
+
+def test_commands_on_a_laptop_can_be_pasted(machine, start, tmp_path, make_null_bundle):
+    """The laptop has no `edgeopt-agent`, and the folder of the device is not on it."""
+    folder, port = tmp_path / "its data", free_port()
+    start(machine, f"--port {port} --tls on --data-dir {shlex.quote(str(folder))}")
+    known_by = certificate.present(folder).fingerprint
+    laptop = Machine(tmp_path / "laptop", ("edgeopt",))
+    bundle = shlex.quote(str(make_null_bundle(y_scale="nan")))
+    for given, variables in (
+        ("--fingerprint " + known_by, {}),
+        ("", {"EDGEOPT_FINGERPRINT": known_by}),
+    ):
+        laptop.environment.update(variables)
+        pasted = []
+        for each in (*(each for each in ASKED if not each.startswith("gc")), "watch --seconds 0 --send 1"):
+            ran = laptop.run(f"edgeopt fleet {each.format(bundle=bundle)} --url 127.0.0.1:{port} {given}")
+            pasted += laptop.paste(ran.stdout + ran.stderr)
+        assert len(set(pasted)) >= 3, pasted
+        assert all("--data-dir" not in command for command in pasted)
+    tokens.add(folder, "someone", "view")
+    ran = laptop.run(f"edgeopt fleet status --url https://127.0.0.1:{port}")
+    assert laptop.paste(ran.stderr)
+    ran = Machine(tmp_path / "other", ("edgeopt",)).run(f"edgeopt fleet status --url https://127.0.0.1:{port}")
+    assert "edgeopt-agent fingerprint" in ran.stderr
+
+
+def test_agent_that_does_not_start_says_what_to_paste(machine, tmp_path):
+    place = f"--data-dir {shlex.quote(str(tmp_path / 'its data'))}"
+    ran = machine.run(f"edgeopt-agent run --host 0.0.0.0 {place}")
+    assert ran.returncode == 2
+    assert len(machine.paste(ran.stderr)) == 2
+    ran = machine.run(f"edgeopt-agent fingerprint {place}")
+    assert ran.returncode == 3
+    assert [each for each in machine.paste(ran.stderr) if place in each]
+    ran = machine.run(f"edgeopt-agent status {place}")
+    assert ran.returncode == 5
+    assert [each for each in machine.paste(ran.stderr) if place in each]
+
+
+def test_doctor_names_the_folder_in_its_advice(machine, tmp_path, make_null_bundle):
+    folder = tmp_path / "its data"
+    folder.mkdir(mode=0o700)
+    place = f"--data-dir {shlex.quote(str(folder))}"
+    ran = machine.run(f"edgeopt-agent doctor --host 0.0.0.0 {place}")
+    found = machine.paste(ran.stdout)
+    assert len(found) == 2
+    assert all(place in each for each in found)
+    assert not trusted_keys.keys_of(folder).keys
