@@ -1,5 +1,6 @@
 """Blocks on a terminal: it lays out tables within the width that there is, and cuts only what is overlong."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ _ROOM_FOR_BARS = 100
 _LEAST = {"text": 10, "name": 12}
 """What columns of these give way to, in letters; the others never do."""
 _LONGEST_WORD = 20
+_COMMAND = re.compile(r"(?:: +|[`(])edgeopt(?:-agent)? [a-z]")
 _GAP, _NARROW_GAP = 2, 1
 _INDENT = "  "
 
@@ -86,13 +88,13 @@ def _lines(
 
 
 def _line(text: str, console: "Console", style: str = "", lead: str = "") -> None:
-    """Folds at words, and what goes on is set in."""
+    """Folds at words, and what goes on is set in; a line with a command stays whole, so that it can be copied."""
     from rich.text import Text
 
     indent = " " * len(lead) or _INDENT
     for paragraph in text.split("\n"):
         whole = Text(lead + paragraph, style)
-        if whole.cell_len <= console.width:
+        if whole.cell_len <= console.width or _COMMAND.search(paragraph):
             console.print(whole, soft_wrap=True)
             continue
         parts = Text(paragraph, style).wrap(console, max(20, console.width - len(indent)))
