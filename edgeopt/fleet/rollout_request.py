@@ -106,7 +106,9 @@ class RolloutControlRequest(BrokerRequest, frozen=True, kw_only=True):
     key: Key = None
 
 
-_COMMAND = re.compile(r"\bedgeopt fleet (devices|rollout (?:start|status|pause|resume|cancel|rollback))\b(?! --)")
+_COMMAND = re.compile(
+    r"\bedgeopt fleet (devices|rollout (?:start|status|pause|resume|cancel|rollback))\b(?: (?!-)[\w.-]*\w\b)?(?! --)"
+)
 _TAKE_KEY = ("rollout start", "rollout resume", "rollout cancel", "rollout rollback")
 
 

@@ -108,7 +108,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
         detail = {"signed_by": signed_by, "sequence": sequence}
     if not signed_by and not is_loopback(site.settings.host):
         raise StepError(
-            "No key is trusted, and other machines can reach this agent, so it accepts no bundle. Trust a key: "
+            "No key is trusted, and other machines can reach this agent, so it accepts no bundle. On the device: "
             + on_data_dir("edgeopt-agent trust add KEY.pub", site.data.base),
             fault=False,
         )

@@ -1,8 +1,9 @@
-"""Commands in hints can be pasted: where the agent has TLS, a port and a folder of its own, and one program is there.
+"""Commands in hints can be pasted, whatever the address and the folder of the agent, on machines with one program.
 
 The agents are real, and so are the programs; each is found by a PATH that has what the machine of the setting has.
 """
 
+import ast
 import os
 import re
 import shlex
@@ -14,7 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from edgeopt.fleet.address import in_commands
+from edgeopt.fleet.request import LookRequest
 from edgeopt_agent import certificate, tokens, trusted_keys
+from edgeopt_agent.cli.control import _in_this_program
 from tests.broker import free_port
 from tests.printed import commands_in, refusal
 
@@ -26,7 +30,8 @@ READING = {
 }
 # A command of another machine is announced as such.
 ELSEWHERE = re.compile(
-    r"(on the device|the device|private key is|start one there|start one)[^:]*: $", re.IGNORECASE
+    r"(on the (device|other machine)|the device|private key is|start one( there)?|machine with edgeopt)[^:]*: $",
+    re.IGNORECASE,
 )
 
 
@@ -78,7 +83,7 @@ class Machine:
         for command in found:
             program = shlex.split(command)[0]
             if program not in self.programs:
-                before = said[: said.index(command)].splitlines()[-1]
+                before = said[: said.index(command)].rpartition("\n")[2]
                 assert ELSEWHERE.search(before), f"{command} is not on this machine: {said}"
             assert refusal(command) == "", (command, said)
             if program in self.programs and " ".join(shlex.split(command)[1:]).startswith(READING[program]):
@@ -128,7 +133,7 @@ def test_commands_on_the_device_can_be_pasted(machine, start, setting, tmp_path,
     said = start(machine, options)
     asked = next(command for command in commands_in(said) if " deploy BUNDLE" in command)
     machine.paste(said.partition("unsigned")[2])
-    bundle = shlex.quote(str(make_null_bundle(y_scale="nan")))
+    bundle = shlex.quote(str(make_null_bundle(fail="run")))
     selection = asked.partition("BUNDLE")[2]
     pasted = []
     for each in ASKED:
@@ -173,7 +178,7 @@ def test_commands_on_a_laptop_can_be_pasted(machine, start, tmp_path, make_null_
     start(machine, f"--port {port} --tls on --data-dir {shlex.quote(str(folder))}")
     known_by = certificate.present(folder).fingerprint
     laptop = Machine(tmp_path / "laptop", ("edgeopt",))
-    bundle = shlex.quote(str(make_null_bundle(y_scale="nan")))
+    bundle = shlex.quote(str(make_null_bundle(fail="run")))
     for given, variables in (
         ("--fingerprint " + known_by, {}),
         ("", {"EDGEOPT_FINGERPRINT": known_by}),
@@ -214,3 +219,65 @@ def test_doctor_names_the_folder_in_its_advice(machine, tmp_path, make_null_bund
     assert len(found) == 2
     assert all(place in each for each in found)
     assert not trusted_keys.trusted(folder).keys
+
+
+ROOT = Path(__file__).parents[3]
+URL = "https://device:9000"
+SOURCES = ("agent/edgeopt_agent", "edgeopt/fleet")
+# A command alone is part of a sentence that is made elsewhere: the tests above read those.
+PARTS = ("edgeopt pairing", "edgeopt-agent ")
+# What is said on the other machine only: by commands that look into the data folder, and by those of the broker.
+NOT_SAID_ON = {
+    "laptop": (
+        "agent/edgeopt_agent/cli",
+        "agent/edgeopt_agent/doctor",
+        *(f"agent/edgeopt_agent/{name}.py" for name in ("certificate", "trust", "own_commands")),
+    ),
+    "device": ("edgeopt/fleet/rollout", "edgeopt/fleet/address", "agent/edgeopt_agent/cli/trust"),
+}
+
+
+def _texts(path):
+    """The texts of a source file with their lines, docstrings aside; 77 stands for a value in them."""
+    tree = ast.parse(path.read_text())
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    skipped = {
+        id(node.body[0].value) for node in ast.walk(tree) if isinstance(node, kinds) and ast.get_docstring(node)
+    }
+    formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    skipped |= {id(part) for node in formatted for part in node.values}
+    for node in formatted:
+        said = "".join(p.value if isinstance(p, ast.Constant) else "\0" for p in node.values)
+        yield node.lineno, re.sub(r"(?<=[a-zA-Z])\0", "", said).replace("\0", "77")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.lineno, node.value
+
+
+def _hints():
+    """Every text of the agent and the client that names a command, with its place."""
+    for source in SOURCES:
+        for path in sorted((ROOT / source).rglob("*.py")):
+            for line, said in _texts(path):
+                if list(commands_in(said)):
+                    yield f"{path.relative_to(ROOT)}:{line}", said
+
+
+@pytest.mark.parametrize("machine", ["laptop", "device"])
+def test_every_hint_names_programs_that_the_machine_has(machine):
+    """A laptop has `edgeopt`, a device `edgeopt-agent`; hints with the other say where to run it."""
+    program, missing, seen = {"laptop": "edgeopt", "device": "edgeopt-agent"}[machine], [], 0
+    for place, said in _hints():
+        if place.startswith(NOT_SAID_ON[machine]) or said.startswith(PARTS):
+            continue
+        shown = in_commands(said, URL)
+        if machine == "device":
+            shown = _in_this_program(shown, LookRequest(url=URL), None)
+        for command in commands_in(shown):
+            seen += 1
+            before, _, after = shown.partition(command)
+            other = shlex.split(command)[0] != program
+            if other and not ELSEWHERE.search(before) and "on the device" not in after:
+                missing.append((place, command, shown))
+    assert seen > 30
+    assert missing == []
