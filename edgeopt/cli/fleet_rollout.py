@@ -75,7 +75,7 @@ def _rollout(context: typer.Context) -> None:
 
     \b
     Examples:
-      edgeopt fleet rollout start URL --digest sha256:… --to 'camera-*' --waves 1,10%,rest
+      edgeopt fleet rollout start URL --to 'camera-*' --waves 1,10%,rest
       edgeopt fleet rollout status
       edgeopt fleet rollout pause NAME
       edgeopt fleet rollout resume NAME
@@ -95,10 +95,10 @@ def start(request: RolloutStartRequest, json: JsonFlag = False) -> None:
 
     \b
     Examples:
-      edgeopt fleet rollout start https://host/m.edgeopt --digest sha256:… --to 'camera-*'
-      edgeopt fleet rollout start https://host/m.edgeopt --digest sha256:… --to site=north --dry-run
-      edgeopt fleet rollout start URL --digest sha256:… --to @devices.txt --waves 5,25%,rest
-      edgeopt fleet rollout start URL --digest sha256:… --to '*' --max-slowdown 20% --key release-key
+      edgeopt fleet rollout start https://host/m.edgeopt --to 'camera-*'
+      edgeopt fleet rollout start https://host/m.edgeopt --copy m.edgeopt --to site=north --dry-run
+      edgeopt fleet rollout start URL --to @devices.txt --waves 5,25%,rest
+      edgeopt fleet rollout start URL --to '*' --max-slowdown 20% --key release-key
     """
     from edgeopt.fleet import rollout_commands
 

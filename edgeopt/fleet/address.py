@@ -73,7 +73,7 @@ def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise UsageError(f"'{url}' is not the address of an agent: {error}.", hint) from None
-    scheme = parts.scheme or ("https" if fingerprint or not _is_this_device(host or "") else "http")
+    scheme = parts.scheme or ("https" if fingerprint or not is_this_device(host or "") else "http")
     if scheme not in {"http", "https"}:
         raise UsageError(f"'{url}' is neither an http nor an https address.", hint)
     if fingerprint and scheme == "http":
@@ -87,7 +87,7 @@ def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address
     return Address(host, PORT if port is None else port, token, scheme, fingerprint)
 
 
-def _is_this_device(host: str) -> bool:
+def is_this_device(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError, InputError, UsageError, VerificationError
+from edgeopt.errors import EdgeoptError, InputError, UsageError, VerificationError, printable
 from edgeopt.events import Emit
 from edgeopt.fleet.devices import FleetDevices, described, known_names
-from edgeopt.fleet.mqtt_client import connected, fleet_topics
-from edgeopt.fleet.mqtt_documents import DesiredBundle, is_digest
+from edgeopt.fleet.mqtt_client import broker_of, connected, fleet_topics
+from edgeopt.fleet.mqtt_documents import DesiredBundle
 from edgeopt.fleet.mqtt_topics import NAME
 from edgeopt.fleet.rollout import result, seen
+from edgeopt.fleet.rollout_bundle import RolloutBundle, read_bundle_of
 from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
     DeviceProgress,
@@ -93,6 +94,9 @@ class RolloutReport(msgspec.Struct, frozen=True):
     dry_run: bool = False
     signed: bool = False
     """Whether continuing it takes the private key with which it was begun."""
+    model_name: str = ""
+    """Of the bundle; empty until it is known."""
+    release: str = ""
 
 
 class RolloutList(msgspec.Struct, frozen=True):
@@ -123,23 +127,23 @@ def rollout_name(request: RolloutStartRequest) -> str:
 
 @told_for_request
 def start(request: RolloutStartRequest, name: str, emit: Emit) -> RolloutReport:
-    if not is_digest(request.digest):
-        raise UsageError("--digest must be 'sha256:' and 64 digits.", "Compute it with: sha256sum BUNDLE")
     if request.add and not request.model:
         raise UsageError("--add needs the name of the model.", "Pass the name in the bundle: --add --model NAME")
     limits = _limits(request)
+    broker_of(request)  # what is wrong there is said before the bundle is read
+    known = read_bundle_of(request, emit)
 
     def plan(state: FleetState) -> Rollout:
-        return _planned(request, name, limits, state)
+        return _planned(request, name, limits, known, state)
 
     if request.dry_run:
-        return _run(_dry_run(request, name, limits))
+        return _run(_dry_run(request, plan))
     return _ended(_run(Driver(request, name, request.key, emit).begin(plan)))
 
 
-async def _dry_run(request: RolloutStartRequest, name: str, limits: Limits) -> RolloutReport:
+async def _dry_run(request: RolloutStartRequest, plan: Callable[[FleetState], Rollout]) -> RolloutReport:
     async with connected(request) as client:
-        rollout = _planned(request, name, limits, await read_fleet(client))
+        rollout = plan(await read_fleet(client))
     return msgspec.structs.replace(report_of(rollout), dry_run=True)
 
 
@@ -175,7 +179,21 @@ def status(request: RolloutStatusRequest) -> RolloutReport | RolloutList:
 def seen_report(state: FleetState, rollout: Rollout) -> RolloutReport:
     """With what devices have reported since the state was written."""
     now = seen(rollout, state.devices, time.time())
-    return report_of(now, signed=is_signed(state.states[rollout.name]))
+    report = report_of(now, signed=is_signed(state.states[rollout.name]))
+    return report if report.model_name else _named_by_devices(report, now, state)
+
+
+def _named_by_devices(report: RolloutReport, rollout: Rollout, state: FleetState) -> RolloutReport:
+    """With the name that a device reports of the bundle: the client that began the rollout has not read it."""
+    for name in rollout.devices:
+        device = state.devices.get(name)
+        following = None if device is None or device.reported is None else device.reported.desired
+        if device is None or following is None or following.sequence != rollout.sequence:
+            continue
+        found = device.deployment(following.deployment, following.model)
+        if found is not None and found.id == following.deployment and found.release:
+            return msgspec.structs.replace(report, model_name=printable(found.name), release=found.release)
+    return report
 
 
 @told_for_request
@@ -202,6 +220,8 @@ def report_of(rollout: Rollout, *, signed: bool = False) -> RolloutReport:
         found,
         rows,
         signed=signed,
+        model_name=rollout.model_name,
+        release=rollout.release,
     )
 
 
@@ -243,7 +263,9 @@ def _limits(request: RolloutStartRequest) -> Limits:
     )
 
 
-def _planned(request: RolloutStartRequest, name: str, limits: Limits, state: FleetState) -> Rollout:
+def _planned(
+    request: RolloutStartRequest, name: str, limits: Limits, known_bundle: RolloutBundle, state: FleetState
+) -> Rollout:
     known = state.rollouts().get(name)
     if known is not None and known.phase in OPEN_PHASES:
         raise UsageError(
@@ -271,7 +293,7 @@ def _planned(request: RolloutStartRequest, name: str, limits: Limits, state: Fle
         sequence=now_sequence(highest),
         desired=DesiredBundle(
             bundle=request.bundle,
-            digest=request.digest.lower(),
+            digest=known_bundle.digest,
             model=request.model,
             add=request.add,
             force=request.force,
@@ -284,6 +306,8 @@ def _planned(request: RolloutStartRequest, name: str, limits: Limits, state: Fle
         devices={each: _UNTOUCHED for wave in waves for each in wave},
         limits=limits,
         control=0 if asked is None else asked.sequence,
+        model_name=known_bundle.name,
+        release=known_bundle.release,
     )
     # Each device needs room for what it was desired to serve and how it fares.
     if len(rollout_message(rollout, request.key)) + len(names) * _ROOM_BYTES > _LARGEST_STATE_BYTES:

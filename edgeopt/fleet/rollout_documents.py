@@ -107,6 +107,10 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """That of the desired states of a rollback."""
     revision: int = 0
     """Higher with each document that is written."""
+    model_name: str = ""
+    """Of the bundle, if the client that began the rollout has read it."""
+    release: str = ""
+    """What agents call the bundle, where that is known."""
 
 
 class Control(msgspec.Struct, frozen=True):

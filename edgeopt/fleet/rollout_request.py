@@ -48,11 +48,17 @@ class DevicesRequest(BrokerRequest, frozen=True, kw_only=True):
 
 class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
     bundle: Annotated[str, argument("Address from which the devices fetch the bundle.", metavar="URL")]
-    digest: Annotated[str, option("Digest of the bundle file, as sha256sum prints it.", metavar="SHA256:…")]
     to: Annotated[
         str,
         option("Devices: names, patterns, LABEL=VALUE or @FILE, separated by commas.", metavar="SELECTION"),
     ]
+    digest: Annotated[
+        str,
+        option("Digest of the bundle file (default: that of the file at URL, or of --copy).", metavar="SHA256:…"),
+    ] = ""
+    copy: Annotated[
+        Path | None, option("Copy of the bundle on this machine, which is read instead of the one at URL.")
+    ] = None
     waves: Annotated[
         str, option("Sizes of the waves: devices, percentages of all, rest.", metavar="1,10%,rest")
     ] = "1,10%,rest"
@@ -107,7 +113,8 @@ class RolloutControlRequest(BrokerRequest, frozen=True, kw_only=True):
 
 
 _COMMAND = re.compile(
-    r"\bedgeopt fleet (devices|rollout (?:start|status|pause|resume|cancel|rollback))\b(?: (?!-)[\w.-]*\w\b)?(?! --)"
+    r"\bedgeopt fleet (devices|rollout (?:start|status|pause|resume|cancel|rollback))\b"
+    r"(?: (?!-)[\w.-]*\w\b)?(?! --)"
 )
 _TAKE_KEY = ("rollout start", "rollout resume", "rollout cancel", "rollout rollback")
 

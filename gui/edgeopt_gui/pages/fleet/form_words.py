@@ -46,7 +46,8 @@ def ending_in_the_form(ending: Ending) -> Ending:
 
 
 _COMMAND_OPTIONS = re.compile(
-    r"(edgeopt fleet (?:devices|rollout \w+(?: (?!-)[\w.-]*\w)?))(?: --allow-plain| --[a-z-]+ (?:'[^']*'|[^\s'`;]+))+"
+    r"(edgeopt fleet (?:devices|rollout \w+(?: (?!-)[\w.-]*\w)?))"
+    r"(?: --allow-plain| --[a-z-]+ (?:'[^']*'|[^\s'`;]+))+"
 )
 
 
