@@ -35,7 +35,7 @@ class Listening(msgspec.Struct, frozen=True):
     certificate: str = ""
     """The file; empty where it speaks plain HTTP."""
     host: str = "127.0.0.1"
-    """Where this device reaches it."""
+    """Address at which this device reaches it."""
 
     @property
     def url(self) -> str:

@@ -90,8 +90,8 @@ def start(request: RolloutStartRequest, json: JsonFlag = False) -> None:
 
     \b
     A wave begins when the one before is complete. A device fails if it refuses the bundle, rolls
-    it back, misses a limit or takes too long. Devices that are offline count neither way and catch
-    up later. Exit code 6: stopped by failures. Ctrl-C begins no further wave; resume continues.
+    it back, misses a limit or takes too long. Devices that are offline do not count, and catch up
+    later. Exit code 6: stopped by failures. Ctrl-C begins no further wave; resume continues.
 
     \b
     Examples:

@@ -45,7 +45,7 @@ class Address:
 
 
 def in_commands(text: str, url: str, fingerprint: str = "") -> str:
-    """A sentence whose commands are those of `edgeopt fleet` for the agent that was asked, to be copied.
+    """Returns a sentence whose commands are those of `edgeopt fleet` for the agent that was asked.
 
     The fingerprint is the one that was given as an option; one of the environment or a pairing is there anyway.
     """

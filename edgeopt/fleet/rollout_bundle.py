@@ -33,9 +33,9 @@ _HOW = "Give the bundle as one file, as the devices fetch it: `edgeopt optimize 
 
 class RolloutBundle(msgspec.Struct, frozen=True):
     digest: str
-    """Of the file, with `sha256:` before it."""
+    """SHA-256 of the file, with `sha256:` before it."""
     name: str = ""
-    """Of its model; empty where only the digest is known."""
+    """Name of its model; empty where only the digest is known."""
     release: str = ""
 
 

@@ -95,7 +95,7 @@ class RolloutReport(msgspec.Struct, frozen=True):
     signed: bool = False
     """Whether continuing it takes the private key with which it was begun."""
     model_name: str = ""
-    """Of the bundle; empty until it is known."""
+    """Name of the model in the bundle; empty until it is known."""
     release: str = ""
 
 
@@ -184,7 +184,7 @@ def seen_report(state: FleetState, rollout: Rollout) -> RolloutReport:
 
 
 def _named_by_devices(report: RolloutReport, rollout: Rollout, state: FleetState) -> RolloutReport:
-    """With the name that a device reports of the bundle: the client that began the rollout has not read it."""
+    """Adds the name that a device reports of the bundle: the client that began the rollout has not read it."""
     for name in rollout.devices:
         device = state.devices.get(name)
         following = None if device is None or device.reported is None else device.reported.desired

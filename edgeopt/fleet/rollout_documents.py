@@ -108,9 +108,9 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     revision: int = 0
     """Higher with each document that is written."""
     model_name: str = ""
-    """Of the bundle, if the client that began the rollout has read it."""
+    """Name of the model in the bundle, if the client that began the rollout has read it."""
     release: str = ""
-    """What agents call the bundle, where that is known."""
+    """Name that agents give the bundle; empty where it is not known."""
 
 
 class Control(msgspec.Struct, frozen=True):

@@ -120,7 +120,7 @@ _TAKE_KEY = ("rollout start", "rollout resume", "rollout cancel", "rollout rollb
 
 
 def in_fleet_commands(text: str, request: BrokerRequest) -> str:
-    """A sentence whose commands reach the fleet as this one did, to be copied: with the options that it was given.
+    """Returns a sentence whose commands reach the fleet as this one did: with the options that it was given.
 
     What the environment has is there anyway.
     """

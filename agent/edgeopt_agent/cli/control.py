@@ -157,7 +157,7 @@ def ask(
 
 
 def here(request: _Asked, data_dir: Path | None = None) -> _Asked:
-    """With the address and the certificate of the agent on this device, where the request is for that one.
+    """Returns the request with address and certificate of the agent on this device, where it is for that one.
 
     A data folder that is named is asked where its agent listens, unless the request has an address of its own.
     """
@@ -203,7 +203,7 @@ _FLEET_COMMAND = re.compile(
 
 
 def _in_this_program(text: str, request: _Asked, data_dir: Path | None) -> str:
-    """A sentence whose commands are those of `edgeopt-agent`, which select the agent as this one did."""
+    """Returns a sentence whose commands are those of `edgeopt-agent`, and select the agent as this one did."""
     from edgeopt_agent.own_commands import in_commands_of
 
     selection = "" if request.url == LOCAL else f" --url {shlex.quote(request.url)}"

@@ -9,6 +9,9 @@ from edgeopt_gui.jobs.ending import Ending
 _TITLES = (
     ("; or set EDGEOPT_BROKER", ""),
     ("pass --allow-plain", "allow it in the form"),
+    (", or --copy with a copy of the bundle", ""),
+    ("; a copy on this machine is named with --copy", ""),
+    ("; or pass --digest", "; or fill in 'Digest'"),
     ("For instance: --broker ", "For instance: "),
     ("'rest' at the end: --waves", "'rest' at the end:"),
     ("Write a percentage: --stop-at-failures", "Write a percentage:"),
