@@ -25,7 +25,6 @@ from edgeopt.fleet.request import (
     RemoveRequest,
     RollbackRequest,
 )
-from edgeopt.fleet.transport import unreachable
 from edgeopt.views.blocks import Block
 
 _Asked = TypeVar(
@@ -162,6 +161,7 @@ def here(request: _Asked, data_dir: Path | None = None) -> _Asked:
     A data folder that is named is asked where its agent listens, unless the request has an address of its own.
     """
     from edgeopt.fleet.address import PORT, parse
+    from edgeopt.fleet.transport import unreachable
     from edgeopt.hw.user_folders import expanded
     from edgeopt_agent.certificate import listening, read
     from edgeopt_agent.settings import administered_data_dir

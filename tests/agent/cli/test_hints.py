@@ -197,6 +197,19 @@ def test_commands_on_a_laptop_can_be_pasted(machine, start, tmp_path, make_null_
     assert "edgeopt-agent fingerprint" in ran.stderr
 
 
+def test_laptop_pairs_by_the_command_that_the_device_shows(machine, start, tmp_path):
+    place = f"--data-dir {shlex.quote(str(tmp_path / 'its data'))}"
+    port = free_port()
+    start(machine, f"--port {port} --tls on {place}")
+    said = machine.run(f"edgeopt-agent pair laptop {place}").stdout
+    (pair,) = machine.paste(said)
+    assert pair == f"edgeopt fleet pair --url https://DEVICE:{port}"
+    laptop = Machine(tmp_path / "laptop", ("edgeopt",))
+    ran = laptop.run(f"{pair.replace('DEVICE', '127.0.0.1')} --code {said.splitlines()[1].strip()}")
+    assert ran.returncode == 0, ran.stderr
+    assert laptop.run(f"edgeopt fleet status --url https://127.0.0.1:{port}").returncode == 0
+
+
 def test_agent_that_does_not_start_says_what_to_paste(machine, tmp_path):
     place = f"--data-dir {shlex.quote(str(tmp_path / 'its data'))}"
     ran = machine.run(f"edgeopt-agent run --host 0.0.0.0 {place}")
