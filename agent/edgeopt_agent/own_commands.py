@@ -4,17 +4,15 @@ import re
 import shlex
 from pathlib import Path
 
-from edgeopt.fleet.address import PORT
+from edgeopt.fleet.address import PORT, REST
 from edgeopt_agent.certificate import listening, uses_tls
 from edgeopt_agent.settings import Settings, on_data_dir
 
-_NAMED = r"(?!(?:(?!edgeopt)[^;`\n])* --data-dir )"
-_ASKING = re.compile(
-    rf"\bedgeopt-agent (?:status|releases|rollback|cancel|remove|gc|deploy BUNDLE)\b(?![\w-]){_NAMED}"
-)
+_END = rf"\b(?![\w-]){REST})(?! --data-dir)"
+_ASKING = re.compile(rf"\bedgeopt-agent (?>(?:status|releases|rollback|cancel|remove|gc|deploy BUNDLE){_END}")
 _IN_FOLDER = re.compile(
-    r"\bedgeopt-agent (?:run|pin|unpin|pair|fingerprint|renew-certificate|trust (?:add|list|remove)"
-    rf"|token (?:add|list|remove))\b(?![\w-]){_NAMED}"
+    r"\bedgeopt-agent (?>(?:run|pin|unpin|pair|fingerprint|renew-certificate|(?:trust|token) (?:add|list|remove))"
+    rf"{_END}"
 )
 
 

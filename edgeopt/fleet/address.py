@@ -12,10 +12,13 @@ from edgeopt.errors import UsageError
 PORT = 8080
 DEFAULT_URL = f"http://127.0.0.1:{PORT}"
 _QUOTED = r"(?:'[^']*'|[^\s'`;,)])+"
+_WORD = r"(?:'[^']*'|[\w./-]*\w)"
+REST = rf"(?>(?: --(?:model|to|role|tls) {_WORD}| --(?:add|rename|force)\b|(?<=remove|..pair|.. add) {_WORD})*)"
+"""What commands in sentences have behind their name, as a pattern."""
 # Of the agent too: the machine that asks it may have no `edgeopt-agent`, and its data folder is not there.
 _COMMAND = re.compile(
     r"\bedgeopt(?: fleet|-agent) (status|releases|rollback|cancel|remove|watch|deploy BUNDLE)\b(?! --url)"
-    rf"(?: --data-dir {_QUOTED})?"
+    rf"({REST})(?: --data-dir {_QUOTED})?"
 )
 
 
@@ -52,7 +55,7 @@ def in_commands(text: str, url: str, fingerprint: str = "") -> str:
     found = parse(url, fingerprint=fingerprint).url
     selection = "" if found == DEFAULT_URL else f" --url {shlex.quote(found)}"
     selection += f" --fingerprint {fingerprint}" if fingerprint else ""
-    return _COMMAND.sub(lambda command: f"edgeopt fleet {command[1]}{selection}", text)
+    return _COMMAND.sub(lambda command: f"edgeopt fleet {command[1]}{selection}{command[2]}", text)
 
 
 def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address:
