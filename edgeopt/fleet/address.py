@@ -14,7 +14,7 @@ DEFAULT_URL = f"http://127.0.0.1:{PORT}"
 _QUOTED = r"(?:'[^']*'|[^\s'`;,)])+"
 _WORD = r"(?:'[^']*'|[\w./-]*\w)"
 REST = rf"(?>(?: --(?:model|to|role|tls) {_WORD}| --(?:add|rename|force)\b|(?<=remove|..pair|.. add) {_WORD})*)"
-"""What commands in sentences have behind their name, as a pattern."""
+"""Pattern of what commands in sentences have behind their name."""
 # Of the agent too: the machine that asks it may have no `edgeopt-agent`, and its data folder is not there.
 _COMMAND = re.compile(
     r"\bedgeopt(?: fleet|-agent) (status|releases|rollback|cancel|remove|watch|deploy BUNDLE)\b(?! --url)"

@@ -9,8 +9,7 @@ from edgeopt.fleet.request import LookRequest
 from edgeopt.hw.user_folders import expanded, home_folder, user_cache_folder
 from edgeopt_agent.cli.control import here
 from edgeopt_agent.config import configured, default_file
-from edgeopt_agent.own_commands import in_own_commands
-from edgeopt_agent.settings import Settings, default_data_dir, on_data_dir
+from edgeopt_agent.settings import default_data_dir, on_data_dir
 
 
 @pytest.fixture(autouse=True)
@@ -57,28 +56,3 @@ def test_nothing_is_paired_and_no_pairing_can_be_kept():
 def test_a_command_asks_an_agent_without_its_certificate():
     request = LookRequest(url="http://127.0.0.1:8080")
     assert here(request) == request
-
-
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        (
-            "make one: edgeopt-agent token add NAME --role view",
-            "make one: edgeopt-agent token add NAME --role view PLACE",
-        ),
-        ("Remove one (edgeopt-agent remove NAME), or", "Remove one (edgeopt-agent remove NAME PLACE), or"),
-        ("See: edgeopt-agent rollback --model 'a b'; or", "See: edgeopt-agent rollback --model 'a b' PLACE; or"),
-        ("`edgeopt-agent gc` may help", "`edgeopt-agent gc PLACE` may help"),
-        ("edgeopt-agent status --data-dir /x", "edgeopt-agent status --data-dir /x"),
-        ("edgeopt-agent listens", "edgeopt-agent listens"),
-    ],
-)
-def test_commands_to_copy_name_a_folder_that_is_not_the_users(said, shown, tmp_path):
-    settings = Settings(data_dir=tmp_path / "its data", port=9000)
-    place = f"--data-dir '{tmp_path}/its data'"
-    assert in_own_commands(said, settings) == shown.replace("PLACE", place)
-
-
-def test_control_needs_no_folder_at_the_usual_address(tmp_path):
-    said = in_own_commands("edgeopt-agent status; edgeopt-agent token list", Settings(data_dir=tmp_path))
-    assert said == f"edgeopt-agent status; edgeopt-agent token list --data-dir {tmp_path}"

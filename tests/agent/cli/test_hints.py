@@ -19,6 +19,8 @@ from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.request import LookRequest
 from edgeopt_agent import certificate, tokens, trusted_keys
 from edgeopt_agent.cli.control import _in_this_program
+from edgeopt_agent.own_commands import in_own_commands
+from edgeopt_agent.settings import Settings
 from tests.broker import free_port
 from tests.printed import commands_in, refusal
 
@@ -294,3 +296,28 @@ def test_every_hint_names_programs_that_the_machine_has(machine):
                 missing.append((place, command, shown))
     assert seen > 30
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "On it: edgeopt-agent token add NAME --role view",
+            "On it: edgeopt-agent token add NAME --role view PLACE",
+        ),
+        ("Remove one (edgeopt-agent remove NAME), or", "Remove one (edgeopt-agent remove NAME PLACE), or"),
+        ("See: edgeopt-agent rollback --model 'a b'; or", "See: edgeopt-agent rollback --model 'a b' PLACE; or"),
+        ("`edgeopt-agent gc` may help", "`edgeopt-agent gc PLACE` may help"),
+        ("edgeopt-agent status --data-dir /x", "edgeopt-agent status --data-dir /x"),
+        ("edgeopt-agent listens", "edgeopt-agent listens"),
+    ],
+)
+def test_commands_to_copy_name_a_folder_that_is_not_the_users(said, shown, tmp_path):
+    settings = Settings(data_dir=tmp_path / "its data", port=9000)
+    place = f"--data-dir '{tmp_path}/its data'"
+    assert in_own_commands(said, settings) == shown.replace("PLACE", place)
+
+
+def test_control_needs_no_folder_at_the_usual_address(tmp_path):
+    said = in_own_commands("edgeopt-agent status; edgeopt-agent token list", Settings(data_dir=tmp_path))
+    assert said == f"edgeopt-agent status; edgeopt-agent token list --data-dir {tmp_path}"
