@@ -109,3 +109,13 @@ def test_rollout_of_an_address_alone_is_shown_by_the_name_of_its_model(fleet, br
     assert (report.digest, report.model_name, report.release) == (known.digest, "conv", known.release)
     assert run(["fleet", "rollout", "status", *reaching]) == 0
     assert f"conv (release {known.release})" in capfd.readouterr().out
+
+
+def test_name_that_devices_report_is_shown_where_only_the_digest_was_given(fleet, broker, capfd, request):
+    reaching = ["--broker", broker.url, "--fleet", f"fleet-{abs(hash(request.node.nodeid))}"]
+    begin = ["fleet", "rollout", "start", "https://host/m.edgeopt", "--digest", GIVEN, "--to", "*", "--name", "r"]
+    assert run([*begin, *reaching, "--dry-run"]) == 0
+    assert f"Bundle: m.edgeopt ({GIVEN[:19]}…)" in capfd.readouterr().out
+    assert run([*begin, *reaching]) == 0
+    found = rollout_commands.status(RolloutStatusRequest(broker=broker.url, fleet=reaching[-1], name="r"))
+    assert found.release == GIVEN[7:19]
