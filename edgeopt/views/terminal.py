@@ -24,7 +24,7 @@ _LEAST = {"text": 10, "name": 12}
 _LONGEST_WORD = 20
 _COMMAND = re.compile(r"(?:(?<=: )|(?<=[`(]))edgeopt(?:-agent)? [a-z](?:'[^']*'|[^`;),.]|[),.](?! |$))*")
 _JOINT = "\ue000"
-"""In the place of a space at which a command must not be folded."""
+"""Character that replaces each space at which a command must not be folded."""
 _GAP, _NARROW_GAP = 2, 1
 _INDENT = "  "
 
