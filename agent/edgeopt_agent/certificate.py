@@ -19,6 +19,7 @@ from edgeopt_agent.trust import is_loopback
 
 YEARS = 10
 _PEM_END = "-----END CERTIFICATE-----"
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}  # noqa: S104 - a name for all addresses
 log = logging.getLogger(__name__)
 
 
@@ -33,6 +34,13 @@ class Listening(msgspec.Struct, frozen=True):
     port: int
     certificate: str = ""
     """The file; empty where it speaks plain HTTP."""
+    host: str = "127.0.0.1"
+    """Address at which this device reaches it."""
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"
 
 
 def uses_tls(settings: Settings) -> bool:
@@ -92,15 +100,18 @@ class LiveCertificate:
             return 0
 
 
-def read(file: Path) -> Certificate:
+def read(file: Path, data_dir: Path | None = None) -> Certificate:
     """The first certificate in a PEM file; raises InputError if it has none."""
+    renewing = "edgeopt-agent renew-certificate"
+    if data_dir is not None:
+        renewing = on_data_dir(renewing, data_dir)
     try:
         first, end, _ = file.read_text(encoding="ascii", errors="replace").partition(_PEM_END)
         der = ssl.PEM_cert_to_DER_cert(first[first.index("-----BEGIN CERTIFICATE") :] + end)
     except (OSError, ValueError) as error:
         raise InputError(
             f"The certificate '{file}' cannot be read: {said_by(error)}.",
-            "Check --tls-cert; to renew the agent's own: edgeopt-agent renew-certificate",
+            f"Check --tls-cert; to renew the agent's own: {renewing}",
         ) from None
     return Certificate(str(file), fingerprint_of(der))
 
@@ -110,13 +121,13 @@ def present(data_dir: Path) -> Certificate:
     found = listening(data_dir)
     own = DataDir(data_dir).certificate
     if found is not None and found.certificate:
-        return read(Path(found.certificate))
+        return read(Path(found.certificate), data_dir)
     if not own.exists():
         raise InputError(
             f"There is no certificate in {data_dir} yet.",
-            "The agent makes one when it first speaks TLS: edgeopt-agent run --host ADDRESS, or --tls on",
+            f"The agent makes one when it first speaks TLS: {on_data_dir('edgeopt-agent run --tls on', data_dir)}",
         )
-    return read(own)
+    return read(own, data_dir)
 
 
 def renew(data_dir: Path) -> Certificate:
@@ -196,7 +207,7 @@ def _context(certificate: Path, key: Path, data_dir: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    read(certificate)
+    read(certificate, data_dir)
     try:
         # Nobody is there to type a password.
         context.load_cert_chain(certificate, key, password=lambda: "")
@@ -209,9 +220,10 @@ def _context(certificate: Path, key: Path, data_dir: Path) -> ssl.SSLContext:
     return context
 
 
-def tell_listening(data: DataDir, port: int, certificate: Path | None) -> None:
+def tell_listening(data: DataDir, host: str, port: int, certificate: Path | None) -> None:
     """Lets the commands on this device know how to reach the agent."""
-    told = Listening(port, "" if certificate is None else str(certificate.absolute()))
+    reached = _ANY.get(host, host.strip("[]"))
+    told = Listening(port, "" if certificate is None else str(certificate.absolute()), reached)
     try:
         write_whole(data.root / "listening.json", msgspec.json.encode(told).decode())
     except Exception as error:  # noqa: BLE001 - a disk that takes nothing is no reason not to serve

@@ -87,7 +87,7 @@ def _count(data_dir: Path, waiting: _Waiting) -> None:
         + (f"{left} more tries." if left else "The code has expired."),
         "Compare code and address with the device."
         if left
-        else "Create another one there: edgeopt-agent pair NAME",
+        else "Create another one on the device: edgeopt-agent pair NAME",
     )
 
 

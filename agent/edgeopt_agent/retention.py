@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+import shlex
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 import msgspec
 
@@ -10,6 +12,7 @@ from edgeopt.errors import InputError
 from edgeopt_agent.data_dir import DataDir, make_private, pointed, remove, write_whole
 from edgeopt_agent.deployments.site import Site, current
 from edgeopt_agent.journal import JournalError
+from edgeopt_agent.own_commands import in_commands_of
 
 _ID = re.compile(r"[0-9a-f]{1,64}")
 
@@ -31,9 +34,11 @@ def pins_of(data: DataDir) -> Pins:
 def pin(data: DataDir, release: str) -> Pins:
     """Keeps a release until it is unpinned; raises InputError where it is not on the disk."""
     if not _ID.fullmatch(release) or not data.release(release).is_dir():
+        option = "" if data.shared is None else f" --model {shlex.quote(unquote(data.root.name))}"
+        listed = f"See which there are: edgeopt-agent releases{option}"
         raise InputError(
             f"There is no release '{release[:64]}' in '{data.root}'.",
-            "See which there are: edgeopt-agent releases",
+            in_commands_of(listed, data.base),
         )
     make_private(data.pins)
     write_whole(data.pins / release, "")

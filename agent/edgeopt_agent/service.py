@@ -116,7 +116,7 @@ async def _serve(
 
     def live(port: int) -> None:
         slots.start(over)  # after the port is open: live first, ready later
-        tell_listening(data, port, None if certificate is None else certificate.file)
+        tell_listening(data, settings.host, port, None if certificate is None else certificate.file)
         on_live(port)
         announced.extend(_announce(settings, port, fingerprint()))
         systemd.ready(f"Listening on port {port}.")

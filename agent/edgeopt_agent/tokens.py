@@ -90,7 +90,7 @@ def check_name(data_dir: Path, name: str) -> Path:
         remove_it = on_data_dir(f"edgeopt-agent token remove {name}", data_dir)
         raise InputError(
             f"A token named '{name}' already exists.",
-            f"Choose another name, or remove it first: {remove_it}",
+            f"Choose another name, or remove it first on the device: {remove_it}",
         )
     return place
 

@@ -12,7 +12,7 @@ FILE = "manifest.json"
 SIGNATURE = "manifest.sig.json"
 """The signature over the manifest; beside it, so not in it."""
 SCHEMA = 1
-_LARGEST_BYTES = 32 << 20
+LARGEST_BYTES = 32 << 20
 _RELEASE_DIGITS = 12
 _HINT = "Copy the bundle again from its source."
 
@@ -70,7 +70,7 @@ def check_manifest(folder: Path) -> Manifest:
 
 def _read(path: Path) -> Manifest:
     try:
-        if path.stat().st_size > _LARGEST_BYTES:  # a foreign bundle must not fill the memory before it is checked
+        if path.stat().st_size > LARGEST_BYTES:  # a foreign bundle must not fill the memory before it is checked
             raise BundleError(f"{path} is too large for a manifest.", _HINT)
         manifest = msgspec.json.decode(path.read_bytes(), type=thread_safe(Manifest))
     except FileNotFoundError:

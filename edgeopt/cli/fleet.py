@@ -79,7 +79,8 @@ def status(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("status", lambda _emit: commands.status(request), partial(show_status, url=request.url), json)
+    show = partial(show_status, url=request.url, fingerprint=request.fingerprint)
+    execute("status", lambda _emit: commands.status(request), show, json)
 
 
 @asks(LookRequest)
@@ -93,7 +94,8 @@ def releases(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("releases", lambda _emit: commands.releases(request), partial(show_releases, url=request.url), json)
+    show = partial(show_releases, url=request.url, fingerprint=request.fingerprint)
+    execute("releases", lambda _emit: commands.releases(request), show, json)
 
 
 @asks(DeployRequest)
@@ -116,7 +118,8 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, goes_on(request.url))
+    left = goes_on(request.url, request.fingerprint)
+    execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, left)
 
 
 @asks(RollbackRequest)
@@ -131,7 +134,8 @@ def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, goes_on(request.url))
+    left = goes_on(request.url, request.fingerprint)
+    execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, left)
 
 
 @asks(CancelRequest)
@@ -145,7 +149,8 @@ def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("cancel", lambda emit: commands.cancel(request, emit), show_deployment, json, goes_on(request.url))
+    left = goes_on(request.url, request.fingerprint)
+    execute("cancel", lambda emit: commands.cancel(request, emit), show_deployment, json, left)
 
 
 @asks(RemoveRequest)

@@ -10,11 +10,13 @@ from edgeopt.cli.fleet_rollout_show import show_devices, show_discovered, show_r
 from edgeopt.events import Emit
 from edgeopt.fleet.discovery import DiscoverRequest
 from edgeopt.fleet.rollout_request import (
+    BrokerRequest,
     DevicesRequest,
     RolloutControlRequest,
     RolloutPauseRequest,
     RolloutStartRequest,
     RolloutStatusRequest,
+    in_fleet_commands,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def _rollout(context: typer.Context) -> None:
 
     \b
     Examples:
-      edgeopt fleet rollout start URL --digest sha256:… --to 'camera-*' --waves 1,10%,rest
+      edgeopt fleet rollout start URL --to 'camera-*' --waves 1,10%,rest
       edgeopt fleet rollout status
       edgeopt fleet rollout pause NAME
       edgeopt fleet rollout resume NAME
@@ -88,21 +90,22 @@ def start(request: RolloutStartRequest, json: JsonFlag = False) -> None:
 
     \b
     A wave begins when the one before is complete. A device fails if it refuses the bundle, rolls
-    it back, misses a limit or takes too long. Devices that are offline count neither way and catch
-    up later. Exit code 6: stopped by failures. Ctrl-C begins no further wave; resume continues.
+    it back, misses a limit or takes too long. Devices that are offline do not count, and catch up
+    later. Exit code 6: stopped by failures. Ctrl-C begins no further wave; resume continues.
 
     \b
     Examples:
-      edgeopt fleet rollout start https://host/m.edgeopt --digest sha256:… --to 'camera-*'
-      edgeopt fleet rollout start https://host/m.edgeopt --digest sha256:… --to site=north --dry-run
-      edgeopt fleet rollout start URL --digest sha256:… --to @devices.txt --waves 5,25%,rest
-      edgeopt fleet rollout start URL --digest sha256:… --to '*' --max-slowdown 20% --key release-key
-      edgeopt fleet rollout start URL --digest sha256:… --to '*' --model eyes --also ears=URL@sha256:…
+      edgeopt fleet rollout start https://host/m.edgeopt --to 'camera-*'
+      edgeopt fleet rollout start https://host/m.edgeopt --copy m.edgeopt --to site=north --dry-run
+      edgeopt fleet rollout start URL --to @devices.txt --waves 5,25%,rest
+      edgeopt fleet rollout start URL --to '*' --max-slowdown 20% --key release-key
+      edgeopt fleet rollout start URL --to '*' --model eyes --also ears=URL@sha256:…
     """
     from edgeopt.fleet import rollout_commands
 
     name = rollout_commands.rollout_name(request)
-    execute("rollout", lambda emit: rollout_commands.start(request, name, emit), show_rollout, json, _left(name))
+    left = _left(request, name)
+    execute("rollout", lambda emit: rollout_commands.start(request, name, emit), show_rollout, json, left)
 
 
 @asks(RolloutStatusRequest)
@@ -146,10 +149,8 @@ def resume(request: RolloutControlRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import rollout_commands
 
-    name = request.name
-    execute(
-        "rollout", lambda emit: rollout_commands.go_on(request, "resume", emit), show_rollout, json, _left(name)
-    )
+    left = _left(request, request.name)
+    execute("rollout", lambda emit: rollout_commands.go_on(request, "resume", emit), show_rollout, json, left)
 
 
 @asks(RolloutControlRequest)
@@ -182,12 +183,12 @@ def rollback(request: RolloutControlRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import rollout_commands
 
-    left = f"devices return on their own; continue with: edgeopt fleet rollout resume {request.name}"
+    left = _left(request, request.name, "devices return on their own")
     execute("rollout", lambda emit: rollout_commands.go_on(request, "rollback", emit), show_rollout, json, left)
 
 
-def _left(name: str) -> str:
-    return f"no further wave begins; continue with: edgeopt fleet rollout resume {name}"
+def _left(request: BrokerRequest, name: str, what: str = "no further wave begins") -> str:
+    return in_fleet_commands(f"{what}; continue with: edgeopt fleet rollout resume {name}", request)
 
 
 rollout = program.application(_rollout, start, status, pause, resume, cancel, rollback)

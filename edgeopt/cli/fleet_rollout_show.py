@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from edgeopt.errors import printable
 from edgeopt.fleet.rollout_documents import device_word
 from edgeopt.views.blocks import Block, WordsBlock, filled, table_of
-from edgeopt.views.rollout import counts_text, state_text
+from edgeopt.views.rollout import bundle_text, counts_text, state_text
 
 if TYPE_CHECKING:
     from edgeopt.fleet.devices import FleetDevices
@@ -70,6 +70,7 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
     )
     return [
         filled(table),
+        WordsBlock(f"Bundle: {bundle_text(result)}"),
         WordsBlock(waves),
         WordsBlock(title, "bad" if result.phase in {"stopped", "rollback-failed"} else ""),
     ]
@@ -89,6 +90,7 @@ def _list(result: "RolloutList") -> list[Block]:
         result.rollouts,
         ("=rollout", lambda each: each.name),
         ("!", lambda each: each.phase.replace("-", " ")),
+        ("=bundle", bundle_text),
         ("!wave", lambda each: f"{each.wave} of {len(each.waves)}"),
         ("devices", counts_text),
         ("reason", lambda each: printable(each.reason)),

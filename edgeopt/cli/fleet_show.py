@@ -27,14 +27,13 @@ _TRUST = {
 }
 
 
-def goes_on(url: str) -> str:
+def goes_on(url: str, fingerprint: str = "") -> str:
     """How things stand when following a deployment is given up."""
-    return in_commands(
-        "the deployment continues (edgeopt fleet status shows it; edgeopt fleet rollback undoes it)", url
-    )
+    said = "the deployment continues (edgeopt fleet status shows it; edgeopt fleet rollback undoes it)"
+    return in_commands(said, url, fingerprint)
 
 
-def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
+def show_status(result: "Status", url: str = DEFAULT_URL, fingerprint: str = "") -> tuple[Block, ...]:
     """What serves, what came before, and the last deployment with its reason."""
     said = [f"The agent is {result.state}, up for {_duration(result.uptime_s)}."]
     if result.serving is not None:
@@ -46,7 +45,7 @@ def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
         if result.serving.processing:
             said.append(f"With processing; the plain model is {result.serving.plain_name}.")
     else:
-        said.append("Serving: nothing. Deploy with: edgeopt-agent deploy BUNDLE")
+        said.append("Serving: nothing. Deploy with: edgeopt fleet deploy BUNDLE")
     if result.batching is not None:
         said.append(_batching(result.batching))
     if result.drift is not None:
@@ -60,7 +59,7 @@ def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
     if result.deployment is not None:
         said.append(f"Last deployment: {_told(result.deployment)}")
     said += [_model_line(model) for model in result.models[1:]]
-    return lines([*(in_commands(line, url) for line in said), _TRUST.get(result.trust, result.trust)])
+    return lines([*(in_commands(line, url, fingerprint) for line in said), _TRUST.get(result.trust, result.trust)])
 
 
 def _model_line(model: "ModelStatus") -> str:
@@ -96,10 +95,10 @@ def show_removed(result: "Removed") -> list[Block]:
     return [WordsBlock(f"The model {result.removed} was removed with its releases.")]
 
 
-def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
+def show_releases(result: "Releases", url: str = DEFAULT_URL, fingerprint: str = "") -> list[Block]:
     if not result.releases:
-        said = "No release is on the device. Deploy one with: edgeopt-agent deploy BUNDLE"
-        return [WordsBlock(in_commands(said, url))]
+        said = "No release is on the device. Deploy one with: edgeopt fleet deploy BUNDLE"
+        return [WordsBlock(in_commands(said, url, fingerprint))]
     found = table_of(
         result.releases,
         ("=release", lambda each: each.id),

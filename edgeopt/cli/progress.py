@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,12 +125,17 @@ def as_called(text: str) -> str:
 
 def all_as_called(value: Any) -> Any:  # noqa: ANN401 - blocks of any kind, and what they hold
     """The same for all texts of blocks."""
+    return with_texts(value, as_called)
+
+
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - as above
+    """Returns blocks with each of their texts changed."""
     if isinstance(value, str):
-        return as_called(value)
+        return change(value)
     if isinstance(value, list | tuple):
-        return type(value)(all_as_called(each) for each in value)
+        return type(value)(with_texts(each, change) for each in value)
     if isinstance(value, msgspec.Struct):
-        return type(value)(*(all_as_called(getattr(value, name)) for name in value.__struct_fields__))
+        return type(value)(*(with_texts(getattr(value, name), change) for name in value.__struct_fields__))
     return value
 
 

@@ -11,8 +11,14 @@ from edgeopt.errors import UsageError
 
 PORT = 8080
 DEFAULT_URL = f"http://127.0.0.1:{PORT}"
+_QUOTED = r"(?:'[^']*'|[^\s'`;,)])+"
+_WORD = r"(?:'[^']*'|[\w./-]*\w)"
+REST = rf"(?>(?: --(?:model|to|role|tls) {_WORD}| --(?:add|rename|force)\b|(?<=remove|..pair|.. add) {_WORD})*)"
+"""Pattern of what commands in sentences have behind their name."""
+# Of the agent too: the machine that asks it may have no `edgeopt-agent`, and its data folder is not there.
 _COMMAND = re.compile(
-    r"\bedgeopt(?: fleet|-agent) (?:status|releases|rollback|cancel|remove|watch|deploy BUNDLE)\b(?! --url)"
+    r"\bedgeopt(?: fleet|-agent) (status|releases|rollback|cancel|remove|watch|deploy BUNDLE)\b(?! --url)"
+    rf"({REST})(?: --data-dir {_QUOTED})?"
 )
 
 
@@ -41,10 +47,15 @@ class Address:
         return f"{host}:{self.port}"
 
 
-def in_commands(text: str, url: str) -> str:
-    """A sentence whose commands name the agent that they are for, so that they can be copied."""
-    found = parse(url).url
-    return text if found == DEFAULT_URL else _COMMAND.sub(rf"\g<0> --url {shlex.quote(found)}", text)
+def in_commands(text: str, url: str, fingerprint: str = "") -> str:
+    """Returns a sentence whose commands are those of `edgeopt fleet` for the agent that was asked.
+
+    The fingerprint is the one that was given as an option; one of the environment or a pairing is there anyway.
+    """
+    found = parse(url, fingerprint=fingerprint).url
+    selection = "" if found == DEFAULT_URL else f" --url {shlex.quote(found)}"
+    selection += f" --fingerprint {fingerprint}" if fingerprint else ""
+    return _COMMAND.sub(lambda command: f"edgeopt fleet {command[1]}{selection}{command[2]}", text)
 
 
 def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address:
@@ -65,7 +76,7 @@ def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise UsageError(f"'{url}' is not the address of an agent: {error}.", hint) from None
-    scheme = parts.scheme or ("https" if fingerprint or not _is_this_device(host or "") else "http")
+    scheme = parts.scheme or ("https" if fingerprint or not is_this_device(host or "") else "http")
     if scheme not in {"http", "https"}:
         raise UsageError(f"'{url}' is neither an http nor an https address.", hint)
     if fingerprint and scheme == "http":
@@ -79,7 +90,7 @@ def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address
     return Address(host, PORT if port is None else port, token, scheme, fingerprint)
 
 
-def _is_this_device(host: str) -> bool:
+def is_this_device(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -49,7 +49,10 @@ def ready_to_send(bundle: Path, emit: Emit) -> tuple[Iterable[bytes], int]:
     if not bundle.exists():
         raise BundleError(f"There is no bundle at '{bundle}'.", "Check the path.")
     if not is_bundle(bundle):
-        raise BundleError(f"'{bundle}' is not a bundle.", "Create one with: edgeopt optimize MODEL -o BUNDLE")
+        raise BundleError(
+            f"'{bundle}' is not a bundle.",
+            "Create one on a machine with edgeopt: edgeopt optimize MODEL -o BUNDLE",
+        )
     emit(Progress("checking digests", bundle.name))
     read_bundle(bundle)
     if bundle.is_file():

@@ -55,10 +55,14 @@ def _problem(
         return {"code": "busy", "problem": said, "hint": "Wait for its end, or cancel it: edgeopt fleet cancel"}
     if status.trust == "signed" and not signed:
         said = "The agent accepts only signed bundles, and this one is not signed."
-        return {"code": "unsigned", "problem": said, "hint": "Sign it with: edgeopt sign BUNDLE --key KEY"}
+        return {
+            "code": "unsigned",
+            "problem": said,
+            "hint": "Where the private key is: edgeopt sign BUNDLE --key KEY",
+        }
     if other and not options.force:
         said = f"The bundle was proved on another device (its {' and '.join(other)} differ)."
-        hint = "Run edgeopt optimize on that device, or deploy it with --force."
+        hint = "Optimize the model for that device, or deploy the bundle with --force."
         return {"code": "other-device", "problem": said, "hint": hint}
     if plan.action == "rename" and not options.rename and plan.replaces is not None:
         served = plan.replaces.name

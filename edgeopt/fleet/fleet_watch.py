@@ -12,7 +12,7 @@ from edgeopt.errors import EdgeoptError, MissingError
 from edgeopt.events import Emit, Log, Update
 from edgeopt.fleet.devices import FleetDevice, described, known_names
 from edgeopt.fleet.mqtt_client import FleetClient, broker_of, connected
-from edgeopt.fleet.rollout_commands import RolloutReport, seen_report
+from edgeopt.fleet.rollout_commands import RolloutReport, seen_report, told_for_request
 from edgeopt.fleet.rollout_documents import OPEN_PHASES, Rollout, phase_sentence
 from edgeopt.fleet.rollout_driver import FleetState, read_fleet
 from edgeopt.fleet.rollout_plan import selected
@@ -39,6 +39,7 @@ class FleetUpdate(msgspec.Struct, frozen=True, omit_defaults=True):
     removed_rollouts: tuple[str, ...] = ()
 
 
+@told_for_request
 def follow(request: DevicesRequest, emit: Emit) -> NoReturn:
     """Raises MissingError if there is no broker at first; one that goes away later is waited for."""
     asyncio.run(_Follower(request, emit).run())

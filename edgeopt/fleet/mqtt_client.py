@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import InputError, MissingError, MissingExtraError, UsageError, printable
@@ -100,13 +101,18 @@ async def connected(request: BrokerRequest) -> "AsyncIterator[FleetClient]":
             await asyncio.wait_for(client.__aexit__(None, None, None), 1.0)
 
 
+def _authorities(request: BrokerRequest) -> Path | None:
+    named = os.environ.get("EDGEOPT_CA_FILE", "").strip()
+    return request.ca_file or (Path(named) if named else None)
+
+
 def _client(request: BrokerRequest, broker: Broker) -> "aiomqtt.Client":
     import aiomqtt
     from aiomqtt import ProtocolVersion
 
     password = os.environ.get("EDGEOPT_BROKER_PASSWORD")
     try:
-        tls = tls_context(request.ca_file, request.client_cert, request.client_key) if broker.tls else None
+        tls = tls_context(_authorities(request), request.client_cert, request.client_key) if broker.tls else None
         password = read_password(request.password_file) or password
     except (OSError, ValueError) as error:
         raise InputError(

@@ -1,21 +1,23 @@
 """What `edgeopt fleet devices` and `edgeopt fleet rollout` do."""
 
 import asyncio
+import functools
 import re
 import time
-from collections.abc import Coroutine
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from edgeopt.errors import InputError, UsageError, VerificationError
+from edgeopt.errors import EdgeoptError, InputError, UsageError, VerificationError, printable
 from edgeopt.events import Emit
 from edgeopt.fleet.devices import FleetDevices, described, known_names
-from edgeopt.fleet.mqtt_client import connected, fleet_topics
+from edgeopt.fleet.mqtt_client import broker_of, connected, fleet_topics
 from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredModel, is_digest
 from edgeopt.fleet.mqtt_topics import NAME
 from edgeopt.fleet.rollout import result, seen
+from edgeopt.fleet.rollout_bundle import RolloutBundle, read_bundle_of
 from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
     DeviceProgress,
@@ -27,11 +29,13 @@ from edgeopt.fleet.rollout_documents import (
 from edgeopt.fleet.rollout_driver import Driver, FleetState, ask, check_action, named, now_sequence, read_fleet
 from edgeopt.fleet.rollout_plan import in_waves, read_share, selected
 from edgeopt.fleet.rollout_request import (
+    BrokerRequest,
     DevicesRequest,
     RolloutControlRequest,
     RolloutPauseRequest,
     RolloutStartRequest,
     RolloutStatusRequest,
+    in_fleet_commands,
 )
 
 _LARGEST_STATE_BYTES = 1_900_000
@@ -41,6 +45,24 @@ _ROOM_BYTES = 250
 """How much the place of a device in the state of a rollout grows."""
 _UNTOUCHED = DeviceProgress()
 Found = TypeVar("Found")
+More = ParamSpec("More")
+Request = TypeVar("Request", bound=BrokerRequest)
+
+
+def told_for_request(
+    command: Callable[Concatenate[Request, More], Found],
+) -> Callable[Concatenate[Request, More], Found]:
+    """Lets the commands in an error have the options by which this one reached the broker."""
+
+    @functools.wraps(command)
+    def told(request: Request, /, *more: More.args, **named: More.kwargs) -> Found:
+        try:
+            return command(request, *more, **named)
+        except EdgeoptError as error:
+            error.hint = in_fleet_commands(error.hint, request)
+            raise
+
+    return told
 
 
 class RolloutDevice(msgspec.Struct, frozen=True):
@@ -76,12 +98,16 @@ class RolloutReport(msgspec.Struct, frozen=True):
     """The bundle of each model, where several are ordered together; empty for one that is removed."""
     signed: bool = False
     """Whether continuing it takes the private key with which it was begun."""
+    model_name: str = ""
+    """Name of the model in the bundle; empty until it is known."""
+    release: str = ""
 
 
 class RolloutList(msgspec.Struct, frozen=True):
     rollouts: tuple[RolloutReport, ...]
 
 
+@told_for_request
 def devices(request: DevicesRequest) -> FleetDevices:
     async def work() -> FleetDevices:
         async with connected(request) as client:
@@ -103,28 +129,30 @@ def rollout_name(request: RolloutStartRequest) -> str:
     return f"{plain or 'rollout'}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
 
 
+@told_for_request
 def start(request: RolloutStartRequest, name: str, emit: Emit) -> RolloutReport:
-    if not is_digest(request.digest):
-        raise UsageError("--digest must be 'sha256:' and 64 digits.", "Compute it with: sha256sum BUNDLE")
     if request.add and not request.model:
         raise UsageError("--add needs the name of the model.", "Pass the name in the bundle: --add --model NAME")
-    _models(request)
+    _models(request, request.digest)
     limits = _limits(request)
+    broker_of(request)  # what is wrong there is said before the bundle is read
+    known = read_bundle_of(request, emit)
 
     def plan(state: FleetState) -> Rollout:
-        return _planned(request, name, limits, state)
+        return _planned(request, name, limits, known, state)
 
     if request.dry_run:
-        return _run(_dry_run(request, name, limits))
+        return _run(_dry_run(request, plan))
     return _ended(_run(Driver(request, name, request.key, emit).begin(plan)))
 
 
-async def _dry_run(request: RolloutStartRequest, name: str, limits: Limits) -> RolloutReport:
+async def _dry_run(request: RolloutStartRequest, plan: Callable[[FleetState], Rollout]) -> RolloutReport:
     async with connected(request) as client:
-        rollout = _planned(request, name, limits, await read_fleet(client))
+        rollout = plan(await read_fleet(client))
     return msgspec.structs.replace(report_of(rollout), dry_run=True)
 
 
+@told_for_request
 def pause(request: RolloutPauseRequest) -> RolloutReport:
     """Tells the client that runs the rollout. It needs no key: a pause can do no harm."""
 
@@ -139,6 +167,7 @@ def pause(request: RolloutPauseRequest) -> RolloutReport:
     return _run(work())
 
 
+@told_for_request
 def status(request: RolloutStatusRequest) -> RolloutReport | RolloutList:
     async def work() -> RolloutReport | RolloutList:
         async with connected(request) as client:
@@ -155,9 +184,24 @@ def status(request: RolloutStatusRequest) -> RolloutReport | RolloutList:
 def seen_report(state: FleetState, rollout: Rollout) -> RolloutReport:
     """With what devices have reported since the state was written."""
     now = seen(rollout, state.devices, time.time())
-    return report_of(now, signed=is_signed(state.states[rollout.name]))
+    report = report_of(now, signed=is_signed(state.states[rollout.name]))
+    return report if report.model_name else _named_by_devices(report, now, state)
 
 
+def _named_by_devices(report: RolloutReport, rollout: Rollout, state: FleetState) -> RolloutReport:
+    """Adds the name that a device reports of the bundle: the client that began the rollout has not read it."""
+    for name in rollout.devices:
+        device = state.devices.get(name)
+        following = None if device is None or device.reported is None else device.reported.desired
+        if device is None or following is None or following.sequence != rollout.sequence:
+            continue
+        found = device.deployment(following.deployment, following.model)
+        if found is not None and found.id == following.deployment and found.release:
+            return msgspec.structs.replace(report, model_name=printable(found.name), release=found.release)
+    return report
+
+
+@told_for_request
 def go_on(
     request: RolloutControlRequest, action: Literal["resume", "cancel", "rollback"], emit: Emit
 ) -> RolloutReport:
@@ -184,6 +228,8 @@ def report_of(rollout: Rollout, *, signed: bool = False) -> RolloutReport:
         rows,
         models={each.model: each.bundle for each in rollout.desired.models},
         signed=signed,
+        model_name=rollout.model_name,
+        release=rollout.release,
     )
 
 
@@ -215,7 +261,7 @@ def _ended(rollout: Rollout) -> RolloutReport:
     return report_of(rollout)
 
 
-def _models(request: RolloutStartRequest) -> tuple[DesiredModel, ...]:
+def _models(request: RolloutStartRequest, digest: str) -> tuple[DesiredModel, ...]:
     """The models of one order of several; none for a single bundle. Raises UsageError for what cannot be meant."""
     if not request.also and not request.remove:
         return ()
@@ -229,7 +275,7 @@ def _models(request: RolloutStartRequest) -> tuple[DesiredModel, ...]:
             "--max-slowdown compares one model with its release before.",
             "Leave out --max-slowdown, --also and --remove.",
         )
-    found = [DesiredModel(model=request.model, bundle=request.bundle, digest=request.digest.lower())]
+    found = [DesiredModel(model=request.model, bundle=request.bundle, digest=digest.lower())]
     for text in request.also:
         model, equals, place = text.partition("=")
         url, at, digest = place.rpartition("@")
@@ -259,7 +305,9 @@ def _limits(request: RolloutStartRequest) -> Limits:
     )
 
 
-def _planned(request: RolloutStartRequest, name: str, limits: Limits, state: FleetState) -> Rollout:
+def _planned(
+    request: RolloutStartRequest, name: str, limits: Limits, known_bundle: RolloutBundle, state: FleetState
+) -> Rollout:
     known = state.rollouts().get(name)
     if known is not None and known.phase in OPEN_PHASES:
         raise UsageError(
@@ -280,14 +328,14 @@ def _planned(request: RolloutStartRequest, name: str, limits: Limits, state: Fle
             *(other.sequence for other in state.rollouts().values()),
         ]
     )
-    asked, models = state.controls.get(name), _models(request)
+    asked, models = state.controls.get(name), _models(request, known_bundle.digest)
     rollout = Rollout(
         name=name,
         fleet=fleet_topics(request).fleet,
         sequence=now_sequence(highest),
         desired=DesiredBundle(
             bundle="" if models else request.bundle,
-            digest="" if models else request.digest.lower(),
+            digest="" if models else known_bundle.digest,
             models=models,
             model="" if models else request.model,
             add=request.add,
@@ -301,6 +349,8 @@ def _planned(request: RolloutStartRequest, name: str, limits: Limits, state: Fle
         devices={each: _UNTOUCHED for wave in waves for each in wave},
         limits=limits,
         control=0 if asked is None else asked.sequence,
+        model_name=known_bundle.name,
+        release=known_bundle.release,
     )
     # Each device needs room for what it was desired to serve and how it fares.
     if len(rollout_message(rollout, request.key)) + len(names) * _ROOM_BYTES > _LARGEST_STATE_BYTES:

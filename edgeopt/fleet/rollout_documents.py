@@ -111,6 +111,10 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """That of the desired states of a rollback."""
     revision: int = 0
     """Higher with each document that is written."""
+    model_name: str = ""
+    """Name of the model in the bundle, if the client that began the rollout has read it."""
+    release: str = ""
+    """Name that agents give the bundle; empty where it is not known."""
 
 
 class Control(msgspec.Struct, frozen=True):

@@ -1,12 +1,14 @@
 """What `edgeopt fleet devices` and `edgeopt fleet rollout` are asked."""
 
+import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from edgeopt.fleet.mqtt_topics import FLEET, PREFIX
-from edgeopt.options import WEEK_S, argument, option
+from edgeopt.options import WEEK_S, argument, arguments, changed, option, options_of
 
 Key = Annotated[
     Path | None, option("Private key that signs orders, for devices that trust its public half.", metavar="K")
@@ -29,7 +31,8 @@ class BrokerRequest(msgspec.Struct, frozen=True, kw_only=True):
         Path | None, option("File with the password (default: EDGEOPT_BROKER_PASSWORD, the password).")
     ] = None
     ca_file: Annotated[
-        Path | None, option("Authorities that may sign the broker's certificate (default: the system's).")
+        Path | None,
+        option("Authorities that may sign the broker's certificate (default: EDGEOPT_CA_FILE, or the system's)."),
     ] = None
     client_cert: Annotated[Path | None, option("Certificate of this client, PEM.")] = None
     client_key: Annotated[Path | None, option("Private key of --client-cert, PEM.")] = None
@@ -45,11 +48,17 @@ class DevicesRequest(BrokerRequest, frozen=True, kw_only=True):
 
 class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
     bundle: Annotated[str, argument("Address from which the devices fetch the bundle.", metavar="URL")]
-    digest: Annotated[str, option("Digest of the bundle file, as sha256sum prints it.", metavar="SHA256:…")]
     to: Annotated[
         str,
         option("Devices: names, patterns, LABEL=VALUE or @FILE, separated by commas.", metavar="SELECTION"),
     ]
+    digest: Annotated[
+        str,
+        option("Digest of the bundle file (default: that of the file at URL, or of --copy).", metavar="SHA256:…"),
+    ] = ""
+    copy: Annotated[
+        Path | None, option("Copy of the bundle on this machine, which is read instead of the one at URL.")
+    ] = None
     waves: Annotated[
         str, option("Sizes of the waves: devices, percentages of all, rest.", metavar="1,10%,rest")
     ] = "1,10%,rest"
@@ -108,3 +117,27 @@ class RolloutControlRequest(BrokerRequest, frozen=True, kw_only=True):
 
     name: Name
     key: Key = None
+
+
+_COMMAND = re.compile(
+    r"\bedgeopt fleet (devices|rollout (?:start|status|pause|resume|cancel|rollback))\b"
+    r"(?: (?!-)[\w.-]*\w\b)?(?! --)"
+)
+_TAKE_KEY = ("rollout start", "rollout resume", "rollout cancel", "rollout rollback")
+
+
+def in_fleet_commands(text: str, request: BrokerRequest) -> str:
+    """Returns a sentence whose commands reach the fleet as this one did: with the options that it was given.
+
+    What the environment has is there anyway.
+    """
+    own = {each.name for each in options_of(BrokerRequest)}
+    given = {each.name: getattr(request, each.name) for each in changed(request) if each.name in own}
+    options = arguments(BrokerRequest, given)
+    key = getattr(request, "key", None)
+    signing = () if key is None else ("--key", str(key))
+
+    def reaching(found: re.Match[str]) -> str:
+        return f"{found[0]} {shlex.join((*options, *(signing if found[1] in _TAKE_KEY else ())))}".rstrip()
+
+    return _COMMAND.sub(reaching, text)

@@ -34,6 +34,7 @@ NO_MODEL = "no-model"
 # Codes of what the caller gave wrongly, whatever the status: another token, model or release would be accepted.
 _BAD_INPUT = ("wrong-role", NO_MODEL, "no-release", "place-not-allowed")
 _LONGEST_ANSWER_BYTES = 64 << 20
+_FINGERPRINT = "edgeopt-agent fingerprint (with the --data-dir of the agent, if it has one)"
 UNREACHABLE = "unreachable"
 """The code of an error that is worth another try: the agent may come back."""
 
@@ -49,7 +50,7 @@ def normal_fingerprint(text: str) -> str:
     if not _DIGITS.fullmatch(digits):
         raise UsageError(
             f"'{text[:80]}' is not the fingerprint of a certificate.",
-            "Copy it from the device: edgeopt-agent fingerprint",
+            f"Copy it from the device: {_FINGERPRINT}",
         )
     return _PREFIX + digits
 
@@ -123,8 +124,8 @@ def _wrong(address: Address, seen: str) -> EdgeoptError:
     error = InputError(
         f"The agent at {address.url} has another certificate than expected: {seen} instead of "
         f"{address.fingerprint}. Nothing was sent.",
-        "Compare with the device: edgeopt-agent fingerprint. If the certificate was renewed, use the "
-        "new fingerprint; otherwise this may be another server.",
+        f"Compare with the device: {_FINGERPRINT}. If the certificate was renewed, use the new fingerprint; "
+        "otherwise this may be another server.",
     )
     error.code = "wrong-fingerprint"
     return error
@@ -135,7 +136,7 @@ def _unknown(address: Address, timeout_s: float, reason: str) -> EdgeoptError:
     error = InputError(
         f"This system does not trust the certificate of the agent at {address.url} ({reason}). "
         f"Its fingerprint is {seen}. Nothing was sent.",
-        f"Compare with the device: edgeopt-agent fingerprint. If they match, pass: --fingerprint {seen}",
+        f"Compare with the device: {_FINGERPRINT}. If they match, pass: --fingerprint {seen}",
     )
     error.code = "unknown-certificate"
     return error

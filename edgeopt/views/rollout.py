@@ -2,7 +2,9 @@
 
 from collections import Counter
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from edgeopt.errors import printable
 from edgeopt.fleet.rollout_documents import STATES, device_word
 
 if TYPE_CHECKING:
@@ -15,6 +17,14 @@ def counts_text(report: "RolloutReport") -> str:
     devices = sorted(report.devices, key=lambda each: places.get(each.state, len(places)))
     found = Counter(device_word(each.state, each.stage) for each in devices)
     return ", ".join(f"{count} {word}" for word, count in found.items())
+
+
+def bundle_text(report: "RolloutReport") -> str:
+    """`digits_cnn (release 0123456789ab)`, or the name of the file where the model's is not known yet."""
+    if report.model_name:
+        return f"{report.model_name} (release {report.release})"
+    file = urlsplit(report.bundle).path.rpartition("/")[2] or "bundle"
+    return f"{printable(file)} ({report.digest[: len('sha256:') + 12]}…)"
 
 
 def state_text(device: "RolloutDevice") -> str:

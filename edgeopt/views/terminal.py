@@ -1,5 +1,6 @@
 """Blocks on a terminal: it lays out tables within the width that there is, and cuts only what is overlong."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ _ROOM_FOR_BARS = 100
 _LEAST = {"text": 10, "name": 12}
 """What columns of these give way to, in letters; the others never do."""
 _LONGEST_WORD = 20
+_COMMAND = re.compile(r"(?:(?<=: )|(?<=[`(]))edgeopt(?:-agent)? [a-z](?:'[^']*'|[^`;),.]|[),.](?! |$))*")
+_JOINT = "\ue000"
+"""Character that replaces each space at which a command must not be folded."""
 _GAP, _NARROW_GAP = 2, 1
 _INDENT = "  "
 
@@ -86,19 +90,22 @@ def _lines(
 
 
 def _line(text: str, console: "Console", style: str = "", lead: str = "") -> None:
-    """Folds at words, and what goes on is set in."""
+    """Folds at words but not within commands, so that they can be copied; what goes on is set in."""
     from rich.text import Text
 
     indent = " " * len(lead) or _INDENT
     for paragraph in text.split("\n"):
         whole = Text(lead + paragraph, style)
-        if whole.cell_len <= console.width:
+        room = max(20, console.width - len(indent))
+        joined = _COMMAND.sub(lambda command: command[0].replace(" ", _JOINT), paragraph)
+        overlong = _JOINT in joined and any(_JOINT in word and len(word) > room for word in joined.split())
+        if whole.cell_len <= console.width or overlong:
             console.print(whole, soft_wrap=True)
             continue
-        parts = Text(paragraph, style).wrap(console, max(20, console.width - len(indent)))
-        for place, part in enumerate(parts):
+        for place, part in enumerate(Text(joined, style).wrap(console, room)):
             part.rstrip()
-            console.print(Text(indent if place else lead, style) + part, soft_wrap=True)
+            plain = Text((indent if place else lead) + part.plain.replace(_JOINT, " "), style)
+            console.print(plain, soft_wrap=True)
 
 
 def _table(table: blocks.Table, console: "Console") -> None:

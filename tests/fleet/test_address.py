@@ -47,7 +47,8 @@ def test_other_protocols_are_refused_with_an_example(url):
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ("Deploy: edgeopt-agent deploy BUNDLE", "Deploy: edgeopt-agent deploy BUNDLE --url URL"),
+        ("Deploy: edgeopt-agent deploy BUNDLE", "Deploy: edgeopt fleet deploy BUNDLE --url URL"),
+        ("edgeopt-agent status --data-dir '/a b'; it", "edgeopt fleet status --url URL; it"),
         ("`edgeopt fleet releases` lists it", "`edgeopt fleet releases --url URL` lists it"),
         ("(edgeopt fleet status; it runs)", "(edgeopt fleet status --url URL; it runs)"),
         ("edgeopt-agent deploy does so.", "edgeopt-agent deploy does so."),
@@ -56,7 +57,7 @@ def test_other_protocols_are_refused_with_an_example(url):
 )
 def test_commands_to_copy_name_the_agent_that_was_asked(said, shown):
     assert in_commands(said, "[::1]:9000") == shown.replace("URL", "'http://[::1]:9000'")
-    assert in_commands(said, "127.0.0.1:8080") == said
+    assert " --url http" not in in_commands(said, "127.0.0.1:8080")
 
 
 def test_a_token_goes_with_the_address_and_is_not_shown():

@@ -1,15 +1,23 @@
 """`edgeopt-agent deploy|rollback|status|releases`: asks a running agent, here or elsewhere."""
 
+import os
+import re
+import shlex
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+import typer
 
-from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.cli.console import NOTHING, JsonFlag, asks, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status
-from edgeopt.errors import UsageError
+from edgeopt.cli.progress import with_texts
+from edgeopt.errors import EdgeoptError, UsageError
+from edgeopt.events import Emit
 from edgeopt.fleet.request import (
+    LOCAL,
     CancelRequest,
     CollectRequest,
     DeployRequest,
@@ -17,14 +25,21 @@ from edgeopt.fleet.request import (
     RemoveRequest,
     RollbackRequest,
 )
+from edgeopt.views.blocks import Block
 
 _Asked = TypeVar(
     "_Asked", LookRequest, CollectRequest, DeployRequest, RollbackRequest, CancelRequest, RemoveRequest
 )
+Outcome = TypeVar("Outcome", bound=msgspec.Struct)
+
+AgentOption = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Data folder of the agent to ask, which has its address.", show_default=False),
+]
 
 
 @asks(DeployRequest)
-def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
+def deploy(request: DeployRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
     """Put a bundle into service, once it has proved itself.
 
     \b
@@ -40,12 +55,11 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    request = here(request)
-    execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, goes_on(request.url))
+    ask("deploy", request, data_dir, commands.deploy, show_deployment, json, follows=True)
 
 
 @asks(RollbackRequest)
-def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
+def rollback(request: RollbackRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
     """Go back to the release that served before.
 
     \b
@@ -56,12 +70,11 @@ def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    request = here(request)
-    execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, goes_on(request.url))
+    ask("rollback", request, data_dir, commands.rollback, show_deployment, json, follows=True)
 
 
 @asks(CancelRequest)
-def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
+def cancel(request: CancelRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
     """Cancel the deployment that is going on; what served before it serves.
 
     \b
@@ -71,12 +84,11 @@ def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    request = here(request)
-    execute("cancel", lambda emit: commands.cancel(request, emit), show_deployment, json, goes_on(request.url))
+    ask("cancel", request, data_dir, commands.cancel, show_deployment, json, follows=True)
 
 
 @asks(RemoveRequest)
-def remove(request: RemoveRequest, json: JsonFlag = False) -> None:
+def remove(request: RemoveRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
     """End a model that was deployed with --add, and remove it with all its releases.
 
     \b
@@ -85,12 +97,11 @@ def remove(request: RemoveRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    request = here(request)
-    execute("remove", lambda _emit: commands.remove(request), show_removed, json)
+    ask("remove", request, data_dir, lambda asked, _emit: commands.remove(asked), show_removed, json)
 
 
 @asks(LookRequest)
-def status(request: LookRequest, json: JsonFlag = False) -> None:
+def status(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
     """Show what the agent serves, and how its last deployment went.
 
     \b
@@ -100,12 +111,11 @@ def status(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    request = here(request)
-    execute("status", lambda _emit: commands.status(request), partial(show_status, url=request.url), json)
+    ask("status", request, data_dir, lambda asked, _emit: commands.status(asked), show_status, json)
 
 
 @asks(LookRequest)
-def releases(request: LookRequest, json: JsonFlag = False) -> None:
+def releases(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
     """List the releases on the device, and why some are refused.
 
     \b
@@ -115,25 +125,90 @@ def releases(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    request = here(request)
-    execute("releases", lambda _emit: commands.releases(request), partial(show_releases, url=request.url), json)
+    ask("releases", request, data_dir, lambda asked, _emit: commands.releases(asked), show_releases, json)
 
 
-def here(request: _Asked) -> _Asked:
-    """With the certificate of the agent on this device, where the request is for that one."""
-    from edgeopt.fleet.address import parse
+def ask(
+    kind: str,
+    request: _Asked,
+    data_dir: Path | None,
+    work: Callable[[_Asked, Emit], Outcome],
+    show: Callable[[Outcome], Sequence[Block]],
+    json: bool,
+    *,
+    follows: bool = False,
+) -> None:
+    """Asks the agent and shows the answer; the commands that either names are those of this program."""
+    told = partial(_in_this_program, request=request, data_dir=data_dir)
+
+    def asked(emit: Emit) -> Outcome:
+        try:
+            return work(here(request, data_dir), emit)
+        except EdgeoptError as error:
+            error.hint, error.message = told(error.hint), told(error.message)
+            error.args = (error.message,)
+            raise
+
+    def shown(result: Outcome) -> Sequence[Block]:
+        return [with_texts(each, told) for each in show(result)]
+
+    execute(kind, asked, shown, json, told(goes_on(LOCAL)) if follows else NOTHING)
+
+
+def here(request: _Asked, data_dir: Path | None = None) -> _Asked:
+    """Returns the request with address and certificate of the agent on this device, where it is for that one.
+
+    A data folder that is named is asked where its agent listens, unless the request has an address of its own.
+    """
+    from edgeopt.fleet.address import PORT, parse
+    from edgeopt.fleet.transport import unreachable
+    from edgeopt.hw.user_folders import expanded
     from edgeopt_agent.certificate import listening, read
     from edgeopt_agent.settings import administered_data_dir
     from edgeopt_agent.trust import is_loopback
 
-    address = parse(request.url)
-    if request.fingerprint or not is_loopback(address.host):
-        return request
     try:
-        found = listening(administered_data_dir())
+        folder = administered_data_dir() if data_dir is None else expanded(data_dir).absolute()
     except UsageError:  # a user without a home folder
         return request
-    if found is None or not found.certificate or address.port != found.port:
+    found = listening(folder)
+    if found is None:
+        if data_dir is not None and request.url == LOCAL:
+            if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+                raise UsageError(
+                    f"The data folder '{folder}' belongs to another user.",
+                    "Run this as root or as the agent's user, or name the address of the agent with --url.",
+                )
+            raise unreachable(
+                f"No agent has told in '{folder}' where it listens.",
+                f"Start one: edgeopt-agent run --data-dir {shlex.quote(str(folder))}; or name another with --url.",
+            )
         return request
-    known_by = read(Path(found.certificate)).fingerprint
-    return msgspec.structs.replace(request, url=f"https://{address.place}", fingerprint=known_by)
+    unnamed = request.url == LOCAL and (data_dir is not None or found.port == PORT)
+    address = parse(found.url if unnamed else request.url)
+    if not unnamed and not (
+        address.port == found.port and (is_loopback(address.host) or address.host == found.host)
+    ):
+        return request
+    known_by, scheme = request.fingerprint, address.scheme
+    if found.certificate and not known_by:
+        known_by, scheme = read(Path(found.certificate), folder).fingerprint, "https"
+    return msgspec.structs.replace(request, url=f"{scheme}://{address.place}", fingerprint=known_by)
+
+
+_FLEET_COMMAND = re.compile(
+    r"\bedgeopt fleet (status|releases|rollback|cancel|remove|deploy(?: BUNDLE)?)\b"
+    r"(?: --url (?:'[^']*'|[^\s'`;,)]+))?(?: --fingerprint \S+\b)?"
+)
+
+
+def _in_this_program(text: str, request: _Asked, data_dir: Path | None) -> str:
+    """Returns a sentence whose commands are those of `edgeopt-agent`, and select the agent as this one did."""
+    from edgeopt_agent.own_commands import in_commands_of
+
+    selection = "" if request.url == LOCAL else f" --url {shlex.quote(request.url)}"
+    selection += f" --fingerprint {request.fingerprint}" if request.fingerprint else ""
+    if data_dir is not None:
+        selection += f" --data-dir {shlex.quote(str(data_dir))}"
+        text = in_commands_of(text, data_dir)
+    return _FLEET_COMMAND.sub(lambda command: f"edgeopt-agent {command[1]}{selection}", text)

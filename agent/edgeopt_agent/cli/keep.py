@@ -10,9 +10,10 @@ from edgeopt.errors import InputError
 from edgeopt.fleet.records import Collected
 from edgeopt.fleet.request import CollectRequest
 from edgeopt.views.blocks import Block, Listed, WordsBlock
-from edgeopt_agent.cli.control import here
+from edgeopt_agent.cli.control import AgentOption, ask
 from edgeopt_agent.cli.options import DataDirOption, in_data_folder
 from edgeopt_agent.data_dir import DataDir, pointed
+from edgeopt_agent.own_commands import in_commands_of
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.retention import Pins
 
@@ -66,7 +67,7 @@ def unpin(
 
 
 @asks(CollectRequest)
-def gc(request: CollectRequest, json: JsonFlag = False) -> None:
+def gc(request: CollectRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
     """Remove the releases that nothing needs any more, as the end of every deployment does.
 
     \b
@@ -76,8 +77,7 @@ def gc(request: CollectRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    request = here(request)
-    execute("gc", lambda _emit: commands.collect(request), _show_collected, json)
+    ask("gc", request, data_dir, lambda asked, _emit: commands.collect(asked), _show_collected, json)
 
 
 def _folder(data_dir: Path, model: str) -> DataDir:
@@ -90,7 +90,8 @@ def _folder(data_dir: Path, model: str) -> DataDir:
         return added
     serving = pointed(data.current)
     if serving is None or deployment_of(data.release(serving)).name != model:
-        raise InputError(f"There is no model '{model[:80]}' in '{data.root}'.", "See: edgeopt-agent status")
+        hint = in_commands_of("See: edgeopt-agent status", data_dir)
+        raise InputError(f"There is no model '{model[:80]}' in '{data.root}'.", hint)
     return data
 
 

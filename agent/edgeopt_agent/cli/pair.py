@@ -1,12 +1,13 @@
 """`edgeopt-agent pair`: a one-time code by which another machine gets a token."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.views.blocks import Block, WordsBlock
-from edgeopt_agent.cli.options import DataDirOption, RoleOption, in_data_folder
+from edgeopt_agent.cli.options import DataDirOption, RoleOption, data_folder, in_data_folder
 
 if TYPE_CHECKING:
     from edgeopt_agent.pairing import NewCode
@@ -34,16 +35,27 @@ def pair(
     execute(
         "pair",
         lambda _emit: in_data_folder(data_dir, lambda folder: pairing.new_code(folder, name, role)),
-        _show,
+        lambda code: _show(code, _address(data_folder(data_dir))),
         json,
     )
 
 
-def _show(result: "NewCode") -> list[Block]:
+def _address(data_dir: Path) -> str:
+    """Returns where clients reach the agent; without TLS, only those on this device can pair."""
+    from edgeopt_agent.certificate import listening
+    from edgeopt_agent.trust import is_loopback
+
+    found = listening(data_dir)
+    if found is None:
+        return "https://DEVICE:8080"
+    return f"https://DEVICE:{found.port}" if found.certificate and is_loopback(found.host) else found.url
+
+
+def _show(result: "NewCode", url: str) -> list[Block]:
     return [
         WordsBlock(
             f"Code for '{result.name}' (role {result.role}), for {result.valid_s / 60:.0f} minutes and one use:"
         ),
         WordsBlock(result.code),
-        WordsBlock("On the other machine: edgeopt fleet pair --url https://DEVICE:8080"),
+        WordsBlock(f"On the other machine: edgeopt fleet pair --url {url}"),
     ]

@@ -17,11 +17,11 @@ from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.progress import as_called
 from edgeopt.errors import EdgeoptError, MissingExtraError, UsageError, legible
 from edgeopt.events import Emit, Progress
-from edgeopt.fleet.address import in_commands
 from edgeopt.views.blocks import Block, WordsBlock
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import configured
 from edgeopt_agent.http.early import RateLimit
+from edgeopt_agent.own_commands import in_own_commands
 from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_dir
 from edgeopt_agent.systemd import delay_restart
 
@@ -213,7 +213,8 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     if token_files(DataDir(settings.data_dir).tokens):
         tokens = on_data_dir("edgeopt-agent token list", settings.data_dir)
         typer.echo(f"  access:         every request needs a token ({as_called(tokens)})")
-    typer.echo(f"  deploy with:    {as_called(in_commands('edgeopt-agent deploy BUNDLE', url))}")
+    deploy = in_own_commands("edgeopt-agent deploy BUNDLE", settings)
+    typer.echo(f"  deploy with:    {as_called(deploy)}")
 
 
 def show(_result: Ran) -> list[Block]:

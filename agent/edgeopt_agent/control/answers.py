@@ -16,7 +16,9 @@ from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.several import deploy_several, is_interrupted, return_from
 from edgeopt_agent.deployments.slots import Slots
+from edgeopt_agent.own_commands import in_own_commands
 from edgeopt_agent.releases import list_releases
+from edgeopt_agent.settings import Settings
 
 Answered = tuple[int, Document]
 
@@ -31,6 +33,9 @@ class Answers:
         """`started`: when the agent was, by the monotonic clock."""
         self._slots = slots
         self._started = started
+
+    def error(self, error: EdgeoptError) -> Answered:
+        return error_answer(error, self._slots.first.site.settings)
 
     async def device(self) -> Answered:
         return 200, {"device": await self._slots.first.site.device(), "agent": __version__}
@@ -104,8 +109,10 @@ class Answers:
         return 200, {"releases": await machine.collect(dry_run), "dry_run": dry_run}
 
 
-def error_answer(error: EdgeoptError) -> Answered:
-    return _status_of(error), {"error": {"code": error.code, "message": error.message, "hint": error.hint}}
+def error_answer(error: EdgeoptError, settings: Settings | None = None) -> Answered:
+    """The hint's commands can be copied on the device; clients elsewhere make their own of them."""
+    hint = error.hint if settings is None else in_own_commands(error.hint, settings)
+    return _status_of(error), {"error": {"code": error.code, "message": error.message, "hint": hint}}
 
 
 def _status_of(error: EdgeoptError) -> int:

@@ -108,7 +108,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
         detail = {"signed_by": signed_by, "sequence": sequence}
     if not signed_by and not is_loopback(site.settings.host):
         raise StepError(
-            "No key is trusted, and other machines can reach this agent, so it accepts no bundle. Trust a key: "
+            "No key is trusted, and other machines can reach this agent, so it accepts no bundle. On the device: "
             + on_data_dir("edgeopt-agent trust add KEY.pub", site.data.base),
             fault=False,
         )
@@ -118,7 +118,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     if other and not work.record.force:
         raise StepError(
             f"The bundle '{deployment.name}' was proved on another device (its {' and '.join(other)} differ), so "
-            "its proof does not hold here. Run `edgeopt optimize` on this device, or deploy it with --force.",
+            "its proof does not hold here. Optimize the model for this device, or deploy the bundle with --force.",
             fault=False,
         )
     served = name_of(site, current(site)) or site.model

@@ -8,6 +8,7 @@ import msgspec
 from edgeopt_agent.data_dir import DataDir, added_models
 from edgeopt_agent.doctor import machine, state
 from edgeopt_agent.doctor.findings import Diagnosis, Findings, Patient
+from edgeopt_agent.own_commands import in_own_commands
 from edgeopt_agent.settings import Settings
 
 CHECKS: tuple[Callable[[Patient], Findings], ...] = (
@@ -33,7 +34,12 @@ def diagnose(settings: Settings) -> Diagnosis:
     patient = Patient(data, settings.host, settings.port, settings.grpc_port, *reserves)
     findings = [finding for check in CHECKS for finding in check(patient)]
     findings += [finding for name in added_models(data) for finding in _check_model(patient, name)]
-    return Diagnosis(str(data.root), tuple(findings))
+    own = (msgspec.structs.replace(each, advice=_own(each.advice, settings)) for each in findings)
+    return Diagnosis(str(data.root), tuple(own))
+
+
+def _own(advice: str, settings: Settings) -> str:
+    return in_own_commands(advice, settings)
 
 
 def _check_model(patient: Patient, name: str) -> Findings:

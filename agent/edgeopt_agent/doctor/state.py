@@ -32,6 +32,7 @@ _AMPLE_BYTES = 1 << 30
 _SET_ASIDE = (
     "Start the agent: it keeps the damaged file as a copy and rebuilds the journal from links and releases."
 )
+_SIGN = "Where the private key is: edgeopt sign BUNDLE --key KEY; then on the device: edgeopt-agent deploy BUNDLE"
 
 
 def check_folder(patient: Patient) -> Findings:
@@ -177,7 +178,7 @@ def check_signature(patient: Patient) -> Findings:
     folder = data.release(serving)
     with contextlib.suppress(EdgeoptError, OSError):  # other checks say what cannot be read
         if found := untrusted(folder, deployment_of(folder).name, data.trust):
-            yield warning("signature", found, "edgeopt sign BUNDLE --key KEY; edgeopt-agent deploy BUNDLE")
+            yield warning("signature", found, _SIGN)
 
 
 def check_trust(patient: Patient) -> Findings:

@@ -12,6 +12,7 @@ from edgeopt.hw.freed_memory import give_back
 from edgeopt_agent.grpc.places import Places, Reader, ReadLimits, client_of
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.plain import GIVE_BACK_AFTER_S, WORTH_GIVING_BACK_BYTES
+from edgeopt_agent.own_commands import in_own_commands
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
 from edgeopt_agent.tokens import Role
@@ -165,7 +166,8 @@ class Calls:
         sent = [value.encode() for name, value in context.invocation_metadata() or () if name == "authorization"]
         refused = self._access.refusal_of(sent, client_of(peer), role)
         if refused is not None:
-            raise RequestError(refused.status, f"{refused.message} {refused.hint}".rstrip())
+            hint = in_own_commands(refused.hint, self._settings)
+            raise RequestError(refused.status, f"{refused.message} {hint}".rstrip())
 
     async def read(self, call: Call, *, small: bool = False, health: bool = False) -> bytes:
         """The one message of a call; raises RequestError where it does not come in time."""

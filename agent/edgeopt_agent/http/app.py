@@ -18,6 +18,7 @@ from edgeopt_agent.http.inference import make_inference
 from edgeopt_agent.http.pairing import is_pairing
 from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond_json
 from edgeopt_agent.http.table import PARAMETERS
+from edgeopt_agent.own_commands import in_own_commands
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.workers.models import Models
@@ -45,7 +46,7 @@ def make_app(
             *extra_routes,
             *openapi.routes(),
             *metrics.routes(models, state, tracer),
-            *telemetry.routes(hub_of),
+            *telemetry.routes(hub_of, in_own_commands(telemetry.HINT, settings)),
         ],
         exception_handlers={HTTPException: _http_error},
     )
@@ -56,12 +57,12 @@ def make_app(
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         refused = refusal(scope, settings.host) or (None if is_pairing(scope) else allowed.refusal(scope))
         if refused is not None:
-            await _refuse(scope, send, refused)
+            await _refuse(scope, send, refused, settings)
             return
         said = _misspelt(scope) if scope.get("query_string") else ""
         if said:
             hint = "" if scope["path"].startswith("/v2") else "docs/agent.md lists the parameters of each route."
-            await _refuse(scope, send, Refusal(400, "bad-query", said, hint))
+            await _refuse(scope, send, Refusal(400, "bad-query", said, hint), settings)
         elif scope["type"] == "http" and scope["path"].startswith("/v2"):
             await inference(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -99,14 +100,16 @@ def _misspelt(scope: Scope) -> str:
     return f"'{path[:80]}' takes no parameter '{unknown[:40]}'. {hint}"
 
 
-async def _refuse(scope: Scope, send: Send, refused: Refusal) -> None:
+async def _refuse(scope: Scope, send: Send, refused: Refusal, settings: Settings) -> None:
+    hint = in_own_commands(refused.hint, settings)
+
     async def answer(message: Message) -> None:
         prefix = "" if scope["type"] == "http" else "websocket."
         await send({**message, "type": f"{prefix}{message['type']}"})
 
-    error: object = f"{refused.message} {refused.hint}".rstrip()
+    error: object = f"{refused.message} {hint}".rstrip()
     if not scope["path"].startswith("/v2"):
-        error = {"code": refused.code, "message": refused.message, "hint": refused.hint}
+        error = {"code": refused.code, "message": refused.message, "hint": hint}
     # A body may be on its way, and is not read.
     await respond_json(answer, refused.status, {"error": error}, *refused.headers, (b"connection", b"close"))
 

@@ -24,6 +24,7 @@ from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.http.pairing import PairingRoute
 from edgeopt_agent.http.table import PREFIX, ROUTES
+from edgeopt_agent.settings import Settings
 from edgeopt_agent.trust import Trust
 
 log = logging.getLogger(__name__)
@@ -57,20 +58,24 @@ def routes(
     }
     methods = {entry.path: entry.method for entry in ROUTES}
     return [
-        Route(PREFIX + path, _endpoint(answer, trust, access), methods=[methods[PREFIX + path]])
+        Route(
+            PREFIX + path,
+            _endpoint(answer, trust, access, slots.first.site.settings),
+            methods=[methods[PREFIX + path]],
+        )
         for path, answer in answers.items()
     ]
 
 
 def _endpoint(
-    answer: Answer, trust: Callable[[], Trust], access: Access
+    answer: Answer, trust: Callable[[], Trust], access: Access, settings: Settings
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         headers: dict[str, str] = {}
         try:
             status, document = await answer(request)
         except EdgeoptError as error:
-            status, document = error_answer(error)
+            status, document = error_answer(error, settings)
             if request.method == "POST":
                 said = f"%s was refused ({error.code}): %s Ordered by %s."  # the rate is limited for each code
                 log.warning(said, request.url.path, error, access.asker(request.scope))

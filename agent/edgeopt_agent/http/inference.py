@@ -18,6 +18,7 @@ from edgeopt_agent.http.plain import (
     respond,
     respond_json,
 )
+from edgeopt_agent.own_commands import in_own_commands
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
 from edgeopt_agent.v2 import documents
@@ -61,7 +62,8 @@ def make_inference(models: Models, settings: Settings, tracer: Tracer | None = N
             more = [_RETRY] if isinstance(error, BusyError | CrowdedError) else []
             if error.status in _BODY_UNREAD or isinstance(error, CrowdedError):
                 more.append(_CLOSE)
-            await respond_json(send, error.status, {"error": error.sentence}, *more)
+            said = in_own_commands(error.sentence, settings)
+            await respond_json(send, error.status, {"error": said}, *more)
 
     return serve
 

@@ -18,12 +18,15 @@ HubOf = Callable[[str], Hub | None]
 """The telemetry of a model; without a name, of the first one."""
 
 
-def routes(hub_of: HubOf, lease_s: float = LEASE_S) -> list[BaseRoute]:
+HINT = "See which there are: edgeopt-agent status"
+
+
+def routes(hub_of: HubOf, hint: str = HINT, lease_s: float = LEASE_S) -> list[BaseRoute]:
     async def telemetry(socket: WebSocket) -> None:
         hub = hub_of(socket.query_params.get("model", ""))
         if hub is None:
             said = "There is no model of this name on this agent."
-            error = {"code": "no-model", "message": said, "hint": "See which there are: edgeopt-agent status"}
+            error = {"code": "no-model", "message": said, "hint": hint}
             await socket.send_denial_response(JSONResponse({"error": error}, 404))
             return
         await socket.accept()

@@ -11,7 +11,7 @@ import msgspec
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt.fleet.mqtt_documents import LONGEST_BYTES, Command, CommandAnswer
-from edgeopt_agent.control.answers import Answered, Answers, error_answer
+from edgeopt_agent.control.answers import Answered, Answers
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.tokens import ROLES
@@ -69,7 +69,7 @@ class Commands:
         except EdgeoptError as error:
             said = f"A command was refused ({error.code}): %s Ordered by %s."
             log.warning(said, error, ordered_by)
-            status, document = error_answer(error)
+            status, document = self._answers.error(error)
         return msgspec.json.encode(CommandAnswer(status, {**document, "trust": self._trust()}))
 
     async def _perform(self, role: str, content: bytes, ordered_by: str) -> Answered:

@@ -224,7 +224,7 @@ def test_printed_commands_reach_the_agent_that_was_asked(ask, url, bundle, chang
         assert f"edgeopt-agent deploy BUNDLE --url {url}" in ask(command)[1]
     assert f"edgeopt-agent deploy BUNDLE --url {url}" in ask("rollback")[2]
     change_deployment(bundle, device={"cpu": "0" * 16, "host": "0" * 16})
-    assert f"`edgeopt fleet releases --url {url}`" in ask("deploy", bundle)[2]
+    assert f"`edgeopt-agent releases --url {url}`" in ask("deploy", bundle)[2]
 
 
 def test_where_no_agent_listens_the_command_starts_one_on_that_port(capsys):

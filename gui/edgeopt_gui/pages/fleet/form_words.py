@@ -1,5 +1,6 @@
 """What the core says of options, in the words of the page's forms."""
 
+import re
 from dataclasses import replace
 
 from edgeopt.errors import EdgeoptError
@@ -8,6 +9,9 @@ from edgeopt_gui.jobs.ending import Ending
 _TITLES = (
     ("; or set EDGEOPT_BROKER", ""),
     ("pass --allow-plain", "allow it in the form"),
+    (", or --copy with a copy of the bundle", ""),
+    ("; a copy on this machine is named with --copy", ""),
+    ("; or pass --digest", "; or fill in 'Digest'"),
     ("For instance: --broker ", "For instance: "),
     ("'rest' at the end: --waves", "'rest' at the end:"),
     ("Write a percentage: --stop-at-failures", "Write a percentage:"),
@@ -44,7 +48,14 @@ def ending_in_the_form(ending: Ending) -> Ending:
     return replace(ending, what=_in_words(ending.what), next_step=_in_words(ending.next_step))
 
 
+_COMMAND_OPTIONS = re.compile(
+    r"(edgeopt fleet (?:devices|rollout \w+(?: (?!-)[\w.-]*\w)?))"
+    r"(?: --allow-plain| --[a-z-]+ (?:'[^']*'|[^\s'`;]+))+"
+)
+
+
 def _in_words(sentence: str) -> str:
+    sentence = _COMMAND_OPTIONS.sub(r"\1", sentence)  # the form has them
     for option, title in _TITLES:
         sentence = sentence.replace(option, title)
     return sentence

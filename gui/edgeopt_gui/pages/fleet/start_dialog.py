@@ -79,7 +79,7 @@ class StartDialog(QDialog):
         self.bundle, self.digest = QLineEdit(), QLineEdit()
         self.bundle.setPlaceholderText("https://models.example.com/bundles/model.edgeopt")
         self.bundle.setAccessibleName("Address of the bundle")
-        self.digest.setPlaceholderText("sha256:… as sha256sum prints it")
+        self.digest.setPlaceholderText("sha256:…; read from the bundle if empty")
         self.digest.setAccessibleName("Digest of the bundle file")
         self.to = QComboBox(editable=True, insertPolicy=QComboBox.InsertPolicy.NoInsert)
         self.to.setAccessibleName("Devices: names, patterns, labels or @FILE, separated by commas")
@@ -146,9 +146,9 @@ class StartDialog(QDialog):
             self.preview.setText("")
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        missing = not (choices.bundle and choices.digest)
+        missing = not choices.bundle
         self.go.setEnabled(self._asking is None and not problem and not missing)
-        self.go.setToolTip("Give the address of the bundle and its digest first." if missing else problem)
+        self.go.setToolTip("Give the address of the bundle first." if missing else problem)
 
     def _go(self) -> None:
         if self.planned is not None:
@@ -172,8 +172,8 @@ class StartDialog(QDialog):
             self.problem.show()
             return
         report = msgspec.convert(ending.data, thread_safe(RolloutReport))
-        # The name that was planned, so that the page knows which rollout is its own.
-        self.planned = replace(self.choices(), name=report.name)
+        # The name and the bundle that were planned: what the page calls its own, and what was confirmed.
+        self.planned = replace(self.choices(), name=report.name, digest=report.digest)
         self.plan.setText(plan_text(report, self.planned.stop_at_failures))
         self._show(planned=True)
 

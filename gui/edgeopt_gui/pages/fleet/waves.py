@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from edgeopt import units
 from edgeopt.fleet.rollout_commands import RolloutDevice, RolloutReport
+from edgeopt.views.rollout import bundle_text
 
 _SOAKING = "SOAKING"
 
@@ -89,7 +90,7 @@ def plan_text(report: RolloutReport, stop_at_failures: str) -> str:
         "the devices fail. If the app is closed, no further wave begins until a client takes the rollout over: "
         "the broker keeps its state."
     )
-    return "\n".join((*lines, "", end))
+    return "\n".join((f"Bundle: {bundle_text(report)}", *lines, "", end))
 
 
 def _short_list(names: list[str]) -> str:

@@ -6,8 +6,10 @@ import pytest
 from PySide6.QtWidgets import QDialog, QMessageBox
 
 from edgeopt.errors import UsageError
+from edgeopt.events import ignore
 from edgeopt.fleet import rollout_commands
 from edgeopt.fleet.devices import FleetDevice
+from edgeopt.fleet.rollout_bundle import read_bundle_of
 from edgeopt.fleet.rollout_commands import RolloutDevice, RolloutReport
 from edgeopt.fleet.rollout_request import RolloutPauseRequest, RolloutStartRequest
 from edgeopt_gui.job_words import loss, silence
@@ -211,3 +213,10 @@ def test_each_device_is_in_one_segment_and_few_of_many_are_seen(qtbot):
     assert (
         len({picture.pixelColor(x, round(bars.fontMetrics().height() * 0.8)).name() for x in range(70, 350)}) >= 4
     )
+
+
+@pytest.mark.parametrize("url", ["oci://registry/model", "http://models.example.com/m.edgeopt"])
+def test_what_is_wrong_with_the_bundle_is_said_in_the_words_of_the_form(url):
+    with pytest.raises(UsageError) as wrong:
+        read_bundle_of(RolloutStartRequest(bundle=url, to="*"), ignore)
+    assert "--" not in in_the_form(wrong.value)

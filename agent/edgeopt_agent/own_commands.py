@@ -1,0 +1,38 @@
+"""Commands in the agent's sentences, with what they need to act on this agent when copied on its device."""
+
+import re
+import shlex
+from pathlib import Path
+
+from edgeopt.fleet.address import PORT, REST
+from edgeopt_agent.certificate import listening, uses_tls
+from edgeopt_agent.settings import Settings, on_data_dir
+
+_END = rf"\b(?![\w-]){REST})(?! --data-dir)"
+_ASKING = re.compile(rf"\bedgeopt-agent (?>(?:status|releases|rollback|cancel|remove|gc|deploy BUNDLE){_END}")
+_IN_FOLDER = re.compile(
+    r"\bedgeopt-agent (?>(?:run|pin|unpin|pair|fingerprint|renew-certificate|(?:trust|token) (?:add|list|remove))"
+    rf"{_END}"
+)
+
+
+def in_own_commands(text: str, settings: Settings) -> str:
+    """Returns a sentence whose commands act on the agent with these settings."""
+    usual = settings.port == PORT and not uses_tls(settings)
+    return _in_commands(text, settings.data_dir, usual)
+
+
+def in_commands_of(text: str, data_dir: Path) -> str:
+    """Returns the same for the agent that runs on this data folder, or ran last."""
+    found = listening(data_dir)
+    return _in_commands(text, data_dir, found is None or (found.port == PORT and not found.certificate))
+
+
+def _in_commands(text: str, data_dir: Path, usual: bool) -> str:
+    """`usual`: whether commands without options find the agent at its address, whatever its folder."""
+    if "edgeopt-agent" not in text:
+        return text
+    place = f" --data-dir {shlex.quote(str(data_dir))}"
+    if not usual:
+        text = _ASKING.sub(lambda command: command[0] + place, text)
+    return _IN_FOLDER.sub(lambda command: on_data_dir(command[0], data_dir), text)

@@ -1,0 +1,128 @@
+"""The bundle of a rollout as the client reads it before it orders anything: its digest, and what it is called."""
+
+import http.client
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from edgeopt import units
+from edgeopt.bundle import archive, deployment, manifest
+from edgeopt.errors import BundleError, InputError, MissingError, UsageError, printable, said_by, writing_to
+from edgeopt.events import Emit, Progress
+from edgeopt.fleet.address import is_this_device
+from edgeopt.fleet.mqtt_documents import is_digest
+from edgeopt.fleet.rollout_request import RolloutStartRequest
+
+_PIECE_BYTES = 1 << 20
+_LARGEST_BYTES = 16 << 30
+_TIMEOUT_S = 30.0
+_READ = ((deployment.FILE, deployment.LARGEST_BYTES), (manifest.FILE, manifest.LARGEST_BYTES))
+_HANDLERS = (
+    urllib.request.ProxyHandler,
+    urllib.request.UnknownHandler,
+    urllib.request.HTTPRedirectHandler,
+    urllib.request.HTTPErrorProcessor,
+    urllib.request.HTTPDefaultErrorHandler,
+)
+_HOW = "Give the bundle as one file, as the devices fetch it: `edgeopt optimize --single-file` writes one."
+
+
+class RolloutBundle(msgspec.Struct, frozen=True):
+    digest: str
+    """SHA-256 of the file, with `sha256:` before it."""
+    name: str = ""
+    """Name of its model; empty where only the digest is known."""
+    release: str = ""
+
+
+def read_bundle_of(request: RolloutStartRequest, emit: Emit) -> RolloutBundle:
+    """Reads the bundle from a copy or from its address, unless its digest is given.
+
+    Raises UsageError or BundleError for one that devices would refuse, and MissingError if it cannot be fetched.
+    """
+    given = request.digest.lower()
+    if given and not is_digest(given):
+        raise UsageError(
+            "--digest must be 'sha256:' and 64 digits.",
+            "Compute it with: sha256sum BUNDLE; or leave it out, and it is read from the bundle.",
+        )
+    if request.copy is not None:
+        found = _read(request.copy, str(request.copy))
+        if given not in {"", found.digest}:
+            raise UsageError(
+                f"'{request.copy}' has another digest than --digest: {found.digest}.", "Leave out one of both."
+            )
+        return found
+    return RolloutBundle(given) if given else _fetched(request.bundle, emit)
+
+
+def _read(file: Path, called: str) -> RolloutBundle:
+    if not file.is_file():
+        raise BundleError(f"'{called}' is not a file.", _HOW)
+    with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
+        for name, most_bytes in (
+            (deployment.FILE, deployment.LARGEST_BYTES),
+            (manifest.FILE, manifest.LARGEST_BYTES),
+        ):
+            content = archive.read_member(file, name, most_bytes)
+            if not content:
+                raise BundleError(f"'{called}' is not a bundle in one file.", _HOW)
+            Path(folder, name).write_bytes(content)
+        found = deployment.read_deployment(Path(folder, deployment.FILE))
+        release = manifest.release_id(Path(folder))
+    return RolloutBundle(f"sha256:{manifest.file_digest(file)}", printable(found.name), release)
+
+
+def _fetched(url: str, emit: Emit) -> RolloutBundle:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise UsageError(
+            f"'{printable(url)}' is not an address from which devices fetch bundles.",
+            "Give one that begins with https://; a copy on this machine is named with --copy.",
+        )
+    if parts.scheme == "http" and not is_this_device(parts.hostname):
+        raise UsageError(
+            "A digest that is read over plain HTTP proves nothing: the bundle could be changed on its way.",
+            "Use https://; or pass --digest, or --copy with a copy of the bundle.",
+        )
+    with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
+        file = Path(folder, "bundle")
+        try:
+            _download(url, file, emit)
+        except (OSError, http.client.HTTPException) as error:
+            raise MissingError(
+                f"The bundle cannot be fetched from {printable(url)}: {printable(_reason(error))}.",
+                "Check the address; or pass --digest, or --copy with a copy of the bundle.",
+            ) from None
+        return _read(file, url)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"the server answers {error.code} {error.reason}"
+    return str(error.reason) if isinstance(error, urllib.error.URLError) else said_by(error)
+
+
+def _download(url: str, file: Path, emit: Emit) -> None:
+    opener = urllib.request.OpenerDirector()
+    # A redirect from HTTPS to plain HTTP, where the bundle could be changed, finds no handler.
+    scheme = urllib.request.HTTPSHandler if urlsplit(url).scheme == "https" else urllib.request.HTTPHandler
+    for handler in (*_HANDLERS, scheme):
+        opener.add_handler(handler())
+    opener.addheaders = [("Accept-Encoding", "identity"), ("User-Agent", "edgeopt")]
+    with opener.open(url, timeout=_TIMEOUT_S) as answer:
+        total = answer.length or 0
+        received = 0
+        with writing_to(file), file.open("wb") as out:
+            while piece := answer.read(_PIECE_BYTES):
+                received += len(piece)
+                if received > _LARGEST_BYTES:
+                    raise InputError(f"{printable(url)} has more than {units.size(_LARGEST_BYTES)}.", "Check it.")
+                out.write(piece)
+                emit(Progress("reading the bundle", units.size(received), done=received, total=total or None))
+        if total and received != total:
+            raise ConnectionError("it ended early")
