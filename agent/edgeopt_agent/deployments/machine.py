@@ -1,25 +1,22 @@
 """Walks one deployment at a time through the table; each state is in the journal before its step begins."""
 
 import asyncio
-import errno
 import logging
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError, is_disk_full, no_room, printable
+from edgeopt.errors import EdgeoptError, printable
 from edgeopt_agent.data_dir import pointed, remove
-from edgeopt_agent.deployments.fetch import fetch, remove_parts
-from edgeopt_agent.deployments.hook import hook_of
+from edgeopt_agent.deployments.fetch import remove_parts
 from edgeopt_agent.deployments.joint import Joint
-from edgeopt_agent.deployments.probing import probe, wait_ready
-from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
+from edgeopt_agent.deployments.receive import archive_of, unpacked_of
 from edgeopt_agent.deployments.record import Record, Soaked
-from edgeopt_agent.deployments.refused import RefusedError, StepError
+from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.returning import check_return, nothing_to_return_to
 from edgeopt_agent.deployments.site import (
     Outcome,
@@ -30,38 +27,17 @@ from edgeopt_agent.deployments.site import (
     release_serving,
     title_of,
 )
-from edgeopt_agent.deployments.soaking import soak
 from edgeopt_agent.deployments.states import FIRST, ROWS, Event, State
-from edgeopt_agent.deployments.switching import roll_back, stop_quietly, switch
+from edgeopt_agent.deployments.steps import SERVES, run_step
+from edgeopt_agent.deployments.switching import stop_quietly
 from edgeopt_agent.journal import JournalError
 from edgeopt_agent.releases import check_space, prune, prune_logs
 from edgeopt_agent.retention import discard, garbage
 from edgeopt_agent.workers.names import clash_sentence
-from edgeopt_agent.workers.outcomes import WorkerError
 
 log = logging.getLogger(__name__)
-Step = Callable[[Site, Work], Awaitable[Outcome]]
 Listener = Callable[[Record], None]
 
-
-async def accept(site: Site, work: Work) -> Outcome:
-    if work.joint is not None and work.record.source is None:  # the bundles of the others come first
-        await work.joint.meet(site.model, State.STAGED)
-    return Outcome(reason=work.record.reason)
-
-
-STEPS: Mapping[State, Step] = {
-    State.ACCEPTED: accept,
-    State.RECEIVING: receive,
-    State.FETCHING: fetch,
-    State.VERIFYING: verify,
-    State.STAGED: stage,
-    State.PROBING: probe,
-    State.READY: wait_ready,
-    State.SWITCHING: switch,
-    State.SOAKING: soak,
-    State.ROLLING_BACK: roll_back,
-}
 
 _LEVELS: Mapping[State, int] = {
     State.FAILED: logging.WARNING,
@@ -70,9 +46,6 @@ _LEVELS: Mapping[State, int] = {
 }
 """The level of a state in the log; the others have logging.INFO."""
 _SUPERSEDED = "A newer request took its place."
-_DISK_ERRORS = frozenset({errno.EIO, errno.EROFS, errno.EPERM, errno.EACCES})
-SERVES = frozenset({State.SWITCHING, State.SOAKING, State.ROLLING_BACK})
-"""In these states the new release may be the one that serves."""
 FETCHES = frozenset({State.ACCEPTED, State.FETCHING})
 """In these states a bundle that the agent fetches has not come yet: what serves is not concerned."""
 
@@ -344,7 +317,7 @@ class Machine:
             if self._tidying is not None:
                 await asyncio.wait([self._tidying])
             while not work.record.final:
-                outcome, fault = await self._step(work)
+                outcome, fault = await run_step(self.site, work)
                 await self._enter(work, outcome, fault)
         finally:
             # With the end in the journal the next deployment is taken; its first step waits for the tidying.
@@ -366,68 +339,6 @@ class Machine:
         finally:
             release_serving(self.site, work)
             self.site.look.set()
-
-    async def _step(self, work: Work) -> tuple[Outcome, bool]:
-        """How the present state's step ended, and whether the bundle is to blame when it failed."""
-        state = work.record.state
-        limit_s = float(getattr(self.site.settings, ROWS[state].limit))
-        if state is State.SOAKING:
-            limit_s += work.record.soak_s + self.site.settings.soak_compare_s
-            if hook_of(self.site.data).exists():
-                limit_s += self.site.settings.hook_timeout_s
-        if work.joint is not None:
-            limit_s += self._wait_s(work.joint, state)
-        try:
-            async with asyncio.timeout(limit_s):
-                return await self._unless_stopped(work, STEPS[state](self.site, work)), False
-        except TimeoutError:
-            late = f"{state.replace('_', ' ').capitalize()} took longer than its limit of {limit_s:g} s."
-            late = f"{late} {work.trouble}".rstrip()
-            # A soak may just have had too few requests.
-            return Outcome(Event.FAILURE, late), state is State.PROBING
-        except StepError as error:
-            return Outcome(Event.FAILURE, error.message), error.fault
-        except EdgeoptError as error:
-            # The sender has no such folders.
-            unpacked = unpacked_of(self.site, work)
-            reason = error.message.replace(f"'{unpacked.name}'", work.bundle)
-            reason = reason.replace(f"{unpacked}/", "").replace(f"{unpacked.parent}/", "")
-            return Outcome(Event.FAILURE, reason), isinstance(error, WorkerError)
-        except OSError as error:
-            work.disk_failure = error if is_disk_full(error) or error.errno in _DISK_ERRORS else None
-            if is_disk_full(error):
-                return Outcome(Event.FAILURE, no_room(self.site.data.root).message), False
-            if work.disk_failure is not None:
-                said = f"The disk of the device failed at '{self.site.data.root}': {error.strerror}."
-                return Outcome(Event.FAILURE, said), False
-            return Outcome(Event.FAILURE, f"The device's disk or network failed: {error}."), False
-        except Exception as error:
-            log.exception("%s failed while %s.", title_of(self.site, work.record), state)
-            return Outcome(Event.FAILURE, f"A bug in the agent ({type(error).__name__}: {error})."), False
-
-    def _wait_s(self, joint: Joint, state: State) -> float:
-        """Returns how long the other models of an order may need before they have come as far."""
-        settings = self.site.settings
-        if state in {State.ACCEPTED, State.STAGED}:
-            return settings.fetch_timeout_s + settings.verify_timeout_s
-        if state in {State.PROBING, State.READY}:
-            return joint.size * settings.probe_timeout_s
-        return joint.record.soak_s + settings.soak_compare_s if state is State.SOAKING else 0.0
-
-    async def _unless_stopped(self, work: Work, step: Awaitable[Outcome]) -> Outcome:
-        """The outcome of a step; what serves already is stopped by its soak, and the way back not at all."""
-        if work.record.state in SERVES:
-            return await step
-        doing, stopped = asyncio.ensure_future(step), asyncio.ensure_future(work.stop_asked.wait())
-        try:
-            await asyncio.wait((doing, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if not doing.done():
-                raise StepError(work.stop_reason, fault=False)
-            return doing.result()
-        finally:
-            doing.cancel()
-            stopped.cancel()
-            await asyncio.gather(doing, stopped, return_exceptions=True)
 
     async def _enter(self, work: Work, outcome: Outcome, fault: bool) -> None:
         """Writes the next state down, then counts as being in it."""

@@ -104,7 +104,7 @@ def test_a_bundle_of_another_device_is_refused_until_forced(
     done = agent.deploy(other)
     assert done["state"] == "FAILED"
     assert "proved on another device" in done["reason"]
-    assert "edgeopt optimize" in done["reason"]
+    assert "Optimize the model for this device" in done["reason"]
     assert "--force" in done["reason"]
     agent.serves(old_bundle)
     assert agent.deploy(other, force=1)["state"] == "COMMITTED"
