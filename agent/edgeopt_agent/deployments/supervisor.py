@@ -14,6 +14,8 @@ from edgeopt_agent.deployments.switching import stop_quietly
 from edgeopt_agent.workers.process import Worker
 
 log = logging.getLogger(__name__)
+_LONGEST_WAIT_S = 2.0
+"""A worker that starts again after a longer delay is not waited for: clients try again by themselves."""
 _LEVELS = {"SERVING": logging.INFO, "DEGRADED": logging.ERROR}
 
 
@@ -92,6 +94,7 @@ class Supervisor:
         elif worker.counts:
             self._crashes.append(self._served_s)
             delay_s = self._delay_s()
+        site.router.restarting = delay_s <= _LONGEST_WAIT_S
         await self._note(state, release, site.trouble)
         await stop_quietly(worker)
         await asyncio.sleep(delay_s)

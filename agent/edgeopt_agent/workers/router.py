@@ -60,6 +60,8 @@ class Router:
         """Why nothing serves although something should and soon will."""
         self.starting = False
         """Whether the agent has just started, and what served before will soon serve again."""
+        self.restarting = False
+        """Whether the worker that served has ended and will soon be started again."""
         self.vacancy: Callable[[], Vacancy | None] = lambda: None
         """Why nothing serves, where a deployment left no release and nothing will change that."""
         self.expected_name: Callable[[], str] = lambda: ""
@@ -90,7 +92,7 @@ class Router:
         """From now on requests go to the new one; returns the replaced one, which may still be answering some."""
         old, self.serving = self.serving, new
         self.standby = old if keep_old else None
-        self.starting = False
+        self.starting = self.restarting = False
         if new is not None:
             self._watch(new)
         self._tell_changed()
@@ -98,8 +100,8 @@ class Router:
 
     def end_start(self) -> None:
         """Nobody waits any longer, whether what served before serves again or not."""
-        if self.starting:
-            self.starting = False
+        if self.starting or self.restarting:
+            self.starting = self.restarting = False
             self._tell_changed()
 
     def restart(self, new: Worker) -> None:
@@ -273,12 +275,12 @@ class Router:
         return model, *await self._ask(model.worker, (parts, header_length, encoding, model.processed))
 
     async def _start_over(self) -> None:
-        """Waits while the agent starts, so that its restart delays requests and does not fail them."""
-        if not self.starting:
+        """Waits while the agent or the worker starts again, which delays requests and does not fail them."""
+        if not (self.starting or self.restarting):
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.request_timeout_s):
-                while self.starting:
+                while self.starting or self.restarting:
                     await self._changed.wait()
 
     async def _successor(self, worker: Worker) -> bool:

@@ -327,3 +327,18 @@ def test_a_soak_is_judged_by_different_requests_only(start_agent, old_bundle, ma
     assert done["state"] == "ROLLED_BACK"
     assert "Different requests ended its worker 3 times while it soaked" in done["reason"]
     assert agent.deploy(new)["state"] == "COMMITTED"  # clients' requests quarantine nothing
+
+
+def test_requests_wait_while_a_crashed_worker_starts_again(start_serving, old_bundle):
+    agent = start_serving(restart_delay_s=0.5)
+    os.kill(agent.settled()["serving"]["pid"], signal.SIGKILL)
+    agent.until(lambda: not agent.status()["serving"], "the end of the worker")
+    assert post(agent, 1, 2, 3, 4)[0] == 200
+    agent.serves(old_bundle)
+
+
+def test_requests_do_not_wait_for_a_restart_that_is_far_away(start_serving):
+    agent = start_serving(restart_delay_s=60.0, restart_delay_most_s=60.0)
+    os.kill(agent.settled()["serving"]["pid"], signal.SIGKILL)
+    agent.until(lambda: not agent.status()["serving"], "the end of the worker")
+    assert post(agent, 1, 2, 3, 4)[0] == 503
