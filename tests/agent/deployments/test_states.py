@@ -1,5 +1,5 @@
-from edgeopt_agent.deployments.steps import STEPS
 from edgeopt_agent.deployments.states import FINAL, FIRST, ROWS, TABLE, Event, State
+from edgeopt_agent.deployments.steps import STEPS
 from edgeopt_agent.settings import Settings
 
 
