@@ -93,7 +93,7 @@ def _small_method(
 def _infer_method(models: Models, calls: Calls) -> Callable[[object, Context], Awaitable[bytes]]:
     async def work(call: Call, span: RequestSpan | None) -> bytes:
         message = await calls.read(call)
-        return bytes(await _infer(models, read_target(message), message, span))
+        return bytes(await _infer(models, read_target(message), message, client_of(call.peer), span))
 
     async def method(_requests: object, context: Context) -> bytes:
         return await calls.answered(context, "infer", work, f"{SERVICE}/ModelInfer")
@@ -101,12 +101,12 @@ def _infer_method(models: Models, calls: Calls) -> Callable[[object, Context], A
     return method
 
 
-async def _infer(models: Models, target: Target, message: bytes, span: RequestSpan | None) -> Body:
+async def _infer(models: Models, target: Target, message: bytes, client: str, span: RequestSpan | None) -> Body:
     """The response as the worker wrote it; the agent reads neither of the two messages."""
     if span is not None:
         span.asked(target.model_name, target.model_version, len(message))
     answer = await models.of(target.model_name).infer(
-        target.model_name, target.model_version or None, message, encoding=PROTOBUF
+        target.model_name, target.model_version or None, message, encoding=PROTOBUF, client=client
     )
     if span is not None:
         span.answered(answer)
@@ -145,7 +145,7 @@ def _stream_method(
             try:
                 with calls.traced(f"{SERVICE}/ModelStreamInfer", context) as span:
                     target = read_target(message)
-                    response = await outliving(_infer(models, target, message, span))
+                    response = await outliving(_infer(models, target, message, client_of(context.peer()), span))
             except RequestError as error:
                 failed = {"error_message": error.sentence, "infer_response": {"id": target.id}}
                 yield message_class("ModelStreamInferResponse")(**failed).SerializeToString()

@@ -81,7 +81,8 @@ async def _infer(
     body = await read_body(scope, receive, settings, room_of(models.nearest(name)))
     if span is not None:
         span.asked(name, version, sum(map(len, body)))
-    answer = await models.of(name).infer(name, version, body, _header_length(scope, body), _encoding(scope))
+    client = scope["client"][0] if scope.get("client") else ""
+    answer = await models.of(name).infer(name, version, body, _header_length(scope, body), _encoding(scope), client)
     if span is not None:
         span.answered(answer)
         _tell_status(span, answer.status, "" if answer.status == 200 else answer.reason())

@@ -1,6 +1,9 @@
-"""Requests that ended the worker of a release: the last of them are remembered, by digests of their bodies."""
+"""Requests that ended the worker of a release, by digests of their bodies, and the clients that sent them."""
 
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 
 Parts = Sequence[bytes | memoryview]
@@ -46,6 +49,63 @@ class EndingRequests:
     def suspected(self, release: str, parts: Parts) -> bool:
         """Whether it must run alone, to show whether it is the cause."""
         return any(_find(known, release, parts) is not None for known in (self._ends, self._suspects))
+
+
+class FailingClients:
+    """Clients whose requests end the worker of a release that answers others: each counts once in a while.
+
+    Without it, a client that changes its body each time would count as many different requests.
+    """
+
+    def __init__(self, again_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """`again_s`: after this time, an end by the same client counts again."""
+        self._again_s, self._clock = again_s, clock
+        self._asking: dict[int, str] = {}
+        """The client of each unanswered request, by the identity of its body."""
+        self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """Releases with the clients that they answered last."""
+        self._counted: dict[tuple[str, str], float] = {}
+
+    @contextmanager
+    def asking(self, parts: Parts, client: str) -> Iterator[None]:
+        """Remembers whose request it is until it is answered."""
+        if not client:
+            yield
+            return
+        self._asking[id(parts)] = client
+        try:
+            yield
+        finally:
+            del self._asking[id(parts)]
+
+    def answered(self, release: str, parts: Parts) -> None:
+        if client := self._asking.get(id(parts), ""):
+            self._answered[release, client] = None
+            self._answered.move_to_end((release, client))
+            while len(self._answered) > KEPT:
+                self._answered.popitem(last=False)
+
+    def alone(self, release: str, parts: Parts) -> str:
+        """Returns the client of a request if the release answers other clients; empty otherwise."""
+        client = self._asking.get(id(parts), "")
+        others = any(known == release and other != client for known, other in self._answered)
+        return client if others else ""
+
+    def counts(self, release: str, requests: Sequence[Parts]) -> bool:
+        """Whether the end of a worker that ran these requests counts against its release."""
+        clients = {self.alone(release, parts) for parts in requests}
+        if "" in clients:
+            return True
+        now_s = self._clock()
+        known = [self._counted.get((release, client)) for client in clients]
+        if any(last_s is not None and now_s - last_s < self._again_s for last_s in known):
+            return False
+        if len(clients) == 1:
+            self._counted = {
+                key: last_s for key, last_s in self._counted.items() if now_s - last_s < self._again_s
+            }
+            self._counted[release, clients.pop()] = now_s
+        return True
 
 
 def _find(known: Collection[_Key], release: str, parts: Parts) -> _Key | None:

@@ -13,7 +13,7 @@ import msgspec
 from edgeopt_agent.drift.watch import DriftWatch
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
-from edgeopt_agent.workers.ending_requests import EndingRequests
+from edgeopt_agent.workers.ending_requests import EndingRequests, FailingClients
 from edgeopt_agent.workers.frames import PROTOBUF, RAW
 from edgeopt_agent.workers.lanes import is_large
 from edgeopt_agent.workers.names import ServedModel, Vacancy, served_models
@@ -76,6 +76,7 @@ class Router:
         """Called when another worker serves, or the one that serves has ended."""
         self._settings = settings
         self._ending_requests = EndingRequests()
+        self._failing_clients = FailingClients(settings.crash_window_s)
         self._changed = asyncio.Event()
         """Set, and replaced, when another worker serves."""
         self._waiting = 0
@@ -134,7 +135,8 @@ class Router:
         elif not worker.stopping:
             totals.crashes += 1
         if worker.ended_by_request() and (requests := worker.ended_with()):
-            worker.counts = self._ending_requests.note(worker.release_id, requests)
+            by_client = self._failing_clients.counts(worker.release_id, requests)
+            worker.counts = self._ending_requests.note(worker.release_id, requests) and by_client
             if worker.ended_for_memory():  # what is larger than anything it answered is the client's fault
                 worker.counts &= any(sum(map(len, each)) <= totals.largest_bytes for each in requests)
         self.on_change()
@@ -146,8 +148,12 @@ class Router:
         body: bytes | Sequence[bytes],
         header_length: int | None = None,
         encoding: str = "",
+        client: str = "",
     ) -> Answer:
-        """The answer to a request of the protocol; raises RequestError where no model answered."""
+        """The answer to a request of the protocol; raises RequestError where no model answered.
+
+        `client`: the address that sent it.
+        """
         parts = (body,) if isinstance(body, bytes) else body
         large_bytes = sum(map(len, parts)) if is_large(parts, encoding) else 0
         if self._is_full(large_bytes):
@@ -158,7 +164,8 @@ class Router:
         self._large += bool(large_bytes)
         self._large_bytes += large_bytes
         try:
-            return await self._answered(model_name, version, parts, header_length, encoding)
+            with self._failing_clients.asking(parts, client):
+                return await self._answered(model_name, version, parts, header_length, encoding)
         finally:
             self._waiting -= 1
             self._large -= bool(large_bytes)
@@ -263,7 +270,9 @@ class Router:
             if answer is not None and second is not None:
                 # Both releases fail at it: the request is at fault, and the new one no worse than the old.
                 return answer
-        self._tell(worker, started, None, reason, request, begun)
+        self._tell(
+            worker, started, None, reason, request, begun, self._failing_clients.alone(worker.release_id, parts)
+        )
         if answer is not None:
             return answer
         raise BusyError(503, f"The model '{worker.name}' did not answer. {reason} Try again in a moment.")
@@ -333,6 +342,7 @@ class Router:
             worker.slots(is_large(request[0], request[2])).release()
         if answer.status == 200:
             self._ending_requests.answered(release, parts)
+            self._failing_clients.answered(release, parts)
             worker.refused_for_memory = 0
             if answer.looked and self.drift is not None:
                 self.drift.note(release, answer.looked)
@@ -379,8 +389,12 @@ class Router:
         reason: str = "",
         request: Request | None = None,
         begun: bool = True,
+        client: str = "",
     ) -> None:
-        """Counts a request that went well (answered) or failed (with its reason), and tells all who watch."""
+        """Counts a request that went well (answered) or failed (with its reason), and tells all who watch.
+
+        `client`: the one whose failures count as one, because no other release was asked and others are answered.
+        """
         took_s = time.perf_counter() - started
         ok = answer is not None and answer.status < 400
         totals = self._totals(worker)
@@ -399,7 +413,8 @@ class Router:
             totals.succeed(took_s, own_s, answer.rows, answer.executions, time.time(), processing_s)
         # Of a batch its share, which is what a soak compares with the latency of the release before.
         own_ms = answer.compute_ms / answer.batched if answer else took_s * 1e3
-        of = _digest(request[0]) if request is not None else 0
+        body = [client.encode()] if client else () if request is None else request[0]
+        of = _digest(body)
         for watcher in self.watchers:
             watcher(worker.release_id, ok, own_ms, reason, of)
 
