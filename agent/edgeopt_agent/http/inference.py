@@ -82,7 +82,9 @@ async def _infer(
     if span is not None:
         span.asked(name, version, sum(map(len, body)))
     client = scope["client"][0] if scope.get("client") else ""
-    answer = await models.of(name).infer(name, version, body, _header_length(scope, body), _encoding(scope), client)
+    answer = await models.of(name).infer(
+        name, version, body, _header_length(scope, body), _encoding(scope), client
+    )
     if span is not None:
         span.answered(answer)
         _tell_status(span, answer.status, "" if answer.status == 200 else answer.reason())

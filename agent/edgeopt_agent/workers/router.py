@@ -135,8 +135,10 @@ class Router:
         elif not worker.stopping:
             totals.crashes += 1
         if worker.ended_by_request() and (requests := worker.ended_with()):
-            by_client = self._failing_clients.counts(worker.release_id, requests)
-            worker.counts = self._ending_requests.note(worker.release_id, requests) and by_client
+            worker.counts = self._ending_requests.note(worker.release_id, requests)
+            # In a soak, the release before answers such requests: the new one is worse, even for a single client.
+            settled = self.standby is None
+            worker.counts &= self._failing_clients.counts(worker.release_id, requests) or not settled
             if worker.ended_for_memory():  # what is larger than anything it answered is the client's fault
                 worker.counts &= any(sum(map(len, each)) <= totals.largest_bytes for each in requests)
         self.on_change()

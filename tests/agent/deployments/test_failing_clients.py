@@ -4,6 +4,7 @@ import http.client
 import json
 
 from edgeopt_agent.workers.ending_requests import FailingClients
+from tests.agent.deployments.soaks import soaking
 
 BAD, GOOD = "127.0.0.2", "127.0.0.1"
 RELEASE = "r"
@@ -50,16 +51,20 @@ def test_the_only_client_of_a_release_makes_it_go_back(start_serving, old_bundle
     agent.serves(old_bundle)
 
 
-def test_requests_that_the_release_before_answers_count_each(start_serving, old_bundle, make_null_bundle):
-    agent = start_serving(soak_s=60.0, soak_requests=0, restart_delay_s=0.01)
-    number = agent.send(make_null_bundle(crash_on=-1), soak_s=60.0)[2]["deployment"]["id"]
-    agent.until(lambda: agent.status()["deployment"]["state"] == "SOAKING", "the soak")
-    for value in range(12):
+def test_in_a_soak_each_request_of_a_client_counts(start_serving, old_bundle, make_null_bundle):
+    agent = start_serving(restart_delay_s=0.01)
+    number = soaking(agent, make_null_bundle(crash_on=-1))
+    for value in range(3):
+        agent.until(lambda: agent.status()["serving"], "the worker")
         post(agent, GOOD, 1, 2, 3, 4)
-        if post(agent, BAD, -1, 2, 3, value) != 200 or agent.status()["deployment"]["state"] != "SOAKING":
-            break
+        post(agent, BAD, -1, 2, 3, value)
+        agent.until(lambda ended=value + 1: agent.status()["crashes"] >= ended or not soaks(agent), "the end")
     assert agent.ended(number)["state"] == "ROLLED_BACK"
     agent.serves(old_bundle)
+
+
+def soaks(agent):
+    return agent.status()["deployment"]["state"] == "SOAKING"
 
 
 def counted(*ends, again_s=60.0):
