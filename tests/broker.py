@@ -154,6 +154,10 @@ class Client:
     def publish(self, topic, payload, retain=False, properties=None):
         self._paho.publish(topic, payload, 1, retain, properties).wait_for_publish(DEADLINE_S)
 
+    def flood(self, topic, payload):
+        """Sends a message and does not wait."""
+        self._paho.publish(topic, payload, 0)
+
     def desire(self, sequence, url, digest, key=None, device=None, rollout="", **more):
         bundle = DesiredBundle(bundle=url, digest=digest, **more)
         state = DesiredState(

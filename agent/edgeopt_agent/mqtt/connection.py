@@ -1,7 +1,9 @@
 """One connection to the broker: who the device is, its last will, TLS, and why a connection failed."""
 
 import asyncio
+import logging
 import socket
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 import aiomqtt
@@ -16,9 +18,12 @@ from edgeopt.errors import printable
 from edgeopt.fleet.broker import read_password, tls_context
 from edgeopt.fleet.mqtt_documents import Presence
 from edgeopt.fleet.mqtt_topics import ROLES, Topics
+from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.mqtt.settings import MqttSettings, broker_of
 from edgeopt_agent.threads import in_thread
 
+inbox_log = logging.getLogger(f"{__name__}.inbox")
+inbox_log.addFilter(RateLimit())
 LARGEST_PACKET_BYTES = 4 << 20
 """The broker drops larger ones; what is smaller but too large is refused with a reason."""
 _WAITING_MESSAGES = 32
@@ -26,6 +31,30 @@ _TIMEOUT_S = 20.0
 _CONNECT_TIMEOUT_S = 3.0
 _TAKEN_OVER = 142
 _NO_RETAINED = 2
+
+
+class Inbox(asyncio.Queue[aiomqtt.Message]):
+    """Messages that wait: of desired states the newest only, which a flood of others cannot keep out."""
+
+    def __init__(self, maxsize: int) -> None:
+        super().__init__()
+        self._most = maxsize
+
+    def put_nowait(self, item: aiomqtt.Message) -> None:
+        if not _is_desired(item) and self.qsize() >= self._most:
+            raise asyncio.QueueFull
+        super().put_nowait(item)
+
+    def _put(self, item: aiomqtt.Message) -> None:
+        waiting: deque[aiomqtt.Message] = self._queue  # type: ignore[attr-defined]
+        if _is_desired(item):
+            for older in [each for each in waiting if _is_desired(each)]:
+                waiting.remove(older)
+        waiting.append(item)
+
+
+def _is_desired(message: aiomqtt.Message) -> bool:
+    return str(message.topic).endswith("/desired")
 
 
 class NotConnectedError(Exception):
@@ -64,6 +93,8 @@ async def new_client(
         keepalive=settings.keepalive_s,
         clean_start=False,
         max_queued_incoming_messages=_WAITING_MESSAGES,
+        queue_type=Inbox,
+        logger=inbox_log,
         properties=properties,
         tls_context=tls,
     )

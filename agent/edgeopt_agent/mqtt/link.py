@@ -76,6 +76,9 @@ class FleetLink:
         self._commands = Commands(answers, trust)
         self._answering: set[asyncio.Task[None]] = set()
         self._figures = FleetFigures(slots) if settings.telemetry_s else None
+        self._desired = b""
+        self._ordered = asyncio.Event()
+        """Set when a desired state has come."""
         self._session = 0
         self._labels = settings.labels
         """With that of the target, once it is known."""
@@ -143,7 +146,7 @@ class FleetLink:
             await self._announce(client)
             log.info("Connected to %s as %s.", self._broker, self._topics.base)
             self._outage.connected()
-            await _first_end(self._listen(client), self._report(client), self._send(client))
+            await _first_end(self._listen(client), self._follow(), self._report(client), self._send(client))
         finally:
             self._client = None
             await close(client)
@@ -167,11 +170,19 @@ class FleetLink:
             topic = str(message.topic)
             content = message.payload if isinstance(message.payload, bytes) else b""
             if topic == self._topics.desired:
-                await self._orders.receive(content)
+                self._desired = content
+                self._ordered.set()
             elif topic in roles:
                 self._begin_answer(client, roles[topic], content, message)
             elif topic == self._topics.status and _is_late(content, self._session):
                 await self._announce(client)
+
+    async def _follow(self) -> None:
+        """Follows the newest desired state, one after another; commands are answered meanwhile."""
+        while True:
+            await self._ordered.wait()
+            self._ordered.clear()
+            await self._orders.receive(self._desired)
 
     def _begin_answer(self, client: aiomqtt.Client, role: str, content: bytes, message: aiomqtt.Message) -> None:
         asker = answer_topic, correlation = asker_of(message)

@@ -187,3 +187,18 @@ def test_only_signed_orders_count_where_a_key_is_trusted(
     envelope["payload"] = envelope["payload"][:4] + "A" + envelope["payload"][5:]
     client.publish(client.topics.desired, json.dumps(envelope).encode(), retain=True)
     client.reported(lambda each: each["refused"]["time_s"] > 0 and "does not match" in each["refused"]["reason"])
+
+
+def test_a_flood_of_messages_pushes_out_neither_the_newest_order_nor_a_command(
+    start_device, client, serve_bundle, new_bundle
+):
+    server, digest = serve_bundle(new_bundle)
+    agent = start_device(server=server, deployed=True)
+    client.presence("online")
+    for number in range(1, 300):
+        client.flood(client.topics.command("view"), b"{}")
+        client.flood(client.topics.desired, b"%d" % number)
+    client.desire(1, server.url, digest, soak_s=0.0, soak_requests=0)
+    assert client.ask("view", {"command": "status"})["status"] == 200
+    client.reported(lambda found: (found["desired"] or {}).get("state") == "done")
+    agent.serves(new_bundle)
