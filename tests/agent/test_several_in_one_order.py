@@ -106,7 +106,7 @@ def three(places):
     return model("null", places["null"]), model("third", places["third"]), model("other")
 
 
-def test_one_added_one_replaced_one_removed_and_all_returned(start_pair, three, before, after):
+def test_one_added_one_replaced_one_removed(start_pair, three, before, after):
     agent = start_pair()
     assert served(agent) == before
     number = order(agent, *three)
