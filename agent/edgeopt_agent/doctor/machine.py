@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+from pathlib import Path
 
 import msgspec
 
@@ -118,7 +119,10 @@ def check_memory(patient: Patient) -> Findings:
 
 def check_worker_limits(_patient: Patient) -> Findings:
     with tempfile.TemporaryDirectory(prefix="edgeopt-doctor-") as folder:
-        command = python_command("-P", "-c", _CONFINE, folder)
+        # As the agent's data folder, that one is closed to others; a release lies in it.
+        release = Path(folder, "release")
+        release.mkdir()
+        command = python_command("-P", "-c", _CONFINE, str(release))
         environment = child_environment(None, calculates=False)
         try:
             done = subprocess.run(

@@ -97,7 +97,13 @@ class Worker:
     async def _load(self, folder: Path) -> None:
         limits = self._settings
         load = Load(
-            *(str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements, self._memory_bytes),
+            *(
+                str(folder.resolve()),
+                self.release_id,
+                limits.max_body_bytes,
+                limits.max_tensor_elements,
+                self._memory_bytes,
+            ),
             *(limits.batch_max_size, limits.batch_max_delay_us, limits.max_sequences, limits.sequence_idle_s),
             None if limits.drift is None else limits.drift.every_s,
         )

@@ -24,6 +24,8 @@ needs_landlock = pytest.mark.skipif(
     landlock_abi() < NETWORK_ABI, reason="this kernel has no Landlock for files and TCP"
 )
 
+LIMITS = {"memory", "network", "files", "user", "capabilities", "processes", "resources"}
+
 # What a worker's process may do, tried by itself.
 CONFINED = """
 import json, os, socket, sys, msgspec
@@ -66,7 +68,7 @@ def test_a_confined_process_reads_its_release_and_reaches_nothing_else(tmp_path,
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["limits"] == dict.fromkeys(("memory", "network", "files", "processes", "resources"), True)
+    assert found["limits"] == dict.fromkeys(LIMITS, True)
     allowed = {name for name, how in found.items() if how == "allowed"}
     assert allowed == {"release", "null", "status"}
     assert found["runtime"]
@@ -124,7 +126,7 @@ def test_a_worker_that_takes_too_much_memory_is_ended_with_the_figure(null_bundl
 
 def test_a_worker_says_which_limits_it_has_and_real_models_run_within_them(conv_bundle, settings):
     async def use(worker):
-        assert {limit.name for limit in worker.limits} == {"memory", "network", "files", "processes", "resources"}
+        assert {limit.name for limit in worker.limits} == LIMITS
         assert (await worker.golden(30.0)).problem is None
 
     started(conv_bundle, settings, use)
