@@ -23,9 +23,10 @@ def drop_capabilities() -> None:
         number += 1
     _libc.prctl(_AMBIENT, _CLEAR_AMBIENT, 0, 0, 0)
     header, none = struct.pack("=Ii", _VERSION_3, 0), bytes(24)
-    if _libc.capset(header, none):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+    dropped = _libc.capset(header, none) == 0
+    code = ctypes.get_errno()
     found = ctypes.create_string_buffer(24)
-    if _libc.capget(header, found) or any(found.raw):
-        raise OSError(errno.EPERM, "capabilities are left")
+    if _libc.capget(header, found) == 0 and not any(found.raw):
+        return
+    # In a user namespace a process has all capabilities over what belongs to that.
+    raise OSError(errno.EPERM if dropped else code, "those over its own network are left: capset is denied")
