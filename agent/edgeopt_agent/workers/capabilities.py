@@ -2,7 +2,6 @@
 
 import ctypes
 import errno
-import os
 import struct
 
 _DROP_FROM_BOUNDS, _READ_BOUNDS, _AMBIENT, _CLEAR_AMBIENT = 24, 23, 47, 4

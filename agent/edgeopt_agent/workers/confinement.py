@@ -83,6 +83,16 @@ def confine(wanted: Confinement) -> tuple[WorkerLimit, ...]:
     return (*memory, network, opened, user, capabilities, processes, resources)
 
 
+def can_confine() -> bool:
+    """Whether this kernel has seccomp or Landlock, without which a worker has the rights of the agent's user."""
+    if sys.platform != "linux":
+        return False
+    from edgeopt_agent.workers.landlock import landlock_abi
+    from edgeopt_agent.workers.seccomp import filters_exist
+
+    return landlock_abi() > 0 or filters_exist()
+
+
 def _limit(name: str, apply: Callable[[], str]) -> WorkerLimit:
     try:
         return WorkerLimit(name, True, apply())

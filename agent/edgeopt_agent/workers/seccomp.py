@@ -70,6 +70,15 @@ class _Only(NamedTuple):
     mask: int = _WHOLE
 
 
+def filters_exist() -> bool:
+    """Whether the kernel has filters, and this module one for the machine."""
+    if platform.machine() not in ARCHITECTURES:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    # A kernel with filters looks for this one, where none is.
+    return bool(libc.prctl(_SET_SECCOMP, _FILTER, None, 0, 0)) and ctypes.get_errno() == errno.EFAULT
+
+
 def refuse_calls(signals_too: bool) -> None:
     """Refuses those system calls from now on; raises OSError where the kernel or the machine has no filters.
 

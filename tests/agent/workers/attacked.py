@@ -43,7 +43,7 @@ def become_user(folder):
 def become_unit():
     """Applies what the unit's settings come to in the kernel: the bits that need no systemd."""
     drop_capabilities()
-    architecture, column = ARCHITECTURES[os.uname().machine]
+    _, column = ARCHITECTURES[os.uname().machine]
     refused = seccomp._ERROR | errno.EPERM
     steps = [(seccomp._LOAD, 0, 0, 0)]
     for name in _DENIED:
