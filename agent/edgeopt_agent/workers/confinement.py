@@ -2,8 +2,10 @@
 
 import ctypes
 import os
+import socket
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,8 +65,12 @@ class WorkerLimit(msgspec.Struct, frozen=True):
     """What bounds it, or why nothing does."""
 
 
-def confine(wanted: Confinement) -> tuple[WorkerLimit, ...]:
-    """Applies every limit that this system allows. Only one thread may run yet."""
+def confine(wanted: Confinement, agent: socket.socket | None = None) -> tuple[WorkerLimit, ...]:
+    """Applies every limit that this system allows. Only one thread may run yet.
+
+    Through the socket, which it closes, the process asks the agent for the cores of its threads; without one, only
+    its first thread can choose its cores.
+    """
     if sys.platform != "linux":
         return (WorkerLimit("all", False, "limits of workers need Linux"),)
     files = _files(wanted)
@@ -76,7 +82,7 @@ def confine(wanted: Confinement) -> tuple[WorkerLimit, ...]:
         network = _limit("network", lambda: _leave_network(_NEW_USER | _NEW_NETWORK))
     capabilities = _limit("capabilities", _drop_capabilities)
     opened = _limit("files", lambda: _restrict_files(wanted, files))
-    processes = _limit("processes", lambda: _refuse_calls(opened.applied))
+    processes = _limit("processes", lambda: _refuse_calls(opened.applied, agent))
     if not network.applied:
         network = _network_without_namespace(network.how, opened, processes)
     resources = _limit("resources", lambda: _bound_resources(bool(wanted.cache)))
@@ -177,12 +183,19 @@ def _restrict_files(wanted: Confinement, files: "Files") -> str:
     )
 
 
-def _refuse_calls(landlock: bool) -> str:
+def _refuse_calls(landlock: bool, agent: socket.socket | None) -> str:
     from edgeopt_agent.workers.landlock import SCOPES_ABI, landlock_abi
     from edgeopt_agent.workers.seccomp import refuse_calls
 
     scoped = landlock and landlock_abi() >= SCOPES_ABI
-    refuse_calls(signals_too=not scoped)
+    with ExitStack() as at_last:
+        if agent is not None:
+            at_last.enter_context(agent)  # a model must not send anything by it
+        listener = refuse_calls(signals_too=not scoped, ask_for_cores=agent is not None)
+        if agent is not None and listener is not None:
+            from edgeopt_agent.workers.thread_cores import send_listener
+
+            send_listener(agent, listener)
     signals = "Landlock denies signals to others" if scoped else "signals to others included"
     return f"seccomp: it reaches no other process ({signals}), and what it starts ends with it"
 

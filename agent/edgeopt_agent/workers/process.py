@@ -62,6 +62,7 @@ class Worker:
         self._process = launched.process
         self._lanes = launched.lanes
         self._heartbeat = launched.heartbeat
+        self._cores = launched.cores
         self._log = launched.log
         self._lifeline = launched.lifeline
         self._group = launched.group
@@ -322,6 +323,7 @@ class Worker:
         self._lanes.close_mark()
         self._how = self._killed_because or ("stopped" if self.stopping and code == 0 else self._ending(code))
         self._heartbeat.close()
+        self._cores.close()
         if self._guarding is not None:
             self._guarding.cancel()
         os.close(self._lifeline)

@@ -8,14 +8,17 @@ import socket
 import struct
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from edgeopt_agent.workers.system_calls import ARCHITECTURES, FIRST_UNKNOWN, NUMBERS
 
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
+_SET_FILTER, _NEW_LISTENER = 1, 1 << 3
+"""The same by the newer system call."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 """Instructions of the kernel's filters: load a word, jump if it is equal, at least or has a bit, mask it, end."""
-_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+_ALLOW, _ASK, _ERROR = 0x7FFF0000, 0x7FC00000, 0x00050000
 _NUMBER_PLACE, _ARCHITECTURE_PLACE, _ARGUMENTS_PLACE = 0, 4, 16
 _OTHER_ABI = 0x40000000
 """Numbers of system calls from here on are those of x32, a second set on x86-64."""
@@ -79,12 +82,21 @@ def filters_exist() -> bool:
     return bool(libc.prctl(_SET_SECCOMP, _FILTER, None, 0, 0)) and ctypes.get_errno() == errno.EFAULT
 
 
-def refuse_calls(signals_too: bool) -> None:
+def refuse_calls(signals_too: bool, ask_for_cores: bool) -> int | None:
     """Refuses those system calls from now on; raises OSError where the kernel or the machine has no filters.
 
     Holds for the calling thread and those that it starts, so it comes before any other thread. Signals to other
-    processes are included on request: Landlock knows better which processes are the worker's.
+    processes are included on request: Landlock knows better which processes are the worker's. Returns a descriptor
+    that asks whether a thread may get other cores, if that is wanted and the kernel can (Linux 5.5).
     """
+    if ask_for_cores:
+        with suppress(OSError):
+            return _apply(_filter(signals_too, _ASK), with_listener=True)
+    return _apply(_filter(signals_too, _ERROR | errno.EPERM))
+
+
+def _filter(signals_too: bool, other_cores: int) -> list[_Step]:
+    """The instructions; `other_cores` is the answer to a change of the cores of another thread."""
     known = ARCHITECTURES.get(platform.machine())
     if known is None or sys.maxsize < 1 << 32:
         raise OSError(errno.ENOSYS, f"no filter is known for {platform.machine()}")
@@ -105,6 +117,7 @@ def refuse_calls(signals_too: bool) -> None:
         *((name, [(_RETURN, 0, 0, refused)]) for name in _REFUSED),
         *((name, [(_RETURN, 0, 0, missing)]) for name in _MISSING),
         *((name, _allowing(conditions, refused)) for name, conditions in _conditions(signals_too)),
+        ("sched_setaffinity", _allowing((_Only(0, (0, os.getpid())),), other_cores)),
         ("clone", _refusing_bits(_CLONE_FLAGS, refused)),
         ("fcntl", _refusing(1, (_SET_OWNER, _SET_SIGNAL, _SET_OWNER_BY_KIND), refused)),
         ("ioctl", _refusing(1, (_OWN_FILE, _OWN_SOCKET, _TYPE_AHEAD), refused)),
@@ -116,13 +129,13 @@ def refuse_calls(signals_too: bool) -> None:
         number = NUMBERS[name][column]
         if number is not None:
             steps += [(_EQUAL, 0, len(body), number), *body]
-    _apply([*steps, (_RETURN, 0, 0, _ALLOW)])
+    return [*steps, (_RETURN, 0, 0, _ALLOW)]
 
 
 def _conditions(signals_too: bool) -> Iterable[tuple[str, tuple[_Only, ...]]]:
     """The system calls that a worker may use for itself only; 0 is itself, too."""
     own = (0, os.getpid())
-    for name in ("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
+    for name in ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr"):
         yield name, (_Only(0, own),)
     yield "move_pages", (_Only(0, own),)
     yield "setpriority", (_Only(0, (_PRIORITY_OF_PROCESS,)), _Only(1, own))
@@ -169,10 +182,22 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def _apply(steps: list[_Step]) -> None:
+def _apply(steps: list[_Step], with_listener: bool = False) -> int | None:
     program = _Program(len(steps), b"".join(struct.pack("=HBBI", *step) for step in steps))
     libc = ctypes.CDLL(None, use_errno=True)
-    for call in ((_NO_NEW_PRIVILEGES, 1, 0, 0, 0), (_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0)):
-        if libc.prctl(*call):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        raise _failure()
+    if with_listener:
+        number = NUMBERS["seccomp"][ARCHITECTURES[platform.machine()][1]]
+        found = int(libc.syscall(number, _SET_FILTER, ctypes.c_ulong(_NEW_LISTENER), ctypes.byref(program)))
+        if found < 0:
+            raise _failure()
+        return found
+    if libc.prctl(_SET_SECCOMP, _FILTER, ctypes.byref(program), 0, 0):
+        raise _failure()
+    return None
+
+
+def _failure() -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number))

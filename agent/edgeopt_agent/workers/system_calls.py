@@ -6,6 +6,7 @@ FIRST_UNKNOWN = 471
 """Newer system calls than those of Linux 6.18."""
 
 NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    "seccomp": (317, 277),
     "setsid": (112, 157),
     "setpgid": (109, 154),
     "ptrace": (101, 117),

@@ -92,6 +92,18 @@ def _thread():
     assert ended.wait(60)
 
 
+def _cores_of_thread():
+    told, done = [], threading.Event()
+    thread = threading.Thread(target=lambda: (told.append(threading.get_native_id()), done.wait(60)), daemon=True)
+    thread.start()
+    try:
+        while not told:
+            os.sched_yield()
+        os.sched_setaffinity(told[0], os.sched_getaffinity(0))
+    finally:
+        done.set()
+
+
 def _multiply():
     import numpy as np
 
@@ -265,6 +277,7 @@ def attempts(victim, victim_socket, secret, release):
             "limits": lambda: call("prlimit64", 0, _CPU, None, out),
             "limits by number": lambda: call("prlimit64", own, _CPU, None, out),
             "cores": lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)),
+            "cores of a thread": _cores_of_thread,
             "cores by number": lambda: os.sched_setaffinity(own, os.sched_getaffinity(0)),
             "policy": lambda: call("sched_setscheduler", 0, 0, parameter),
             "nice": lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0)),
