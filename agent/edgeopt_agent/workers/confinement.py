@@ -136,7 +136,7 @@ def _network_without_namespace(why_not: str, files: WorkerLimit, processes: Work
 
 
 def _files(wanted: Confinement) -> "Files":
-    """What a worker may open."""
+    """Returns what a worker may open."""
     from edgeopt_agent.workers.landlock import Files
 
     system = (Path(place) for place in (*_SYSTEM, *(f"/proc/{name}" for name in _PROC)))

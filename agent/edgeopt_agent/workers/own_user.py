@@ -68,7 +68,9 @@ def _closed_folder(path: Path) -> Path | None:
 
 def _view(closed: Iterable[Path], needed: Iterable[Path]) -> None:
     """Replaces closed folders, for this process only, by empty ones with the needed folders at their places."""
-    _call(_libc.unshare, _NEW_MOUNTS)
+    if _libc.unshare(_NEW_MOUNTS):
+        number = ctypes.get_errno()
+        raise OSError(number, f"no folders of its own: {os.strerror(number)}")
     _mount(None, "/", _RECURSIVE | _PRIVATE)
     # Opened in the new namespace: those of the old one cannot be mounted here.
     places = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in needed}
@@ -94,12 +96,12 @@ def _is_same(path: Path, place: int) -> bool:
         return False
 
 
-def _check_reading(user: int, places: Iterable[Path]) -> None:
-    """Raises OSError if the user cannot read one of these places, a folder in it, or this module."""
+def _check_reading(user: int, places: Sequence[Path]) -> None:
+    """Raises OSError if the user cannot read one of these places, a folder in it, or a file of the first."""
     os.setegid(user)
     os.seteuid(user)
     try:
-        for place in (Path(__file__), Path(os.__file__), *places):
+        for place in (*places, *places[0].rglob("*"), Path(__file__), Path(os.__file__)):
             try:
                 inner = [each.path for each in os.scandir(place) if each.is_dir()] if place.is_dir() else []
             except PermissionError:

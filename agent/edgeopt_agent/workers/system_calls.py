@@ -1,7 +1,7 @@
 """The numbers of the system calls that a worker's filter names."""
 
 ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1), "riscv64": (0xC00000F3, 1)}
-"""By machine: the kernel's number of the architecture, and the column of `NUMBERS`."""
+"""The kernel's number of each machine's architecture, and the column of `NUMBERS`."""
 FIRST_UNKNOWN = 471
 """Newer system calls than those of Linux 6.18."""
 

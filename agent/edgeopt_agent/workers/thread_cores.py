@@ -19,7 +19,7 @@ _REQUEST = struct.Struct("=QIIiIQ6Q")
 _ANSWER = struct.Struct("=QqiI")
 _CONTINUE = 1
 _MOST_ANSWERS = 4096
-"""For all threads of a worker; more keep the agent from its work."""
+"""A worker that asks more often keeps the agent from its work."""
 
 
 class ThreadCores:
@@ -62,7 +62,7 @@ class ThreadCores:
             return
         self._left -= 1
         request = bytearray(_REQUEST.size)
-        # Whoever asked may have ended by now.
+        # The thread that asked may have ended by now.
         with suppress(OSError):
             fcntl.ioctl(self._listener, _RECEIVE, request)
             number, *_, thread, _, _, _, _, _ = _REQUEST.unpack(request)
