@@ -67,8 +67,11 @@ class ThreadCores:
             fcntl.ioctl(self._listener, _RECEIVE, request)
             number, *_, thread, _, _, _, _, _ = _REQUEST.unpack(request)
             own = os.path.exists(f"/proc/{self._pid}/task/{ctypes.c_int(thread & 0xFFFFFFFF).value}")  # noqa: PTH110
-            answer = (0, _CONTINUE) if own else (-errno.EPERM, 0)
-            fcntl.ioctl(self._listener, _SEND, _ANSWER.pack(number, 0, *answer))
+            if own:
+                with suppress(OSError):  # before Linux 5.5
+                    fcntl.ioctl(self._listener, _SEND, _ANSWER.pack(number, 0, 0, _CONTINUE))
+                    return
+            fcntl.ioctl(self._listener, _SEND, _ANSWER.pack(number, 0, -errno.EPERM, 0))
 
 
 def send_listener(connection: socket.socket, listener: int) -> None:

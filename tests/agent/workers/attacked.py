@@ -1,6 +1,5 @@
 """An agent's side that starts one worker of an attacker, as root, as a user or as the systemd unit has it."""
 
-import asyncio
 import ctypes
 import errno
 import json
@@ -9,6 +8,8 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+
+import uvloop
 
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers import launch, own_user, seccomp
@@ -72,7 +73,7 @@ def main():
     os.environ["EDGEOPT_VICTIM"] = json.dumps([victim.pid, str(listening), str(secret)])
     launch.MODULE = "tests.agent.workers.attacker"
     try:
-        limits = asyncio.run(attacked(folder, bundle))
+        limits = uvloop.run(attacked(folder, bundle))
         survived = victim.poll() is None
     finally:
         victim.kill()

@@ -298,3 +298,16 @@ def test_files_in_a_folder_that_all_may_enter_stay_as_they_are(mode):
     applied, how = found["limits"]["user"]
     assert (applied, found["user"]) == (False, 0)
     assert how == f"root, as the agent: a user of its own could not read {unreadable}"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core leaves nothing to choose")
+def test_onnx_runtime_binds_its_threads_to_cores_in_a_worker(bundle, change_deployment, settings):
+    two = sorted(os.sched_getaffinity(0))[:2]
+    change_deployment(bundle, run=Run("onnxruntime-cpu", "model/conv.onnx", {"cores": ",".join(map(str, two))}))
+
+    async def use(worker):
+        assert (await worker.golden(30.0)).problem is None
+
+    started(bundle, settings, use)
+    log = (settings.data_dir / "logs/worker-0123456789ab.log").read_text()
+    assert "affinity" not in log
