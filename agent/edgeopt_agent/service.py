@@ -32,12 +32,17 @@ from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.threads import in_thread
 from edgeopt_agent.trials.trials import Trials
 from edgeopt_agent.trust import TrustWatch, check_broker, check_host
+from edgeopt_agent.workers.confinement import can_confine
 
 if TYPE_CHECKING:
     from edgeopt_agent.announcement import Announcement
     from edgeopt_agent.mqtt.link import FleetLink
 
 log = logging.getLogger(__name__)
+_UNCONFINED = (
+    "Workers are not confined: this kernel has neither seccomp nor Landlock. A malicious bundle has the rights of "
+    "the agent's user: use a newer kernel, or accept signed bundles only."
+)
 SERVER_SHARE = 0.6
 """How much of the time for a clean stop the requests in flight may take; the workers have the rest."""
 
@@ -73,6 +78,8 @@ async def run(
             def live(port: int) -> None:
                 where = f"port {port} of {settings.host}, data folder '{data.root}', process {os.getpid()}"
                 log.info("edgeopt-agent %s started: %s.", __version__, where)
+                if not can_confine():
+                    log.warning("%s", _UNCONFINED)
                 on_live(port)
 
             await _serve(slots, live, stop, started, on_hangup, inherited)

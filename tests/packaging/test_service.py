@@ -179,6 +179,7 @@ def test_a_worker_runs_and_is_confined_within_the_system_call_filter(service, co
 
     calls = allowed_calls(service["SystemCallFilter"].split("\n"))
     assert {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "unshare"} <= calls
+    assert {"capset", "seccomp"} <= calls
     assert not {"chown", "setuid", "chroot", "mount", "ptrace"} & calls
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     command = [sys.executable, "-c", FILTERED_WORKER, json.dumps(sorted(calls)), str(conv_bundle), str(tmp_path)]
@@ -188,6 +189,8 @@ def test_a_worker_runs_and_is_confined_within_the_system_call_filter(service, co
     assert problem is None
     assert limits["files"][0] == (landlock_abi() > 0), limits
     assert "filter" not in limits["files"][1]
+    assert limits["capabilities"][0], limits
+    assert limits["processes"][0], limits
 
 
 @needs_systemd

@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+from pathlib import Path
 
 import msgspec
 
@@ -24,6 +25,12 @@ from edgeopt_agent.workers.confinement import WorkerLimit
 DESCRIPTORS = 4096
 _ANSWER_S = 2.0
 _PROBE_S = 30.0
+# By what a limit says of why it does not hold.
+_REMEDIES = (
+    ("system call filter", "allow the landlock calls in SystemCallFilter="),
+    ("capset", "allow capset in SystemCallFilter="),
+    ("root, as the agent", "run the agent as a user, or let every user read edgeopt's folder"),
+)
 _TRUST_HEADER = "edgeopt-trust"
 # In a process of its own: what is applied holds for good.
 _CONFINE = """
@@ -118,7 +125,10 @@ def check_memory(patient: Patient) -> Findings:
 
 def check_worker_limits(_patient: Patient) -> Findings:
     with tempfile.TemporaryDirectory(prefix="edgeopt-doctor-") as folder:
-        command = python_command("-P", "-c", _CONFINE, folder)
+        # As the agent's data folder, that one is closed to others; a release lies in it.
+        release = Path(folder, "release")
+        release.mkdir()
+        command = python_command("-P", "-c", _CONFINE, str(release))
         environment = child_environment(None, calculates=False)
         try:
             done = subprocess.run(
@@ -133,10 +143,6 @@ def check_worker_limits(_patient: Patient) -> Findings:
         if limit.applied:
             yield ok(check, f"{limit.how}.")
             continue
-        remedy = (
-            "allow the landlock calls in SystemCallFilter="
-            if "system call filter" in limit.how
-            else "use a newer kernel"
-        )
+        remedy = next((advice for words, advice in _REMEDIES if words in limit.how), "use a newer kernel")
         risk = f"A malicious bundle has the rights of the agent's user: {remedy}, or accept signed bundles only."
         yield warning(check, f"Not limited: {limit.how}.", risk)

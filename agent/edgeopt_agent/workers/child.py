@@ -34,7 +34,8 @@ def main() -> None:
     lifeline.end_group_with(int(sys.argv[4]))
     _prefer_to_be_killed()
     # Before the first thread: limits of threads that run already would stay as they are.
-    limits = confine(msgspec.json.decode(sys.argv[6], type=thread_safe(Confinement)))
+    cores = socket.socket(fileno=int(sys.argv[6]))
+    limits = confine(msgspec.json.decode(sys.argv[7], type=thread_safe(Confinement)), cores)
     answer_heartbeats(socket.socket(fileno=int(sys.argv[5])))
     leave_out_the_converter()
     # Runtimes print to stdout too; nobody reads that.

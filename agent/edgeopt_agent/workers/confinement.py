@@ -2,11 +2,17 @@
 
 import ctypes
 import os
+import socket
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from edgeopt_agent.workers.landlock import Files
 
 MIB = 1 << 20
 OPEN_FILES = 1024
@@ -14,8 +20,7 @@ FILE_BYTES = 16 * MIB
 """A worker writes nothing but its log pipe; shared memory of a runtime counts as a file."""
 _STACK_BYTES = 8 * MIB
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
-_NAMESPACES = (_NEW_NETWORK, _NEW_USER | _NEW_NETWORK)
-"""As root, and as any other user where the kernel lets one have a namespace of its own."""
+"""Both where the agent is not root: the kernel lets a user have a network in a user namespace, if at all."""
 
 # Libraries, drivers and what the system tells of itself; not /home, /root, /var or the agent's own state.
 _SYSTEM = (
@@ -28,10 +33,13 @@ _SYSTEM = (
     "/etc",
     "/opt",
     "/nix/store",
-    "/proc",
     "/sys",
-    "/dev",
 )
+# Of other processes nothing; `self` is the process that adds the rule.
+_PROC = (
+    "self", "cpuinfo", "meminfo", "stat", "vmstat", "zoneinfo", "loadavg", "uptime", "version", "filesystems",
+    "devices", "modules", "cgroups", "swaps", "device-tree", "driver", "sys/vm", "sys/kernel",
+)  # fmt: skip
 _DEVICES = (
     "null", "zero", "full", "random", "urandom", "tty", "dri", "kfd", "dxg", "accel", "mali*", "nvidia*",
     "nvhost*", "nvmap", "nvgpu", "dma_heap", "ion", "galcore", "apex_*", "rknpu*", "hailo*", "adsprpc*", "qaic*",
@@ -57,18 +65,38 @@ class WorkerLimit(msgspec.Struct, frozen=True):
     """What bounds it, or why nothing does."""
 
 
-def confine(wanted: Confinement) -> tuple[WorkerLimit, ...]:
-    """Applies every limit that this system allows. Only one thread may run yet."""
+def confine(wanted: Confinement, agent: socket.socket | None = None) -> tuple[WorkerLimit, ...]:
+    """Applies every limit that this system allows. Only one thread may run yet.
+
+    Through the socket, which it closes, the process asks the agent for the cores of its threads; without one, only
+    its first thread can choose its cores.
+    """
     if sys.platform != "linux":
         return (WorkerLimit("all", False, "limits of workers need Linux"),)
-    # The network namespace first: Landlock leaves it out, and its own network rules are the second choice.
-    network = _limit("network", _leave_network)
-    files = _limit("files", lambda: _restrict_files(wanted))
-    if not network.applied and files.applied:
-        network = _network_by_landlock(network.how, files.how)
-    processes = _limit("processes", _stay_in_group)
+    files = _files(wanted)
     memory = (_limit("memory", lambda: _bound_memory(wanted)),) if wanted.memory_bytes else ()
-    return (*memory, network, files, processes, _limit("resources", lambda: _bound_resources(bool(wanted.cache))))
+    # Each step takes away what those before it need: capabilities, then system calls.
+    network = _limit("network", lambda: _leave_network(_NEW_NETWORK))
+    user = _limit("user", lambda: _change_user(wanted, files))
+    if not network.applied:
+        network = _limit("network", lambda: _leave_network(_NEW_USER | _NEW_NETWORK))
+    capabilities = _limit("capabilities", _drop_capabilities)
+    opened = _limit("files", lambda: _restrict_files(wanted, files))
+    processes = _limit("processes", lambda: _refuse_calls(opened.applied, agent))
+    if not network.applied:
+        network = _network_without_namespace(network.how, opened, processes)
+    resources = _limit("resources", lambda: _bound_resources(bool(wanted.cache)))
+    return (*memory, network, opened, user, capabilities, processes, resources)
+
+
+def can_confine() -> bool:
+    """Whether this kernel has seccomp or Landlock, without which a worker has the rights of the agent's user."""
+    if sys.platform != "linux":
+        return False
+    from edgeopt_agent.workers.landlock import landlock_abi
+    from edgeopt_agent.workers.seccomp import filters_exist
+
+    return landlock_abi() > 0 or filters_exist()
 
 
 def _limit(name: str, apply: Callable[[], str]) -> WorkerLimit:
@@ -89,47 +117,87 @@ def _bound_memory(wanted: Confinement) -> str:
     return f"RLIMIT_DATA of {most_bytes // MIB} MiB and the stacks of threads"
 
 
-def _leave_network() -> str:
+def _leave_network(flags: int) -> str:
     libc = ctypes.CDLL(None, use_errno=True)
-    for flags in _NAMESPACES:
-        if libc.unshare(flags) == 0:
-            return "a network namespace without interfaces"
-    number = ctypes.get_errno()
-    raise OSError(number, f"no network namespace: {os.strerror(number)}")
+    if libc.unshare(flags):
+        number = ctypes.get_errno()
+        raise OSError(number, f"no network namespace: {os.strerror(number)}")
+    return "a network namespace without interfaces"
 
 
-def _network_by_landlock(why_not: str, files: str) -> WorkerLimit:
+def _network_without_namespace(why_not: str, files: WorkerLimit, processes: WorkerLimit) -> WorkerLimit:
     from edgeopt_agent.workers.landlock import NETWORK_ABI, landlock_abi
 
-    if landlock_abi() >= NETWORK_ABI:
+    if processes.applied:
+        return WorkerLimit("network", True, f"seccomp denies sockets ({why_not})")
+    if files.applied and landlock_abi() >= NETWORK_ABI:
         return WorkerLimit("network", True, f"Landlock denies TCP; UDP is open ({why_not})")
-    return WorkerLimit("network", False, f"{why_not}; {files} has no rules for the network")
+    return WorkerLimit("network", False, f"{why_not}; neither seccomp nor Landlock can deny it here")
 
 
-def _restrict_files(wanted: Confinement) -> str:
+def _files(wanted: Confinement) -> "Files":
+    """Returns what a worker may open."""
+    from edgeopt_agent.workers.landlock import Files
+
+    system = (Path(place) for place in (*_SYSTEM, *(f"/proc/{name}" for name in _PROC)))
+    devices = tuple(device for name in _DEVICES for device in Path("/dev").glob(name))
+    cache = (Path(wanted.cache),) if wanted.cache else ()
+    return Files((*_needed(wanted), *system), (Path("/dev"),), devices, cache)
+
+
+def _needed(wanted: Confinement) -> tuple[Path, ...]:
+    """The release, then what Python loads programs from."""
+    package = Path(__file__).resolve().parents[2]
+    own = (*(sys.prefix, sys.base_prefix, sys.exec_prefix), *sys.path)
+    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    places = (wanted.release, str(package), *own, *libraries)
+    return tuple(dict.fromkeys(Path(place) for place in places if place.startswith("/")))
+
+
+def _change_user(wanted: Confinement, files: "Files") -> str:
+    if os.geteuid() != 0:
+        return "the agent's, which is not root"
+    from edgeopt_agent.workers.own_user import take_own_user
+
+    if wanted.cache:
+        raise ValueError(f"root, as the agent: its runtime writes to {wanted.cache}")
+    try:
+        return f"{take_own_user(_needed(wanted), files.devices)}, which owns nothing"
+    except OSError as error:
+        raise ValueError(f"root, as the agent: {error.strerror or error}") from None
+
+
+def _drop_capabilities() -> str:
+    from edgeopt_agent.workers.capabilities import drop_capabilities
+
+    drop_capabilities()
+    return "none, and none can be gained"
+
+
+def _restrict_files(wanted: Confinement, files: "Files") -> str:
     from edgeopt_agent.workers.landlock import restrict
 
-    package = Path(__file__).resolve().parents[2]
-    own = (
-        sys.prefix,
-        sys.base_prefix,
-        sys.exec_prefix,
-        *sys.path,
-        *os.environ.get("LD_LIBRARY_PATH", "").split(":"),
-    )
-    readable = {Path(place) for place in (*_SYSTEM, *own, wanted.release) if place.startswith("/")}
-    devices = [device for name in _DEVICES for device in Path("/dev").glob(name)]
-    abi = restrict({*readable, package}, devices, [Path(wanted.cache)] if wanted.cache else ())
+    abi = restrict(files)
     return f"Landlock (ABI {abi}): reads its release, libraries and the system, writes nothing" + (
         f" but {wanted.cache}" if wanted.cache else ""
     )
 
 
-def _stay_in_group() -> str:
-    from edgeopt_agent.workers.seccomp import stay_in_group
+def _refuse_calls(landlock: bool, agent: socket.socket | None) -> str:
+    from edgeopt_agent.workers.landlock import SCOPES_ABI, landlock_abi
+    from edgeopt_agent.workers.seccomp import refuse_calls
 
-    stay_in_group()
-    return "seccomp: what it starts stays in its process group and ends with it"
+    scoped = landlock and landlock_abi() >= SCOPES_ABI
+    with ExitStack() as at_last:
+        if agent is not None:
+            at_last.enter_context(agent)  # a model must not send anything by it
+        listener = refuse_calls(signals_too=not scoped, ask_for_cores=agent is not None)
+        if agent is not None and listener is not None:
+            from edgeopt_agent.workers.thread_cores import send_listener
+
+            send_listener(agent, listener)
+    signals = "Landlock denies signals to others" if scoped else "signals to others included"
+    return f"seccomp: it reaches no other process ({signals}), and what it starts ends with it"
 
 
 def _bound_resources(large_files: bool) -> str:

@@ -4,9 +4,9 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 # The same numbers on every architecture that edgeopt runs on.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -24,7 +24,9 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _USE = _READ_FILE | _READ_DIR | _WRITE_FILE | _DEVICE_CONTROL
 _CHANGE = _READ_FILE | _READ_DIR | _WRITE_FILE | _REMOVE_AND_MAKE | _REFER | _TRUNCATE
 
-NETWORK_ABI, _SCOPES_ABI = 4, 6
+_PROCESSES = Path("/proc")
+
+NETWORK_ABI, SCOPES_ABI = 4, 6
 """The first version that knows TCP, and the first that knows signals and abstract sockets."""
 
 _WHY_NOT = {
@@ -54,21 +56,31 @@ def _version() -> int:
     return found
 
 
-def restrict(readable: Iterable[Path], devices: Iterable[Path], writable: Iterable[Path]) -> int:
-    """Denies all other files, and TCP and abstract sockets where the kernel can; returns the ABI; raises OSError.
+class Files(NamedTuple):
+    """The files that a process may open, each with what lies below it."""
 
-    Holds for the calling thread and those that it starts, so it comes before any other thread.
+    readable: tuple[Path, ...]
+    listed: tuple[Path, ...]
+    devices: tuple[Path, ...]
+    writable: tuple[Path, ...]
+
+
+def restrict(files: Files) -> int:
+    """Denies all other files, and what else the kernel's version of Landlock can; returns that or raises OSError.
+
+    That is TCP, abstract sockets and signals to other processes. It holds for the calling thread and those that it
+    starts, so it comes before any other thread.
     """
     abi = _version()
     handled = _handled(abi)
     attributes = struct.pack("<Q", handled)
     if abi >= NETWORK_ABI:
         attributes += struct.pack("<Q", _BIND_TCP | _CONNECT_TCP)
-    if abi >= _SCOPES_ABI:
+    if abi >= SCOPES_ABI:
         attributes += struct.pack("<Q", _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS)
     rules = _call(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     try:
-        for paths, access in ((readable, _READ), (devices, _USE), (writable, _CHANGE)):
+        for paths, access in zip(files, (_READ, _READ_DIR, _USE, _CHANGE), strict=True):
             for path in paths:
                 with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                     _allow(rules, path, access & handled)
@@ -94,7 +106,10 @@ def _allow(rules: int, path: Path, access: int) -> None:
             access &= _OF_FILES
         _call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("<Qi", access, place), 0)
     finally:
-        os.close(place)
+        # The kernel makes the files of /proc again once it has reclaimed their memory; the rule would not hold for
+        # the new ones. A descriptor keeps them.
+        if _PROCESSES not in path.parents:
+            os.close(place)
 
 
 def _call(number: int, *arguments: object) -> int:

@@ -20,6 +20,7 @@ from edgeopt_agent.workers.lane_mark import LaneMark, new_descriptor
 from edgeopt_agent.workers.lanes import Lanes
 from edgeopt_agent.workers.log import WorkerLog
 from edgeopt_agent.workers.memory import MemoryGroup, new_group
+from edgeopt_agent.workers.thread_cores import ThreadCores
 
 MODULE = "edgeopt_agent.workers.child"
 # Others may give back what a start lacks: it waits for that, instead of counting as a failure of the release.
@@ -33,6 +34,7 @@ class Launched:
     process: asyncio.subprocess.Process
     lanes: Lanes
     heartbeat: Heartbeat
+    cores: ThreadCores
     log: WorkerLog
     group: MemoryGroup | None
     """What bounds its memory; None where it does so itself."""
@@ -64,6 +66,7 @@ async def _started(log_file: Path, confinement: Confinement) -> Launched:
             small_socket, their_small = _pair(on_failure, after_start)
             large_socket, their_large = _pair(on_failure, after_start)
             heartbeat_socket, their_heartbeat = _pair(on_failure, after_start)
+            cores_socket, their_cores = _pair(on_failure, after_start)
             lifeline_end, lifeline = os.pipe()
             after_start.callback(os.close, lifeline_end)
             on_failure.callback(os.close, lifeline)
@@ -74,7 +77,8 @@ async def _started(log_file: Path, confinement: Confinement) -> Launched:
             after_start.callback(os.close, mark)
             lane_mark = LaneMark(mark)
             on_failure.callback(lane_mark.close)
-            passed = (their_small.fileno(), their_large.fileno(), mark, lifeline_end, their_heartbeat.fileno())
+            sockets = (their_heartbeat.fileno(), their_cores.fileno())
+            passed = (their_small.fileno(), their_large.fileno(), mark, lifeline_end, *sockets)
             asked = msgspec.json.encode(confinement).decode()
             process = await asyncio.create_subprocess_exec(
                 *python_command("-P", "-m", MODULE, *map(str, passed), asked),
@@ -86,6 +90,8 @@ async def _started(log_file: Path, confinement: Confinement) -> Launched:
                 env=child_environment(None, calculates=False),
             )
         on_failure.callback(_kill, process)
+        cores = ThreadCores(cores_socket, process.pid)
+        on_failure.callback(cores.close)
         if group is not None and not group.take(process.pid):
             group = None
         channels: list[Channel] = []
@@ -99,7 +105,7 @@ async def _started(log_file: Path, confinement: Confinement) -> Launched:
         on_failure.callback(log.connection_lost, None)
         await loop.connect_read_pipe(lambda: log, log_pipe)
         on_failure.pop_all()
-    return Launched(process, Lanes(lane_mark, *channels), heartbeat, log, group, lifeline)
+    return Launched(process, Lanes(lane_mark, *channels), heartbeat, cores, log, group, lifeline)
 
 
 def _pair(on_failure: ExitStack, after_start: ExitStack) -> tuple[socket.socket, socket.socket]:

@@ -62,6 +62,7 @@ class Worker:
         self._process = launched.process
         self._lanes = launched.lanes
         self._heartbeat = launched.heartbeat
+        self._cores = launched.cores
         self._log = launched.log
         self._lifeline = launched.lifeline
         self._group = launched.group
@@ -97,7 +98,13 @@ class Worker:
     async def _load(self, folder: Path) -> None:
         limits = self._settings
         load = Load(
-            *(str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements, self._memory_bytes),
+            *(
+                str(folder.resolve()),
+                self.release_id,
+                limits.max_body_bytes,
+                limits.max_tensor_elements,
+                self._memory_bytes,
+            ),
             *(limits.batch_max_size, limits.batch_max_delay_us, limits.max_sequences, limits.sequence_idle_s),
             None if limits.drift is None else limits.drift.every_s,
         )
@@ -316,6 +323,7 @@ class Worker:
         self._lanes.close_mark()
         self._how = self._killed_because or ("stopped" if self.stopping and code == 0 else self._ending(code))
         self._heartbeat.close()
+        self._cores.close()
         if self._guarding is not None:
             self._guarding.cancel()
         os.close(self._lifeline)

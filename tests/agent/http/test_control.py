@@ -319,7 +319,15 @@ def test_the_status_tells_what_limits_the_worker_that_serves(start_agent, old_bu
     assert agent.status()["worker_limits"] is None
     agent.deploy(old_bundle)
     limits = agent.status()["worker_limits"]
-    assert [limit["name"] for limit in limits] == ["memory", "network", "files", "processes", "resources"]
+    assert [limit["name"] for limit in limits] == [
+        "memory",
+        "network",
+        "files",
+        "user",
+        "capabilities",
+        "processes",
+        "resources",
+    ]
     assert all(limit["how"] for limit in limits)
 
 

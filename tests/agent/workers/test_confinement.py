@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,8 @@ MIB = 1 << 20
 needs_landlock = pytest.mark.skipif(
     landlock_abi() < NETWORK_ABI, reason="this kernel has no Landlock for files and TCP"
 )
+
+LIMITS = {"memory", "network", "files", "user", "capabilities", "processes", "resources"}
 
 # What a worker's process may do, tried by itself.
 CONFINED = """
@@ -66,7 +69,7 @@ def test_a_confined_process_reads_its_release_and_reaches_nothing_else(tmp_path,
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["limits"] == dict.fromkeys(("memory", "network", "files", "processes", "resources"), True)
+    assert found["limits"] == dict.fromkeys(LIMITS, True)
     allowed = {name for name, how in found.items() if how == "allowed"}
     assert allowed == {"release", "null", "status"}
     assert found["runtime"]
@@ -124,7 +127,7 @@ def test_a_worker_that_takes_too_much_memory_is_ended_with_the_figure(null_bundl
 
 def test_a_worker_says_which_limits_it_has_and_real_models_run_within_them(conv_bundle, settings):
     async def use(worker):
-        assert {limit.name for limit in worker.limits} == {"memory", "network", "files", "processes", "resources"}
+        assert {limit.name for limit in worker.limits} == LIMITS
         assert (await worker.golden(30.0)).problem is None
 
     started(conv_bundle, settings, use)
@@ -240,3 +243,71 @@ def test_what_onnx_runtime_says_of_missing_memory_is_told_with_the_figure(hungry
         started(hungry_bundle, bounded, lambda worker: worker.golden(60.0))
     roomy = msgspec.structs.replace(settings, worker_memory_bytes=1600 * MIB)
     assert started(hungry_bundle, roomy, lambda worker: worker.golden(60.0)).problem is None
+
+
+# What a worker keeps of the means by which the agent confirms its threads.
+ASKING = """
+import json, os, socket, sys
+from pathlib import Path
+from edgeopt_agent.workers.confinement import Confinement, confine
+
+agent, own = socket.socketpair()
+limits = confine(Confinement(sys.argv[1], 0), own)
+opened = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+sent = socket.recv_fds(agent, 1, 2)[1]
+print(json.dumps({
+    "limits": {limit.name: [limit.applied, limit.how] for limit in limits},
+    "opened": [each for each in opened if "seccomp" in each],
+    "sent": len(sent),
+    "closed": own.fileno() < 0,
+    "user": os.getuid(),
+}))
+"""
+
+
+def asked(release):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-c", ASKING, str(release)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@needs_landlock
+def test_a_worker_keeps_nothing_by_which_it_could_confirm_threads_of_others(tmp_path):
+    found = asked(tmp_path)
+    assert (found["opened"], found["sent"], found["closed"]) == ([], 1, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a worker a user of its own")
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+def test_files_in_a_folder_that_all_may_enter_stay_as_they_are(mode):
+    """A release that its own user cannot read leaves the worker root, without capabilities, and says so."""
+    with tempfile.TemporaryDirectory() as open_folder:
+        Path(open_folder).chmod(0o755)
+        release = Path(open_folder) / "release"
+        release.mkdir()
+        model = release / "model"
+        model.write_text("model")
+        model.chmod(0o600)
+        release.chmod(mode)
+        found = asked(release)
+        assert (release.stat().st_mode & 0o777, model.stat().st_mode & 0o777) == (mode, 0o600)
+    assert found["limits"]["capabilities"][0]
+    unreadable = release if mode == 0o700 else model
+    applied, how = found["limits"]["user"]
+    assert (applied, found["user"]) == (False, 0)
+    assert how == f"root, as the agent: a user of its own could not read {unreadable}"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core leaves nothing to choose")
+def test_onnx_runtime_binds_its_threads_to_cores_in_a_worker(bundle, change_deployment, settings):
+    two = sorted(os.sched_getaffinity(0))[:2]
+    change_deployment(bundle, run=Run("onnxruntime-cpu", "model/conv.onnx", {"cores": ",".join(map(str, two))}))
+
+    async def use(worker):
+        assert (await worker.golden(30.0)).problem is None
+
+    started(bundle, settings, use)
+    log = (settings.data_dir / "logs/worker-0123456789ab.log").read_text()
+    assert "affinity" not in log
