@@ -30,9 +30,9 @@ BUDGETS = {
     "edgeopt/views": 2500,
     "edgeopt/commands": 16_100,
     "edgeopt/cli": 5600,
-    "agent": 19_800,
+    "agent": 20_550,
     "gui": 24_150,
-    "tests": 110_150,
+    "tests": 110_950,
 }
 
 
