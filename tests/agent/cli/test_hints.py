@@ -128,7 +128,11 @@ ASKED = (
 )
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+# The setting with a folder and TLS has what the others have.
+@pytest.mark.parametrize(
+    "setting",
+    [pytest.param(name, marks=() if name == "folder and TLS" else pytest.mark.slow) for name in SETTINGS],
+)
 def test_commands_on_the_device_can_be_pasted(machine, start, setting, tmp_path, make_null_bundle):
     folder = tmp_path / "its data"
     options = SETTINGS[setting].format(port=free_port(), folder=shlex.quote(str(folder)))
@@ -174,24 +178,24 @@ def test_local_commands_need_no_fingerprint(machine, start, tmp_path):
         assert ran.returncode == 0, ran.stderr
 
 
-def test_commands_on_a_laptop_can_be_pasted(machine, start, tmp_path, make_null_bundle):
+@pytest.mark.parametrize("way", [pytest.param("option", marks=pytest.mark.slow), "variable"])
+def test_commands_on_a_laptop_can_be_pasted(machine, start, tmp_path, make_null_bundle, way):
     """The laptop has no `edgeopt-agent`, and the folder of the device is not on it."""
     folder, port = tmp_path / "its data", free_port()
     start(machine, f"--port {port} --tls on --data-dir {shlex.quote(str(folder))}")
     known_by = certificate.present(folder).fingerprint
     laptop = Machine(tmp_path / "laptop", ("edgeopt",))
     bundle = shlex.quote(str(make_null_bundle(fail="run")))
-    for given, variables in (
-        ("--fingerprint " + known_by, {}),
-        ("", {"EDGEOPT_FINGERPRINT": known_by}),
-    ):
-        laptop.environment.update(variables)
-        pasted = []
-        for each in (*ASKED, "watch --seconds 0 --send 1"):
-            ran = laptop.run(f"edgeopt fleet {each.format(bundle=bundle)} --url 127.0.0.1:{port} {given}")
-            pasted += laptop.paste(ran.stdout + ran.stderr)
-        assert len(set(pasted)) >= 3, pasted
-        assert all("--data-dir" not in command for command in pasted)
+    given, variables = "--fingerprint " + known_by, {}
+    if way == "variable":
+        given, variables = "", {"EDGEOPT_FINGERPRINT": known_by}
+    laptop.environment.update(variables)
+    pasted = []
+    for each in (*ASKED, "watch --seconds 0 --send 1"):
+        ran = laptop.run(f"edgeopt fleet {each.format(bundle=bundle)} --url 127.0.0.1:{port} {given}")
+        pasted += laptop.paste(ran.stdout + ran.stderr)
+    assert len(set(pasted)) >= 3, pasted
+    assert all("--data-dir" not in command for command in pasted)
     tokens.add(folder, "someone", "view")
     ran = laptop.run(f"edgeopt fleet status --url https://127.0.0.1:{port}")
     assert laptop.paste(ran.stderr)
