@@ -13,6 +13,7 @@ from edgeopt.bundle.manifest import SIGNATURE, check_manifest, release_id
 from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import BundleError
 from edgeopt.hw.device import differing_parts, fingerprint
+from edgeopt_agent.deployments.floors import highest_sequence
 from edgeopt_agent.deployments.record import Detail
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, name_of
@@ -166,7 +167,8 @@ async def _refuse_downgrade(site: Site, work: Work, found: Outcome) -> None:
     sequence = work.found.get("sequence")
     if not isinstance(sequence, int) or work.record.allow_downgrade:
         return
-    highest = await site.journal.highest_sequence()
+    names = {site.model, str(work.found["name"])}
+    highest = await highest_sequence(site.data, names, site.journal)
     if sequence < highest:
         detail = cast(Detail, found.changes["detail"])
         work.found["detail"] = {**detail, "refused": "downgrade", "highest_sequence": highest}

@@ -12,6 +12,7 @@ from edgeopt.fleet.records import deployment_title
 from edgeopt.hw.device import Device
 from edgeopt_agent.config import reloaded
 from edgeopt_agent.data_dir import DataDir, added_models, remove, sweep_removed, write_whole
+from edgeopt_agent.deployments.floors import keep_floors
 from edgeopt_agent.deployments.joint import Joint, OrderBook
 from edgeopt_agent.deployments.left_order import left_order
 from edgeopt_agent.deployments.machine import Listener, Machine
@@ -266,6 +267,7 @@ class Slots:
         slot.machine.closed = True
         data, release = slot.site.data, current(slot.site) or ""
         try:
+            await keep_floors(data, {slot.site.model, *slot.names}, slot.site.journal)
             await asyncio.to_thread(write_whole, data.removed, "")  # from here on no start brings it back
         except BaseException:
             slot.machine.closed = False
