@@ -48,6 +48,8 @@ class Confinement(msgspec.Struct, frozen=True):
     """Whether a GPU's driver is loaded, whose reservations would count as memory of the process."""
     cache: str = ""
     """The one folder that its runtime may write; then files may also be large."""
+    children: bool = False
+    """Whether it starts processes in groups of their own, and ends them; then another process ends what is left."""
 
 
 class WorkerLimit(msgspec.Struct, frozen=True):
@@ -66,9 +68,10 @@ def confine(wanted: Confinement) -> tuple[WorkerLimit, ...]:
     files = _limit("files", lambda: _restrict_files(wanted))
     if not network.applied and files.applied:
         network = _network_by_landlock(network.how, files.how)
-    processes = _limit("processes", _stay_in_group)
+    processes = () if wanted.children else (_limit("processes", _stay_in_group),)
     memory = (_limit("memory", lambda: _bound_memory(wanted)),) if wanted.memory_bytes else ()
-    return (*memory, network, files, processes, _limit("resources", lambda: _bound_resources(bool(wanted.cache))))
+    resources = _limit("resources", lambda: _bound_resources(bool(wanted.cache)))
+    return (*memory, network, files, *processes, resources)
 
 
 def _limit(name: str, apply: Callable[[], str]) -> WorkerLimit:
