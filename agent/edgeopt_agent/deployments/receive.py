@@ -19,7 +19,6 @@ from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, name_of
 from edgeopt_agent.deployments.states import Event, State
 from edgeopt_agent.releases import deployment_of
-from edgeopt_agent.settings import on_data_dir
 from edgeopt_agent.threads import in_thread
 from edgeopt_agent.trust import check_signature, is_loopback, untrusted
 from edgeopt_agent.workers.names import clash_sentence
@@ -110,7 +109,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     if not signed_by and not is_loopback(site.settings.host):
         raise StepError(
             "No key is trusted, and other machines can reach this agent, so it accepts no bundle. On the device: "
-            + on_data_dir("edgeopt-agent trust add KEY.pub", site.data.base),
+            "edgeopt-agent trust add KEY.pub",
             fault=False,
         )
     if deployment.run.model not in listed.files:

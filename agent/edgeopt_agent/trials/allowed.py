@@ -1,4 +1,4 @@
-"""What a client may run: three commands, whose arguments are files that came with them, known names and numbers."""
+"""What a client may run: three commands, whose arguments are sent files, known names and numbers."""
 
 import posixpath
 import re
@@ -11,8 +11,8 @@ import msgspec
 from edgeopt.backends import known_backends
 from edgeopt.backends.options import kinds
 from edgeopt.bundle.deployment import FILE as DEPLOYMENT
+from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.manifest import FILE as MANIFEST
-from edgeopt.bundle.read import SUFFIX
 from edgeopt.commands.bench.naming import read_options
 from edgeopt.commands.bench.request import Request as BenchRequest
 from edgeopt.commands.optimize import OptimizeSourceRequest
@@ -28,7 +28,10 @@ REQUESTS: Mapping[str, type[msgspec.Struct]] = {
 }
 _HINT = "Run it on the device, or over SSH: --on ssh://[USER@]HOST"
 _CHECK_FILE = "Check that the file exists here: those that do are sent."
-_IMPORT_FIRST = "It takes ONNX models, OpenVINO models and bundles. Import others here first: edgeopt import"
+_IMPORT_FIRST = (
+    "It takes ONNX models, OpenVINO models and bundles. Import others on the machine with edgeopt: "
+    "edgeopt import SOURCE -o MODEL.onnx"
+)
 _MODELS = (".onnx", ".xml")
 """The files that a runtime loads as data; all others a framework would open, whose formats can hold programs."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]*")
@@ -103,7 +106,7 @@ def _backend(_sent: Sent, value: str) -> bool:
 
 
 def _option(_sent: Sent, value: str) -> bool:
-    """A number, yes or no, sizes of shapes, or a word that a backend lists: no text, which could name a library."""
+    """A number, yes or no, shapes, or a word that a backend lists: other text could name a library."""
     try:
         ((name, found),) = read_options([value]).items()
     except UsageError:

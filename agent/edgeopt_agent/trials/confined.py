@@ -1,4 +1,4 @@
-"""The program that runs edgeopt for a client: confined as a worker is, with the folders of its session to write to."""
+"""The program that runs edgeopt for a client, confined as a worker is: it writes to the folder of its session."""
 
 import runpy
 import sys

@@ -49,7 +49,7 @@ class Confinement(msgspec.Struct, frozen=True):
     cache: str = ""
     """The one folder that its runtime may write; then files may also be large."""
     children: bool = False
-    """Whether it starts processes in groups of their own, and ends them; then another process ends what is left."""
+    """Whether it starts processes in groups of their own and ends them; its parent then ends what is left."""
 
 
 class WorkerLimit(msgspec.Struct, frozen=True):

@@ -71,6 +71,7 @@ def test_refusals(agent, client):
         answer = client.ask(role, document)
         assert (answer["status"], answer["answer"]["error"]["code"]) == (status, code), document
         assert answer["answer"]["error"]["message"]
+        assert str(agent.data_dir) not in str(answer)  # whoever asks is elsewhere
 
 
 def test_commands_without_a_proper_answer_topic_are_ignored(agent, client, old_bundle, new_bundle):

@@ -124,9 +124,9 @@ def test_usual_search_is_taken(tmp_path):
     sides = (f"{model}@openvino-cpu,threads=2", "openvino-cpu,precision=f32", "threads=1,spinning=off", "null")
     asked = kind(str(model), against=sides, data=data, options=("graph_level=all", 'shapes={"x":[1,2]}'))
     searched = REQUESTS["optimize"](
-        model, tmp_path / "o.edgeopt", data, floor="25dB", metric="top1-labels", max_drop="0.5%", target_speedup=2.0,
-        shape=("seq=16:32:128", "batch=1,4"), target="raspberry-pi-5", profile=Path("realtime"), pick="int8 · 2",
-        baseline=model,
+        model, tmp_path / "o.edgeopt", data, floor="25dB", metric="top1-labels", max_drop="0.5%",
+        target_speedup=2.0, shape=("seq=16:32:128", "batch=1,4"), target="raspberry-pi-5",
+        profile=Path("realtime"), pick="int8 · 2", baseline=model,
     )  # fmt: skip
     for name, request in (("bench", asked), ("optimize", searched)):
         placed = place(request, "/run", frozenset({"out"}))
@@ -134,7 +134,9 @@ def test_usual_search_is_taken(tmp_path):
         assert checked(words, "/run", list(placed.files)) == words
 
 
-BUNDLE = tuple(f"in/1/b.edgeopt/{name}" for name in ("manifest.json", "deployment.toml", "model/m.onnx", "config.json"))
+BUNDLE = tuple(
+    f"in/1/b.edgeopt/{name}" for name in ("manifest.json", "deployment.toml", "model/m.onnx", "config.json")
+)
 FRAMEWORKS = ("m.pt", "m.pkl", "m.keras", "m.tflite", "m.pt2", "m.py", "net.py:Net", "os:system.onnx", "a@b.onnx")
 SOURCES = (
     "os:system", "json.tool:main", "edgeopt.cli.main:run", "{run}/in/0/net.py:Net", "net.py:Net", "ssh://root@host",
@@ -300,7 +302,8 @@ import subprocess, sys
 from edgeopt_agent.trials import child
 
 child.adopt_orphans()
-starter = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()'], start_new_session=True, stdin=0)"
+popen = "subprocess.Popen([sys.executable, '-c', 'input()'], start_new_session=True, stdin=0)"
+starter = f"import subprocess, sys; {popen}"
 process = subprocess.Popen([sys.executable, "-c", starter], stdin=subprocess.PIPE)
 process.wait()
 before = len(child._descendants())

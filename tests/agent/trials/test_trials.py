@@ -22,7 +22,8 @@ from tests.processes import wait_ended
 
 def nothing_left(agent):
     return (
-        not [each for each in agent.workers() if is_trial(each)] and not (agent.data_dir / "trials/work/runs").exists()
+        not [each for each in agent.workers() if is_trial(each)]
+        and not (agent.data_dir / "trials/work/runs").exists()
     )
 
 
