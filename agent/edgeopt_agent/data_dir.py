@@ -74,7 +74,7 @@ class DataDir:
 
     @property
     def watched(self) -> Path:
-        """The digest of the bundle that was last taken from the watched folder."""
+        """The bundles that were taken from the watched folder."""
         return self.base / "watched"
 
     @property

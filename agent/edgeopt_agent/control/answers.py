@@ -46,7 +46,8 @@ class Answers:
         others = [slot for slot in self._slots.all if slot is not shown and not slot.removed] if not model else []
         order = self._slots.orders.last
         told = None if order is None else documents.order(self._slots, order)
-        return 200, documents.status(shown, others, time.monotonic() - self._started, told)
+        found = documents.status(shown, others, time.monotonic() - self._started, told)
+        return 200, {**found, "watched": self._slots.refused_files}
 
     async def releases(self, model: str) -> Answered:
         site = self._slots.named(model).site

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from edgeopt.events import Log, Progress
-from edgeopt.fleet.records import deployment_title
+from edgeopt.fleet.records import RefusedFile, deployment_title
 from edgeopt.hw.device import Device
 from edgeopt_agent.config import reloaded
 from edgeopt_agent.data_dir import DataDir, added_models, remove, sweep_removed, write_whole
@@ -119,6 +119,8 @@ class Slots:
         """Told each state of each model's deployments."""
         self.watchers: list[Callable[[], None]] = []
         """Called when a model was added or removed, or what serves or its health has changed."""
+        self.refused_files: tuple[RefusedFile, ...] = ()
+        """Those in the watched folder."""
         self.models = Models()
         self.orders = OrderBook(data.orders)
         """Orders of several models."""
@@ -289,6 +291,12 @@ class Slots:
         for slot in self.all:
             slot.site.settings, _ = reloaded(slot.site.settings, found)
         return waiting
+
+    def refuse_files(self, found: tuple[RefusedFile, ...]) -> None:
+        """Tells which files in the watched folder are not deployed."""
+        if found != self.refused_files:
+            self.refused_files = found
+            self._notify()
 
     def wake(self) -> None:
         """Ends every wait for events."""
