@@ -142,7 +142,7 @@ class SignedCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     correlation: str
     """The correlation data of the message."""
     expires_s: float
-    """When the device refuses it, in seconds since 1970."""
+    """The time from which the device refuses it, in seconds since 1970."""
     command: Command
 
 
@@ -214,7 +214,7 @@ def desired_message(state: DesiredState, private_key_file: Path | None = None) -
 
 
 def command_message(signed: SignedCommand, private_key_file: Path | None = None) -> bytes:
-    """What a client publishes on `Topics.command`; without a key it is the plain command."""
+    """Returns what a client publishes on `Topics.command`; without a key it is the plain command."""
     if private_key_file is None:
         return msgspec.json.encode(signed.command)
     return sign_document(COMMAND_TYPE, msgspec.json.encode(signed), private_key_file)

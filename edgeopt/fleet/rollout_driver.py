@@ -171,7 +171,7 @@ class Driver:
         self._written: Rollout | None = None
         self._written_s = 0.0
         self._sequence = 0
-        """That of the last command."""
+        """The sequence number of the last command."""
 
     async def begin(self, plan: Callable[[FleetState], Rollout]) -> Rollout:
         """Starts a rollout and runs it."""

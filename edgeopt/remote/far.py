@@ -115,7 +115,7 @@ class Session:
         self.channel = channel
         self.folder = folder
         self.work = folder
-        """Where the search cache and the folder of the run are."""
+        """The folder of the search cache and of the run."""
         self.run: Path | None = None
         self._lock: BinaryIO | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -137,7 +137,7 @@ class Session:
                 self.channel.send({"refused": "request", "words": self.said(error)})
 
     def said(self, error: Exception) -> str:
-        """What the other side reads of an error."""
+        """Returns the words for an error."""
         return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
     def end(self, _: Message) -> None:
@@ -306,11 +306,11 @@ class Session:
             self.channel.send(self.ended(code, words))
 
     def shown(self, line: bytes) -> bytes:
-        """What the other side reads of a line."""
+        """Returns a line of the command as the other side reads it."""
         return line
 
     def ended(self, code: int, words: str) -> Message:
-        """What it is told when the command has ended."""
+        """Returns the message that says how the command has ended."""
         return {"ended": code, "words": words}
 
     def interrupt(self, _: Message) -> None:

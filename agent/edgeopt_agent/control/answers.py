@@ -112,7 +112,7 @@ class Answers:
 
 
 def error_answer(error: EdgeoptError, settings: Settings | None = None, client: str = "") -> Answered:
-    """For a client on this device, with its settings, the hint's commands can be copied."""
+    """Returns the answer; with settings, a client on this device can copy the commands of the hint."""
     hint = error.hint if settings is None else for_client(error.hint, settings, client)
     return _status_of(error), {"error": {"code": error.code, "message": error.message, "hint": hint}}
 

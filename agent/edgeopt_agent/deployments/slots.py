@@ -120,7 +120,7 @@ class Slots:
         self.watchers: list[Callable[[], None]] = []
         """Called when a model was added or removed, or what serves or its health has changed."""
         self.refused_files: tuple[RefusedFile, ...] = ()
-        """Those in the watched folder."""
+        """Files in the watched folder that are not deployed."""
         self.models = Models()
         self.orders = OrderBook(data.orders)
         """Orders of several models."""

@@ -63,9 +63,9 @@ class Taken(msgspec.Struct, frozen=True):
     """Whether it is not taken again."""
     sequence: int = 0
     time_ns: int = 0
-    """Of the file, but at most the time at which it was taken: clocks of other machines may be wrong."""
+    """The time of the file, at most that at which it was taken: clocks of other machines may be wrong."""
     reason: str = ""
-    """Why it does not serve."""
+    """The reason why it does not serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class WatchedFolder:
         self._judged: dict[Seen, str] = {}
         """The files that are not looked at again, each with the reason why it is refused, if it is."""
         self._waiting: dict[Seen, str] = {}
-        """Why files are not taken now, and are tried again."""
+        """Files that are not taken now and are tried again, each with the reason."""
         self._incomplete: set[Seen] = set()
         self._said = ""
 
@@ -131,7 +131,7 @@ class WatchedFolder:
             self._slots.refuse_files(tuple(RefusedFile(name, reasons[name]) for name in sorted(reasons)))
 
     async def _take_first(self, candidates: list[Candidate]) -> None:
-        """One that cannot be taken now does not keep the others back; raises the first error afterwards."""
+        """Takes the first one that can be taken now, and raises the first error of the others afterwards."""
         first: EdgeoptError | OSError | None = None
         for each in candidates:
             try:
@@ -179,7 +179,7 @@ class WatchedFolder:
         return False
 
     async def _known(self, digest: str) -> Taken:
-        """What is known of a bundle, with the end of its deployment."""
+        """Returns what is known of a bundle, with the end of its deployment."""
         if self._taken is None:
             self._taken = await in_thread(partial(_read, self._data.watched))
         found = self._taken.get(digest, Taken(digest))
@@ -208,7 +208,7 @@ class WatchedFolder:
         return taken
 
     async def _why_older(self, slot: Slot, candidate: Candidate) -> str:
-        """Why a bundle is passed over for what has served, or was taken before; empty where it is not."""
+        """Returns why a bundle is too old to be taken; empty if it is not."""
         names = {slot.site.model, candidate.name}
         highest = await highest_sequence(self._data, names, slot.site.journal)
         older = candidate.sequence < highest

@@ -154,7 +154,7 @@ class Calls:
         return await context.abort(code, sentence)
 
     def said(self, error: RequestError, peer: str) -> str:
-        """What the client of a connection reads of an error."""
+        """Returns an error as the client of this connection reads it."""
         return for_client(error.sentence, self._settings, client_of(peer))
 
     def admit(self, context: Context, peer: str, role: Role) -> None:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 log.addFilter(RateLimit())
 _REMEMBERED = 64
 _OPEN_ROLE = "view"
-"""That of commands which change nothing, and need no signature."""
+"""The role of commands that change nothing and need no signature."""
 Perform = Callable[[Answers, Command, str], Awaitable[Answered]]
 
 

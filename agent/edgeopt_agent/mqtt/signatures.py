@@ -1,4 +1,4 @@
-"""What must be signed once the device trusts a key: the desired state, and commands that change something."""
+"""Signatures of the desired state and of commands, which a device requires once it trusts a key."""
 
 import asyncio
 import logging
@@ -77,7 +77,7 @@ class SignedCommands:
             raise RefusedError(403, "other-device", sentence, "Send one that names this device.")
         if signed.correlation.encode() != correlation:
             sentence = "The command was signed for other correlation data than those of the message."
-            raise RefusedError(403, "replayed", sentence, "Sign each command anew.")
+            raise RefusedError(403, "replayed", sentence, "Sign each command again.")
         if self._clock() > signed.expires_s:
             sentence = "The command has expired by the clock of this device."
             raise RefusedError(409, "expired", sentence, "Sign it again; check the clocks of both machines.")

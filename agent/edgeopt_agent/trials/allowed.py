@@ -1,4 +1,4 @@
-"""What a client may run: three commands, whose arguments are sent files, known names and numbers."""
+"""Commands that a client may run: three, whose arguments are sent files, known names and numbers."""
 
 import posixpath
 import re
@@ -184,7 +184,7 @@ OPTIONS: Mapping[str, Mapping[str, Check]] = {
     },
 }  # fmt: skip
 _OF_FILES = (_file, _model, _deployment, _side, _other_side, _profile)
-"""Those that take a file."""
+"""Checks of options that take a file."""
 
 
 def checked(words: Sequence[str], run: str, places: Sequence[str]) -> list[str]:
@@ -244,7 +244,7 @@ def _check_value(command: str, option: Option, value: str, sent: Sent) -> None:
     shown = posixpath.basename(value)[:80]
     if check in _OF_FILES and sent.is_file(path):
         name = posixpath.basename(path)[:80]
-        raise _refused(f"'{name}' is no model that an agent takes from others.", _IMPORT_FIRST)
+        raise _refused(f"'{name}' is not a model that an agent takes from others.", _IMPORT_FIRST)
     if check in _OF_FILES:
         raise _refused(f"'{shown}' is not a file that came with the command.", _CHECK_FILE)
     raise _refused(f"An agent takes no '{shown}' for {option.flag} from others.")

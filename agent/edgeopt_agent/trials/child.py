@@ -40,7 +40,7 @@ _LOOKS_AT_FREE_SPACE = 10
 """Between two looks at the sizes of all files."""
 _KILLED_S, _AGAIN_S = 5.0, 0.01
 _LITTLE_BYTES = 1 << 20
-"""What reading the facts of a device may write to a disk that is full."""
+"""The bytes that may be written to a full disk where only the facts of the device are read."""
 _ADOPT_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
 
 
@@ -61,11 +61,11 @@ class AgentSession(far.Session):
         self._reserve_bytes = reserve_bytes
         self._session_bytes = session_bytes
         self._sent_bytes = 0
-        """Of the files that came in this session."""
+        """The size of the files that came in this session."""
         self._cache_bytes = 0
-        """Of the search cache before it."""
+        """The size of the search cache before the session."""
         self._full: tuple[str, str] | None = None
-        """Why the command was ended, and what to do."""
+        """The reason why the command was ended, and what to do."""
 
     def begin(self, message: far.Message) -> None:
         super().begin(message)
@@ -87,7 +87,7 @@ class AgentSession(far.Session):
         self._sent_bytes += message["bytes"]
 
     def _why_full(self, more: int = 0) -> tuple[str, str] | None:
-        """Why no more may be written, and what to do; None as long as it may."""
+        """Returns why no more may be written, and what to do; None as long as it may."""
         written = self._sent_bytes + _size_bytes(self.work / "runs") + more
         written += max(0, _size_bytes(self.work / "cache") - self._cache_bytes)
         if written > self._session_bytes:
@@ -159,12 +159,12 @@ class AgentSession(far.Session):
         return {"refused": "ended", "words": f"The measurement was ended on the device: {why}.", "hint": hint}
 
     def said(self, error: Exception) -> str:
-        """Without the place of a file, which is nothing for clients."""
+        """Returns the error without the path of a file on the device."""
         system = isinstance(error, OSError)
         return (error.strerror if system else None) or type(error).__name__  # type: ignore[attr-defined]
 
     def shown(self, line: bytes) -> bytes:
-        """With the places of sent files, which the client knows by other names, and no others."""
+        """Hides the paths of the data folder, except those of sent files, which the client replaces."""
         folder = re.escape(json.dumps(str(self.folder))[1:-1].encode())
         run = re.escape(b"" if self.run is None else self.run.name.encode())
         return re.sub(rb"%b(?!/work/runs/%b/in/)" % (folder, run), b"DATA_DIR/trials", line)
@@ -175,7 +175,7 @@ class AgentSession(far.Session):
 
 
 def _size_bytes(folder: Path) -> int:
-    """What the files in a folder take on the disk, as far as they are still there."""
+    """Returns the size on the disk of the files in a folder."""
     found = 0
     for place, _, names in os.walk(folder):
         for name in names:
