@@ -94,7 +94,7 @@ def _bundles(folder: Path) -> tuple[Path, list[Release], Release]:
 
 
 class _Server:
-    """A web server for the bundles, which lies as it is told."""
+    """A web server for the bundles that can lie."""
 
     def __init__(self, folder: Path) -> None:
         self.lie = ""

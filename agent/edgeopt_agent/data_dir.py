@@ -68,8 +68,13 @@ class DataDir:
         return self.base / "tokens"
 
     @property
+    def floors(self) -> Path:
+        """The highest sequence number of each removed model."""
+        return self.base / "floors"
+
+    @property
     def watched(self) -> Path:
-        """The digest of the bundle that was last taken from the watched folder."""
+        """The bundles that were taken from the watched folder."""
         return self.base / "watched"
 
     @property

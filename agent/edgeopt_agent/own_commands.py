@@ -1,5 +1,6 @@
 """Commands in the agent's sentences, with what they need to act on this agent when copied on its device."""
 
+import ipaddress
 import re
 import shlex
 from pathlib import Path
@@ -20,6 +21,23 @@ def in_own_commands(text: str, settings: Settings) -> str:
     """Returns a sentence whose commands act on the agent with these settings."""
     usual = settings.port == PORT and not uses_tls(settings)
     return _in_commands(text, settings.data_dir, usual)
+
+
+def for_client(text: str, settings: Settings, client: str) -> str:
+    """Returns the same for a client on this device; one elsewhere is not told where the folder is.
+
+    `client` is an IP address, as the connection has it.
+    """
+    return in_own_commands(text, settings) if _is_here(client) else text
+
+
+def _is_here(client: str) -> bool:
+    try:
+        found = ipaddress.ip_address(client.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback
 
 
 def in_commands_of(text: str, data_dir: Path) -> str:

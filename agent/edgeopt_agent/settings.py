@@ -104,6 +104,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_bundle_bytes: int = 2048 * MIB
     disk_reserve_bytes: int = 64 * MIB
     """Stays free on the disk whatever is deployed."""
+    trials_bytes: int = 8192 * MIB
+    """The bytes that one measurement for a client may write: sent files, those of its run, and the cache."""
     memory_reserve_bytes: int = 128 * MIB
     """What a second worker needs on top of its model; where it is not there, the old one stops first."""
 

@@ -175,6 +175,16 @@ def claimed_sequence(folder: Path) -> int:
     return int(found[1] or 0) if found else 0
 
 
+def sequence_in(signature: bytes) -> int:
+    """The same of the content of a signature; 0 where it is none."""
+    try:
+        envelope = msgspec.json.decode(signature, type=thread_safe(Envelope))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return 0
+    found = _TYPE.fullmatch(envelope.payload_type)
+    return int(found[1] or 0) if found else 0
+
+
 def verify_signature(folder: Path, keys: Sequence[PublicKey], place: str = "BUNDLE") -> str:
     """The id of the key, one of these, that signed this very manifest; raises BundleError otherwise.
 

@@ -59,6 +59,7 @@ def show_status(result: "Status", url: str = DEFAULT_URL, fingerprint: str = "")
     if result.deployment is not None:
         said.append(f"Last deployment: {_told(result.deployment)}")
     said += [_model_line(model) for model in result.models[1:]]
+    said += [f"Watched folder: '{printable(each.file)}': {printable(each.reason)}" for each in result.watched]
     return lines([*(in_commands(line, url, fingerprint) for line in said), _TRUST.get(result.trust, result.trust)])
 
 

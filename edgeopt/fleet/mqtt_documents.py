@@ -12,6 +12,8 @@ from edgeopt.fleet.records import OrderedModel, Status
 
 DESIRED_TYPE = "application/vnd.edgeopt.desired+json"
 """The payload type of a signed `DesiredState`."""
+COMMAND_TYPE = "application/vnd.edgeopt.command+json"
+"""The payload type of a `SignedCommand`."""
 LONGEST_BYTES = 64 << 10
 """Of an order or command; devices refuse longer ones."""
 MOST_SEQUENCE = 10**16 - 1
@@ -130,6 +132,20 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """rollback: the number of the order of several models that is taken back."""
 
 
+class SignedCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A command for one device, which performs it once and not late; it is sent in a signed envelope."""
+
+    sequence: int
+    """Higher than that of every command before, such as the time in milliseconds; an older one is refused."""
+    fleet: str
+    device: str
+    correlation: str
+    """The correlation data of the message."""
+    expires_s: float
+    """The time from which the device refuses it, in seconds since 1970."""
+    command: Command
+
+
 class CommandAnswer(msgspec.Struct, frozen=True):
     """The status and the document that the same request gets over HTTP."""
 
@@ -195,3 +211,10 @@ def desired_message(state: DesiredState, private_key_file: Path | None = None) -
     """What a client publishes on `Topics.desired`, retained; signed where a key is given."""
     content = msgspec.json.encode(state)
     return content if private_key_file is None else sign_document(DESIRED_TYPE, content, private_key_file)
+
+
+def command_message(signed: SignedCommand, private_key_file: Path | None = None) -> bytes:
+    """Returns what a client publishes on `Topics.command`; without a key it is the plain command."""
+    if private_key_file is None:
+        return msgspec.json.encode(signed.command)
+    return sign_document(COMMAND_TYPE, msgspec.json.encode(signed), private_key_file)

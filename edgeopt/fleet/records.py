@@ -163,6 +163,13 @@ class FleetOrder(msgspec.Struct, frozen=True):
     """The order that it takes back."""
 
 
+class RefusedFile(msgspec.Struct, frozen=True):
+    """A file in the watched folder of an agent that is not deployed."""
+
+    file: str
+    reason: str
+
+
 class Status(msgspec.Struct, frozen=True):
     state: str
     serving: Serving | None = None
@@ -182,6 +189,8 @@ class Status(msgspec.Struct, frozen=True):
     """The release on the device that serves or should serve."""
     order: FleetOrder | None = None
     """The last order of several models."""
+    watched: tuple[RefusedFile, ...] = ()
+    """The files in its watched folder that it refuses."""
 
 
 class Release(msgspec.Struct, frozen=True):

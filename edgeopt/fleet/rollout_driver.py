@@ -16,7 +16,7 @@ from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.fleet.devices import DeviceReport, FleetView
 from edgeopt.fleet.mqtt_client import FleetClient, connected
-from edgeopt.fleet.mqtt_documents import CommandAnswer, desired_message
+from edgeopt.fleet.mqtt_documents import CommandAnswer, SignedCommand, command_message, desired_message
 from edgeopt.fleet.mqtt_topics import NAME, FleetTopics
 from edgeopt.fleet.rollout import advance, control, counts, is_pending, missing_orders
 from edgeopt.fleet.rollout_documents import (
@@ -170,6 +170,8 @@ class Driver:
         self._rollout: Rollout | None = None
         self._written: Rollout | None = None
         self._written_s = 0.0
+        self._sequence = 0
+        """The sequence number of the last command."""
 
     async def begin(self, plan: Callable[[FleetState], Rollout]) -> Rollout:
         """Starts a rollout and runs it."""
@@ -326,9 +328,18 @@ class Driver:
             if order.command is not None and self._rollout is not None:
                 topics = client.topics.device(order.device)
                 state.expect_answer(order.device)
-                correlation = f"{self._name}/{self._rollout.return_sequence}".encode()
-                content = msgspec.json.encode(order.command)
-                await client.command(topics.command("deploy"), content, topics.answer(self._name), correlation)
+                correlation = f"{self._name}/{self._rollout.return_sequence}"
+                self._sequence = now_sequence(self._sequence)
+                signed = SignedCommand(
+                    sequence=self._sequence,
+                    fleet=topics.fleet,
+                    device=topics.device,
+                    correlation=correlation,
+                    expires_s=self._clock() + self._rollout.limits.device_timeout_s,
+                    command=order.command,
+                )
+                message = command_message(signed, self._key), topics.answer(self._name), correlation.encode()
+                await client.command(topics.command("deploy"), *message)
 
     def _tell(self, before: Rollout, after: Rollout) -> None:
         """What devices did, what follows from it, and what they are ordered now."""

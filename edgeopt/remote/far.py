@@ -42,6 +42,7 @@ LOCK_VARIABLE = "EDGEOPT_LOCK"
 _CHUNK_BYTES = 1 << 20
 _LONGEST_LINE_BYTES = 1 << 24
 _LONGEST_OWNER_BYTES = 4096
+_LAST_WORDS_BYTES = 2000
 # Folders in which all users may make files; the same one for all of them, so that they share the lock.
 _SHARED_FOLDERS = ("/dev/shm", "/run/lock", "/tmp")  # noqa: S108 - opened so that no link is followed
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -113,6 +114,8 @@ class Session:
     def __init__(self, channel: Channel, folder: Path) -> None:
         self.channel = channel
         self.folder = folder
+        self.work = folder
+        """The folder of the search cache and of the run."""
         self.run: Path | None = None
         self._lock: BinaryIO | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -129,9 +132,13 @@ class Session:
             except RefusedError as refused:
                 self.channel.send(refused.answer)
             except OSError as error:
-                self.channel.send({"refused": "system", "words": str(error)})
+                self.channel.send({"refused": "system", "words": self.said(error)})
             except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
-                self.channel.send({"refused": "request", "words": f"{type(error).__name__}: {error}"})
+                self.channel.send({"refused": "request", "words": self.said(error)})
+
+    def said(self, error: Exception) -> str:
+        """Returns the words for an error."""
+        return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
     def end(self, _: Message) -> None:
         raise GoneError
@@ -153,7 +160,7 @@ class Session:
         lock.write(json.dumps({**message["owner"], "since": time.time()}).encode())
         lock.flush()
         self._lock = lock
-        runs = self.folder / "runs"
+        runs = self.work / "runs"
         shutil.rmtree(runs, ignore_errors=True)
         for name in ("blobs", "code", "python"):
             (self.folder / name).mkdir(exist_ok=True)
@@ -187,7 +194,7 @@ class Session:
                     try:
                         failed or file.write(piece)
                     except OSError as error:  # the rest has to be read anyway
-                        failed = str(error)
+                        failed = self.said(error)
 
                 self.channel.copy(message["bytes"], take)
             if failed:
@@ -256,12 +263,15 @@ class Session:
         for digest, relative in message["files"]:
             target = inside(self.run / "in", self.run / relative)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self._blob(digest), target)
+            blob = self._blob(digest)
+            if failed := self.unfit(blob.stat().st_size):
+                raise RefusedError("system", words=failed)
+            shutil.copyfile(blob, target)
         command, more = self.command(message)
         environment = {
             **os.environ,
             "TMPDIR": str(self.run / "tmp"),
-            "EDGEOPT_CACHE": str(self.folder / "cache"),
+            "EDGEOPT_CACHE": str(self.work / "cache"),
             **more,
         }
         with (self.run / "stderr").open("wb") as errors:
@@ -288,10 +298,20 @@ class Session:
         assert process.stdout is not None  # noqa: S101 - it was opened as a pipe
         with contextlib.suppress(GoneError):
             for line in process.stdout:
-                self.channel.send_bytes(b">" + line)
+                self.channel.send_bytes(b">" + self.shown(line))
             code = process.wait()
-            words = (run / "stderr").read_bytes()[-2000:].decode(errors="replace")
-            self.channel.send({"ended": code, "words": words})
+            with (run / "stderr").open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES))
+                words = self.shown(file.read()).decode(errors="replace")
+            self.channel.send(self.ended(code, words))
+
+    def shown(self, line: bytes) -> bytes:
+        """Returns a line of the command as the other side reads it."""
+        return line
+
+    def ended(self, code: int, words: str) -> Message:
+        """Returns the message that says how the command has ended."""
+        return {"ended": code, "words": words}
 
     def interrupt(self, _: Message) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -315,7 +335,8 @@ class Session:
                 while chunk := file.read(_CHUNK_BYTES):
                     self.channel.send_bytes(chunk)
 
-    def close(self) -> None:
+    def end_command(self) -> None:
+        """Ends the command with all that it has started."""
         process = self._process
         if process is not None:
             if process.poll() is None:
@@ -325,6 +346,9 @@ class Session:
             with contextlib.suppress(OSError):  # what it left running
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+    def close(self) -> None:
+        self.end_command()
         if self.run is not None:
             shutil.rmtree(self.run.parent, ignore_errors=True)
         if self._lock is not None:
@@ -429,7 +453,7 @@ def serve(session_in: Callable[[Channel, Path], Session], told: Mapping[int, str
     session = None
     try:
         session = session_in(channel, Path(channel.receive()["folder"]).expanduser())
-        channel.send({"folder": str(session.folder)})
+        channel.send({"folder": str(session.work)})
         session.serve()
     except GoneError as gone:
         if gone.args:  # in words, for the other side

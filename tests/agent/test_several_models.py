@@ -16,9 +16,11 @@ import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
 from edgeopt.bundle.manifest import release_id
+from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.errors import DiskFullError, EdgeoptError
 from edgeopt.events import Metric, Progress, ignore
 from edgeopt.fleet.telemetry import watch
+from edgeopt_agent import trusted_keys
 from edgeopt_agent.data_dir import DataDir, added_models, sweep_removed
 from edgeopt_agent.main import run
 from tests.agent.deployments.soaks import soaking
@@ -405,3 +407,47 @@ def test_a_start_with_a_damaged_journal_of_one_model_serves_both(pair, start_age
     both_serve(again)
     assert "damaged" in again.status("other")["reason"]
     assert again.status()["reason"] == ""
+
+
+@pytest.fixture
+def releases(pair, other_bundle, tmp_path):
+    """The bundle of the added model signed with the numbers 5 and 7, by a key that the agent trusts."""
+    new_key(tmp_path / "key")
+    trusted_keys.add(pair.data_dir, tmp_path / "key.pub")
+    found = []
+    for number in (5, 7):
+        found.append(shutil.copytree(other_bundle, tmp_path / f"{number}.edgeopt"))
+        sign_bundle(found[-1], tmp_path / "key", number)
+    return found
+
+
+def test_a_removed_model_does_not_come_back_older(pair, releases, start_agent):
+    older, newer = releases
+    assert pair.ask("POST", "/api/v1/remove?model=other")[0] == 200
+    assert pair.deploy(newer, add=1)["state"] == "COMMITTED"
+    assert pair.ask("POST", "/api/v1/remove?model=other")[0] == 200
+    refused = pair.deploy(older, add=1)
+    assert (refused["state"], refused["detail"]["refused"]) == ("FAILED", "downgrade"), refused["reason"]
+    refused = pair.deploy(older, rename=1)  # it does not take the place of the first model either
+    assert (refused["state"], refused["detail"]["refused"]) == ("FAILED", "downgrade"), refused["reason"]
+    pair.stop()
+    again = start_agent(pair.data_dir)
+    again.settled()
+    refused = again.deploy(older, add=1)
+    assert (refused["detail"]["refused"], refused["detail"]["highest_sequence"]) == ("downgrade", 7)
+    assert again.deploy(older, add=1, allow_downgrade=1)["state"] == "COMMITTED"
+
+
+def test_a_damaged_floor_lets_nothing_older_in(pair, releases):
+    older, newer = releases
+    assert pair.ask("POST", "/api/v1/remove?model=other")[0] == 200
+    assert pair.deploy(newer, add=1)["state"] == "COMMITTED"
+    assert pair.ask("POST", "/api/v1/remove?model=other")[0] == 200
+    (floor,) = DataDir(pair.data_dir).floors.iterdir()
+    floor.write_text("seven")
+    refused = pair.deploy(older, add=1)
+    assert refused["state"] == "FAILED"
+    assert "--allow-downgrade" in refused["reason"]
+    assert pair.deploy(newer, add=1, allow_downgrade=1)["state"] == "COMMITTED"
+    assert pair.ask("POST", "/api/v1/remove?model=other")[0] == 200
+    assert floor.read_text() == "7"

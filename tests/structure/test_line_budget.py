@@ -20,7 +20,7 @@ BUDGETS = {
     "edgeopt/data": 2350,
     "edgeopt/bundle": 7850,
     "edgeopt/plugins": 400,
-    "edgeopt/fleet": 5150,
+    "edgeopt/fleet": 5200,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9100,
     "edgeopt/quant": 8850,
@@ -30,9 +30,9 @@ BUDGETS = {
     "edgeopt/views": 2500,
     "edgeopt/commands": 16_100,
     "edgeopt/cli": 5600,
-    "agent": 20_550,
+    "agent": 21_350,
     "gui": 24_150,
-    "tests": 110_950,
+    "tests": 111_500,
 }
 
 

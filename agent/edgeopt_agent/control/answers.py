@@ -16,7 +16,7 @@ from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.several import deploy_several, is_interrupted, return_from
 from edgeopt_agent.deployments.slots import Slots
-from edgeopt_agent.own_commands import in_own_commands
+from edgeopt_agent.own_commands import for_client
 from edgeopt_agent.releases import list_releases
 from edgeopt_agent.settings import Settings
 
@@ -35,7 +35,8 @@ class Answers:
         self._started = started
 
     def error(self, error: EdgeoptError) -> Answered:
-        return error_answer(error, self._slots.first.site.settings)
+        """The answer to a client elsewhere."""
+        return error_answer(error)
 
     async def device(self) -> Answered:
         return 200, {"device": await self._slots.first.site.device(), "agent": __version__}
@@ -45,7 +46,8 @@ class Answers:
         others = [slot for slot in self._slots.all if slot is not shown and not slot.removed] if not model else []
         order = self._slots.orders.last
         told = None if order is None else documents.order(self._slots, order)
-        return 200, documents.status(shown, others, time.monotonic() - self._started, told)
+        found = documents.status(shown, others, time.monotonic() - self._started, told)
+        return 200, {**found, "watched": self._slots.refused_files}
 
     async def releases(self, model: str) -> Answered:
         site = self._slots.named(model).site
@@ -109,9 +111,9 @@ class Answers:
         return 200, {"releases": await machine.collect(dry_run), "dry_run": dry_run}
 
 
-def error_answer(error: EdgeoptError, settings: Settings | None = None) -> Answered:
-    """The hint's commands can be copied on the device; clients elsewhere make their own of them."""
-    hint = error.hint if settings is None else in_own_commands(error.hint, settings)
+def error_answer(error: EdgeoptError, settings: Settings | None = None, client: str = "") -> Answered:
+    """Returns the answer; with settings, a client on this device can copy the commands of the hint."""
+    hint = error.hint if settings is None else for_client(error.hint, settings, client)
     return _status_of(error), {"error": {"code": error.code, "message": error.message, "hint": hint}}
 
 

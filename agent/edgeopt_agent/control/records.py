@@ -52,6 +52,8 @@ class StatusAnswer(ServedModel, frozen=True):
     models: tuple[ServedModel, ...] = ()
     order: records.FleetOrder | None = None
     """The last order of several models."""
+    watched: tuple[records.RefusedFile, ...] = ()
+    """The files in the watched folder that are refused."""
 
 
 class JournalAnswer(msgspec.Struct, frozen=True):

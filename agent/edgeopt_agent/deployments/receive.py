@@ -13,12 +13,12 @@ from edgeopt.bundle.manifest import SIGNATURE, check_manifest, release_id
 from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import BundleError
 from edgeopt.hw.device import differing_parts, fingerprint
+from edgeopt_agent.deployments.floors import highest_sequence
 from edgeopt_agent.deployments.record import Detail
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, name_of
 from edgeopt_agent.deployments.states import Event, State
 from edgeopt_agent.releases import deployment_of
-from edgeopt_agent.settings import on_data_dir
 from edgeopt_agent.threads import in_thread
 from edgeopt_agent.trust import check_signature, is_loopback, untrusted
 from edgeopt_agent.workers.names import clash_sentence
@@ -109,7 +109,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     if not signed_by and not is_loopback(site.settings.host):
         raise StepError(
             "No key is trusted, and other machines can reach this agent, so it accepts no bundle. On the device: "
-            + on_data_dir("edgeopt-agent trust add KEY.pub", site.data.base),
+            "edgeopt-agent trust add KEY.pub",
             fault=False,
         )
     if deployment.run.model not in listed.files:
@@ -166,7 +166,8 @@ async def _refuse_downgrade(site: Site, work: Work, found: Outcome) -> None:
     sequence = work.found.get("sequence")
     if not isinstance(sequence, int) or work.record.allow_downgrade:
         return
-    highest = await site.journal.highest_sequence()
+    names = {site.model, str(work.found["name"])}
+    highest = await highest_sequence(site.data, names, site.journal)
     if sequence < highest:
         detail = cast(Detail, found.changes["detail"])
         work.found["detail"] = {**detail, "refused": "downgrade", "highest_sequence": highest}

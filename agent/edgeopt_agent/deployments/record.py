@@ -102,7 +102,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[Member, ...] = ()
     """The models of an order of several."""
     interrupted: bool = False
-    """Whether the agent stopped while the order was prepared; the desired state is then followed again."""
+    """Whether the agent stopped before anything switched; what asked for it may then ask again."""
     returns: int = 0
     """The order that this one takes back."""
 

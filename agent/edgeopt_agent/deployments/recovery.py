@@ -80,6 +80,7 @@ async def _after_restart(site: Site, record: Record, newest: bool, joint: Joint 
             reason=f"The agent stopped{often} while it was {doing}.",
             fault=record.fault or (bool(record.resumes) and record.state not in FETCHES),
             resumes=0,
+            interrupted=row.exits[Event.FAILURE] is State.FAILED and record.kind == "deploy",
         )
     return await site.journal.write(changed, hold=True)
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import msgspec
 
 from edgeopt.events import Log, Progress
-from edgeopt.fleet.records import deployment_title
+from edgeopt.fleet.records import RefusedFile, deployment_title
 from edgeopt.hw.device import Device
 from edgeopt_agent.config import reloaded
 from edgeopt_agent.data_dir import DataDir, added_models, remove, sweep_removed, write_whole
+from edgeopt_agent.deployments.floors import keep_floors
 from edgeopt_agent.deployments.joint import Joint, OrderBook
 from edgeopt_agent.deployments.left_order import left_order
 from edgeopt_agent.deployments.machine import Listener, Machine
@@ -118,6 +119,8 @@ class Slots:
         """Told each state of each model's deployments."""
         self.watchers: list[Callable[[], None]] = []
         """Called when a model was added or removed, or what serves or its health has changed."""
+        self.refused_files: tuple[RefusedFile, ...] = ()
+        """Files in the watched folder that are not deployed."""
         self.models = Models()
         self.orders = OrderBook(data.orders)
         """Orders of several models."""
@@ -266,6 +269,7 @@ class Slots:
         slot.machine.closed = True
         data, release = slot.site.data, current(slot.site) or ""
         try:
+            await keep_floors(data, {slot.site.model, *slot.names}, slot.site.journal)
             await asyncio.to_thread(write_whole, data.removed, "")  # from here on no start brings it back
         except BaseException:
             slot.machine.closed = False
@@ -287,6 +291,12 @@ class Slots:
         for slot in self.all:
             slot.site.settings, _ = reloaded(slot.site.settings, found)
         return waiting
+
+    def refuse_files(self, found: tuple[RefusedFile, ...]) -> None:
+        """Tells which files in the watched folder are not deployed."""
+        if found != self.refused_files:
+            self.refused_files = found
+            self._notify()
 
     def wake(self) -> None:
         """Ends every wait for events."""

@@ -3,7 +3,6 @@
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.site import current
 from edgeopt_agent.deployments.states import State
-from edgeopt_agent.own_commands import in_own_commands
 from edgeopt_agent.workers.names import Vacancy
 
 _ENDINGS = {
@@ -25,6 +24,5 @@ def vacancy(machine: Machine) -> Vacancy | None:
     release = f"The release {newest.release}" if newest.release else "The bundle"
     of = f" of '{newest.name}'" if newest.name else ""
     deploy = f"edgeopt-agent deploy BUNDLE{' --add' if site.model else ''}"
-    deploy = in_own_commands(deploy, site.settings)
     said = f"{release}{of} {_ENDINGS[newest.state]}: {newest.reason} Deploy a bundle that works: {deploy}"
     return Vacancy(newest.name, said)

@@ -25,13 +25,14 @@ CHECKS: tuple[Callable[[Patient], Findings], ...] = (
     machine.check_descriptors,
     machine.check_memory,
     machine.check_worker_limits,
+    machine.check_measurements,
 )
 
 
 def diagnose(settings: Settings) -> Diagnosis:
     data = DataDir(settings.data_dir)
     reserves = settings.disk_reserve_bytes, settings.memory_reserve_bytes
-    patient = Patient(data, settings.host, settings.port, settings.grpc_port, *reserves)
+    patient = Patient(data, settings.host, settings.port, settings.grpc_port, *reserves, settings.trials)
     findings = [finding for check in CHECKS for finding in check(patient)]
     findings += [finding for name in added_models(data) for finding in _check_model(patient, name)]
     own = (msgspec.structs.replace(each, advice=_own(each.advice, settings)) for each in findings)

@@ -34,6 +34,8 @@ class Patient:
     grpc_port: int
     disk_reserve_bytes: int
     memory_reserve_bytes: int
+    trials: bool = False
+    """Whether clients may measure on it."""
 
 
 Findings = Iterator[Finding]

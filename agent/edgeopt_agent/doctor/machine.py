@@ -20,6 +20,7 @@ from edgeopt.hw.probes.runtimes import installed_versions
 from edgeopt.workers.host import child_environment
 from edgeopt_agent.deployments.probing import free_memory_bytes
 from edgeopt_agent.doctor.findings import Finding, Findings, Patient, ok, problem, warning
+from edgeopt_agent.trials.confined import why_open
 from edgeopt_agent.workers.confinement import WorkerLimit
 
 DESCRIPTORS = 4096
@@ -146,3 +147,13 @@ def check_worker_limits(_patient: Patient) -> Findings:
         remedy = next((advice for words, advice in _REMEDIES if words in limit.how), "use a newer kernel")
         risk = f"A malicious bundle has the rights of the agent's user: {remedy}, or accept signed bundles only."
         yield warning(check, f"Not limited: {limit.how}.", risk)
+
+
+def check_measurements(patient: Patient) -> Findings:
+    if not patient.trials:
+        return
+    if why := why_open():
+        advice = "Use a newer kernel, allow the landlock calls in SystemCallFilter=, or set trials = false."
+        yield warning("measurements", f"Those of clients have the rights of the agent's user: {why}.", advice)
+    else:
+        yield ok("measurements", "Those of clients write to their own folder only.")

@@ -12,7 +12,7 @@ from edgeopt.hw.freed_memory import give_back
 from edgeopt_agent.grpc.places import Places, Reader, ReadLimits, client_of
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.plain import GIVE_BACK_AFTER_S, WORTH_GIVING_BACK_BYTES
-from edgeopt_agent.own_commands import in_own_commands
+from edgeopt_agent.own_commands import for_client
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
 from edgeopt_agent.tokens import Role
@@ -145,13 +145,17 @@ class Calls:
             with self.traced(span, context) as begun:
                 return await call.result(work(call, begun))
         except RequestError as error:
-            code, sentence = code_of(error), error.sentence
+            code, sentence = code_of(error), self.said(error, call.peer)
         except asyncio.CancelledError:
             if call.reader is not None:
                 call.reader.stop_waiting()
             raise
         # Behind the handler: the library keeps the exception that this raises, and with its context the request.
         return await context.abort(code, sentence)
+
+    def said(self, error: RequestError, peer: str) -> str:
+        """Returns an error as the client of this connection reads it."""
+        return for_client(error.sentence, self._settings, client_of(peer))
 
     def admit(self, context: Context, peer: str, role: Role) -> None:
         """The start of a call: its answer tells the trust. Raises RequestError as `check` does."""
@@ -166,8 +170,7 @@ class Calls:
         sent = [value.encode() for name, value in context.invocation_metadata() or () if name == "authorization"]
         refused = self._access.refusal_of(sent, client_of(peer), role)
         if refused is not None:
-            hint = in_own_commands(refused.hint, self._settings)
-            raise RequestError(refused.status, f"{refused.message} {hint}".rstrip())
+            raise RequestError(refused.status, f"{refused.message} {refused.hint}".rstrip())
 
     async def read(self, call: Call, *, small: bool = False, health: bool = False) -> bytes:
         """The one message of a call; raises RequestError where it does not come in time."""

@@ -162,7 +162,7 @@ def _stream_method(
                 yield answer
             return
         except RequestError as error:
-            code, sentence = code_of(error), error.sentence
+            code, sentence = code_of(error), calls.said(error, peer)
         finally:
             if stream in streams:
                 streams.remove(stream)

@@ -16,9 +16,9 @@ from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.admissible import Refusal, refusal
 from edgeopt_agent.http.inference import make_inference
 from edgeopt_agent.http.pairing import is_pairing
-from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond_json
+from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, client_of, respond_json
 from edgeopt_agent.http.table import PARAMETERS
-from edgeopt_agent.own_commands import in_own_commands
+from edgeopt_agent.own_commands import for_client
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.workers.models import Models
@@ -46,7 +46,7 @@ def make_app(
             *extra_routes,
             *openapi.routes(),
             *metrics.routes(models, state, tracer),
-            *telemetry.routes(hub_of, in_own_commands(telemetry.HINT, settings)),
+            *telemetry.routes(hub_of, settings),
         ],
         exception_handlers={HTTPException: _http_error},
     )
@@ -101,7 +101,7 @@ def _misspelt(scope: Scope) -> str:
 
 
 async def _refuse(scope: Scope, send: Send, refused: Refusal, settings: Settings) -> None:
-    hint = in_own_commands(refused.hint, settings)
+    hint = for_client(refused.hint, settings, client_of(scope))
 
     async def answer(message: Message) -> None:
         prefix = "" if scope["type"] == "http" else "websocket."

@@ -23,7 +23,9 @@ from edgeopt_agent.deployments.states import State
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.http.pairing import PairingRoute
+from edgeopt_agent.http.plain import client_of
 from edgeopt_agent.http.table import PREFIX, ROUTES
+from edgeopt_agent.own_commands import for_client
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.trust import Trust
 
@@ -75,7 +77,7 @@ def _endpoint(
         try:
             status, document = await answer(request)
         except EdgeoptError as error:
-            status, document = error_answer(error, settings)
+            status, document = error_answer(error, settings, client_of(request.scope))
             if request.method == "POST":
                 said = f"%s was refused ({error.code}): %s Ordered by %s."  # the rate is limited for each code
                 log.warning(said, request.url.path, error, access.asker(request.scope))
@@ -97,7 +99,13 @@ class _Control:
         return await self._answers.device()
 
     async def status(self, request: Request) -> Answered:
-        return await self._answers.status(_model(request))
+        status, document = await self._answers.status(_model(request))
+        client, settings = client_of(request.scope), self._slots.first.site.settings
+        models = document["models"]
+        assert isinstance(models, list)  # noqa: S101 - it was made as one
+        for each in (document, *models):
+            each["reason"] = for_client(each["reason"], settings, client)
+        return status, document
 
     async def releases(self, request: Request) -> Answered:
         return await self._answers.releases(_model(request))

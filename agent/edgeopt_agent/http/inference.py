@@ -13,12 +13,13 @@ from edgeopt_agent.http.plain import (
     Room,
     Scope,
     Send,
+    client_of,
     header,
     read_body,
     respond,
     respond_json,
 )
-from edgeopt_agent.own_commands import in_own_commands
+from edgeopt_agent.own_commands import for_client
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
 from edgeopt_agent.v2 import documents
@@ -62,7 +63,7 @@ def make_inference(models: Models, settings: Settings, tracer: Tracer | None = N
             more = [_RETRY] if isinstance(error, BusyError | CrowdedError) else []
             if error.status in _BODY_UNREAD or isinstance(error, CrowdedError):
                 more.append(_CLOSE)
-            said = in_own_commands(error.sentence, settings)
+            said = for_client(error.sentence, settings, client_of(scope))
             await respond_json(send, error.status, {"error": said}, *more)
 
     return serve

@@ -26,6 +26,11 @@ WORTH_GIVING_BACK_BYTES = 8 << 20
 GIVE_BACK_AFTER_S = 1.0
 
 
+def client_of(scope: Scope) -> str:
+    """The address of who asks; empty where it is unknown."""
+    return scope["client"][0] if scope.get("client") else ""
+
+
 class CrowdedError(RequestError):
     """Too many bodies are on their way at once."""
 

@@ -8,6 +8,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from edgeopt_agent.http.plain import client_of
+from edgeopt_agent.own_commands import for_client
+from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub, Viewer
 
 PATH = "/api/v1/telemetry"
@@ -18,14 +21,12 @@ HubOf = Callable[[str], Hub | None]
 """The telemetry of a model; without a name, of the first one."""
 
 
-HINT = "See which there are: edgeopt-agent status"
-
-
-def routes(hub_of: HubOf, hint: str = HINT, lease_s: float = LEASE_S) -> list[BaseRoute]:
+def routes(hub_of: HubOf, settings: Settings, lease_s: float = LEASE_S) -> list[BaseRoute]:
     async def telemetry(socket: WebSocket) -> None:
         hub = hub_of(socket.query_params.get("model", ""))
         if hub is None:
             said = "There is no model of this name on this agent."
+            hint = for_client("See which there are: edgeopt-agent status", settings, client_of(socket.scope))
             error = {"code": "no-model", "message": said, "hint": hint}
             await socket.send_denial_response(JSONResponse({"error": error}, 404))
             return

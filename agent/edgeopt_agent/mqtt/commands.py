@@ -8,18 +8,21 @@ from dataclasses import dataclass
 
 import msgspec
 
-from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
-from edgeopt.fleet.mqtt_documents import LONGEST_BYTES, Command, CommandAnswer
+from edgeopt.fleet.mqtt_documents import Command, CommandAnswer
 from edgeopt_agent.control.answers import Answered, Answers
+from edgeopt_agent.control.documents import Document
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.http.early import RateLimit
+from edgeopt_agent.mqtt.signatures import SignedCommands
 from edgeopt_agent.tokens import ROLES
 from edgeopt_agent.trust import Trust
 
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit())
 _REMEMBERED = 64
+_OPEN_ROLE = "view"
+"""The role of commands that change nothing and need no signature."""
 Perform = Callable[[Answers, Command, str], Awaitable[Answered]]
 
 
@@ -50,36 +53,43 @@ _ROWS = {row.name: row for row in TABLE}
 
 
 class Commands:
-    def __init__(self, answers: Answers, trust: Callable[[], Trust]) -> None:
+    def __init__(self, answers: Answers, trust: Callable[[], Trust], signed: SignedCommands) -> None:
         self._answers = answers
         self._trust = trust
+        self._signed = signed
+        self._reading = asyncio.Lock()
         self._given: OrderedDict[tuple[str, bytes], asyncio.Future[bytes]] = OrderedDict()
 
     async def answer(self, role: str, content: bytes, asker: tuple[str, bytes], ordered_by: str) -> bytes:
         """The answer to a command on the topic of a role; `asker`: its answer topic and correlation data."""
-        if (known := self._given.get(asker)) is None:
-            known = self._given[asker] = asyncio.ensure_future(self._made(role, content, ordered_by))
-            if len(self._given) > _REMEMBERED:
-                self._given.popitem(last=False)
+        async with self._reading:  # they count in the order in which they came
+            known = self._given.get(asker)
+            try:
+                row, asked = await self._read(role, content, asker[1], known is not None)
+            except EdgeoptError as error:  # not remembered: it may be of somebody else than the asker
+                return self._refusal(error, ordered_by)
+            if known is None:
+                known = self._given[asker] = asyncio.ensure_future(self._made(row, asked, ordered_by))
+                if len(self._given) > _REMEMBERED:
+                    self._given.popitem(last=False)
         return await asyncio.shield(known)
 
-    async def _made(self, role: str, content: bytes, ordered_by: str) -> bytes:
+    async def _made(self, row: Row, asked: Command, ordered_by: str) -> bytes:
         try:
-            status, document = await self._perform(role, content, ordered_by)
+            return self._encoded(*await row.perform(self._answers, asked, ordered_by))
         except EdgeoptError as error:
-            said = f"A command was refused ({error.code}): %s Ordered by %s."
-            log.warning(said, error, ordered_by)
-            status, document = self._answers.error(error)
+            return self._refusal(error, ordered_by)
+
+    def _refusal(self, error: EdgeoptError, ordered_by: str) -> bytes:
+        said = f"A command was refused ({error.code}): %s Ordered by %s."
+        log.warning(said, error, ordered_by)
+        return self._encoded(*self._answers.error(error))
+
+    def _encoded(self, status: int, document: Document) -> bytes:
         return msgspec.json.encode(CommandAnswer(status, {**document, "trust": self._trust()}))
 
-    async def _perform(self, role: str, content: bytes, ordered_by: str) -> Answered:
-        if len(content) > LONGEST_BYTES:
-            raise RefusedError(413, "too-large", f"The command has more than {LONGEST_BYTES} bytes.")
-        try:
-            asked = msgspec.json.decode(content, type=thread_safe(Command))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            hint = 'Send {"command": "status"}; docs/fleet.md lists the commands.'
-            raise RefusedError(400, "bad-document", f"The command cannot be read: {error}.", hint) from None
+    async def _read(self, role: str, content: bytes, correlation: bytes, repeated: bool) -> tuple[Row, Command]:
+        asked, envelope = self._signed.read(content)
         row = _ROWS.get(asked.command)
         if row is None:
             sentence = f"There is no command '{asked.command[:40]}'."
@@ -87,4 +97,6 @@ class Commands:
         if ROLES.index(row.role) > ROLES.index(role):
             sentence = f"The command '{row.name}' needs the role '{row.role}'."
             raise RefusedError(403, "wrong-role", sentence, f"Publish it on the topic cmd/{row.role}.")
-        return await row.perform(self._answers, asked, ordered_by)
+        if row.role != _OPEN_ROLE:
+            await self._signed.check(envelope, correlation, repeated)
+        return row, asked

@@ -38,6 +38,7 @@ from edgeopt_agent.mqtt.figures import FleetFigures
 from edgeopt_agent.mqtt.orders import Orders
 from edgeopt_agent.mqtt.outbox import Outbox
 from edgeopt_agent.mqtt.settings import MqttSettings, broker_of, topics_of
+from edgeopt_agent.mqtt.signatures import SignedCommands
 from edgeopt_agent.mqtt.target import TARGET, target_name
 from edgeopt_agent.tasks import end_tasks
 from edgeopt_agent.trust import Trust
@@ -73,7 +74,7 @@ class FleetLink:
         self._changed = asyncio.Event()
         self._broker = str(broker_of(settings))
         self._orders = Orders(self._topics, data, self._outbox, answers, self._changed.set, self._broker)
-        self._commands = Commands(answers, trust)
+        self._commands = Commands(answers, trust, SignedCommands(self._topics, data, self._outbox))
         self._answering: set[asyncio.Task[None]] = set()
         self._figures = FleetFigures(slots) if settings.telemetry_s else None
         self._desired = b""

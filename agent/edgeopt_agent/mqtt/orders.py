@@ -10,8 +10,7 @@ from hashlib import sha256
 
 import msgspec
 
-from edgeopt.bundle.sign import Envelope, load_public_key
-from edgeopt.bundle.signed_document import opened_document, verify_document
+from edgeopt.bundle.signed_document import opened_document
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError, printable
 from edgeopt.fleet.mqtt_documents import (
@@ -29,8 +28,8 @@ from edgeopt_agent.control.desired import checked
 from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.mqtt.outbox import Outbox
+from edgeopt_agent.mqtt.signatures import check_signature
 from edgeopt_agent.tasks import end_tasks
-from edgeopt_agent.trust import trusted_files
 
 log = logging.getLogger(__name__)
 _MEMORY = "desired"
@@ -54,7 +53,7 @@ def read_state(content: bytes, topics: Topics, data: DataDir) -> DesiredState:
             *(413, "too-large", f"The document has {len(content)} bytes; at most {LONGEST_BYTES} are read.")
         )
     envelope = opened_document(content, DESIRED_TYPE)
-    _check_signature(envelope, data)
+    check_signature(envelope, data, "desired state")
     try:
         state = msgspec.json.decode(
             content if envelope is None else envelope.payload, type=thread_safe(DesiredState)
@@ -69,16 +68,6 @@ def read_state(content: bytes, topics: Topics, data: DataDir) -> DesiredState:
     if not 0 < state.sequence <= MOST_SEQUENCE:
         raise RefusedError(400, "bad-document", f"The sequence number must be from 1 to {MOST_SEQUENCE}.")
     return state
-
-
-def _check_signature(envelope: Envelope | None, data: DataDir) -> None:
-    files = trusted_files(data.trust)
-    if not files:
-        return
-    if envelope is None:
-        sentence = "The desired state is not signed, and this device trusts only signed ones."
-        raise RefusedError(403, "unsigned", sentence, "Sign it with the key of the bundles.")
-    verify_document(envelope, [load_public_key(file) for file in files])
 
 
 class Orders:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -11,7 +12,9 @@ from edgeopt.remote.address import PROBE_ONLY
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.slots import Slots
+from edgeopt_agent.trials.confined import why_open
 
+log = logging.getLogger(__name__)
 GRACE_S = 15.0
 """More than the program needs to end what it has started."""
 _OUTPUT_BYTES = 1 << 16
@@ -97,10 +100,13 @@ class Trials:
         self._starting = True
         try:
             folder = self._slots.first.site.data.trials
+            if why := why_open():
+                log.warning("A measurement runs with the rights of the agent, because %s.", why)
             told = (
                 str(folder),
                 str(settings.max_bundle_bytes),
                 str(settings.disk_reserve_bytes),
+                str(settings.trials_bytes),
                 PROBE_ONLY if probes else "",
             )
             self._trial = Trial(

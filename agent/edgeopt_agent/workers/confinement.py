@@ -56,6 +56,8 @@ class Confinement(msgspec.Struct, frozen=True):
     """Whether a GPU's driver is loaded, whose reservations would count as memory of the process."""
     cache: str = ""
     """The one folder that its runtime may write; then files may also be large."""
+    children: bool = False
+    """Whether it starts processes in groups of their own and ends them; its parent then ends what is left."""
 
 
 class WorkerLimit(msgspec.Struct, frozen=True):
@@ -82,7 +84,7 @@ def confine(wanted: Confinement, agent: socket.socket | None = None) -> tuple[Wo
         network = _limit("network", lambda: _leave_network(_NEW_USER | _NEW_NETWORK))
     capabilities = _limit("capabilities", _drop_capabilities)
     opened = _limit("files", lambda: _restrict_files(wanted, files))
-    processes = _limit("processes", lambda: _refuse_calls(opened.applied, agent))
+    processes = _limit("processes", lambda: _refuse_calls(opened.applied, agent, wanted.children))
     if not network.applied:
         network = _network_without_namespace(network.how, opened, processes)
     resources = _limit("resources", lambda: _bound_resources(bool(wanted.cache)))
@@ -139,7 +141,10 @@ def _files(wanted: Confinement) -> "Files":
     """Returns what a worker may open."""
     from edgeopt_agent.workers.landlock import Files
 
-    system = (Path(place) for place in (*_SYSTEM, *(f"/proc/{name}" for name in _PROC)))
+    # Children have a /proc/self of their own. Memory and environment of others stay closed: Landlock denies what
+    # takes the rights of a debugger.
+    proc = ("/proc",) if wanted.children else tuple(f"/proc/{name}" for name in _PROC)
+    system = (Path(place) for place in (*_SYSTEM, *proc))
     devices = tuple(device for name in _DEVICES for device in Path("/dev").glob(name))
     cache = (Path(wanted.cache),) if wanted.cache else ()
     return Files((*_needed(wanted), *system), (Path("/dev"),), devices, cache)
@@ -183,7 +188,7 @@ def _restrict_files(wanted: Confinement, files: "Files") -> str:
     )
 
 
-def _refuse_calls(landlock: bool, agent: socket.socket | None) -> str:
+def _refuse_calls(landlock: bool, agent: socket.socket | None, children: bool) -> str:
     from edgeopt_agent.workers.landlock import SCOPES_ABI, landlock_abi
     from edgeopt_agent.workers.seccomp import refuse_calls
 
@@ -191,13 +196,16 @@ def _refuse_calls(landlock: bool, agent: socket.socket | None) -> str:
     with ExitStack() as at_last:
         if agent is not None:
             at_last.enter_context(agent)  # a model must not send anything by it
-        listener = refuse_calls(signals_too=not scoped, ask_for_cores=agent is not None)
+        signals = not (scoped or children)
+        listener = refuse_calls(signals_too=signals, ask_for_cores=agent is not None, children=children)
         if agent is not None and listener is not None:
             from edgeopt_agent.workers.thread_cores import send_listener
 
             send_listener(agent, listener)
-    signals = "Landlock denies signals to others" if scoped else "signals to others included"
-    return f"seccomp: it reaches no other process ({signals}), and what it starts ends with it"
+    if children:
+        return "seccomp: it does not change other processes, except for the cores of its own user's"
+    said = "Landlock denies signals to others" if scoped else "signals to others included"
+    return f"seccomp: it reaches no other process ({said}), and what it starts ends with it"
 
 
 def _bound_resources(large_files: bool) -> str:

@@ -51,6 +51,9 @@ _REFUSED = (
 # Libraries fall back to older calls where the kernel lacks these.
 _MISSING = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
 
+_OF_CHILDREN = frozenset({"setsid", "setpgid", "fcntl", "ioctl"})
+"""Calls that a process needs to start others and to end them."""
+
 _PRIORITY_OF_PROCESS, _IO_PRIORITY_OF_PROCESS = 0, 1
 # Namespaces of all kinds, and a child that counts as the agent's.
 _CLONE_FLAGS = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x8000
@@ -82,20 +85,23 @@ def filters_exist() -> bool:
     return bool(libc.prctl(_SET_SECCOMP, _FILTER, None, 0, 0)) and ctypes.get_errno() == errno.EFAULT
 
 
-def refuse_calls(signals_too: bool, ask_for_cores: bool) -> int | None:
+def refuse_calls(signals_too: bool, ask_for_cores: bool, children: bool = False) -> int | None:
     """Refuses those system calls from now on; raises OSError where the kernel or the machine has no filters.
 
     Holds for the calling thread and those that it starts, so it comes before any other thread. Signals to other
     processes are included on request: Landlock knows better which processes are the worker's. Returns a descriptor
-    that asks whether a thread may get other cores, if that is wanted and the kernel can (Linux 5.5).
+    that asks whether a thread may get other cores, if that is wanted and the kernel can (Linux 5.5). With
+    `children`, process groups, owners of files and cores stay open, as a search that starts processes needs.
     """
+    if children:
+        return _apply(_filter(signals_too, _ALLOW, _OF_CHILDREN))
     if ask_for_cores:
         with suppress(OSError):
             return _apply(_filter(signals_too, _ASK), with_listener=True)
     return _apply(_filter(signals_too, _ERROR | errno.EPERM))
 
 
-def _filter(signals_too: bool, other_cores: int) -> list[_Step]:
+def _filter(signals_too: bool, other_cores: int, left_open: frozenset[str] = frozenset()) -> list[_Step]:
     """The instructions; `other_cores` is the answer to a change of the cores of another thread."""
     known = ARCHITECTURES.get(platform.machine())
     if known is None or sys.maxsize < 1 << 32:
@@ -126,6 +132,8 @@ def _filter(signals_too: bool, other_cores: int) -> list[_Step]:
         # By a thread alone, which names no process; the C library's `raise` and `pthread_kill` use `tgkill`.
         rules.append(("tkill", [(_RETURN, 0, 0, refused)]))
     for name, body in rules:
+        if name in left_open:
+            continue
         number = NUMBERS[name][column]
         if number is not None:
             steps += [(_EQUAL, 0, len(body), number), *body]

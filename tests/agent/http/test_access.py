@@ -2,7 +2,11 @@
 
 import json
 import shutil
+import socket
+from contextlib import closing
+from http.client import HTTPConnection
 
+import psutil
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
@@ -92,6 +96,33 @@ def test_each_route_asks_for_its_role(guarded, made, method, path, needed):
     for role, token in made.items():
         refused = status_of(guarded, method, path, bearer(token)) in {401, 403}
         assert refused == (tokens.ROLES.index(role) < tokens.ROLES.index(needed)), role
+
+
+def own_address():
+    """An address of this machine that is none of loopback."""
+    found = [each for all_ in psutil.net_if_addrs().values() for each in all_ if each.family == socket.AF_INET]
+    return next((each.address for each in found if not each.address.startswith("127.")), "")
+
+
+@pytest.mark.skipif(not own_address(), reason="this machine has the loopback interface only")
+def test_only_clients_on_the_device_are_told_where_its_folder_is(guarded, made, data_dir):
+    def said(host, path, headers):
+        with closing(HTTPConnection(host, guarded.port, timeout=30)) as connection:
+            connection.request("GET", path, headers=headers)
+            return connection.getresponse().read().decode()
+
+    asked = (
+        ("/api/v1/status", {}, "token add NAME --role deploy"),
+        ("/v2", {}, "token add NAME --role deploy"),
+        ("/api/v1/status", bearer("wrong"), "token add NAME --role deploy"),
+        ("/api/v1/status?model=none", bearer(made["view"]), "edgeopt-agent status"),
+        ("/v2/models/none", bearer(made["view"]), ""),
+    )
+    for path, headers, hint in asked:
+        here, elsewhere = (said(host, path, headers) for host in ("127.0.0.1", own_address()))
+        assert str(data_dir) not in elsewhere, path
+        assert hint in elsewhere
+        assert (f"--data-dir {data_dir}" in here) == ("edgeopt-agent" in elsewhere), path
 
 
 def test_too_low_a_role_is_told_in_a_sentence(guarded, made):

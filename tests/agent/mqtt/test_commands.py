@@ -1,12 +1,17 @@
 """Commands and their answers: the documents of HTTP, the roles of the topics, and each command once."""
 
 import json
+import time
 
+import msgspec
 import pytest
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from edgeopt.bundle.manifest import release_id
+from edgeopt.bundle.sign import new_key
+from edgeopt.fleet.mqtt_documents import Command, SignedCommand, command_message
+from edgeopt_agent import trusted_keys
 
 
 @pytest.fixture
@@ -66,6 +71,7 @@ def test_refusals(agent, client):
         answer = client.ask(role, document)
         assert (answer["status"], answer["answer"]["error"]["code"]) == (status, code), document
         assert answer["answer"]["error"]["message"]
+        assert str(agent.data_dir) not in str(answer)  # whoever asks is elsewhere
 
 
 def test_commands_without_a_proper_answer_topic_are_ignored(agent, client, old_bundle, new_bundle):
@@ -84,3 +90,68 @@ def test_commands_without_a_proper_answer_topic_are_ignored(agent, client, old_b
     status = client.ask("view", {"command": "status"})["answer"]
     assert status["serving"]["release"] in {release_id(old_bundle), release_id(new_bundle)}
     agent.stop()
+
+
+@pytest.fixture
+def sign(agent, topics, tmp_path):
+    """Makes signed commands for the device of the test, which trusts the key."""
+    for name in ("key", "foreign"):
+        new_key(tmp_path / name)
+    trusted_keys.add(agent.data_dir, tmp_path / "key.pub")
+
+    def make(command="cancel", key="key", **changes):
+        signed = SignedCommand(
+            sequence=10,
+            fleet=topics.fleet,
+            device=topics.device,
+            correlation="one",
+            expires_s=time.time() + 600.0,
+            command=Command(command, **changes.pop("more", {})),
+        )
+        return command_message(msgspec.structs.replace(signed, **changes), tmp_path / key)
+
+    return make
+
+
+def answered(client, document, correlation=b"one"):
+    """The code of the answer to a command: `nothing-to-cancel` for one that was performed."""
+    return client.ask("deploy", document, correlation)["answer"]["error"]["code"]
+
+
+def test_only_signed_commands_change_something_where_a_key_is_trusted(client, sign):
+    for command in ("cancel", "rollback", "remove"):
+        assert answered(client, {"command": command, "model": "none"}, command.encode()) == "unsigned"
+    assert answered(client, sign(key="foreign")) == "bad-signature"
+    mixed = {**json.loads(sign()), "payload": json.loads(sign("remove"))["payload"]}
+    assert answered(client, mixed) == "bad-signature"
+    assert answered(client, sign(device="other")) == "other-device"
+    assert answered(client, sign(fleet="other")) == "other-device"
+    assert answered(client, sign(expires_s=time.time() - 1.0)) == "expired"
+    assert answered(client, sign(sequence=0)) == "bad-document"
+    assert answered(client, sign(), b"two") == "replayed"
+    assert client.ask("view", {"command": "status"})["status"] == 200
+    assert client.ask("deploy", {"command": "status"})["status"] == 200
+    # None of these refusals was remembered as the answer to the correlation data.
+    assert answered(client, sign()) == "nothing-to-cancel"
+    assert answered(client, sign("rollback", sequence=11, correlation="1"), b"1") == "nothing-to-return-to"
+    assert answered(client, sign("remove", sequence=12, correlation="2", more={"model": "x"}), b"2") == "no-model"
+
+
+def test_a_signed_command_counts_once(agent, client, sign, start_device):
+    assert answered(client, sign()) == "nothing-to-cancel"
+    assert answered(client, sign()) == "nothing-to-cancel"  # the first answer again
+    assert answered(client, sign(correlation="two"), b"two") == "replayed"
+    assert answered(client, sign(correlation="two", sequence=9), b"two") == "replayed"
+    session = client.presence("online")["session"]
+    agent.stop()
+    start_device()
+    client.presence("online", after=session)
+    assert answered(client, sign()) == "replayed"
+    assert answered(client, sign(sequence=11)) == "nothing-to-cancel"
+
+
+def test_without_a_trusted_key_a_signed_command_is_performed_too(agent, client, sign):
+    (key,) = trusted_keys.trusted(agent.data_dir).keys
+    trusted_keys.remove(agent.data_dir, key.id)
+    assert answered(client, sign()) == "nothing-to-cancel"
+    assert answered(client, {"command": "cancel"}, b"two") == "nothing-to-cancel"

@@ -70,6 +70,22 @@ def test_a_rollout_adds_a_model_and_its_rollback_removes_it(
     agent.serves(old_bundle)
 
 
+def test_a_signed_rollback_removes_a_model_from_an_agent_that_trusts_the_key(
+    start_device, client, serve_bundle, null_bundle, key, begin, broker
+):
+    bundle = null_bundle("other")
+    sign_bundle(bundle, key)
+    server, digest = serve_bundle(bundle)
+    agent = start_device(server=server, deployed=True)
+    trusted_keys.add(agent.data_dir, key.with_suffix(".pub"))
+    client.presence("online")
+    added = {"add": True, "model": "other", "device_timeout": 30.0}
+    assert begin("added", server, digest, key=key, **added).counts == {"done": 1}
+    request = RolloutControlRequest(broker=broker.url, name="added", key=key)
+    assert commands.go_on(request, "rollback", lambda _: None).counts == {"rolled-back": 1}
+    assert [each["name"] for each in agent.status()["models"]] == ["null"]
+
+
 def test_devices_are_selected_by_the_target_that_fits_them(start_device, client, broker):
     start_device()
     client.presence("online")

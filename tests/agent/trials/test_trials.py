@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import psutil
 import pytest
@@ -21,7 +22,8 @@ from tests.processes import wait_ended
 
 def nothing_left(agent):
     return (
-        not [each for each in agent.workers() if is_trial(each)] and not (agent.data_dir / "trials/runs").exists()
+        not [each for each in agent.workers() if is_trial(each)]
+        and not (agent.data_dir / "trials/work/runs").exists()
     )
 
 
@@ -136,6 +138,18 @@ def test_client_that_goes_away_leaves_nothing(agent, model, url):
     wait_ended(started)
 
 
+def test_measurement_is_confined_with_all_that_it_starts(agent, model, url):
+    with long_bench(url, model) as process:
+        (trial,) = [each for each in below(agent) if is_trial(each)]
+        started = trial.children(recursive=True)
+        assert started
+        for each in started:
+            status = Path(f"/proc/{each.pid}/status").read_text()
+            assert "NoNewPrivs:\t1" in status, each
+        process.kill()
+    wait_until(lambda: nothing_left(agent))
+
+
 def below(agent):
     return psutil.Process(agent.process.pid).children(recursive=True)
 
@@ -147,7 +161,7 @@ def test_agent_that_is_killed_is_told_and_leaves_nothing(agent, model, url):
         event = json.loads(process.stdout.readlines()[-1])
         assert process.wait(DEADLINE_S) == 1
     assert "was lost" in event["message"]
-    wait_until(lambda: not (agent.data_dir / "trials/runs").exists())
+    wait_until(lambda: not (agent.data_dir / "trials/work/runs").exists())
     wait_ended(children)
 
 
@@ -155,7 +169,7 @@ def test_agent_stops_in_time_during_a_measurement(agent, model, url):
     with long_bench(url, model) as process:
         assert agent.stop() < DEADLINE_S
         assert process.wait(DEADLINE_S) == 1
-    wait_until(lambda: not (agent.data_dir / "trials/runs").exists())
+    wait_until(lambda: not (agent.data_dir / "trials/work/runs").exists())
 
 
 def test_interrupt_ends_the_command_on_the_device(agent, model, url):
