@@ -1,4 +1,4 @@
-"""What all pages share: the subject, its data, jobs and settings; and how they ask the window for something."""
+"""The state that all pages share (subject, data, jobs, settings), and the signals with requests to the window."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ MEASURE_DEVICE = Command("Measuring the device", ("probe", "--deep", "--again"))
 
 @dataclass(frozen=True, slots=True)
 class ComparePair:
-    """What the page Compare is to compare, with the inputs for both."""
+    """Two models or bundles that the page Compare is to compare, and the input data for both."""
 
     first: Path
     second: Path
@@ -84,15 +84,15 @@ class Context(QObject):
         self.subject: Subject | None = None
         self.data: Path | None = None
         self.inputs: tuple[TensorFacts, ...] | None = None
-        """Of the subject; None while they are not known."""
+        """Inputs of the subject; None while they are unknown."""
         self.bundle: Path | None = None
         self.analysis: Analysis | None = None
-        """Of the subject, without its nodes; None while it is not known."""
+        """Analysis of the subject, without its nodes; None while it is unknown."""
         self.nodes: tuple[NodeRow, ...] = ()
         self.op_times: tuple[OpTimes, ...] = ()
         """Measured times of the nodes; empty while they are not known."""
         self.read_failure: Ending | None = None
-        """Why the subject cannot be read."""
+        """The failure if the subject could not be read."""
 
     def open(self, subject: Subject | None) -> None:
         """Makes it the app's subject; every page shows it or its absence."""

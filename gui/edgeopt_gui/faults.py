@@ -17,7 +17,7 @@ class Faults(QObject):
     happened = Signal(object)
     """An `Ending` that says what went wrong."""
     complained = Signal(str)
-    """What Qt has to say."""
+    """A warning or error message from Qt."""
 
     def install(self) -> None:
         self._before = (sys.excepthook, sys.unraisablehook, threading.excepthook)

@@ -25,7 +25,7 @@ class GarbageTimer(QObject):
 
 
 def collect_due() -> None:
-    """What the interpreter itself would collect by now: the oldest generation that is over its threshold."""
+    """Collects the oldest generation over its threshold, as the interpreter would do by itself."""
     counts, thresholds = gc.get_count(), gc.get_threshold()
     due = [k for k in range(3) if counts[k] > thresholds[k] > 0]
     if due:

@@ -1,4 +1,4 @@
-"""What the user can do, as a record."""
+"""The record that describes an action of the user."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ def _no_command(_: object) -> Command | None:
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """How an action looks while it would do something else than usual: go on where it has stopped before."""
+    """A title and icon that replace the action's own in some states, for example to continue a stopped job."""
 
     title: str
     icon: str = ""
@@ -35,11 +35,11 @@ class Action:
     key: str
     """`optimize.start`: the page (or `app`), then what it does."""
     title: str
-    """What it does, beginning with a verb: `Start the search`."""
+    """The title, beginning with a verb: `Start the search`."""
     menu: str
     run: Callable[[Any], None]
     why_not: Callable[[Any], str] = _always
-    """Why it cannot be done just now, as a sentence; "" when it can."""
+    """The reason why the action is not possible now, as a sentence; "" if it is possible."""
     shortcut: str = ""
     icon: str = ""
     """The name of a file in `theme/icons`, without `.svg`."""

@@ -21,7 +21,7 @@ class Bound:
 
     @property
     def title(self) -> str:
-        """As it is called just now."""
+        """The title for the present state of the action's owner."""
         face = self.action.face(self.owner)
         return face.title if face is not None else self.action.title
 
@@ -82,7 +82,7 @@ class ActionBook(QObject):
         self.refreshed.emit()
 
     def _trigger(self, bound: Bound) -> None:
-        # A shortcut can arrive between a change and the refresh that follows it.
+        # A shortcut can be pressed after a state change but before the refresh that disables the action.
         if not bound.why_not():
             self.about_to_run.emit(bound)
             bound.action.run(bound.owner)

@@ -21,7 +21,7 @@ def deploy(bundle: Path, url: str, ways: tuple[str, ...] = ()) -> Command:
 
 
 def plan(bundle: Path, url: str, ways: tuple[str, ...] = ()) -> Command:
-    """What `deploy` would change."""
+    """Returns the command that reports what `deploy` would change."""
     return Command(f"Asking the agent at {url}", (*deploy(bundle, url, ways).arguments, "--dry-run"))
 
 

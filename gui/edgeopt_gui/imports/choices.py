@@ -1,4 +1,4 @@
-"""What an import needs to know: the choices, what they begin with, and the command line that follows."""
+"""The choices of an import, their defaults, and the resulting command line."""
 
 import ast
 import os
@@ -49,7 +49,7 @@ class ImportChoices:
 
     @property
     def samples(self) -> Path:
-        """What the import writes beside the model."""
+        """The .npz file with samples that the import writes beside the model."""
         return Path(self.out).with_suffix(".npz")
 
     @property
@@ -58,7 +58,7 @@ class ImportChoices:
 
     @property
     def problem(self) -> str:
-        """Why it cannot begin, as a sentence; "" where it can."""
+        """The reason why the import cannot start, as a sentence; "" if it can."""
         kind, path = self.kind, Path(self.source)
         if not self.source:
             return "Choose a model."
@@ -83,7 +83,7 @@ class ImportChoices:
 
 
 def choices_for(source: str, python: str, data: Path | None = None) -> ImportChoices:
-    """With what is found beside the source; `python` is that of the last import."""
+    """Returns choices with defaults found beside the source; `python` is the fallback interpreter."""
     found = ImportChoices(source, data=str(data or ""), python=python_beside(source) or python)
     return replace(found, out=place_for(source)) if source else found
 
@@ -100,7 +100,7 @@ def place_for(source: str) -> str:
 
 
 def python_beside(source: str) -> str:
-    """That of the environment of the project that the source is in."""
+    """Returns the Python of a virtual environment in a folder above the source; "" if there is none."""
     for folder in [*Path(source).absolute().parents][:_MOST_FOLDERS]:
         for name in _ENVIRONMENTS:
             for python in (folder / name / "bin" / "python", folder / name / "Scripts" / "python.exe"):
@@ -133,7 +133,7 @@ def _names(node: ast.stmt) -> Iterator[str]:
 
 
 def ending_in_the_app(ending: Ending) -> Ending:
-    """With the names of the dialog's fields instead of options."""
+    """Returns the ending with options replaced by the names of the dialog's fields."""
     what, next_step = ending.what, ending.next_step
     for flag, title in TITLES.items():
         what, next_step = (said.replace(flag, f"'{title}'") for said in (what, next_step))

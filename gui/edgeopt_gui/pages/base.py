@@ -1,4 +1,4 @@
-"""What a page is, and the four states that each of them has."""
+"""The base class of pages, and the four states that each page has."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Page(QWidget):
     """
 
     MEASURES: ClassVar[bool] = False
-    """It shows figures that other load can spoil; `key_to_measure` measures them again."""
+    """Whether the page shows figures that other load can disturb; `key_to_measure` measures them again."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -72,12 +72,12 @@ class Page(QWidget):
         self._stack.setCurrentWidget(self._busy)
 
     def show_error(self, ending: Ending, retry: str = "", other: str = "") -> None:
-        """What happened, why, what next, and the buttons of the actions that try again or something else."""
+        """Shows what happened, why, what to do next, and buttons for the actions `retry` and `other`."""
         self._error.set(ending, retry, other)
         self._stack.setCurrentWidget(self._error)
 
     def show_refusal(self, ending: Ending) -> None:
-        """What was to be opened on this page cannot be opened."""
+        """Shows why a file dropped on this page cannot be opened."""
         self.show_error(ending, OPENS_A_MODEL)
 
     def show_content(self) -> None:
@@ -123,7 +123,7 @@ class Page(QWidget):
         """The page is hidden now."""
 
     def watched(self) -> str:
-        """What the page is about, if that is not the open model or bundle."""
+        """Returns the name of the model or fleet that the page shows; "" for the open model or bundle."""
         return ""
 
     def command(self) -> Command | None:

@@ -44,7 +44,7 @@ class ComparisonRun(QObject):
         self.told.emit()
 
     def cancel(self) -> None:
-        """What has ended stays."""
+        """Cancels the job that is running and those after it; results of completed jobs stay."""
         self.cancelled = True
         if self.job is not None:
             self.job.cancel()

@@ -67,7 +67,7 @@ class CompareHead(QWidget):
             widget.setVisible(on)
 
     def tell(self, job: Job, stopping: bool) -> str:
-        """What the job does, and how far it is; the same in words."""
+        """Shows the job's status and progress; returns the status as text."""
         said = "Stopping; cleaning up." if stopping else f"{job_words.status(job.command, job.progress)}…"
         self.running.setText(f"{said} {time_left(job.left_s)}".strip())
         percent = job_words.percent(job.progress)

@@ -1,4 +1,4 @@
-"""What a comparison found: the verdict on top, and tabs for latency, memory, accuracy, operators and precision."""
+"""The result of a comparison: the verdict, and tabs for latency, memory, accuracy, operators and precision."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,7 @@ class CompareView(QWidget):
         self.outputs = RecordsTable(RecordsModel(_OUTPUT_COLUMNS, key=lambda row: row.name), "Outputs")
         self.layers_line = QLabel()
         self.layers_line.setWordWrap(True)
-        # Without layers below it, it would be in the middle of the page.
+        # With no table of layers below it, the line would be centred vertically.
         self.layers_line.setAlignment(Qt.AlignmentFlag.AlignTop)
         layers = RecordsModel(_LAYER_COLUMNS, lambda row: row.value, lambda r: "strong" if r.is_first else "plain")
         self.layers = RecordsTable(layers, "Layers")
@@ -93,7 +93,7 @@ class CompareView(QWidget):
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setAccessibleName("Parts of the comparison")
         self._notes = ""
-        """Of the measurement."""
+        """Notes of the latency measurement."""
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -147,7 +147,7 @@ class CompareView(QWidget):
         self.size_part.setVisible("compare" in commands)
 
     def tell(self, part: Part, said: str) -> None:
-        """What runs now, in the sections that wait for it."""
+        """Shows the job's status in the sections that wait for its result."""
         for section, needed in self.parts():
             if part in needed and not section.content.isVisibleTo(section):
                 section.message.setText(said)

@@ -1,4 +1,4 @@
-"""What the page Device shows when the device is known."""
+"""The content of the page Device once the device is known."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QWidget

@@ -53,7 +53,7 @@ class DevicePage(Page):
         self._watch.stop()
 
     def show_refusal(self, ending: Ending) -> None:
-        """In a dialog, because the page still shows the device."""
+        """Shows the refusal in a dialog, because the page continues to show the device."""
         self.context.report(ending)
 
     def command(self) -> Command:

@@ -1,4 +1,4 @@
-"""What the live gauges show of one sample of the device's load."""
+"""Readings of the live gauges for one sample of the device's load."""
 
 from collections.abc import Iterable
 

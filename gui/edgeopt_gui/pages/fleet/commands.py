@@ -10,7 +10,7 @@ CONTROLS = {"pause": "Pausing", "resume": "Continuing", "cancel": "Cancelling", 
 
 @dataclass(frozen=True, slots=True)
 class RolloutChoices:
-    """What a rollout is to do, as the user wrote it."""
+    """The options of a rollout, as the user typed them."""
 
     bundle: str
     digest: str
@@ -40,7 +40,7 @@ class RolloutChoices:
 
 
 USUAL = RolloutChoices("", "", "")
-"""With the defaults of the command line."""
+"""Choices with the defaults of the command line."""
 
 
 def follow(connection: Connection) -> Command:

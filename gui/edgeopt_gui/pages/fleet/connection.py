@@ -1,4 +1,4 @@
-"""How the app reaches the broker of a fleet, and what of it is kept in the settings: never the password."""
+"""The connection to a fleet's broker, and the part that the settings store: everything except the password."""
 
 import os
 from dataclasses import dataclass, field
@@ -67,6 +67,6 @@ def known_connection(settings: Settings) -> Connection:
 
 
 def keep_connection(settings: Settings, connection: Connection) -> None:
-    """Without the password."""
+    """Stores the connection in the settings, without its password."""
     kept = {name: value for name, value in msgspec.to_builtins(connection).items() if name != "password"}
     settings.keep(_SETTING, msgspec.json.encode(kept).decode())

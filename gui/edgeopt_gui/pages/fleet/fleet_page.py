@@ -90,7 +90,7 @@ class FleetPage(Page):
         self.devices.watch_ages(on=False)
 
     def show_refusal(self, ending: Ending) -> None:
-        """In a dialog, because the page still shows the fleet."""
+        """Shows the refusal in a dialog, because the page continues to show the fleet."""
         self.context.report(ending)
 
     def watched(self) -> str:
@@ -127,7 +127,7 @@ class FleetPage(Page):
         self.show_error(ending_in_the_form(ending), "fleet.connect")
 
     def _show_state(self) -> None:
-        """Which of the page's faces, and the line that says how things stand."""
+        """Shows the state of the page that fits the connection, and the summary of the fleet."""
         link, broker = self.link, self.connection.broker
         self.getting_started.show_broker("" if link.state == "off" else broker)
         if link.state == "off":
@@ -152,7 +152,7 @@ class FleetPage(Page):
         self.summary.setText(f"<b>{escape(state)}</b>  ·  {counted}")
         self.summary.setToolTip(link.reason or self.connection.broker)
 
-    # What the fleet told
+    # Updates from the fleet
 
     def _updated(self, update: FleetUpdate) -> None:
         if not self.isVisible():

@@ -1,4 +1,4 @@
-"""What a rollout would do, from what is known of the devices."""
+"""A preview of a rollout, computed from the known devices."""
 
 from collections.abc import Mapping
 

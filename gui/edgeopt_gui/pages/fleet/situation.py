@@ -1,4 +1,4 @@
-"""Why an action of the page Fleet cannot be done just now, as sentences."""
+"""Reasons why actions of the page Fleet are not possible now, as sentences."""
 
 from dataclasses import dataclass
 

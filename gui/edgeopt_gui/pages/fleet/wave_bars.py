@@ -10,7 +10,7 @@ from edgeopt_gui.pages.fleet.waves import GROUPS, Wave
 from edgeopt_gui.theme import colours
 
 _LEAST_WIDTH = 4.0
-"""Of a segment: one failed device among 500 must be seen."""
+"""Minimum width of a segment in pixels, so that one failed device among 500 is visible."""
 _LABEL_LETTERS = 9
 
 
@@ -120,7 +120,7 @@ class WaveBars(QWidget):
         painter.drawRect(box)
 
     def _paint_legend(self, painter: QPainter, top: int, left: float) -> None:
-        """Only of the groups that are there."""
+        """Paints the legend, with only the groups that occur."""
         metrics, line = self.fontMetrics(), self._line()
         present = {group.key for wave in self._waves for group, _ in wave.counts}
         size = metrics.height() * 0.7

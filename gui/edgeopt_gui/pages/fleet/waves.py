@@ -44,7 +44,7 @@ GROUPS: tuple[DeviceGroup, ...] = (
 class Wave:
     title: str
     counts: tuple[tuple[DeviceGroup, int], ...]
-    """Without empty groups."""
+    """Number of devices in each group, without empty groups."""
 
     @property
     def size(self) -> int:
@@ -77,7 +77,7 @@ def headline(report: RolloutReport) -> str:
 
 
 def plan_text(report: RolloutReport, stop_at_failures: str) -> str:
-    """What a rollout is going to do, for a confirmation."""
+    """Returns the plan of a rollout as text, for confirmation."""
     names: dict[int, list[str]] = {}
     for device in report.devices:
         names.setdefault(device.wave, []).append(device.device)

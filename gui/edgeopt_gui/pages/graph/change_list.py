@@ -1,4 +1,4 @@
-"""What changed between two models, and the way from each change to its node in the drawings."""
+"""The list of changes between two models, with links to their nodes in the drawings."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 
 
 def saved(time_ms: float | None) -> str:
-    """With a sign where it takes longer."""
+    """Returns a saved time as text, with a minus sign if the new model is slower; "" if it is unknown."""
     return "" if time_ms is None else f"{'-' * (time_ms < 0)}{milliseconds(abs(time_ms))}"
 
 

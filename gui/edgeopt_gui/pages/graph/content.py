@@ -1,4 +1,4 @@
-"""What the page Graph shows: the search, the colours, the diagram, and the selected node beside it."""
+"""The content of the page Graph: search, colours, diagram, and the facts of the selected node."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,9 +50,9 @@ class Drawn:
     diagram: Diagram
     times: tuple[OpTimes, ...] = ()
     changes: Colouring | None = None
-    """What changed against the revision before."""
+    """Colours that mark the changes since the previous revision."""
     weights: Mapping[str, Weight] = field(default_factory=dict)
-    """By name; empty where another revision is shown."""
+    """Weights by name; empty if another revision than the open model is shown."""
     name: str = ""
 
     def colourings(self) -> tuple[Colouring, ...]:
@@ -100,13 +100,13 @@ class GraphContent(QWidget):
         self.changed = ChangeList()
         self.changed.entry_wanted.connect(self._show_entry)
         self.unread_weights = ""
-        """Why nobody looked at the values of weights; "" where that was done."""
+        """The reason why the values of weights were not read; "" if they were."""
         self.hint = quiet("Click a node, or move with the arrow keys.")
         self.colouring: Colouring | None = None
         self.drawn: tuple[Drawn, ...] = ()
         """Two where models are side by side."""
         self.side = 0
-        """In which of them something was selected last."""
+        """Index of the drawing with the latest selection."""
         self._known: tuple[tuple[Colouring, ...], ...] = ()
         self._diff: GraphDiff | None = None
         self.revisions = RevisionBar()
@@ -120,7 +120,7 @@ class GraphContent(QWidget):
 
     @property
     def diagram(self) -> Diagram | None:
-        """That in which something was selected last."""
+        """The diagram with the latest selection; None if nothing is drawn."""
         return self.drawn[self.side].diagram if self.drawn else None
 
     @property
@@ -183,7 +183,7 @@ class GraphContent(QWidget):
             self._go(self.diagram.wiring.paths[position])
 
     def select(self, path: Path | None, side: int | None = None) -> None:
-        """In the drawing that has it."""
+        """Selects an item in the drawing that contains it, which need not be the one of `side`."""
         at = self.side if side is None else side
         if path is not None and self.pair is not None and not self.pair.shows(at, path):
             at = 1 - at
@@ -191,7 +191,7 @@ class GraphContent(QWidget):
         self.active.select(path)
 
     def go(self, path: Path, side: int) -> None:
-        """To an item of one drawing, whose groups are opened."""
+        """Shows an item of one drawing, and opens the groups around it."""
         self.side = side
         self._go(path)
 
@@ -207,7 +207,7 @@ class GraphContent(QWidget):
         self.pick(entry.position)
 
     def _follow(self, link: str) -> None:
-        """To the node that makes a tensor, to the first that reads it, or to a weight below the facts."""
+        """Follows a link to the producer of a tensor, to its first reader, or to the values of a weight."""
         if link.startswith(WEIGHT):
             self._show_weight(link.removeprefix(WEIGHT))
         elif positions := self._links[self.side].positions(link):
@@ -232,7 +232,7 @@ class GraphContent(QWidget):
 
     @property
     def colourings(self) -> tuple[Colouring, ...]:
-        """Those to choose from of the first model, the chosen one first."""
+        """The colourings of the first model, the chosen one first."""
         chosen = () if self.colouring is None else (self.colouring,)
         known = self._known[0] if self._known else ()
         return (*chosen, *(each for each in known if each is not self.colouring))
@@ -373,7 +373,7 @@ class GraphContent(QWidget):
         self.weight.show_weight(weights.get(name), self.unread_weights)
 
     def _facts_of_group(self, path: Path, group: OutlineGroup) -> FactGroup:
-        """With the measured times and the colour, if that is something else."""
+        """Returns the facts of a group: figures, measured times, the chosen colour's value, and operators."""
         diagram = self.diagram
         figures = group_figures(diagram, path) if diagram is not None else ()
         facts = [Fact(name, text) for name, text in figures]

@@ -60,14 +60,14 @@ class GraphPage(Page):
         self._placed = False
         self._revisions: tuple[Revision, ...] = ()
         self._at = 0
-        """Which of the revisions is shown."""
+        """Index of the revision that is shown."""
         self._pair: Beside | None = None
         """Two revisions side by side."""
         self._making = RevisionJob(context.jobs)
         self._beside: FilePath | None = None
         """The other model, where the revisions are two models."""
         self._first_node = ""
-        """Which node of the open model is shown once the revisions are there."""
+        """Name of the open model's node to show once the revisions are loaded."""
         self.view.revisions.chosen.connect(self.show_revision)
         self.view.revisions.closed.connect(self.leave_revisions)
         context.graph_wanted.connect(self.show_beside)
@@ -97,7 +97,7 @@ class GraphPage(Page):
     def key_to_measure(self) -> str:
         return "graph.measure"
 
-    # What the actions do
+    # Actions of the user
 
     def measure(self) -> None:
         if self._beside is not None and self._revisions:
@@ -223,7 +223,7 @@ class GraphPage(Page):
         coloured = None
         if changes is not None:
             coloured = change_colouring(diagram.nodes, changes, "first" if is_first else "second")
-        # Weights are those of the open model.
+        # The known weights are those of the open model.
         is_open = revision is self._revisions[0]
         times = revision.times or (self.context.op_times if is_open else ())
         return Drawn(diagram, tuple(times), coloured, self._weights if is_open else {}, revision.title)
@@ -250,7 +250,7 @@ class GraphPage(Page):
             self.write_picture(path if path.suffix else path.with_suffix(".html"))
 
     def write_picture(self, path: FilePath) -> None:
-        """As HTML, SVG or PNG, by the ending of the name."""
+        """Writes the graph as HTML, SVG or PNG, depending on the suffix."""
         subject, view, scene = self.context.subject, self.view, self.scene
         if subject is None or scene is None or view.diagram is None or view.colouring is None:
             return
@@ -275,7 +275,7 @@ class GraphPage(Page):
         """Opens the groups around an item and selects it."""
         self._lay_out(self.opened | around(path), then=path)
 
-    # What happens
+    # Events
 
     def entered(self) -> None:
         if self.scene is not None and not self._placed:
@@ -464,7 +464,7 @@ class GraphPage(Page):
         return self._at == 0 or (self._pair is not None and self._at == 1)
 
     def _open_position(self) -> int | None:
-        """Of the selected node among those of the open model."""
+        """Returns the position of the selected node in the open model; None if the selection is not part of it."""
         if not self._draws_open_model():
             return None
         if self._pair is None:

@@ -33,7 +33,7 @@ class LineItem(QGraphicsItem):
         self._heights = [y for _, y in line.knots]
         self._is_long = len(line.knots) > _LONG and self._heights == sorted(self._heights)
         if self._is_long:
-            # Of a line through the whole graph, only the part in sight is drawn.
+            # With this flag, only the visible part of a long line is painted.
             self.setFlag(QGraphicsItem.GraphicsItemFlag.ItemUsesExtendedStyleOption)
         self._bounds = self._path.boundingRect().adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
         if label:
@@ -217,7 +217,7 @@ def path_of(knots: Knots) -> QPainterPath:
 
 @cache
 def _font(*, small: bool) -> QFont:
-    """In units of the scene, whatever the screen's scale is: boxes have their size from the layout."""
+    """Returns the font of boxes in scene units, independent of the screen's scale, as the layout assumes."""
     font = QFont(QGuiApplication.font())
     font.setPixelSize(10 if small else 12)
     return font

@@ -15,7 +15,7 @@ class OpenedLayout(msgspec.Struct, frozen=True):
     opened: frozenset[Path]
     scene: Scene
     pair: Beside | None = None
-    """Where two models are drawn, `scene` is that of the first."""
+    """The pair of drawings if two models are drawn; `scene` is then that of the first."""
     second: Scene | None = None
 
 
@@ -49,7 +49,7 @@ def around(path: Path | None) -> frozenset[Path]:
 
 
 def path_of(diagram: Diagram, name: str) -> Path | None:
-    """Of the node of this name, or of the one that makes the tensor of this name."""
+    """Returns the path of the node with this name, or of the node that produces this tensor; None if none does."""
     if not name:
         return None
     paths = diagram.wiring.paths

@@ -1,4 +1,4 @@
-"""Which boxes of a scene are connected, and which lies beside another."""
+"""Navigation between the boxes of a scene: along connections, and to neighbours."""
 
 from edgeopt.diagram.outline import Leaf, OutlineGroup, Path
 from edgeopt.diagram.scene import Box, Diagram, Scene
@@ -56,7 +56,7 @@ class Walk:
         return min(self.boxes, key=lambda path: (self.boxes[path].top, self.boxes[path].left), default=None)
 
     def position(self, path: Path) -> int | None:
-        """Of the node that a box stands for; None for a folded group, an input or an output."""
+        """Returns the position of the node of a box; None for a folded group, an input or an output."""
         item = self._diagram.item(path)
         if isinstance(item, Leaf):
             return item.position

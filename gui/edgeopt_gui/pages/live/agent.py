@@ -1,4 +1,4 @@
-"""What the Live page knows of an agent: what it serves, and how its deployments went."""
+"""The state of an agent on the page Live: its status, its models and the steps of its deployments."""
 
 import re
 import textwrap
@@ -16,7 +16,7 @@ _TITLE = re.compile(r"(deployment|rollback) (\d+)")
 _MOST_STEPS = 200
 _REASON_LETTERS = 90
 _BACK = ("rolling_back", "rolled_back")
-# The others pass within a second; their markers would only hide each other.
+# The other states pass within a second, and their markers would overlap.
 _MARKED = ("soaking", "committed", "failed", "rolling_back", "rolled_back", "degraded")
 
 
@@ -47,7 +47,7 @@ class Step:
 
     @property
     def marker(self) -> str:
-        """For the charts; "" where it is not worth a line."""
+        """The text of the step's marker in the charts; "" for states without a marker."""
         return f"{self.title} {self.words}" if self.state in _MARKED else ""
 
     @property
@@ -88,7 +88,7 @@ class AgentRecord:
 
     @property
     def _shown(self) -> Status | ModelStatus | None:
-        """What was told of the model that is watched."""
+        """The status of the watched model, or of the agent if no model is chosen; None if it is unknown."""
         if self.status is None or not self.model:
             return self.status
         return next((each for each in self.status.models if each.name == self.model), None)
@@ -115,7 +115,7 @@ class AgentRecord:
         return f"{said} {shown.reason}".strip()
 
     def latest(self) -> str:
-        """How the last deployment stands, with the head of the reason."""
+        """Returns the state of the latest deployment, with the beginning of the reason; "" if there is none."""
         if not self.steps:
             return ""
         step = self.steps[-1]
@@ -145,7 +145,7 @@ class AgentRecord:
         if title is None:
             return None
         kind, number = "deploy" if title[1] == "deployment" else title[1], int(title[2])
-        # The agent tells the present state again whenever it is connected to.
+        # An agent reports its present state again after each connection.
         latest = next((step for step in reversed(self.steps) if step.deployment == number), None)
         if latest is not None and latest.state == event.phase:
             return None
@@ -156,7 +156,7 @@ class AgentRecord:
 
 
 def why_no_change(agent: AgentRecord | None, *, connected: bool, changing: bool) -> str:
-    """Why nothing can be deployed or taken back just now; `changing`: something of the kind was asked for."""
+    """Returns why a deployment or rollback is not possible now; `changing` is whether one was requested."""
     if not connected:
         return "Connect to an agent first."
     if agent is not None and agent.away:

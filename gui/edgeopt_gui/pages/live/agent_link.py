@@ -1,4 +1,4 @@
-"""What is asked of an agent while it is watched: its status, a step back."""
+"""Requests to a watched agent: its status, a deployment, a rollback."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from edgeopt_gui.jobs.runner import JobRunner
 
 class AgentLink(QObject):
     doing = Signal(str)
-    """How far what was asked for is, as a sentence; "" when it is over."""
+    """Progress of the requested change, as a sentence; "" once it has ended."""
     failed = Signal(object, str)
     """The `Ending`, and the key of the action that tries again."""
     answered = Signal(str, object)

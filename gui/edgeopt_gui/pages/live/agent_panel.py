@@ -64,7 +64,7 @@ class AgentPanel(QWidget):
         self.rate.valueChanged.connect(self._rate_changed)
         grid = QGridLayout()
         grid.setSpacing(line // 2)
-        # Below each other: they name what they deploy and go back to.
+        # One below the other: the texts are long, because they name bundles.
         for row, widget in enumerate(
             (ActionButton("live.deploy"), ActionButton("live.rollback"), self.traffic, self.rate)
         ):
@@ -103,7 +103,7 @@ class AgentPanel(QWidget):
             self.table.fit()
 
     def stop_traffic(self) -> None:
-        """Without a signal: the requests have failed, and the next watch starts without them."""
+        """Unchecks the requests after they failed, without a signal; the next watch starts without them."""
         before = self.traffic.blockSignals(True)
         self.traffic.setChecked(False)
         self.traffic.blockSignals(before)

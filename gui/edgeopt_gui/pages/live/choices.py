@@ -1,4 +1,4 @@
-"""What can be watched on this machine: the model that is open, the latest bundle, or either of them by choice."""
+"""The subjects that can be watched on this machine: the open model and the latest bundle."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def choices(subject: Subject | None, bundle: Path | None) -> tuple[tuple[str, st
 
 
 class Choice:
-    """Which subject is watched on this machine, as the app's context and the user have it."""
+    """The choice of the subject to watch on this machine, between the open model and the latest bundle."""
 
     def __init__(self, context: Context) -> None:
         self.key = BUNDLE

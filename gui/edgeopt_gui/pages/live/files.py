@@ -1,4 +1,4 @@
-"""What leaves the Live page as a file: whole, or not at all."""
+"""Files that the page Live writes: each is written completely or not at all."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -23,7 +23,7 @@ class GivingWay(QObject):
         self.paused_for = ""
         """The title of what the watch was stopped for, until it is started again."""
         self._words = ("", "")
-        """Of the sentence, while that runs and afterwards."""
+        """Words of the sentence while the other job runs, and after it has ended."""
         jobs.started.connect(self._started)
         jobs.ended.connect(self._ended)
 
@@ -34,7 +34,7 @@ class GivingWay(QObject):
 
     @property
     def sentence(self) -> str:
-        """What the page says; "" where the watch did not give way."""
+        """A sentence that says why the watch is paused; "" if it is not."""
         if not self.paused_for:
             return ""
         return f"Paused {self._words[0 if self._jobs else 1]}: {self.paused_for}."

@@ -1,4 +1,4 @@
-"""Which model of an agent the page Live watches."""
+"""The choice of the agent's model that the page Live watches."""
 
 
 class ModelChoice:
@@ -6,7 +6,7 @@ class ModelChoice:
         self.name = ""
         """Empty for the agent's first model, whatever it is called."""
         self.notice = ""
-        """Why another model is watched than the one that was chosen."""
+        """The reason why another model than the chosen one is watched; "" if there is none."""
 
     def choose(self, name: str) -> None:
         self.name, self.notice = name, ""
@@ -17,6 +17,6 @@ class ModelChoice:
         self.name = ""
 
     def take_notice(self) -> str:
-        """What is to be said once."""
+        """Returns the notice and clears it, so that it is shown once."""
         notice, self.notice = self.notice, ""
         return notice

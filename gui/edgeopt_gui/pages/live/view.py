@@ -1,4 +1,4 @@
-"""What the page Live shows while there are samples: charts, figures, the agent. Takes a moment to import."""
+"""The content of the page Live while there are samples: charts, figures, agent; slow to import."""
 
 from collections.abc import Sequence
 from html import escape
@@ -31,7 +31,7 @@ from edgeopt_gui.settings import Settings
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.message_bar import MessageBar
 
-# What the page takes from here, all of it slow to import.
+# The names that the page imports from here, all slow to import.
 __all__ = ["Exports", "LiveView", "Session"]
 
 SPANS: tuple[tuple[str, float | None], ...] = (
@@ -51,7 +51,7 @@ class LiveView(QWidget):
     """A few times a second while samples come."""
     rate_changed = Signal()
     choice_changed = Signal(str)
-    """Which of the subjects is to be watched: the key given to `show_choices`."""
+    """Key of the subject to watch, as given to `show_choices`."""
 
     def __init__(self, history: History, settings: Settings) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class LiveView(QWidget):
         self._local.setVisible(not on)
 
     def show_state(self, state: str, *details: str) -> None:
-        """In one line; the state stands out."""
+        """Shows the state in bold and the details after it, on one line."""
         parts = [f"<b>{escape(state)}</b>", *(escape(detail) for detail in details if detail)]
         self.state.setText("  ·  ".join(parts))
 
@@ -190,7 +190,7 @@ class LiveView(QWidget):
         """The choice of lengths says what the wheel and the keys have made of it."""
         length = self.chart.span.length_s
         place = next((k for k, (_, each) in enumerate(SPANS) if each == length), -1)
-        # Shown where none of the lengths to choose from is the present one.
+        # The placeholder shows a length that is not one of the choices.
         self.spans.setPlaceholderText("" if length is None else _length_text(length))
         self.spans.setCurrentIndex(place)
 

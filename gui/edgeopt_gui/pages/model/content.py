@@ -1,4 +1,4 @@
-"""What the page Model shows of an analysis."""
+"""The content of the page Model: the parts of an analysis."""
 
 from collections.abc import Sequence
 
@@ -84,7 +84,7 @@ class ModelContent(QWidget):
         self._tabs.set_count(self.runtimes, f"{len(analysis.coverage):,}")
 
     def say(self, sentence: str, action: str = "") -> None:
-        """Why there are no opportunities and runtimes, and the key of the action that does something about it."""
+        """Shows why there are no opportunities and runtimes, and the button of an action that helps."""
         for tab in (self.opportunities, self.runtimes):
             tab.set_rows((), sentence, action)
             self._tabs.set_count(tab, "")

@@ -54,7 +54,7 @@ def show_measured(table: RecordsTable, whole: Totals, measured: Measured) -> Non
 
 
 class Detailed(QWidget):
-    """Such a table as a tab, or one sentence where there are no rows."""
+    """A tab with a table and its details, or one sentence if there are no rows."""
 
     def __init__(self, records: RecordsModel[Any], name: str, below: Sequence[QWidget], lines: int) -> None:
         super().__init__()

@@ -40,13 +40,13 @@ def opportunity_facts(opportunity: Opportunity) -> tuple[FactGroup, ...]:
 
 
 def command_of(opportunity: Opportunity) -> Command | None:
-    """What would use it, as the app shows other commands."""
+    """Returns the command that uses an opportunity; None if it is not an `edgeopt` command."""
     words = shlex.split(opportunity.command)
     return Command(opportunity.title, tuple(words[1:])) if words[:1] == ["edgeopt"] else None
 
 
 def names_of(opportunity: Opportunity) -> frozenset[str]:
-    """Its nodes by name; some with their operator, `Conv 'name'`."""
+    """Returns an opportunity's nodes as listed, and the bare name of each listed as `Conv 'name'`."""
     matches = (_WITH_OPERATOR.fullmatch(node) for node in opportunity.nodes)
     return frozenset(opportunity.nodes) | frozenset(match["name"] for match in matches if match)
 
@@ -67,7 +67,7 @@ def boundaries_text(row: CoverageRow) -> str:
 
 
 def rest_text(row: CoverageRow) -> str:
-    """What it does not run, or why it runs nothing, in one line."""
+    """Returns the operators that a runtime does not run, or why it runs nothing, on one line."""
     if row.unsupported:
         return _listed(row.unsupported, _NAMED)
     if row.reason:

@@ -1,4 +1,4 @@
-"""Which node makes each tensor, and which nodes read it: where the names among a node's details lead."""
+"""Links from tensors to their producers and readers, for the facts of a node."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -7,17 +7,17 @@ from edgeopt.graph.analysis import NodeRow
 
 _MADE, _READ = "made by", "read by"
 WEIGHT = "weight "
-"""How a link begins that leads to what a weight holds; its name follows."""
+"""Prefix of a link to the values of a weight; the name of the weight follows."""
 
 
 @dataclass(slots=True)
 class Links:
-    """By name of the tensor, the positions of nodes."""
+    """Positions of the nodes that produce and read each tensor, by the tensor's name."""
 
     makers: dict[str, int] = field(default_factory=dict)
     readers: dict[str, list[int]] = field(default_factory=dict)
     weights: frozenset[str] = frozenset()
-    """Those that can be shown."""
+    """Names of the weights that can be shown."""
 
     @classmethod
     def of(cls, nodes: Sequence[NodeRow], weights: Iterable[str] = ()) -> "Links":

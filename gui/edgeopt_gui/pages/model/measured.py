@@ -16,14 +16,14 @@ OperatorKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """By the fastest runtime: of nodes by position, and of operators."""
+    """Times of nodes (by position) and operators, measured with the fastest runtime."""
 
     backend: str = ""
     total_ms: float = 0.0
     nodes: Mapping[int, float] = field(default_factory=dict)
     operators: Mapping[OperatorKey, float] = field(default_factory=dict)
     unreliable: Mapping[int, str] = field(default_factory=dict)
-    """Why, by position of the node."""
+    """Reasons why times are unreliable, by the node's position."""
 
     @staticmethod
     def of(nodes: Sequence[NodeRow], times: Sequence[OpTimes]) -> "Measured":
@@ -77,7 +77,7 @@ class TimedKernel:
 
     @property
     def spread_share(self) -> float | None:
-        """Of the time, half the range of the middle half of the runs."""
+        """Half the interquartile range of the runs, as a share of the time."""
         row = self.row
         return (
             None if not row.range_ms or not row.time_ms else (row.range_ms[1] - row.range_ms[0]) / row.time_ms / 2

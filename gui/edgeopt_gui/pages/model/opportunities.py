@@ -1,4 +1,4 @@
-"""What could be done about the model: how much it may gain, why, at which nodes, and the command that does it."""
+"""The opportunities of the model: possible gain, reason, nodes, and the command that uses each."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent

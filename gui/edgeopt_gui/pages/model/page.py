@@ -37,7 +37,7 @@ class ModelPage(Page):
         self._job: Job | None = None
         self._import: Job | None = None
         self._choices: ImportChoices | None = None
-        """Of an import that runs or has failed."""
+        """The choices of an import that is running or has failed."""
         self._findings: Job | None = None
         """The job that looks for what takes long, while what the file tells is shown already."""
         self._asked = False
@@ -80,7 +80,7 @@ class ModelPage(Page):
         self.context.changed.emit()
 
     def import_model(self, choices: ImportChoices) -> None:
-        """Its model and samples become those of the app; the open model stays until then."""
+        """Runs an import; its model and samples replace those of the app when it has succeeded."""
         self._forget()
         self._choices = choices
         job = self._import = self.context.jobs.run(choices.command)
@@ -173,7 +173,7 @@ class ModelPage(Page):
         self._seen = False
 
     def _forget(self) -> None:
-        """What is known and what is under way belongs to another subject, or to another state of its file."""
+        """Clears results and cancels jobs, which belong to another subject or to an older state of its file."""
         self.analysis = None
         self.context.use_inputs(None)
         self.context.use_nodes(None)
@@ -199,7 +199,7 @@ class ModelPage(Page):
         self.context.changed.emit()
 
     def _look_deeper(self) -> None:
-        """Once the page is seen, and only while nothing else runs: it takes all cores, and others measure."""
+        """Starts the search for opportunities if the page was seen and no job runs, as it loads all cores."""
         command = self._read()
         if command is None or self.analysis is None or self._asked or not self._seen or self._findings:
             return
@@ -232,7 +232,7 @@ class ModelPage(Page):
         return running[-1].title if running and all(command.watches for command in running) else ""
 
     def _say_what_for(self) -> None:
-        """What the search for opportunities waits for."""
+        """Shows why the search for opportunities has not started."""
         if self._watch:
             self.view.say(_WAITS_FOR_WATCH.format(self._watch), "model.look-now")
         else:

@@ -35,7 +35,7 @@ class Weight:
     place: int
     row: WeightRow
     share: float
-    """Of all weights of the model, in bytes."""
+    """Share of the bytes of all weights of the model, 0 to 1."""
     readers: tuple[str, ...] = ()
     """The nodes that read it."""
 
@@ -74,7 +74,7 @@ def _zeros(weight: Weight) -> str:
 
 
 def searched(node: NodeRow) -> str:
-    """What the search looks into: names of tensors too, so that it finds who makes and who reads one."""
+    """Returns the text that a search examines, with tensor names, so that it finds producers and readers."""
     tensors = (tensor.name for side in (node.inputs, node.outputs) for tensor in side)
     return "\n".join((node.operator, node.domain, node.inside, node.name, *tensors))
 

@@ -18,7 +18,7 @@ _DIGEST_LETTERS = 12
 
 
 def headline(analysis: Analysis) -> str:
-    """What it is in one line."""
+    """Returns a line with the format, size and number of parameters and nodes of a model."""
     opset = analysis.opsets.get("")
     parts = [
         f"{analysis.format}, opset {opset}" if opset else analysis.format,
@@ -60,7 +60,7 @@ def operator_key(operator: str, domain: str) -> str:
 
 
 def node_facts(node: NodeRow, links: Links = NO_LINKS) -> tuple[FactGroup, ...]:
-    """With links from its tensors to the nodes that make and read them."""
+    """Returns the facts of a node, with links from its tensors to the nodes that produce and read them."""
     facts = [
         Fact("Operator", operator_key(node.operator, node.domain)),
         Fact("Name", node.name or "none"),

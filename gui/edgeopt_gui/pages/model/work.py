@@ -19,7 +19,7 @@ _MEASURED_BY = "probe --deep"
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of all nodes together: what shares are shares of; None where it is not known."""
+    """Totals of all nodes, the base of the shares; None if they are unknown."""
 
     operations: int | None = None
     least_ms: float | None = None
@@ -47,7 +47,7 @@ def awaits_peaks(analysis: Analysis) -> bool:
 
 
 def operations_of(node: NodeRow) -> int | None:
-    """In one run of the model; None where it is not known, or told by the nodes that this one holds."""
+    """Returns the operations of a node in one run of the model; None if unknown, or counted in inner nodes."""
     if node.operator in HOLDERS or node.cost.operations is None:
         return None
     return node.cost.operations * node.runs
@@ -67,7 +67,7 @@ def least_share(node: NodeRow, whole: Totals) -> float | None:
 
 
 def share_text(node: NodeRow, share: float | None) -> str:
-    """Nothing where the operations say already why there is none."""
+    """Returns the share as text; "" if the text of the operations already says why there is none."""
     return "" if _odd(node) else percent(share)
 
 
@@ -88,7 +88,7 @@ def operator_operations(row: OperatorRow | CategoryRow) -> str:
 
 
 def operator_share(row: OperatorRow | CategoryRow, whole: Totals) -> float | None:
-    """Of the operations."""
+    """Returns the share of an operator or category in all operations; None if it is unknown."""
     return None if row.unknown and row.unknown == row.count else _share(row.operations, whole.operations)
 
 
@@ -97,7 +97,7 @@ def operator_least_share(row: OperatorRow | CategoryRow, whole: Totals) -> float
 
 
 def category_bars(analysis: Analysis) -> tuple[Bar, ...]:
-    """Where the least time goes, or the operations where the device's peaks are not measured."""
+    """Returns a bar for each category: its share of the least time, or of the operations without known peaks."""
     whole = totals(analysis)
     of = operator_share if whole.least_ms is None else operator_least_share
     rows = sorted(analysis.categories, key=lambda row: -(of(row, whole) or 0.0))
