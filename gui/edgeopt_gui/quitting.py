@@ -12,7 +12,7 @@ from edgeopt_gui.widgets.settings_dialog import CONFIRM_QUIT
 
 class Quitting(QObject):
     ready = Signal()
-    """Nothing runs any more: the window may close."""
+    """Emitted when no job runs any more and the window may close."""
 
     def __init__(self, window: QWidget, jobs: JobRunner, settings: Settings) -> None:
         super().__init__(window)
@@ -52,7 +52,7 @@ class Quitting(QObject):
             self.ready.emit()
 
     def _ask(self, losses: dict[str, str]) -> None:
-        """By the title of what runs, what is lost with it."""
+        """Asks the user whether to quit; `losses` maps the title of each running job to what is lost."""
         if self._question is not None:
             self._question.raise_()
             return

@@ -131,13 +131,13 @@ class Window(QMainWindow):
     def shown_page(self) -> Page:
         return self._pages[self._shown]
 
-    # What the actions do
+    # Actions of the user
 
     def choose_model(self) -> None:
         self._open_chosen(dialogs.choose_file(self, "Open a model", dialogs.models(), "model"))
 
     def ask_import(self, choices: ImportChoices | None = None) -> None:
-        """What an import of the source needs."""
+        """Opens the dialog with the choices of an import."""
         wished = choices or choices_for("", self.context.settings.text(PYTHON))
         dialog = ImportDialog(self, self.context, wished)
         dialog.given.connect(self.context.import_model)
@@ -255,7 +255,7 @@ class Window(QMainWindow):
     def show_about(self) -> None:
         self._open_once(AboutDialog(self))
 
-    # What happens
+    # Events
 
     def quit_now(self) -> None:
         """Asked from outside, which is sure already."""
@@ -265,7 +265,7 @@ class Window(QMainWindow):
             self.close()
 
     def told_of_fault(self, ending: Ending) -> None:
-        """Of a job that no page shows, or of the app itself."""
+        """Shows a failure that no page shows, be it from a job or the app itself."""
         self.log.say("error", "edgeopt-gui", f"{ending.what} {ending.next_step}")
         self._failure.tell(ending)
 
@@ -310,7 +310,7 @@ class Window(QMainWindow):
     def _offer_in_header(self) -> None:
         if self._shown:
             page = self.shown_page
-            # An empty page says in its middle what can be done, and buttons that cannot be pressed say nothing.
+            # An empty page shows its possible actions itself; the header does not repeat them as disabled buttons.
             has_own = page.state == "empty"
             self.header.offer(self._entries[self._shown], page.in_content(), nothing=has_own)
             self.header.show_subject(self.context.subject, page.watched())

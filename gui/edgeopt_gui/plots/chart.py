@@ -34,7 +34,7 @@ class Chart(QWidget):
         self.panels = tuple(Panel(panel) for panel in panels)
         self.span = Span(30.0)
         self.frozen = False
-        """Nothing new is drawn, but the user may still look around."""
+        """Whether new samples are not drawn; scrolling and zooming still work."""
         self.markers: tuple[Marker, ...] = ()
         self._rings = rings
         self._ends = _NO_SAMPLES
@@ -148,7 +148,7 @@ class Chart(QWidget):
         self.touch()
 
     def reading(self) -> str:
-        """What the line under the pointer (or of the keyboard) reads; "" without one."""
+        """Returns the time and the values at the pointer line of mouse or keyboard; "" without one."""
         if self._pointer is None:
             return ""
         at = self._pointed_s()

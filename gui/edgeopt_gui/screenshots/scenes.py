@@ -1,4 +1,4 @@
-"""How each page comes into each of its states, by what a user could do as well."""
+"""The states of each page for screenshots, reached by actions that a user could do."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from edgeopt_gui.subject import subject_at
 Scene = Iterator[str]
 """Yields the name of each state once the stage shows it."""
 
-# The bar of jobs shows one after a moment.
+# The bar of jobs shows a job only after a delay.
 _SHOWN_S = 0.6
 _WATCHED_S = 6.0
 _RACED_S = 2.0
@@ -103,7 +103,7 @@ def graph(stage: Stage) -> Scene:
 
 
 def optimize(stage: Stage) -> Scene:
-    # What an earlier search left would be shown instead of one at work.
+    # With a cache of its own, a new search runs, and no earlier result is shown.
     os.environ["EDGEOPT_CACHE"] = str((stage.folder / "cache").absolute())
     stage.settings.keep("optimize.time-limit-s", _SEARCH_LIMIT_S)
     page = stage.page("optimize")

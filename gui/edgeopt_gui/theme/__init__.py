@@ -1,4 +1,4 @@
-"""How the app looks: palettes for light and dark, icons, and the few colours that charts need."""
+"""The theme of the app: palettes for light and dark, icons, and the colours of charts."""
 
 from edgeopt_gui.theme.scheme import NOTICE
 

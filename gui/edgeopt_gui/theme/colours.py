@@ -28,5 +28,5 @@ def bad() -> QColor:
 
 
 def muted() -> QColor:
-    """For what stands behind: baselines, sources, what is set aside."""
+    """Returns the colour of less important things: baselines, sources, rejected candidates."""
     return QGuiApplication.palette().color(QPalette.ColorRole.PlaceholderText)

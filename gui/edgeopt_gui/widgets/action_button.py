@@ -14,9 +14,9 @@ class ActionButton(QPushButton):
         self._own_text = text
         self._book: ActionBook | None = None
         self.always = bool(key)
-        """It is for one action, and not lent to one after the other."""
+        """Whether the button belongs to one action, instead of changing its action with `set_key`."""
         self.stands_out = False
-        """As a primary action does, where it is the first thing to do: in an empty page."""
+        """Whether the button looks like that of a primary action, as in an empty page."""
         self.clicked.connect(self._trigger)
         if not key:  # never shown from here: without a parent it would be a window
             self.hide()
@@ -26,7 +26,7 @@ class ActionButton(QPushButton):
         return self._key
 
     def use(self, book: ActionBook) -> None:
-        """Once, when the table of actions is complete."""
+        """Connects the button to the table of actions, once the table is complete."""
         self._book = book
         book.refreshed.connect(self._refresh)
         self._refresh()

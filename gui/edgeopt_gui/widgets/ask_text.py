@@ -24,7 +24,7 @@ class AskText(QDialog):
 
     given = Signal(str)
     forgotten = Signal(str)
-    """One of the earlier answers, which the user removed."""
+    """An earlier answer that the user removed."""
 
     def __init__(
         self, parent: QWidget, title: str, question: str, text: str, does: str, earlier: Sequence[str] = ()

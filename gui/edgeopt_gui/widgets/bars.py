@@ -146,7 +146,7 @@ class BarChart(QWidget):
         self._describe()
 
     def _describe(self) -> None:
-        """For screen readers: the bar under the cursor; as the description, all of them."""
+        """Sets the texts for screen readers: the current bar as the name, all bars as the description."""
         name = self._name
         if self._bars:
             bar = self._bars[self._current]

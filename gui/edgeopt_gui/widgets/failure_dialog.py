@@ -69,7 +69,7 @@ class FailureDialog(QDialog):
         self.open()
 
     def text(self) -> str:
-        """All of it, for a report."""
+        """Returns all texts of the failure, for a bug report."""
         return "\n\n".join(p for p in (self.what.text(), self.next_step.text(), self.details.toPlainText()) if p)
 
     def _label(self, name: str) -> QLabel:

@@ -38,7 +38,7 @@ class Fold(QWidget):
         self.head.setChecked(on)
 
     def say(self, summary: str) -> None:
-        """What is set in it."""
+        """Shows a summary of the settings inside."""
         self.summary.setText(summary)
         self.head.setAccessibleDescription(summary)
         self._show(self.open)

@@ -76,7 +76,7 @@ class Header(QWidget):
         self._make_room()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
-        """Without the secondary buttons, which the menu has too."""
+        """Returns a minimum size without the secondary buttons, which the menu has too."""
         return QSize(self._width_with(()), super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
@@ -99,7 +99,7 @@ class Header(QWidget):
         parts: list[int] = [
             widget.sizeHint().width() for widget in (self._title, *secondary, *primary, self._more)
         ]
-        # One more gap beside the name of the model, which shows at least a few letters.
+        # The model's name needs room for a few letters and for one more gap.
         name = self.fontMetrics().averageCharWidth() * _LEAST_NAME_LETTERS
         return sum(parts) + name + row.spacing() * len(parts) + margins.left() + margins.right()
 

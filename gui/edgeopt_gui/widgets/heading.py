@@ -24,14 +24,14 @@ def quiet(text: str = "") -> QLabel:
     """Text that explains, in the palette's colour for hints."""
     label = QLabel(text)
     label.setWordWrap(True)
-    # A role and not a colour: it follows the palette from light to dark.
+    # A palette role instead of a colour, so that it changes with the theme.
     label.setForegroundRole(QPalette.ColorRole.PlaceholderText)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
 
 
 def keep_room(widget: QWidget) -> None:
-    """Nothing moves when the widget comes and goes."""
+    """Keeps the room of a widget while it is hidden, so that nothing moves."""
     policy = widget.sizePolicy()
     policy.setRetainSizeWhenHidden(True)
     widget.setSizePolicy(policy)

@@ -8,7 +8,7 @@ from edgeopt_gui.widgets.action_button import ActionButton
 
 
 class MessageBar(QFrame):
-    """What went wrong while the content stays: what happened, what next."""
+    """A bar that shows a failure above the content: what happened and what to do next."""
 
     details_wanted = Signal(object)
     """The `Ending` that is shown."""

@@ -37,7 +37,7 @@ class History:
         self.last_s: float | None = None
         """Time of the newest sample by this machine's clock, in seconds since 1970; None without samples."""
         self.clock_off_s = 0.0
-        """How far the other clock is behind this one, in seconds; 0 if the difference is small."""
+        """Delay of the other clock behind this one, in seconds; 0 if the difference is small."""
         self._capacity = capacity
         self._intervals: dict[str, float] = {}
         self._last: dict[str, float] = {}
@@ -46,7 +46,7 @@ class History:
 
     @property
     def moments(self) -> int:
-        """The number of samples of the metric with the most samples."""
+        """The largest number of samples of any metric, since the last `clear`."""
         return max((ring.count for ring in self.rings.values()), default=0)
 
     def take(self, metric: Metric, now_s: float) -> None:

@@ -65,11 +65,11 @@ class Row:
     high: float | None = None
     accuracy_db: float | None = None
     trade: str = ""
-    """What is given up and won if it is delivered instead of the winner; "" where it cannot be."""
+    """Losses and gains if the candidate is delivered instead of the winner; "" if it cannot be."""
     front: bool = False
-    """No other one beats it in all that counts."""
+    """Whether no other candidate is better in every respect."""
     of_best: float | None = None
-    """Its speed as a share of that of the best, where it is out for that."""
+    """Speed relative to the best candidate, 0 to 1, if it was rejected for that; None otherwise."""
     against: str = "the best"
     """Name of that best candidate."""
     proved: bool = False
@@ -128,7 +128,7 @@ class Board:
     def __init__(self) -> None:
         self.progress: events.Progress | None = None
         self.place = -1
-        """Of the furthest phase reached, in `PHASES`."""
+        """Index in `PHASES` of the furthest phase reached; -1 before the first."""
         self.warnings: list[str] = []
         self.rows: dict[str, Row] = {}
         self._baseline = ""
@@ -191,7 +191,7 @@ def axis(rows: Iterable[Row]) -> tuple[float, float]:
 
 
 def _row_of(standing: events.Standing, before: Row | None) -> Row:
-    """What a later event leaves out stays as it was, but for an interval: it belongs to the speed beside it."""
+    """Returns the row with the values of an event; unknown values stay, but not the interval of an old speed."""
     row = before or Row(standing.candidate, "racing")
     measured = standing.speedup is not None
     return replace(
@@ -208,7 +208,7 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
 
 
 def _yardstick(row: Row) -> Row:
-    """What all are compared with is 1x as fast as itself, however its two processes differ."""
+    """Returns the row of the reference, with a speed-up of exactly 1 whatever its two processes measured."""
     return replace(row, speedup=1.0, low=None, high=None)
 
 

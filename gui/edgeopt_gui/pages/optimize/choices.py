@@ -1,4 +1,4 @@
-"""What the user chooses for a search, and the command line that it comes to."""
+"""The user's choices for a search, and the resulting command line."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -55,12 +55,12 @@ class Limit:
     name: str
     title: str
     spoken: str
-    """What a screen reader says."""
+    """Name for screen readers, with the unit."""
     unit: str
     told: str
-    """What is said of it while it is folded away."""
+    """Text for the summary of the folded settings; `{}` is the value."""
     ends: bool = False
-    """It ends the search, and bounds nothing."""
+    """Whether reaching the value ends the search, instead of rejecting candidates."""
 
 
 LIMITS = (
@@ -93,11 +93,11 @@ class Choices:
     target: str = ""
     """A target's name; "" leaves the choice to edgeopt."""
     time_limit_s: int | None = None
-    """None leaves it to edgeopt, which goes by the model's size."""
+    """Time limit in seconds; None lets edgeopt choose it by the size of the model."""
     metric: str = "top1"
     function: str = ""
     value: str = ""
-    """Of the metric: at least, or at most where less is better."""
+    """Limit of the metric: a minimum, or a maximum for metrics where less is better."""
     max_drop: str = ""
     accept_unproven_drop: bool = False
     labels: str = ""
@@ -120,7 +120,7 @@ class Choices:
 
     @property
     def metric_name(self) -> str | None:
-        """As `--metric` takes it; None for the ratio in dB."""
+        """The metric as `--metric` takes it; None for the ratio in dB."""
         if self.budget != METRIC:
             return None
         return self.function if self.metric == OWN_FUNCTION else self.metric
@@ -160,7 +160,7 @@ class Choices:
         return (*kept.command(model, data, out).arguments, "--device", str(record))
 
     def folded(self) -> str:
-        """What is set of the fields that are folded away, in few words."""
+        """Returns a short summary of the folded settings that differ from their defaults."""
         told = [
             *(each.told.format(value) for each in LIMITS if (value := getattr(self, each.name))),
             f"measured on {self.on}" if self.on else "",
@@ -177,7 +177,7 @@ _AS_THEY_ARE = tuple(
     each.name for each in fields(Choices)
     if each.name in Search.__struct_fields__ and each.name not in {"metric", *_OF_METRIC}
 )  # fmt: skip
-"""What is asked of a search as it was chosen."""
+"""Names of the choices that are passed to the search unchanged."""
 
 
 def remembered(settings: Settings) -> Choices:

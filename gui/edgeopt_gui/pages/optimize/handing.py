@@ -1,4 +1,4 @@
-"""What is made of a finished search's bundle by other commands: a report, an export, the same bundle once more."""
+"""Commands that use the bundle of a finished search: report, export and reproduction."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -73,7 +73,7 @@ class OptimizePage(Page):
         context.data_changed.connect(self._chosen)
         self._subject_changed()
 
-    # What the user can do.
+    # Actions of the user
 
     def start(self) -> None:
         order = self._order
@@ -156,7 +156,7 @@ class OptimizePage(Page):
         self.use_data(None)
 
     def plan(self) -> None:
-        """For a device that is not here."""
+        """Opens the dialog that plans a search for another device."""
         self.planner.choose(self._order)
 
     def offer_forms(self) -> None:
@@ -168,7 +168,7 @@ class OptimizePage(Page):
         super().resizeEvent(event)
         self.settings.set_room(self.width())
 
-    # What the window asks.
+    # Requests of the window
 
     def key_to_measure(self) -> str:
         return "optimize.fresh" if self.situation.found else "optimize.start"
@@ -206,7 +206,7 @@ class OptimizePage(Page):
         return self._shown
 
     def entered(self) -> None:
-        # Beside this thread, long before a search has an outcome.
+        # Imported in a background thread, long before a search has an outcome.
         self._background.do(slow.result, lambda _: None)
         if not self.delivery.forms:
             self._background.do(slow.core, self._core_read)
@@ -215,7 +215,7 @@ class OptimizePage(Page):
             job = self.context.jobs.run(Command("Listing the targets", ("targets",)))
             job.ended.connect(self._targets_told)
 
-    # What comes back.
+    # Results of jobs
 
     def _hear(self, run: Run, event: events.Event) -> None:
         rows = run.board.hear(event)
@@ -287,7 +287,7 @@ class OptimizePage(Page):
             self.view.verdict.say(run.note, run.retry)
         self.context.changed.emit()
 
-    # What is shown.
+    # Display
 
     @property
     def _model(self) -> Path | None:
@@ -300,7 +300,7 @@ class OptimizePage(Page):
 
     @property
     def _order(self) -> Order | None:
-        """What would be searched now."""
+        """The search that the present choices describe; None without a model."""
         model = self._model
         if model is None:
             return None
@@ -395,7 +395,7 @@ def _search_of(run: Run | None) -> Search:
 
 
 def _why_the_one_before(run: Run) -> str:
-    """Why what an earlier search found is shown again."""
+    """Returns why the result of an earlier search is shown again."""
     if run.cancelled:
         what = "Delivering another candidate" if run.picked else "The new search"
         return f"{what} was cancelled; this is what the search before found."

@@ -1,4 +1,4 @@
-"""What the user chooses before a search: data, goal, time; limits and the rest are folded away."""
+"""The settings of a search; limits and rarely used ones are folded."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _WIDE_LETTERS = 44
 _OPEN = "optimize.unfolded"
 _ROOM_LETTERS = 180
-"""In a narrower page the panel is folded beside a result: the table of candidates needs the room."""
+"""Page width in letters below which the panel folds beside a result, to give the table of candidates room."""
 
 
 class SettingsPanel(QScrollArea):
@@ -62,7 +62,7 @@ class SettingsPanel(QScrollArea):
         self.setFixedWidth(self.fontMetrics().averageCharWidth() * _WIDE_LETTERS)
         self._reasons: dict[str, str] = {}
         self._pre: Path | None = None
-        """What the import of the model wrote for `--pre`."""
+        """The preprocessing model for `--pre` that the import wrote; None if there is none."""
         self._check: Callable[[Choices], Problems] | None = None
         """Comes from the core, which is not read before the first window."""
         self._busy = True
@@ -70,7 +70,7 @@ class SettingsPanel(QScrollArea):
         """The first thing that is wrong with the choices, as a sentence."""
         choices = remembered(context.settings)
         self.fields = Scrolled()
-        """All of them: a scroll area that is disabled could not be scrolled any more."""
+        """Container of all fields, disabled in a search instead of the scroll area, which must still scroll."""
         height = self.fontMetrics().height()
         self.fields.column.setContentsMargins(0, 0, height, 0)
         self.fields.column.setSpacing(height // 4)
@@ -138,7 +138,7 @@ class SettingsPanel(QScrollArea):
         self.verticalScrollBar().setValue(0)
 
     def set_targets(self, verdicts: Sequence[TargetVerdict]) -> None:
-        """What `edgeopt targets` says; the one chosen before stays chosen."""
+        """Fills the list of targets from `edgeopt targets`, and keeps the chosen one if it is still listed."""
         chosen = str(self.target.currentData() or "")
         self.target.blockSignals(True)
         self.target.clear()
@@ -152,7 +152,7 @@ class SettingsPanel(QScrollArea):
         self._said()
 
     def set_core(self, words: "Vocabulary", check: Callable[[Choices], "Problems"]) -> None:
-        """What there is to choose from, and what says what is wrong; what was chosen stays."""
+        """Fills the lists from the core's vocabulary, keeps what was chosen, and stores the function `check`."""
         chosen = str(self.objective.currentData())
         self.objective.blockSignals(True)
         self.objective.clear()
@@ -188,7 +188,7 @@ class SettingsPanel(QScrollArea):
         return (self.objective,)
 
     def _limit(self, choices: Choices) -> tuple[QWidget, ...]:
-        # One below the shortest stands for "automatic", which is how Qt has it.
+        # One below the minimum means "automatic": Qt shows its special text for the lowest value.
         self.limit = QSpinBox(minimum=SHORTEST_LIMIT_S - 1, maximum=LONGEST_LIMIT_S, suffix=" s")
         self.limit.setSpecialValueText("Automatic")
         self.limit.setValue(choices.time_limit_s or self.limit.minimum())
@@ -251,14 +251,14 @@ class SettingsPanel(QScrollArea):
         return inside
 
     def _offer_sizes(self) -> None:
-        """Where all sizes are fixed there are none to choose."""
+        """Shows the field for sizes unless all sizes of the inputs are fixed."""
         inputs = self._context.inputs
-        # None of them: not known yet, so that sizes may be open.
+        # Inputs are None while they are unknown; sizes may then be open.
         sizes = [size for tensor in inputs or () for size in (tensor.shape or (None,))]
         self.sizes_group.setVisible(inputs is None or not all(isinstance(size, int) for size in sizes))
 
     def _offer_pre(self) -> None:
-        """Where the model was imported together with what its processor did."""
+        """Offers to bundle the preprocessing if the import of the model wrote it."""
         subject, analysis = self._context.subject, self._context.analysis
         proof = analysis.imported if analysis is not None else None
         file = (

@@ -1,4 +1,4 @@
-"""What is given up, and what is won, if another candidate is delivered instead of the winner."""
+"""Losses and gains if another candidate is delivered instead of the winner."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ _NOTED_BYTES = 0.02
 
 
 def trade_of(report: "CandidateReport", result: "Outcome") -> str:
-    """As a sentence; "" where it cannot be delivered."""
+    """Returns the losses and gains as a sentence; "" if the candidate cannot be delivered."""
     from edgeopt_gui.pages.optimize.result import can_be_delivered
 
     winner = next((each for each in result.candidates if each.candidate == result.winner), None)

@@ -100,7 +100,7 @@ class Verdict(QWidget):
             tile.set(compared)
 
     def say(self, sentence: str, retry: str = "") -> None:
-        """What came of saving; `retry` is the key of the action that tries it again elsewhere."""
+        """Shows the result of saving; `retry` is the key of the action that saves again elsewhere."""
         self.retry.set_key(retry)
         self.note.setText(sentence)
         self.note.setVisible(bool(sentence))
