@@ -78,7 +78,7 @@ def _after_first_frame(window: Window, act: Callable[[], None]) -> None:
 
 
 def _begin(window: Window, path: Path | None, page: str) -> None:
-    """`page` is the one asked for; a model that could be opened is open already."""
+    """Opens the path unless it is open already, shows the page that was asked for, and builds the other pages."""
     if path is not None and window.context.subject is None:
         window.open_paths([path.absolute()], on=page or "model")
     if page:

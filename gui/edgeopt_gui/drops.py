@@ -18,14 +18,14 @@ BUNDLE_FILE = "deployment.toml"
 class Dropped:
     subject: Subject | None = None
     source: str = ""
-    """A model of another framework, to be imported."""
+    """A model of another framework to import; "" if there is none."""
     data: Path | None = None
     refusal: str = ""
     """The reason why the drop is refused and what to drop instead; "" if it is accepted."""
 
 
 def sort_out(paths: Sequence[Path], *, has_model: bool) -> Dropped:
-    """`has_model`: one is open, that data can belong to."""
+    """Classifies dropped paths; `has_model` is whether a model is open that data can belong to."""
     if not paths:
         return Dropped(refusal="Only files and folders of this machine can be dropped here.")
     found = [_one(path) for path in paths]

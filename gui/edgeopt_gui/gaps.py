@@ -22,7 +22,7 @@ class Gap:
 
 
 class GapMonitor(QObject):
-    """Asks the event loop for a sign of life from a thread of its own, again and again."""
+    """Monitor that asks the event loop for an answer again and again, from a thread of its own."""
 
     found = Signal(object)
     """A `Gap`, in the thread of the window."""

@@ -12,7 +12,7 @@ INTERVAL_MS = 500
 
 
 class GarbageTimer(QObject):
-    """Collects while it lives; afterwards the interpreter does it again, as it likes."""
+    """Timer that collects garbage while it exists; afterwards the interpreter collects again."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -22,7 +22,7 @@ class QuietWatch(QObject):
         self.problem = ""
         """Sentences about what disturbs measurements now; "" if nothing does."""
         self.quiet = False
-        """Seen to be a good moment: not where it was not looked yet."""
+        """Whether checks found nothing that disturbs; false before the first checks."""
         self.enabled = True
         """Whether to look at all: pictures and tests show what does not depend on others."""
         self._wanted = 0
@@ -48,7 +48,7 @@ class QuietWatch(QObject):
             self._timer.stop()
 
     def take(self, bad: Sequence[str]) -> None:
-        """One look: the sentences of what is wrong."""
+        """Takes the sentences of one check; only consecutive equal results change the state."""
         self._bad, self._good = (self._bad + 1, 0) if bad else (0, self._good + 1)
         problem, quiet = self.problem, self._good >= _LOOKS
         if self._bad >= _LOOKS:

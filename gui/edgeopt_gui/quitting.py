@@ -1,4 +1,4 @@
-"""The way out: what still runs is asked about, cancelled, and waited for, without freezing the window."""
+"""Quitting: asks about running jobs, cancels them and waits for them, without freezing the window."""
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox, QWidget

@@ -13,7 +13,7 @@ from edgeopt_gui.jobs.command import Command
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An action with what owns it and what Qt shows of it."""
+    """An action with its owner and its Qt action."""
 
     action: Action
     owner: Any
@@ -40,9 +40,9 @@ class Bound:
 class ActionBook(QObject):
     refreshed = Signal()
     about_to_run = Signal(object)
-    """The `Bound` that is done next."""
+    """The `Bound` that is about to run."""
     refaced = Signal(object)
-    """A `Bound` that has another title or icon now."""
+    """A `Bound` whose title or icon has changed."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

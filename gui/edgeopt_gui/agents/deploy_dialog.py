@@ -43,7 +43,7 @@ _NEXT_STEPS = {
 
 
 class DeployDialog(QDialog):
-    """Call `open`; it goes away by itself. Closed during a deployment, that continues as a job."""
+    """The dialog; call `open`. It deletes itself when closed; a running deployment continues as a job."""
 
     def __init__(
         self,

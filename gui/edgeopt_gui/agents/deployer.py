@@ -19,13 +19,13 @@ from edgeopt_gui.jobs.runner import JobRunner
 
 class Deployer(QObject):
     planned = Signal(object)
-    """The `DeployPlan`."""
+    """The `DeployPlan` of the agent."""
     told = Signal(str, float)
     """Progress of the deployment: a sentence, and a share from 0 to 1, or below 0 if it is unknown."""
     served = Signal(object)
-    """The plan whose release serves now."""
+    """The plan whose release is now served."""
     failed = Signal(object)
-    """The `Ending` of what did not work."""
+    """The `Ending` of the command that failed."""
     cancelled = Signal()
 
     def __init__(self, jobs: JobRunner, bundle: Path, parent: QObject | None = None) -> None:
@@ -57,7 +57,7 @@ class Deployer(QObject):
         self._asking.ended.connect(self._answered)
 
     def forget(self) -> None:
-        """The plan is of another address."""
+        """Discards the plan, and cancels the request for one."""
         asking, self._asking, self.plan = self._asking, None, None
         if asking is not None:
             asking.ended.disconnect(self._answered)

@@ -30,12 +30,12 @@ class ImportChoices:
     """A file, a folder, or code: `net.py:Net`."""
     out: str = ""
     python: str = ""
-    """Empty: edgeopt's own."""
+    """Path of the Python interpreter; "" for edgeopt's own."""
     trust: bool = False
     data: str = ""
-    """Empty: generated."""
+    """Path of the sample data; "" to generate it."""
     shapes: str = ""
-    """Several with spaces between them."""
+    """Shapes of the inputs, separated by spaces."""
     dynamic: str = ""
     task: str = ""
 
@@ -89,7 +89,7 @@ def choices_for(source: str, python: str, data: Path | None = None) -> ImportCho
 
 
 def place_for(source: str) -> str:
-    """Beside the source, or in the home folder where that cannot be written to."""
+    """Returns the path of the model to write: beside the source, or in the home folder if that is read-only."""
     file, colon, name = source.rpartition(":")
     path = Path(file if colon and source_of(source) and not Path(source).exists() else source)
     if not path.exists():  # a module
@@ -110,7 +110,7 @@ def python_beside(source: str) -> str:
 
 
 def names_in(script: Path) -> tuple[str, ...]:
-    """Public classes, functions without arguments, and variables at the top of a Python file; runs nothing."""
+    """Returns public names at the top level of a Python file that may be a model, without running the file."""
     try:
         if script.stat().st_size > _LARGEST_SCRIPT_BYTES:
             return ()

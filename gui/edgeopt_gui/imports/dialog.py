@@ -111,7 +111,7 @@ class ImportDialog(QDialog):
             line.setText(text)
 
     def _source_changed(self) -> None:
-        """Another model: nothing that was said of the one before holds."""
+        """Resets the fields that depend on the source."""
         self._offer_names()
         found = choices_for(self.choices.source, self.context.settings.text(PYTHON))
         self.trust.setChecked(False)

@@ -15,9 +15,9 @@ class Command:
     """Title shown to the user: `Optimizing digits_cnn.onnx`."""
     arguments: tuple[str, ...]
     alone: bool = False
-    """A watch of the app gives way to it."""
+    """Whether a watch of the app stops while the command runs."""
     secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Variables of its environment, for what other processes and logs must not see."""
+    """Environment variables that other processes and logs must not see."""
 
     @property
     def measures(self) -> bool:

@@ -24,10 +24,10 @@ def can_stop() -> bool:
 
 
 class Job(QObject):
-    """Started once, ends once; `ended` is the last thing that it tells."""
+    """A job that is started once and ends once; `ended` is its last signal."""
 
     told = Signal(object)
-    """Each `edgeopt.events.Event` but the last one."""
+    """Each `edgeopt.events.Event` except the result or error."""
     ended = Signal(object)
     """The `Ending`."""
 
@@ -36,7 +36,7 @@ class Job(QObject):
         self.command = command
         self.cancelled = False
         self.stopping = False
-        """Asked to end early with what it has."""
+        """Whether the job was asked to end early with the results that it has."""
         self.ending: Ending | None = None
         self.progress: events.Progress | None = None
         self._began_s = self._heard_s = 0.0
@@ -76,12 +76,12 @@ class Job(QObject):
 
     @property
     def left_s(self) -> float | None:
-        """The one clock of page and status bar: until its end, else that of its phase; None if it takes longer."""
+        """Time until the job ends, or else its phase, in seconds; None if unknown or passed."""
         return _left_s(self._ends_s) or _left_s(self._phase_ends_s)
 
     @property
     def share_of_time(self) -> float | None:
-        """Returns the share of its time that has passed; None where its end is unknown, or it takes longer."""
+        """Share of the job's expected time that has passed; None if its end is unknown or passed."""
         if self._ends_s is None or _left_s(self._ends_s) is None:
             return None
         return (time.monotonic() - self._began_s) / (self._ends_s - self._began_s)

@@ -8,7 +8,7 @@ from edgeopt_gui.jobs.job import PATIENCE_MS, Job
 
 class JobRunner(QObject):
     started = Signal(object)
-    """The `Job`, before it told anything."""
+    """The `Job`, before it emits any event."""
     ended = Signal(object)
     """The `Job`, with its `ending`."""
 

@@ -124,7 +124,7 @@ class Histogram(QWidget):
         return max(shares, default=1.0)
 
     def _paint_outline(self, painter: QPainter, area: QRectF) -> None:
-        """A line of steps: told from the bars by its form, too."""
+        """Paints the other distribution as a line of steps, which differs from the bars in shape, too."""
         whole, highest = sum(self._outline), self._highest_share()
         step = (self._high / self._low) ** (1 / len(self._outline))
         path = QPainterPath()

@@ -88,7 +88,7 @@ class Panel(QWidget):
                 self._only.setText("" if value is None else significant(value))
 
     def reading(self, rings: Mapping[str, Ring], time_s: float) -> str:
-        """The same as a sentence."""
+        """Returns the values at a time as a sentence."""
         found = ((curve.label, rings[curve.key].at(time_s)) for curve in self.spec.curves if curve.key in rings)
         values = [f"{name} {significant(at[1] * self.plot.factor)}" for name, at in found if at is not None]
         return f"{self.spec.title}: {', '.join(values)} {self.unit}" if values else ""

@@ -147,7 +147,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self._logarithmic = on
 
     def use_factor(self, factor: float) -> None:
-        """Another unit, from the next frame on."""
+        """Sets the factor of another unit, from the next frame on."""
         if factor != self.factor:
             self.factor, self._range = factor, None
             self.compare(self._level)
@@ -157,7 +157,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         return bool(self._curves[key].isVisible())
 
     def curve(self, key: str) -> Floats:
-        """The values that are drawn, in the plot's unit."""
+        """Returns the drawn values of a curve, in the plot's unit."""
         values: Floats | None = self._curves[key].yData
         if values is None:
             return np.empty(0)
@@ -173,7 +173,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self._layers[1].update()
 
     def show_threshold(self, level: Level | None) -> None:
-        """A line that the user can drag; where it is far above the curves, it lies at the upper edge."""
+        """Shows a line that the user can drag; a value far above the curves is at the upper edge."""
         self._threshold = level if level is not None and level.key in self._curves else None
         new = None if self._threshold is None else (self._threshold.value * self.factor, self._threshold.label)
         self.shown.threshold = new
@@ -267,7 +267,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             layer.update()
 
     def _y(self, position: QPointF) -> float:
-        """Within the area of the curves."""
+        """Returns the height of a position below the top of the curves' area, in pixels."""
         return float(self.mapToScene(position.toPoint()).y() - self._area.sceneBoundingRect().top())
 
     def _is_on_threshold(self, position: QPointF) -> bool:

@@ -74,11 +74,11 @@ class Ring:
 
     @property
     def last(self) -> float | None:
-        """The newest value."""
+        """The newest value; None if there is none."""
         return float(self._values[(self._count - 1) % self.capacity]) if self._count else None
 
     def append(self, time_s: float, value: float, after_gap: bool = False) -> None:
-        """`after_gap`: nothing is known of the time since the sample before, and no line is drawn over it."""
+        """Adds a sample; `after_gap` draws no line from the sample before, as nothing is known in between."""
         at = self._count % self.capacity
         self._times[at] = self._times[at + self.capacity] = time_s
         self._values[at] = self._values[at + self.capacity] = value
@@ -99,7 +99,7 @@ class Ring:
         return self._times[part], self._values[part]
 
     def at(self, time_s: float) -> tuple[float, float] | None:
-        """The sample nearest to a time."""
+        """Returns the sample nearest to a time; None if there is none."""
         times, values = self.all()
         if not len(times):
             return None
@@ -108,7 +108,7 @@ class Ring:
         return float(times[nearest]), float(values[nearest])
 
     def window(self, begin_s: float, end_s: float, pixels: int) -> Curve:
-        """The curve between two times, with at most two points a pixel and every peak and dip that lies in it.
+        """Returns the curve between two times, with at most two points a pixel, including all peaks and dips.
 
         One sample (or one column) on either side comes along, so that the lines reach the edges. Columns are one
         pixel wide and lie at fixed times, so that a curve that moves on keeps its shape.
@@ -156,7 +156,7 @@ class Ring:
         return Curve(times, values, self._joined_columns(first, last, starts[cuts], of_block[cuts]))
 
     def _blocks(self, first: int, last: int, most: int) -> tuple[Numbers, Floats, Floats, Floats]:
-        """Number and time of the first sample, the lowest and the highest value of each block.
+        """Returns the number and time of the first sample, and the lowest and highest value, of each block.
 
         Blocks of one sample where larger ones would be too coarse.
         """

@@ -109,7 +109,7 @@ class Axes(_Layer):
                 self._paint_pointer(painter, self._shown.pointer_s)
 
     def _paint_pointer(self, painter: QPainter, time_s: float) -> None:
-        """The time at the pointer, over the labels of the axis."""
+        """Paints the time at the pointer over the labels of the axis."""
         rect, palette, metrics = self.area, QGuiApplication.palette(), painter.fontMetrics()
         text = clock_text(time_s)
         width = metrics.horizontalAdvance(text) + metrics.height()
@@ -157,7 +157,7 @@ class Notes(_Layer):
         return min(max(self._y(value), self.area.top() + 1), self.area.bottom() - 1)
 
     def value_at(self, y: float) -> float:
-        """The value at a height of the area."""
+        """Returns the value at a height in the area."""
         rect, shown = self.area, self._shown
         low, high = shown.on_axis(shown.low), shown.on_axis(shown.high)
         share = min(max((rect.bottom() - y) / max(rect.height(), 1.0), 0.0), 1.0)

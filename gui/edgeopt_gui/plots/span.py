@@ -20,9 +20,9 @@ class Span:
 
 
 def shown(span: Span, first_s: float, last_s: float) -> tuple[float, float]:
-    """The two ends, given the times of the oldest and the newest sample.
+    """Returns the two ends of a span, given the times of the oldest and the newest sample.
 
-    While it follows, it begins at the oldest sample and grows until it has its length.
+    A span that follows begins at the oldest sample, and grows until it has its length.
     """
     if span.end_s is not None:
         length = max(span.end_s - first_s, _SHORTEST_WHOLE_S) if span.length_s is None else span.length_s
@@ -42,7 +42,7 @@ def moved(span: Span, share: float, first_s: float, last_s: float) -> Span:
 
 
 def zoomed(span: Span, factor: float, centre_s: float | None, first_s: float, last_s: float) -> Span:
-    """`factor` < 1 looks closer, at `centre_s`; while it follows, and at None, the end stays where it is."""
+    """Zooms in at `centre_s` if `factor` < 1, else out; the end stays if it follows or `centre_s` is None."""
     begin, end = shown(span, first_s, last_s)
     # A span that is still growing zooms out from its full length, not from its present one.
     whole = max(end - begin, span.length_s or 0.0) if factor > 1 else end - begin
@@ -54,6 +54,6 @@ def zoomed(span: Span, factor: float, centre_s: float | None, first_s: float, la
 
 
 def stopped(span: Span, first_s: float, last_s: float) -> Span:
-    """The same stretch, and it stays there."""
+    """Returns the same span with a fixed end."""
     begin, end = shown(span, first_s, last_s)
     return Span(end - begin, end)

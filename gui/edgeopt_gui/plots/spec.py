@@ -9,7 +9,7 @@ class CurveSpec:
     """The name of the metric."""
     label: str
     colour: int | None
-    """A number for `theme.colours.series`; None for what stands behind."""
+    """Index for `theme.colours.series`; None for the muted colour of baselines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class PanelSpec:
     least: float | None = None
     """Smallest length of an axis that does not begin at 0."""
     small: tuple[str, float] | None = None
-    """Another unit and its factor, while the values are below 1 in the usual one."""
+    """Unit and factor to use instead while the values are below 1 in the usual unit."""
     spread: tuple[str, str] | None = None
-    """A low and a high curve: the axis can be logarithmic, and is so by itself while they lie far apart."""
+    """Keys of a low and a high curve; the axis becomes logarithmic while they are far apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ def compare(stage: Stage) -> Scene:
 
 
 def _simplified(stage: Stage) -> Path:
-    """The sample after the exact rewrites: faster, and other nodes."""
+    """Writes the sample after the exact rewrites, which is faster and has other nodes."""
     from edgeopt.commands.simplify.request import SimplifyRequest
     from edgeopt.commands.simplify.simplify import simplify
 
@@ -190,7 +190,7 @@ def _simplified(stage: Stage) -> Path:
 
 
 def _with_other_weights(source: Path, path: Path) -> Path:
-    """The sample with one weight in half precision."""
+    """Writes the sample with one weight rounded to half precision."""
     import onnx
 
     model = onnx.load(source)
@@ -253,7 +253,7 @@ def fleet(stage: Stage) -> Scene:
 
 
 def device_without_a_command_line(stage: Stage) -> Scene:
-    """The probe cannot fail by itself, but its process can be killed, before it has said anything."""
+    """Yields the error after the probe was killed, because the probe does not fail by itself."""
     page = stage.page("device")
     for job in stage.context.jobs.jobs:
         job.kill()

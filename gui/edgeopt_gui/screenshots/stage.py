@@ -42,7 +42,7 @@ class Stage:
         self.context = Context(settings)
         self.context.quiet.enabled = False
         self.shown = ""
-        """The key of the page that was asked for last."""
+        """Key of the page that was requested last."""
         self._holding = True
         self._held: list[Job] = []
         self.context.jobs.started.connect(self._begin)
@@ -72,11 +72,11 @@ class Stage:
             self.wait(0.02)
 
     def hold(self) -> None:
-        """The jobs that begin from here on come no further than that, until `go_on`."""
+        """Holds the jobs that start from now on, until `go_on`."""
         self._holding = True
 
     def go_on(self) -> None:
-        """The jobs that are held begin their work."""
+        """Continues the jobs that are held."""
         self._holding = False
         # A job that is continued before it has stopped itself would wait for ever.
         self.wait_until(lambda: all(j.ending is not None or _status(j.pid) in _STILL for j in self._held))
@@ -109,7 +109,7 @@ class Stage:
         self.window.resize(size)
 
     def photograph(self, theme: str) -> QPixmap:
-        """The window as it is, in light or dark."""
+        """Returns a picture of the window, in the light or dark theme."""
         self.settings.keep(SETTING, theme)
         self.window.statusBar().clearMessage()
         QApplication.processEvents()

@@ -3,11 +3,11 @@
 from edgeopt_gui.theme.scheme import NOTICE
 
 scheme_changed = NOTICE.changed
-"""The colours are other ones now: ask `colours` and `sheet` again and repaint."""
+"""Emitted when the colours have changed: ask `colours` and `sheet` again and repaint."""
 
 
 def sheet() -> str:
-    """The stylesheet that each window sets on itself.
+    """Returns the stylesheet that each window sets on itself.
 
     The application has none: Qt would then style every widget again whenever one around it gets a parent, so that
     building a page took twice as long; and another sheet would style a widget once for each one around it.

@@ -32,7 +32,7 @@ class ActionButton(QPushButton):
         self._refresh()
 
     def set_key(self, key: str) -> None:
-        """Another action; "" hides the button."""
+        """Sets the action of the button; "" hides the button."""
         self._key = key
         self.setVisible(bool(key))
         self._refresh()
@@ -43,7 +43,7 @@ class ActionButton(QPushButton):
         super().setVisible(visible)
 
     def _let_go(self) -> None:
-        """Qt would hand the focus to what comes next, which may be a text field; keys then wrote into it."""
+        """Moves the focus to the parent; Qt would move it to the next widget, where keys may change a text."""
         parent = self.parentWidget()
         if self.hasFocus() and parent is not None:
             parent.setFocus(Qt.FocusReason.OtherFocusReason)

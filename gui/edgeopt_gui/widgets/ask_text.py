@@ -20,7 +20,7 @@ _LETTERS = 48
 
 
 class AskText(QDialog):
-    """Call `open`; it goes away by itself."""
+    """The dialog; call `open`, and it deletes itself when closed."""
 
     given = Signal(str)
     forgotten = Signal(str)
@@ -84,7 +84,7 @@ class AskText(QDialog):
 
 
 def ask_whether(parent: QWidget, question: str, consequence: str, does: str, then: Callable[[], None]) -> None:
-    """`does` is what the button says that does `then`."""
+    """Asks the user, and calls `then` if the button with the text `does` is pressed."""
     box = QMessageBox(QMessageBox.Icon.Question, question, question, parent=parent)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setObjectName("ask")

@@ -10,7 +10,7 @@ class Fact:
     source: str = ""
     """Source of the value, for the tooltip and for `show_sources`."""
     words: tuple[str, ...] = ()
-    """Shown each by itself, instead of the value."""
+    """Words shown one by one instead of the value."""
     copy: str = ""
     """Text that a button beside the value copies; "" for no button."""
     link: str = ""

@@ -11,7 +11,7 @@ _LETTERS_WIDE = 70
 
 
 class FailureDialog(QDialog):
-    """One for all: a second failure joins the one that is shown, so that no storm covers the window."""
+    """The one dialog for failures: a second failure joins the first, so that many do not cover the window."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)

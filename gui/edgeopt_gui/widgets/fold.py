@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWi
 
 class Fold(QWidget):
     toggled = Signal(bool)
-    """True: it is open now."""
+    """Whether it is open now."""
 
     def __init__(self, title: str, content: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -104,7 +104,7 @@ class Header(QWidget):
         return sum(parts) + name + row.spacing() * len(parts) + margins.left() + margins.right()
 
     def show_subject(self, subject: Subject | None, watched: str = "") -> None:
-        """`watched`: what the page is about instead."""
+        """Shows the name of the subject, or `watched` instead if it is not ""."""
         self._subject.set(watched or (subject.name if subject else ""), str(subject.path) if subject else "")
 
     def _dress(self) -> None:
@@ -112,7 +112,7 @@ class Header(QWidget):
 
 
 class _Elided(QLabel):
-    """Gives way: a long name is cut in its middle, and whole in the tip."""
+    """A label that cuts a long text in its middle to fit its width."""
 
     def __init__(self) -> None:
         super().__init__()

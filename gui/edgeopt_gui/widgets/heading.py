@@ -8,7 +8,7 @@ _SCALES = {1: 1.6, 2: 1.15, 3: 1.0}
 
 
 def heading(text: str = "", level: int = 2) -> QLabel:
-    """1 names what a page is about, 2 a part of it, 3 a group within a part."""
+    """Returns a heading: level 1 for a page, 2 for a part of it, 3 for a group in a part."""
     label = QLabel(text)
     label.setObjectName(f"heading-{level}")
     font = QFont(label.font())
@@ -21,7 +21,7 @@ def heading(text: str = "", level: int = 2) -> QLabel:
 
 
 def quiet(text: str = "") -> QLabel:
-    """Text that explains, in the palette's colour for hints."""
+    """Returns a label for explanations, in the palette's colour for hints."""
     label = QLabel(text)
     label.setWordWrap(True)
     # A palette role instead of a colour, so that it changes with the theme.

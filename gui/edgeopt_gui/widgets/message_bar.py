@@ -34,7 +34,7 @@ class MessageBar(QFrame):
         self.hide()
 
     def show_or_hide(self, notice: str) -> None:
-        """A sentence that nothing has to be done about; "" hides what was shown."""
+        """Shows a notice that needs no action; "" hides it."""
         if notice:
             self.show_ending(Ending("done", {}, notice))
         else:

@@ -1,4 +1,4 @@
-"""The line above a page: it is not a good moment to measure, why, and a button that measures when it is."""
+"""The banner above a page while measurements would be disturbed, with a button to measure later."""
 
 from collections.abc import Callable
 

@@ -25,23 +25,23 @@ class Column(Generic[Row]):
     text: Callable[[Row], str] | None = None
     """Function that returns the text of a cell; None shows the value, or nothing if it is None."""
     align: Literal["left", "right"] = "left"
-    """Numbers are aligned to the right."""
+    """Alignment; numbers are aligned to the right."""
     tip: Callable[[Row], str] | None = None
     quiet: Callable[[Row], bool] | None = None
     """Whether the text is shown in grey."""
     title_tip: str = ""
     stretch: bool = False
-    """Takes the width that is left over."""
+    """Whether the column takes the remaining width."""
     optional: bool = False
-    """Left out where the table would have to scroll sideways for it."""
+    """Whether the column is hidden if the table would otherwise scroll sideways."""
     cut_middle: bool = False
-    """A text that is too long is cut in its middle: names differ at their ends."""
+    """Whether a long text is cut in its middle, as for names that differ at their ends."""
     most_letters: int = 44
-    """Never wider by itself; the user may make it so."""
+    """Largest width in letters that the table chooses by itself; the user may widen the column."""
     least_letters: int = 11
-    """The width to which a text is cut before the table scrolls sideways."""
+    """Width in letters to which a text is cut before the table scrolls sideways."""
     firm_letters: int = 0
-    """Gets narrower than this only after optional columns are left out and all others are cut."""
+    """Width in letters that is kept until optional columns are hidden and all others are cut."""
 
     def text_of(self, row: Row) -> str:
         if self.text is not None:
@@ -127,7 +127,7 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
             self.dataChanged.emit(self.index(new, 0), self.index(new, len(self.columns) - 1))
 
     def put_all(self, rows: Iterable[Row], removed: Iterable[Hashable] = ()) -> None:
-        """Like `put` for many rows at once: selected rows stay selected, and the table is sorted once."""
+        """Updates many rows at once: selected rows stay selected, and the table is sorted once."""
         gone, root = set(removed), QModelIndex()
         new = {self.key(row): row for row in rows}
         for key in (*gone, *new):
@@ -167,7 +167,7 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
         self._filter_again()
 
     def position(self, key: Hashable) -> int | None:
-        """The position of the row in the table; None if it is not shown."""
+        """Returns the position of the row in the table; None if it is not shown."""
         return next((place for place, row in enumerate(self._shown) if self.key(row) == key), None)
 
     def row(self, place: int) -> Row:

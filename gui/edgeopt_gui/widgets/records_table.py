@@ -16,7 +16,7 @@ class RecordsTable(QTableView):
     picked = Signal(object)
     """The record under the cursor; None when there is none."""
     chosen = Signal(object)
-    """The record that was double-clicked, or on which Enter was pressed."""
+    """The record that was double-clicked or confirmed with Enter."""
 
     def __init__(self, records: RecordsModel[Any], name: str, header: QHeaderView | None = None) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class RecordsTable(QTableView):
         self._key: Hashable | None = None
         self._fitting = self._sized_by_user = False
         self._left_out: list[int] = []
-        """The optional columns that have no room."""
+        """Places of the optional columns that have no room."""
         self.setAccessibleName(name)
         self.setShowGrid(False)
         self.setWordWrap(False)
@@ -126,7 +126,7 @@ class RecordsTable(QTableView):
         self._fitting = False
 
     def wanted_widths(self) -> list[int]:
-        """The width of each column where there is room for all."""
+        """Returns the width of each column if there is room for all."""
         letter = self.fontMetrics().averageCharWidth()
         font = QFont(self.font())
         font.setBold(self.records.has_looks)
@@ -175,7 +175,7 @@ class RecordsTable(QTableView):
         self.picked.emit(row)
 
     def _pick_again(self) -> None:
-        """A filter resets the model; the row that was picked stays so where it is still shown.
+        """Selects the same row again after a filter has reset the model, if it is still shown.
 
         Once all rows are gone, others come: one with the same key is another.
         """

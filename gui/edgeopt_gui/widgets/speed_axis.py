@@ -27,7 +27,7 @@ def span_around(speeds: Sequence[float]) -> Span:
 
 
 def place_on(span: Span, value: float) -> float:
-    """The position of a speed on the axis, 0 to 1; values outside are at its ends."""
+    """Returns the position of a speed on the axis, 0 to 1; values outside are at its ends."""
     low, high = (math.log(end) for end in span)
     if value <= 0:
         return 0.0
@@ -35,7 +35,7 @@ def place_on(span: Span, value: float) -> float:
 
 
 def ticks(span: Span) -> tuple[float, ...]:
-    """The speeds that are written on the axis; 1x is always among them."""
+    """Returns the speeds to label on the axis."""
     shown: tuple[float, ...] = (1.0,)
     for each in _SETS:
         shown = tuple(tick for tick in each if span[0] <= tick <= span[1])

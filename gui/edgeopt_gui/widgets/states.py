@@ -1,4 +1,4 @@
-"""The three faces of a page without content: nothing yet, on its way, cannot come."""
+"""The three states of a page without content: empty, busy and error."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,7 +81,7 @@ class EmptyState(_State):
         self.other.set_key("" if self._begins else other)
 
     def offer(self, paths: Sequence[Path]) -> None:
-        """The recent files."""
+        """Shows the recent files, if the action is to open a model."""
         self.recent.set(paths if self._begins else ())
 
 

@@ -66,7 +66,7 @@ class ComparePage(Page):
     # Actions of the user
 
     def start(self) -> None:
-        """Saved reports are looked into first: their sides may have other names."""
+        """Starts the comparison; saved reports are read first, because their sides may have other names."""
         sides = self.sides = self._sides_now
         paths = sides.paths
         if paths is None or not sides.reports:
@@ -152,7 +152,7 @@ class ComparePage(Page):
             self.context.say(reason)
 
     def take_drop(self, paths: list[Path]) -> bool:
-        """Two files are A and B; one fills the side that is empty, else B. Data goes the usual way."""
+        """Fills the sides with dropped files (two: A and B; one: A if empty, else B); returns whether it did."""
         if self._runs or not all(path.is_dir() or path.suffix in _ENDINGS for path in paths):
             return False
         if any(path.is_dir() and path.suffix != BUNDLE_ENDING for path in paths) or len(paths) > len(
@@ -189,7 +189,7 @@ class ComparePage(Page):
 
     @property
     def state(self) -> str:
-        """A running comparison is `busy` and one that found nothing an `error`, below the sides."""
+        """The state of the page: below the sides, a comparison is `busy`, or an `error` if it found nothing."""
         found = super().state
         if found != "content":
             return found
@@ -224,7 +224,7 @@ class ComparePage(Page):
         return self.comparing is not None and self.comparing.running
 
     def _subject_changed(self) -> None:
-        """The sides follow what is open, but for a comparison that is running."""
+        """Resets the sides to the open subject, unless a comparison is running."""
         subject = self.context.subject
         path = subject.path if subject is not None else None
         if path == self._about and self.sides.first is not None:

@@ -64,7 +64,7 @@ def verdict_of(report: ContestReport) -> Verdict:
 
 
 def verdict_of_runs(found: RunsCompared) -> Verdict:
-    """A ratio within the runs is better evidence than a side's own time, and comes first."""
+    """Returns the verdict of saved reports; a ratio within the runs is better evidence, and comes first."""
     trust, *more = bench_compare.trust_lines(found)
     side = found.sides[0]
     own = f"{side.name}: {side.verdict}; {side.speedup} from {found.before} to {found.after}."
@@ -78,13 +78,13 @@ def accuracy_line(found: ModelComparison) -> str:
 
 
 def sides_of(report: ContestReport) -> tuple[SideReport, SideReport]:
-    """A, then B: `edgeopt bench B --against A` has B first."""
+    """Returns sides A and B of a report, in which `edgeopt bench B --against A` puts B first."""
     second, first = report.sides[:2]
     return first, second
 
 
 def saved_sides(first: Path, second: Path, found: RunsCompared) -> tuple[SideReport, SideReport]:
-    """The first side that both reports have. Reads files: for a thread."""
+    """Reads the first side that both reports have; call it in a thread."""
     name = found.sides[0].name
     runs = read_saved(first).sides, read_saved(second).sides
     before = next((side for side in runs[0] if side.name == name), runs[0][0])

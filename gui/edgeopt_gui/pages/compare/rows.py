@@ -39,7 +39,7 @@ class LayerRow:
     accuracy: str
     max_abs: float
     is_first: bool
-    """The first layer that differs."""
+    """Whether this is the first layer that differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def latency_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, 
 
 
 def memory_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, ...]:
-    """Resident memory at the end of each phase."""
+    """Returns the resident memory of both sides at the end of each phase."""
     phases = (
         ("before the runtime", "start_bytes"),
         ("with the runtime", "import_bytes"),
@@ -189,7 +189,7 @@ def _probed(probe: "Probe") -> str:
 
 
 def _middle(values: Sequence[float], otherwise: float | None) -> float | None:
-    """The median of several processes: the first of them reads the disk."""
+    """Returns the median of several processes, because the first of them reads the disk."""
     return sorted(values)[len(values) // 2] if values else otherwise
 
 

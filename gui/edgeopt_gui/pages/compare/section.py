@@ -49,7 +49,7 @@ class Section(QWidget):
         self.wait("", ())
 
     def wait(self, message: str, commands: CommandLines) -> None:
-        """There is nothing yet."""
+        """Hides the content, and shows a message and the commands that will provide the content."""
         self._say(message, wrong=False)
         self.content.hide()
         for place, line in enumerate(self.command_lines):

@@ -29,9 +29,9 @@ class Sides:
     time_limit_s: int = 0
     """Time limit of the measurement in seconds; 0 measures until the result is clear."""
     layers: bool = False
-    """Layers are compared even if the outputs pass."""
+    """Whether layers are compared even if the outputs pass."""
     renames: tuple[str, ...] = ()
-    """Each `OLD=NEW`: sides of two saved reports that belong together although their names differ."""
+    """Pairs `OLD=NEW` of sides in two saved reports that belong together although their names differ."""
 
     @property
     def paths(self) -> tuple[Path, Path] | None:
@@ -39,13 +39,13 @@ class Sides:
 
     @property
     def reports(self) -> bool:
-        """Both are saved reports."""
+        """Whether both sides are saved reports."""
         paths = self.paths
         return paths is not None and all(kind_of(path) == "report" for path in paths)
 
     @property
     def names(self) -> tuple[str, str]:
-        """Short names for titles of columns, with the folder where the names are alike."""
+        """Short names for column titles, with the folder if the names are equal."""
         first, second = self.first or Path("A"), self.second or Path("B")
         if first.name != second.name:
             return f"A: {first.name}", f"B: {second.name}"

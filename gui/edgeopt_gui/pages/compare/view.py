@@ -54,7 +54,7 @@ _LAYER_COLUMNS: tuple[Column[LayerRow], ...] = (
 
 class CompareView(QWidget):
     layer_chosen = Signal(object)
-    """The `LayerRow` that was clicked, or on which Enter was pressed."""
+    """The `LayerRow` that was clicked or confirmed with Enter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +123,7 @@ class CompareView(QWidget):
         column.addWidget(self.tabs, 1)
 
     def parts(self) -> tuple[tuple[Section, tuple[Part, ...]], ...]:
-        """Each section with the jobs that it needs."""
+        """Returns each section with the jobs that it needs."""
         return (
             (self.latency_part, ("bench", "reports")),
             (self.memory_part, ("bench", "reports")),
@@ -134,7 +134,7 @@ class CompareView(QWidget):
         )
 
     def begin(self, commands: dict[Part, Command]) -> None:
-        """Another comparison: nothing is known yet."""
+        """Clears the results for another comparison."""
         self.headline.setText("Comparing…")
         self.accuracy.setText("")
         self.layers.records.set_rows(())
@@ -201,7 +201,7 @@ class CompareView(QWidget):
         self.precision_part.show_content(commands)
 
     def _mark_first(self, layers: Sequence[LayerRow]) -> None:
-        """Under the cursor and in sight."""
+        """Selects the first layer that differs, and scrolls to it."""
         first = next((row for row in layers if row.is_first), None)
         if first is not None:
             self.layers.pick(first.value)

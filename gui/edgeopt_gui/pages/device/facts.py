@@ -1,4 +1,4 @@
-"""The device record as a person wants to read it: a headline, facts in groups, what is not here."""
+"""The device record for people: a headline, facts in groups, and unavailable facts."""
 
 import re
 

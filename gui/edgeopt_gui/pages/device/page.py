@@ -110,7 +110,7 @@ class DevicePage(Page):
         self.context.say(f"Saved to {path}.")
 
     def record(self) -> str:
-        """The device as JSON, indented for people."""
+        """Returns the device as indented JSON."""
         return msgspec.json.format(msgspec.json.encode(self._record), indent=2).decode()
 
     def _probed(self, ending: Ending) -> None:

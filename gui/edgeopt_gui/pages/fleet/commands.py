@@ -1,4 +1,4 @@
-"""The command lines that ask something of a fleet."""
+"""The command lines that send requests to a fleet."""
 
 from dataclasses import dataclass
 
@@ -54,7 +54,7 @@ def start(connection: Connection, choices: RolloutChoices) -> Command:
 
 
 def plan(connection: Connection, choices: RolloutChoices) -> Command:
-    """The waves of `start`; nothing is ordered."""
+    """Returns the command that reports the waves of `start` and orders nothing."""
     planned = start(connection, choices)
     return Command("Planning a rollout", (*planned.arguments, "--dry-run"), secrets=planned.secrets)
 

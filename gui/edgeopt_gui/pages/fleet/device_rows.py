@@ -134,7 +134,7 @@ FILTERS: tuple[tuple[str, Callable[[FleetDevice], bool] | None], ...] = (
 
 
 def facts_of(device: FleetDevice) -> tuple[FactGroup, ...]:
-    """The details of one device; what is not known has no line."""
+    """Returns the details of a device, without lines for unknown ones."""
     rows = (
         ("Presence", presence_text(device)),
         ("Last report", report_text(device)),
@@ -162,6 +162,6 @@ def facts_of(device: FleetDevice) -> tuple[FactGroup, ...]:
 
 
 def _moment(time_s: float) -> str:
-    """The time today, the date before."""
+    """Returns the time of a recent moment, or the date of an older one."""
     form = "%H:%M" if abs(time.time() - time_s) < _TODAY_S else "%Y-%m-%d"
     return time.strftime(form, time.localtime(time_s))

@@ -56,9 +56,9 @@ class FleetPage(Page):
         self._empty.middle.addWidget(self.getting_started)
         self._shown_rollout = ""
         self._key = ""
-        """The file with the private key that signs orders."""
+        """Path of the private key that signs orders."""
         self._stale = False
-        """Something changed while the page was hidden."""
+        """Whether the fleet changed while the page was hidden."""
         self.set_content(self._lay_out())
         self.link.updated.connect(self._updated)
         self.link.changed.connect(self._link_changed)
@@ -71,7 +71,7 @@ class FleetPage(Page):
 
     @property
     def rollout(self) -> RolloutReport | None:
-        """The one that is shown."""
+        """Report of the rollout that is shown; None if there is none."""
         return self.link.rollouts.get(self._shown_rollout)
 
     @property
@@ -211,7 +211,7 @@ class FleetPage(Page):
         self.runs.run(choices.name, "start", commands.start(self.connection, choices))
 
     def ask_to_control(self, action: Action) -> None:
-        """Pausing, cancelling and rolling back are confirmed."""
+        """Asks the user to confirm pausing, cancelling or rolling back."""
         report = self.rollout
         if report is None:
             return

@@ -23,7 +23,7 @@ class FleetLink(QObject):
     updated = Signal(object)
     """The `FleetUpdate`; `devices` and `rollouts` have it already."""
     changed = Signal()
-    """The state of the connection."""
+    """Emitted when the state of the connection has changed."""
     ended = Signal(object)
     """The `Ending` of a connection that the user did not end."""
 
@@ -35,7 +35,7 @@ class FleetLink(QObject):
         """The reason why the broker is unreachable; "" while it is connected."""
         self.devices: dict[str, FleetDevice] = {}
         self.rollouts: dict[str, RolloutReport] = {}
-        """The newest last."""
+        """Rollouts by name, the newest last."""
         self.known = False
         """Whether the state that the broker retains has arrived."""
         self._jobs = jobs

@@ -53,10 +53,10 @@ _WAYS = (
 
 
 class StartDialog(QDialog):
-    """Call `open`; it goes away by itself."""
+    """The dialog; call `open`, and it deletes itself when closed."""
 
     confirmed = Signal(object)
-    """The `RolloutChoices`, after the user saw the waves."""
+    """The `RolloutChoices`, after the user has seen the waves."""
 
     def __init__(
         self,

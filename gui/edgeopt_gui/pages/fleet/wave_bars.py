@@ -15,7 +15,7 @@ _LABEL_LETTERS = 9
 
 
 def _brush(key: str, palette: QPalette) -> QBrush:
-    """A colour, and for some a pattern: colours alone do not tell them apart for everybody."""
+    """Returns the brush of a group, for some with a pattern, because not everybody can distinguish the colours."""
     solid = {
         "done": colours.good(),
         "returned": colours.series(3),
@@ -60,7 +60,7 @@ class WaveBars(QWidget):
         return QSize(self.fontMetrics().averageCharWidth() * 30, self.sizeHint().height())
 
     def segments(self, wave: Wave, room: QRectF) -> list[tuple[str, QRectF]]:
-        """The rectangles of a wave's groups by their keys; small groups are as wide as can be seen."""
+        """Returns the key and rectangle of each group in a wave; small groups are widened to be visible."""
         wanted = [max(_LEAST_WIDTH, room.width() * number / wave.size) for _, number in wave.counts]
         scale = room.width() / sum(wanted)
         left, found = room.left(), []

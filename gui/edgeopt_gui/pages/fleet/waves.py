@@ -71,7 +71,7 @@ def waves_of(report: RolloutReport) -> tuple[Wave, ...]:
 
 
 def headline(report: RolloutReport) -> str:
-    """`Running, wave 2 of 3`."""
+    """Returns the phase and wave of a rollout: `Running, wave 2 of 3`."""
     phase = report.phase.replace("-", " ").capitalize()
     return f"{phase}, wave {report.wave} of {len(report.waves)}" if report.wave else phase
 

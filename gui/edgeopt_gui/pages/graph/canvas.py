@@ -15,7 +15,7 @@ from edgeopt_gui.pages.graph.walk import Walk
 
 _MARGIN = 40.0
 _ROOM = 1500.0
-"""Around the diagram, so that any box can stay where it is when the rest moves."""
+"""Space around the diagram, so that any box can keep its place on the screen when the rest moves."""
 _MOST_SCALE, _LEAST_SCALE = 3.0, 0.01
 _READABLE = 0.9
 _STEP = 1.25
@@ -27,7 +27,7 @@ class Canvas(QGraphicsView):
     picked = Signal(object)
     """The path of the selected box, or None."""
     toggled = Signal(object)
-    """The path of a group that is to be opened or folded."""
+    """The path of a group to open or fold."""
     moved = Signal()
     """Emitted when another part of the graph or another scale is shown."""
 
@@ -149,7 +149,7 @@ class Canvas(QGraphicsView):
         self._show_view()
 
     def begin(self) -> None:
-        """The whole diagram where it can be read like that, else its top, as wide as fits."""
+        """Shows the whole diagram if it is readable at that scale, else its top at full width."""
         self.fit()
         if self.transform().m11() >= _READABLE / 2:
             return
@@ -230,7 +230,7 @@ class Canvas(QGraphicsView):
         self._show_view()
 
     def picture(self, painter: QPainter, target: QRectF) -> None:
-        """The whole diagram, however much of it is in sight."""
+        """Paints the whole diagram, including the parts out of sight."""
         self._scene.render(painter, target, self._whole)
 
     def _step(self, key: Qt.Key) -> None:
@@ -253,7 +253,7 @@ class Canvas(QGraphicsView):
         return path if path in self.boxes else (self.walk.shown(path) if self.walk else None)
 
     def _path_at(self, at: QPoint) -> Path | None:
-        """The innermost box there."""
+        """Returns the path of the innermost box at a point; None if there is none."""
         found = [item for item in self.items(at) if isinstance(item, BoxItem)]
         return max((item.box.path for item in found), key=len, default=None)
 

@@ -62,7 +62,7 @@ class Drawn:
 
 class GraphContent(QWidget):
     reveal_wanted = Signal(object)
-    """The path of an item whose groups are to be opened."""
+    """The path of an item whose groups must be opened."""
 
     level_wanted = Signal(str)
 
@@ -104,7 +104,7 @@ class GraphContent(QWidget):
         self.hint = quiet("Click a node, or move with the arrow keys.")
         self.colouring: Colouring | None = None
         self.drawn: tuple[Drawn, ...] = ()
-        """Two where models are side by side."""
+        """The drawings: one, or two side by side."""
         self.side = 0
         """Index of the drawing with the latest selection."""
         self._known: tuple[tuple[Colouring, ...], ...] = ()
@@ -113,7 +113,7 @@ class GraphContent(QWidget):
         self._beside = QWidget()
         """The second drawing with its name."""
         self._names = (QLabel(), QLabel())
-        """Over the drawings, where there are two."""
+        """Labels above two drawings, with the names of their models."""
         self._hits: list[int] = []
         self._hit = -1
         self._lay_out()
@@ -132,7 +132,7 @@ class GraphContent(QWidget):
         return self.linked.pair
 
     def set_drawn(self, first: Drawn, pair: "tuple[Beside, Drawn, GraphDiff] | None" = None) -> None:
-        """Another model, two side by side, or more that is known of them; the scene follows."""
+        """Sets one or two models, or new facts about them; the scene is set after that."""
         before = self.drawn
         self.drawn = (first,) if pair is None else (first, pair[1])
         self.linked.pair, self._diff = (None, None) if pair is None else (pair[0], pair[2])
@@ -169,7 +169,7 @@ class GraphContent(QWidget):
         self._show_selected(self.side)
 
     def set_times(self, times: Sequence[OpTimes]) -> None:
-        """Measured times: the colours show them at once."""
+        """Sets measured times of the first model, and colours the nodes by them."""
         if self.drawn:
             self.drawn = (replace(self.drawn[0], times=tuple(times)), *self.drawn[1:])
         self._know_colours()
@@ -270,13 +270,13 @@ class GraphContent(QWidget):
             self._colour()
 
     def _chosen_of(self, side: int) -> Colouring:
-        """The chosen colours of one drawing; white where nothing is known there."""
+        """Returns the chosen colouring of a drawing; all nodes are white if it has none of this kind."""
         key = self.colouring.key if self.colouring is not None else ""
         found = next((each for each in self._known[side] if each.key == key), None)
         return found or Colouring(key, "", (None,) * len(self.drawn[side].diagram.nodes))
 
     def _colour(self) -> None:
-        """One scale and one legend for both drawings."""
+        """Colours the drawings with one common scale and legend."""
         canvases = self.linked.canvases[: len(self.drawn)]
         most = 0.0
         for side, canvas in enumerate(canvases):
@@ -362,7 +362,7 @@ class GraphContent(QWidget):
             yield Fact("Other model", "no counterpart" if node is None else f"{node.operator} {name_of(node)}")
 
     def _read_by(self, node: NodeRow) -> list[str]:
-        """The weights among its inputs whose values are known."""
+        """Returns the weights among a node's inputs whose values are known."""
         return [tensor.name for tensor in node.inputs if tensor.name in self.drawn[self.side].weights]
 
     def _size_of_weight(self, name: str) -> int:

@@ -56,16 +56,16 @@ class GraphPage(Page):
         self._job: Job | None = None
         self._background = Background(self)
         self._turn = 0
-        """Counts layouts: what comes late is for a state that nobody wants any more."""
+        """Number of layouts requested; the result of an older request is discarded."""
         self._placed = False
         self._revisions: tuple[Revision, ...] = ()
         self._at = 0
         """Index of the revision that is shown."""
         self._pair: Beside | None = None
-        """Two revisions side by side."""
+        """The pair of revisions that are shown side by side; None if one is shown."""
         self._making = RevisionJob(context.jobs)
         self._beside: FilePath | None = None
-        """The other model, where the revisions are two models."""
+        """Path of the other model, if the revisions are two models."""
         self._first_node = ""
         """Name of the open model's node to show once the revisions are loaded."""
         self.view.revisions.chosen.connect(self.show_revision)
@@ -152,7 +152,7 @@ class GraphPage(Page):
         self._make_revisions("Comparing", "--against", str(path))
 
     def show_beside(self, pair: GraphPair) -> None:
-        """A node of the open model, coloured by what became of it in the other model; that is one step away."""
+        """Shows a node of the open model, coloured by how the other model differs, which is one revision away."""
         name = name_of(self.context.nodes[pair.position])
         if self._beside == pair.other and self._making.running:
             self._first_node = name
@@ -176,7 +176,7 @@ class GraphPage(Page):
         return self.why_no_graph()
 
     def show_revision(self, at: int, node: str = "") -> None:
-        """The selected node stays selected, and where it is on the screen; `node` is selected instead of it."""
+        """Shows a revision and selects `node`, or else the node selected before, in its place on the screen."""
         if not self._revisions:
             return
         selected = node or self._selected_name()
@@ -209,7 +209,7 @@ class GraphPage(Page):
             self._background.do(lambda: laid_out_beside(one, other, selected), show)
 
     def _drawn_revisions(self, at: int) -> list[Revision]:
-        """One, or with the one before it that it is compared with."""
+        """Returns the revision at an index, or that and the one before it if they are shown side by side."""
         if not self.view.revisions.beside.isChecked():
             return [self._revisions[at]]
         last = max(1, at)
@@ -297,7 +297,7 @@ class GraphPage(Page):
             self._build(context.analysis.digest)
 
     def _build(self, digest: str) -> None:
-        """Another model; or the same one with new facts: then open parts stay open."""
+        """Lays out the open model; groups stay open if only new facts about it are known."""
         analysis, nodes = self.context.analysis, self.context.nodes
         if analysis is None or nodes == self._nodes or (self._revisions and digest == self._digest):
             return
@@ -405,7 +405,7 @@ class GraphPage(Page):
         self.context.changed.emit()
 
     def _wants_beside(self) -> bool:
-        """Two models are side by side, unless the user chose otherwise."""
+        """Whether two revisions are side by side: by default if they are two models, else as the user chose."""
         bar = self.view.revisions
         return bar.beside.isChecked() if self._revisions else self._beside is not None
 
@@ -460,7 +460,7 @@ class GraphPage(Page):
         self.context.changed.emit()
 
     def _draws_open_model(self) -> bool:
-        """Another revision has other nodes than the tables of the open model."""
+        """Whether the open model is drawn, alone or as the first of two."""
         return self._at == 0 or (self._pair is not None and self._at == 1)
 
     def _open_position(self) -> int | None:

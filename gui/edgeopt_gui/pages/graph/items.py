@@ -202,7 +202,7 @@ class BoxItem(QGraphicsItem):
 
 
 def path_of(knots: Knots) -> QPainterPath:
-    """Straight where x stays, else a curve that leaves and arrives vertically."""
+    """Returns a line through the knots: straight where x is the same, else a curve with vertical ends."""
     path = QPainterPath(QPointF(*knots[0]))
     x, y = knots[0]
     for next_x, next_y in knots[1:]:
@@ -230,5 +230,5 @@ def _metrics(*, small: bool) -> QFontMetricsF:
 
 @cache
 def _elided(text: str, width: float, *, small: bool) -> str:
-    """Measuring letters at every frame would take most of it."""
+    """Returns the text cut in its middle to fit the width; cached, as measuring it would take most of a frame."""
     return _metrics(small=small).elidedText(text, Qt.TextElideMode.ElideMiddle, width)

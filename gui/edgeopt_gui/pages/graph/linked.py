@@ -40,7 +40,7 @@ class LinkedCanvases(QObject):
         self.picked.emit(side)
 
     def shown(self, side: int, path: Path | None) -> Path | None:
-        """The box that stands for an item: that of the folded group around it where it has none."""
+        """Returns the box of an item: its own, or that of the folded group around it."""
         walk, boxes = self.canvases[side].walk, self.canvases[side].boxes
         return path if path is None or path in boxes or walk is None else walk.shown(path)
 

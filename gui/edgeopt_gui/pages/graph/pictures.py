@@ -30,7 +30,7 @@ def text_of(path: Path, name: str, diagram: Diagram, scene: Scene, colourings: S
 
 
 def text_of_pair(pair: Beside, drawn: Sequence[Drawn]) -> str:
-    """An HTML page with both models."""
+    """Returns an HTML page with both models."""
     names = [each.name for each in drawn]
     return page(" and ".join(names), pair_graphs(pair, names, [each.colourings() for each in drawn]))
 

@@ -8,9 +8,9 @@ from edgeopt_gui.subject import Subject
 class Nothing(NamedTuple):
     sentence: str
     action: str
-    """The key of what to do about it."""
+    """Key of the action to offer."""
     other: str = ""
-    """And of another way."""
+    """Key of another action to offer; "" for none."""
 
 
 def nothing_of(url: str, subject: Subject | None) -> Nothing:

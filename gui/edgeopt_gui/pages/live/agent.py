@@ -22,7 +22,7 @@ _MARKED = ("soaking", "committed", "failed", "rolling_back", "rolled_back", "deg
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A deployment entered a state."""
+    """The entry of a deployment into a state."""
 
     deployment: int
     state: str
@@ -70,7 +70,7 @@ class AgentRecord:
 
     @property
     def models(self) -> tuple[tuple[str, str], ...]:
-        """The key of each model, as `model` has it, and its title; agents of before tell none."""
+        """Key (as in `model`) and title of each model; empty for older agents, which do not report models."""
         names = [each.name for each in self.status.models] if self.status is not None else []
         return tuple(("" if k == 0 else name, name or "First model") for k, name in enumerate(names))
 
@@ -95,11 +95,11 @@ class AgentRecord:
 
     @property
     def busy(self) -> bool:
-        """A deployment is under way."""
+        """Whether a deployment is in progress."""
         return bool(self.steps) and not self.steps[-1].final
 
     def serves(self, *, watched: bool = True) -> str:
-        """A sentence."""
+        """Returns a sentence about what the agent serves."""
         if not watched:
             return "Not watched."
         if self.away:
@@ -123,11 +123,11 @@ class AgentRecord:
         return f"{step.title.capitalize()} {step.words}{reason}"
 
     def reason(self) -> str:
-        """The whole reason of how the last deployment stands."""
+        """Returns the full reason of the latest deployment's state."""
         return self.steps[-1].reason if self.steps else ""
 
     def take_status(self, data: dict[str, Any]) -> None:
-        """The result of `edgeopt fleet status`; one of another version is not understood and says nothing."""
+        """Stores the result of `edgeopt fleet status`; one of an unknown version leaves the status unknown."""
         try:
             self.status = msgspec.convert(data, thread_safe(Status))
         except msgspec.ValidationError:
@@ -140,7 +140,7 @@ class AgentRecord:
             ]
 
     def take_progress(self, event: Progress, time_s: float) -> Step | None:
-        """The step, where it is one of a deployment and a new one."""
+        """Records the state of a deployment; returns the step, or None if the state is not new."""
         title = _TITLE.fullmatch(event.subject)
         if title is None:
             return None

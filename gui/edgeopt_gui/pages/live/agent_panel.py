@@ -114,7 +114,7 @@ class AgentPanel(QWidget):
         self.doing.setVisible(bool(sentence))
 
     def _show_models(self, agent: AgentRecord) -> None:
-        """One model needs no choice; a list that is open must not change below the pointer."""
+        """Lists the models if there are several; rebuilt only after a change, as the list may be open."""
         shown = tuple((self.model.itemData(k), self.model.itemText(k)) for k in range(self.model.count()))
         if agent.models != shown:
             self.model.clear()

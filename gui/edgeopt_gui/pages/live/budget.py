@@ -38,7 +38,7 @@ def _all_kept(settings: Settings) -> dict[str, float]:
 
 
 def over_text(over: int, runs: int, budget_ms: float) -> str:
-    """`3 of 812 runs over 5.00 ms (0.37 %)`."""
+    """Returns `3 of 812 runs over 5.00 ms (0.37 %)`."""
     if not runs:
         return "No runs in the visible time range."
     share = f" ({100 * over / runs:.2g} %)" if over else ""

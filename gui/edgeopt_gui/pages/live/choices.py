@@ -9,7 +9,7 @@ BUNDLE, MODEL = "bundle", "model"
 
 
 def chosen(subject: Subject | None, bundle: Path | None, choice: str) -> Subject | None:
-    """The latest bundle where there is one, unless the model was chosen."""
+    """Returns the latest bundle if there is one, unless the model was chosen."""
     if bundle is not None and (choice != MODEL or subject is None):
         return Subject(bundle, "bundle")
     return subject
@@ -36,7 +36,7 @@ class Choice:
 
     @property
     def offered(self) -> tuple[tuple[str, str], ...]:
-        """Titles and keys."""
+        """The titles and keys of the choices."""
         return choices(self._context.subject, self._context.bundle)
 
     def follow_opened(self) -> bool:

@@ -21,7 +21,7 @@ class GivingWay(QObject):
         self._stop = stop
         self._jobs: list[Job] = []
         self.paused_for = ""
-        """The title of what the watch was stopped for, until it is started again."""
+        """Title of the job that stopped the watch; "" once it is started again."""
         self._words = ("", "")
         """Words of the sentence while the other job runs, and after it has ended."""
         jobs.started.connect(self._started)
@@ -29,7 +29,7 @@ class GivingWay(QObject):
 
     @property
     def measuring(self) -> str:
-        """The title of what measures now; "" where nothing does."""
+        """Title of the job that measures now; "" if none does."""
         return next((job.command.title for job in reversed(self._jobs) if job.command.measures), "")
 
     @property

@@ -18,14 +18,14 @@ _MOST_METRICS = 24
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of the samples, for a thread of its own."""
+    """A copy of the samples for use in another thread."""
 
     columns: dict[str, tuple[Floats, Floats]]
     markers: tuple[Marker, ...]
 
 
 class History:
-    """Takes metrics as they come; `rings` are what a chart draws."""
+    """The metrics received; `rings` are what a chart draws."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.rings: dict[str, Ring] = {}
@@ -50,7 +50,7 @@ class History:
         return max((ring.count for ring in self.rings.values()), default=0)
 
     def take(self, metric: Metric, now_s: float) -> None:
-        """`now_s` is this machine's time, in seconds since 1970."""
+        """Stores a metric; `now_s` is this machine's time, in seconds since 1970."""
         name = metric.name
         if name not in self.rings:
             if len(self.rings) >= _MOST_METRICS:
@@ -69,7 +69,7 @@ class History:
         self.peaks[name] = max(metric.value, self.peaks.get(name, metric.value))
 
     def mark(self, label: str, time_s: float) -> None:
-        """Something happened; the time is that of this machine."""
+        """Adds a marker for an event at a time of this machine's clock."""
         self.markers.append(Marker(time_s, label))
         del self.markers[:-_MOST_MARKERS]
 
@@ -80,7 +80,7 @@ class History:
         self._new_clock = True
 
     def begin(self) -> None:
-        """Something else is watched: peaks and single runs are its own, the curves stay."""
+        """Begins another watch: resets peaks and single runs, and keeps the curves."""
         self.interrupt()
         self.runs.clear()
         self.latest.clear()
@@ -116,7 +116,7 @@ class History:
         return time_s + self.clock_off_s
 
     def _is_gap(self, name: str, time_s: float, last: float | None) -> bool:
-        """Asked for, or much longer than the time between the samples before."""
+        """Whether a gap precedes a sample: one was requested, or the interval is much longer than before."""
         if last is None:
             return False
         interval = time_s - last

@@ -80,7 +80,7 @@ class LivePage(Page):
         self._with_charts(self._start)
 
     def watch(self, path: Path) -> None:
-        """The open model or the latest bundle, on this machine, at once."""
+        """Watches the open model or the latest bundle on this machine, without waiting for the user."""
         if self.url:
             self.leave_agent()
         self._prefer(BUNDLE if path == self.context.bundle else MODEL)
@@ -107,11 +107,11 @@ class LivePage(Page):
 
     @property
     def _loads(self) -> bool:
-        """An agent is only looked at, unless requests are sent to it."""
+        """Whether the watch loads a device; an agent is only observed unless requests are sent to it."""
         return not self.url or (self.view is not None and self.view.agent.send_per_s is not None)
 
     def pause(self) -> None:
-        """Drawing stops and the samples go on; or it goes on with all of them."""
+        """Pauses or resumes drawing; samples continue to arrive meanwhile."""
         if self.session is None or self.view is None:
             return
         moments = self.session.history.moments
@@ -155,7 +155,7 @@ class LivePage(Page):
             self._with_charts(self._start)
 
     def leave_agent(self) -> None:
-        """Back to what can be watched on this machine."""
+        """Returns to the subject of this machine."""
         self.url = ""
         self.model.choose("")
         self._leave()
@@ -239,7 +239,7 @@ class LivePage(Page):
         self._with_charts(self._settle)
 
     def _with_charts(self, then: Callable[[], None]) -> None:
-        """Now, or once the charts have been imported."""
+        """Calls `then` now, or once the charts are imported."""
         if self._charts.then(then):
             self._settle()
 

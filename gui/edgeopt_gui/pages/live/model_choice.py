@@ -4,7 +4,7 @@
 class ModelChoice:
     def __init__(self) -> None:
         self.name = ""
-        """Empty for the agent's first model, whatever it is called."""
+        """Name of the model; "" for the agent's first model, whatever its name."""
         self.notice = ""
         """The reason why another model than the chosen one is watched; "" if there is none."""
 
@@ -12,7 +12,7 @@ class ModelChoice:
         self.name, self.notice = name, ""
 
     def give_up(self) -> None:
-        """Back to the first model: the chosen one was removed."""
+        """Chooses the first model, because the chosen one was removed."""
         self.notice = f"The model '{self.name}' was removed from the agent. The page now shows the first model."
         self.name = ""
 

@@ -17,7 +17,7 @@ class Readout:
     name: str
     value: str
     unit: str = ""
-    """Beside a large value; a small one has its unit with it."""
+    """Unit beside a large value; a small value includes its unit."""
     note: str = ""
     """Small text below: the peak, or the reason why there is no value."""
     large: bool = False

@@ -25,7 +25,7 @@ class Distribution:
     counts: Numbers
     """Number of runs in each bin; the bins have equal factors from `low_ms` to `high_ms`."""
     percentiles: tuple[tuple[str, float], ...]
-    """Label and latency; p99.9 only of enough runs."""
+    """Label and latency of each percentile; p99.9 only of enough runs."""
     since_s: float | None
     """End of the oldest run in the range, if older ones are no longer stored; None otherwise."""
 
@@ -84,7 +84,7 @@ class Runs:
 
     @property
     def _oldest(self) -> int:
-        """The place of the oldest run that is kept."""
+        """Place of the oldest stored run."""
         return (self._count - min(self._count, self.capacity)) % self.capacity
 
     def _between(self, begin_s: float, end_s: float) -> slice:

@@ -29,7 +29,7 @@ class Session:
         self.phase = ""
         """The command's phase before the first sample."""
         self.said = ""
-        """The last thing that it complained about."""
+        """The last problem that the watch reported."""
         self.sampled = False
         """Whether what is watched now has given any sample."""
         self._doubted_s = 0.0
@@ -91,7 +91,7 @@ class Session:
         self._before = None
 
     def forget(self) -> None:
-        """The previous model is no longer shown; its name and p50 stay for comparison."""
+        """Clears the data of the previous subject, except its name and p50, which are for comparison."""
         self.history.latest.clear()
         self.history.clear()
         self.missing.clear()
@@ -108,7 +108,7 @@ class Session:
         return Level(panels.P50, p50_ms, f"{name}: p50 {latency_text(p50_ms)}")
 
     def comparison(self) -> str:
-        """A sentence: two runs after each other, so it is a hint and no proof."""
+        """Returns a sentence that compares with the previous subject; not interleaved, so only a hint."""
         now = self.history.latest.get(panels.P50)
         if self._before is None or now is None or not self._alike:
             return ""
@@ -117,7 +117,7 @@ class Session:
 
     @property
     def _alike(self) -> bool:
-        """A run in a process and a request to an agent take different ways: their times do not compare."""
+        """Whether both subjects have the same agent, or none: a request includes more than a run."""
         return self._url == self._url_before
 
     def state(self, running: bool, stopping: bool, paused_at: int | None) -> str:
@@ -146,7 +146,7 @@ class Session:
         return "serves" if event.name == panels.PROCESS_MEMORY and self._serves_after_all(now_s) else "sample"
 
     def _serves_after_all(self, now_s: float) -> bool:
-        """A while after its start an agent has no release yet, and then it has one without any deployment."""
+        """Whether the status, by which nothing is served, may be outdated; true at most once a second."""
         agent = self.agent
         if agent is None or agent.status is None or agent.serves_something:
             return False

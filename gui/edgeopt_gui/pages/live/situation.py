@@ -37,7 +37,7 @@ class Situation:
     failed: bool = False
     """Whether the last watch failed before its first sample."""
     measuring: str = ""
-    """The title of what measures on this device, and must not be disturbed."""
+    """Title of the job that measures on this device and must not be disturbed; "" if none does."""
 
 
 def why_not_start(now: Situation) -> str:
@@ -57,7 +57,7 @@ def why_not_stop(now: Situation) -> str:
 
 
 def why_not_pause(now: Situation) -> str:
-    """Drawing; stopped curves are drawn to their end."""
+    """Returns why drawing cannot be paused; a stopped watch is always drawn to its end."""
     return why_not_stop(now) or why_not_draw(now)
 
 
@@ -97,7 +97,7 @@ def why_not_roll_back(now: Situation) -> str:
 
 
 def shown(now: Situation) -> State:
-    """While the charts are there."""
+    """Returns the state that the page shows."""
     if now.failed and now.watched is None:
         return "error"
     if now.moments:

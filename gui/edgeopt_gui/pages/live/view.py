@@ -48,7 +48,7 @@ _SIDE_LETTERS = 40
 
 class LiveView(QWidget):
     wants_figures = Signal()
-    """A few times a second while samples come."""
+    """Emitted a few times a second while samples arrive."""
     rate_changed = Signal()
     choice_changed = Signal(str)
     """Key of the subject to watch, as given to `show_choices`."""
@@ -91,7 +91,7 @@ class LiveView(QWidget):
         self.show_agent_panel(on=False)
 
     def touch(self) -> None:
-        """New samples came."""
+        """Schedules drawing of new samples."""
         self.chart.touch()
         if not self._timer.isActive():
             self._timer.start()
@@ -118,7 +118,7 @@ class LiveView(QWidget):
         self.figures.show_readouts(readouts, comparison)
 
     def picture(self, caption: str) -> QImage:
-        """The charts as they are, below a line that says what they are of."""
+        """Returns an image of the charts as they are, below the caption."""
         charts = self.chart.grab().toImage()
         ratio = charts.devicePixelRatio()
         line = self.fontMetrics().height()
@@ -182,12 +182,12 @@ class LiveView(QWidget):
         rows.addLayout(middle, 1)
 
     def touch_runs(self) -> None:
-        """Single runs are counted again, twice a second at most."""
+        """Schedules counting of single runs, at most twice a second."""
         if not self._runs_timer.isActive():
             self._runs_timer.start()
 
     def _show_length(self) -> None:
-        """The choice of lengths says what the wheel and the keys have made of it."""
+        """Shows the length set with wheel or keys in the list of lengths."""
         length = self.chart.span.length_s
         place = next((k for k, (_, each) in enumerate(SPANS) if each == length), -1)
         # The placeholder shows a length that is not one of the choices.
@@ -196,7 +196,7 @@ class LiveView(QWidget):
 
 
 def _length_text(length_s: float) -> str:
-    """`21 s`, `8 min`, `2.5 h`."""
+    """Returns `21 s`, `8 min` or `2.5 h`."""
     if length_s < 120:
         return f"{length_s:.0f} s"
     return f"{length_s / 60:.0f} min" if length_s < 7200 else f"{length_s / 3600:.1f} h"

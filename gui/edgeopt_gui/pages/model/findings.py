@@ -17,7 +17,7 @@ _WITH_OPERATOR = re.compile(r"[^']+ '(?P<name>.+)'")
 
 
 def gain_text(opportunity: Opportunity) -> str:
-    """`≤ 12%` of the time of one run, or that there is no estimate."""
+    """Returns `≤ 12%`, the share of a run that can be saved, or that there is no estimate."""
     share = opportunity.gain_share
     if share is None:
         return "no estimate"
@@ -52,13 +52,13 @@ def names_of(opportunity: Opportunity) -> frozenset[str]:
 
 
 def is_named(node: NodeRow, names: frozenset[str]) -> bool:
-    """A node without a name is known by its first output."""
+    """Whether a node is among the names; a node without a name has that of its first output."""
     name = name_of(node)
     return name in names or (bool(node.inside) and f"{node.inside}/{name}" in names)
 
 
 def runs_text(row: CoverageRow) -> str:
-    """`83 of 85`."""
+    """Returns `83 of 85`."""
     return UNKNOWN if row.supported is None or row.total is None else f"{row.supported:,} of {row.total:,}"
 
 

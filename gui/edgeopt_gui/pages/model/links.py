@@ -31,7 +31,7 @@ class Links:
         return links
 
     def of_input(self, name: str) -> str:
-        """The link to the node that makes it, or to a weight; "" for inputs of the model."""
+        """Returns the link to the producer of an input, or to a weight; "" for inputs of the model."""
         if name in self.weights:
             return f"{WEIGHT}{name}"
         return f"{_MADE} {name}" if name in self.makers else ""
@@ -40,7 +40,7 @@ class Links:
         return f"{_READ} {name}" if name in self.readers else ""
 
     def positions(self, link: str) -> list[int]:
-        """The nodes to which a link leads."""
+        """Returns the positions of the nodes to which a link leads."""
         for kind, found in ((_MADE, self.makers), (_READ, self.readers)):
             if link.startswith(f"{kind} "):
                 there = found.get(link.removeprefix(f"{kind} "), [])

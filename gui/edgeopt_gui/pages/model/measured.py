@@ -54,7 +54,7 @@ class Measured:
 
 
 def fastest(times: Sequence[OpTimes], backend: str = "") -> OpTimes | None:
-    """The measured times of the named runtime, or else of that with the shortest run."""
+    """Returns the times of the named runtime, or else of the one with the shortest run; None without times."""
     known = [each for each in times if each.rows]
     named = [each for each in known if each.backend == backend]
     return min(named or known, key=lambda each: each.plain_ms or each.run_ms, default=None)
@@ -68,7 +68,7 @@ class TimedKernel:
 
     @property
     def name(self) -> str:
-        """The heaviest of the nodes behind it, and how many more there are."""
+        """Name of the heaviest node of the kernel, with the number of its other nodes."""
         row = self.row
         if not row.members:
             return f"{row.operator or row.kernel} (not attributed)"
@@ -85,7 +85,7 @@ class TimedKernel:
 
 
 def kernels(times: OpTimes) -> list[TimedKernel]:
-    """The longest first."""
+    """Returns the kernels, the longest first."""
     return [TimedKernel(at, row, why_unreliable(row, times)) for at, row in enumerate(times.rows)]
 
 

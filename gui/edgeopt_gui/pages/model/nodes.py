@@ -24,7 +24,7 @@ _CONSTANT = "Constant"
 
 class Nodes(QWidget):
     everything_wanted = Signal()
-    """The filter by operator, category or opportunity is to go."""
+    """Emitted to remove the filter by operator, category or opportunity."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class Nodes(QWidget):
         return "strong" if self._marked and is_named(node, self._marked) else "plain"
 
     def _pick_one(self) -> None:
-        """The details below never stand empty beside a table with rows."""
+        """Selects the first node if none is selected, so that the details are not empty."""
         if self.records.shown and self.table.current is None:
             self.table.pick(self.records.key(self.records.row(0)))
 

@@ -16,9 +16,9 @@ from edgeopt_gui.widgets.records import RecordsModel
 
 class Opportunities(Detailed):
     looked_at = Signal(object)
-    """The `Opportunity` that the user sees the details of; None when there is none."""
+    """The `Opportunity` whose details are shown; None if there is none."""
     nodes_wanted = Signal(object)
-    """The nodes of this one are to be shown."""
+    """The `Opportunity` whose nodes are to be shown."""
 
     def __init__(self) -> None:
         self.facts = FactsView(name_letters=12)

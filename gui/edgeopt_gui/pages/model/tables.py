@@ -80,12 +80,12 @@ def searched(node: NodeRow) -> str:
 
 
 def _no_zero(text: str) -> str:
-    """Most nodes compute nothing: a blank says so more quietly than a column of zeros."""
+    """Returns the text, but "" for zero: most nodes compute nothing, and a blank is easier to skip."""
     return "" if text in {"0", "0 %"} else text
 
 
 def share_column(columns: Sequence[Column[Any]], whole: Totals) -> int:
-    """The place of the column of shares that is shown."""
+    """Returns the place of the visible column of shares."""
     title = OF_OPERATIONS if whole.least_ms is None else OF_LEAST_TIME
     return next(place for place, column in enumerate(columns) if column.title == title)
 

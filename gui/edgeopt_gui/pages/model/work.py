@@ -31,7 +31,7 @@ def totals(analysis: Analysis) -> Totals:
 
 
 def run_facts(analysis: Analysis) -> FactGroup:
-    """One run, in the words of `edgeopt analyze`."""
+    """Returns the facts of one run, in the words of `edgeopt analyze`."""
     rows = figures.work(analysis) or [("Operations", UNKNOWN)]
     if awaits_peaks(analysis):
         rows = [
@@ -81,7 +81,7 @@ def node_facts(node: NodeRow) -> tuple[Fact, ...]:
 
 
 def operator_operations(row: OperatorRow | CategoryRow) -> str:
-    """`≥ 2.5 M` where some of its nodes are not in the sum."""
+    """Returns the operations as text; `≥ 2.5 M` if those of some nodes are unknown."""
     if row.unknown and row.unknown == row.count:
         return UNKNOWN
     return f"≥ {figures.figure(row.operations)}" if row.unknown else figures.figure(row.operations)
@@ -111,7 +111,7 @@ def category_title(analysis: Analysis) -> str:
 
 
 def bar_text(share: float | None) -> str:
-    """Whole per cents beside a bar: its length tells the rest."""
+    """Returns a share in whole percent; the length of the bar shows the rest."""
     if share is None:
         return UNKNOWN
     return units.percent(share, 0) if share >= 0.01 else "< 1 %" if share else ""
@@ -128,7 +128,7 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 
 def _odd(node: NodeRow) -> str:
-    """Instead of a figure."""
+    """Returns the text for a node without a figure; "" if it has one."""
     if node.operator in HOLDERS:
         return _IN_ITS_NODES
     return "" if node.runs else _NOT_COUNTED

@@ -86,12 +86,12 @@ LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Numbers that may be left out are as they were typed: what is wrong with one is said beside its field."""
+    """The choices; optional numbers are stored as typed, so that a problem is shown beside its field."""
 
     budget: str = "transparent"
     own_db: float = 40.0
     target: str = ""
-    """A target's name; "" leaves the choice to edgeopt."""
+    """Name of the target; "" lets edgeopt choose."""
     time_limit_s: int | None = None
     """Time limit in seconds; None lets edgeopt choose it by the size of the model."""
     metric: str = "top1"
@@ -109,7 +109,7 @@ class Choices:
     single_file: bool = False
     plugins: bool = True
     on: str = ""
-    """The address of the device to measure on; empty: this one."""
+    """Address of the device to measure on; "" for this one."""
 
     @property
     def floor(self) -> str:
@@ -155,7 +155,7 @@ class Choices:
         return Command(f"{'Delivering' if pick else 'Optimizing'} {model.name}", words)
 
     def for_plan(self, model: Path, data: Path | None, out: Path, record: Path) -> tuple[str, ...]:
-        """The arguments of a plan for the record's device: it measures nothing, so only the floor can hold."""
+        """Returns the arguments of a plan for a record; it measures nothing, so only the floor is kept."""
         kept = Choices(self.budget, self.own_db, self.target, single_file=self.single_file)
         return (*kept.command(model, data, out).arguments, "--device", str(record))
 
@@ -181,7 +181,7 @@ _AS_THEY_ARE = tuple(
 
 
 def remembered(settings: Settings) -> Choices:
-    """The choices of the last time; what is not sensible any more becomes the default."""
+    """Returns the choices of the last time; invalid ones are replaced by the defaults."""
     usual = Choices()
     budget = settings.text("optimize.budget", usual.budget)
     known = budget in {each.key for each in BUDGETS}

@@ -20,7 +20,7 @@ from edgeopt_gui.pages.optimize.in_the_app import in_the_app
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Something to choose, and how it is called on the screen."""
+    """A choice: its name and its title on the screen."""
 
     name: str
     title: str
@@ -48,7 +48,7 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """A sentence for each group of fields; "" where all is well."""
+    """The problem of each group of fields, as a sentence; "" if there is none."""
 
     accuracy: str = ""
     limits: str = ""

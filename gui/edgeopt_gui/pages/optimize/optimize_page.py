@@ -43,9 +43,9 @@ class OptimizePage(Page):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._runs: dict[Path, Run] = {}
-        """The latest search of each model of this session."""
+        """The latest run of each model in this session."""
         self._run: Run | None = None
-        """The one that is shown."""
+        """The run that is shown; None if there is none."""
         self._shown: Command | None = None
         self._asked_about: Path | None = None
         self._targets_asked = False
@@ -81,12 +81,12 @@ class OptimizePage(Page):
             self._launch(order)
 
     def measure_again(self) -> None:
-        """The same search, and nothing of it from the cache."""
+        """Repeats the search without the cache."""
         if self._run is not None and self._run.order is not None:
             self._launch(self._run.order, fresh=True)
 
     def search_longer(self) -> None:
-        """The same search with twice the time."""
+        """Repeats the search with twice the time."""
         if self._run is not None and self._run.order is not None and self._run.result is not None:
             self._launch(self._run.order.longer(self._run.result.seconds))
 
@@ -160,7 +160,7 @@ class OptimizePage(Page):
         self.planner.choose(self._order)
 
     def offer_forms(self) -> None:
-        """A menu of what the bundle can be exported as, below its button."""
+        """Opens a menu of the formats to export to, below its button."""
         button = self.view.verdict.buttons["optimize.export-as"]
         self.delivery.menu(self).popup(button.mapToGlobal(button.rect().bottomLeft()))
 
@@ -194,7 +194,7 @@ class OptimizePage(Page):
 
     @property
     def state(self) -> str:
-        """A running search is `busy` and one that failed an `error`, beside the settings."""
+        """The state of the page: beside the settings, a running search is `busy` and a failed one an `error`."""
         found = super().state
         if found != "content":
             return found
@@ -322,7 +322,7 @@ class OptimizePage(Page):
         self._show_run()
 
     def _show_run(self) -> None:
-        """Everything, after it became another one or ended."""
+        """Shows another run, or one that has ended, in full."""
         self._told.clear()
         self._redraw.stop()
         run, model, subject = self._run, self._model, self.context.subject

@@ -46,7 +46,7 @@ class PathField(QWidget):
             self.use.style().polish(self.use)
 
     def show_name(self, path: Path | None, otherwise: str) -> None:
-        """`otherwise`: where nothing is chosen."""
+        """Shows the name of the path, or `otherwise` if none is chosen."""
         shown = path.name if path is not None else otherwise
         wide = self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS
         self.name.setText(self.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, wide))

@@ -64,7 +64,7 @@ PHASES = (
 
 
 def place_of(name: str) -> int | None:
-    """The place of a phase; None for one that this app does not know."""
+    """Returns the index of a phase; None if it is unknown to this version."""
     return next((k for k, phase in enumerate(PHASES) if phase.name == name), None)
 
 

@@ -13,7 +13,7 @@ KEPT = 8
 
 
 def fresh_place(root: Path, model: Path) -> Path:
-    """A path for a new bundle, in a new folder; raises EdgeoptError where none can be made."""
+    """Returns a path for a bundle in a new folder; raises EdgeoptError if the folder cannot be made."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f"{model.stem}-", dir=root)) / f"{model.stem}.edgeopt"

@@ -33,7 +33,7 @@ def _look(row: "PredictedCandidate") -> Look:
 
 class PlanView(QWidget):
     left = Signal()
-    """The user has seen enough of it."""
+    """Emitted when the user closes the plan."""
 
     def __init__(self) -> None:
         super().__init__()

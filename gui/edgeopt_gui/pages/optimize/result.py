@@ -48,7 +48,7 @@ def read_result(data: dict[str, Any]) -> Outcome:
 
 
 def can_be_delivered(report: CandidateReport) -> bool:
-    """Instead of the winner: it ran, and is inside all that was asked for."""
+    """Whether a candidate can be delivered instead of the winner: it raced and met all conditions, but lost."""
     return report.status == "lost" and report.candidate.variant != CURRENT
 
 
@@ -57,7 +57,7 @@ _SAMPLE_LEVELS = Alike("image", 0.36, 0.55)
 
 
 def limits(result: Outcome) -> tuple[str, ...]:
-    """The warnings that limit what the verdict says; the tab Warnings has all."""
+    """Returns the warnings that limit the verdict; the tab Warnings shows all."""
     return tuple(each for each in result.warnings if each != _SAMPLE_LEVELS.warning)
 
 
@@ -93,7 +93,7 @@ def comparison(result: Outcome) -> tuple[Compared, ...]:
 
 
 def _memory(before: Memory | None, after: Memory | None) -> tuple[str, str, str]:
-    """The process below what is added, as a line has no room for both."""
+    """Returns memory before and after, and the change with the process's memory below, for lack of room."""
     (was, _), (added, whole) = memory_parts(before), memory_parts(after)
     return was, added or whole or UNKNOWN, f"{memory_change(before, after)}\n{whole}" if added else ""
 

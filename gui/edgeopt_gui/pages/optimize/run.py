@@ -1,4 +1,4 @@
-"""One search of this session: what was asked, what it told, how it ended."""
+"""One search of this session: its request, events and ending."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One search as the user wanted it."""
+    """One search as the user requested it."""
 
     model: Path
     data: Path | None
@@ -24,7 +24,7 @@ class Order:
     choices: Choices
     shape: tuple[str, ...] = ()
     pre: Path | None = None
-    """The preprocessing that goes into the bundle."""
+    """Path of the preprocessing that goes into the bundle."""
 
     def longer(self, took_s: float) -> "Order":
         """Returns the search with twice the time limit, or without a limit, twice the time that it took."""
@@ -59,7 +59,7 @@ class Run:
     place: Path
     """Folder to which the search writes the bundle."""
     shown: Command
-    """The command line that does the same, with a plain name for the bundle."""
+    """The equivalent command line, with a plain name for the bundle."""
     job: Job
     board: Board = field(default_factory=Board)
     result: "Outcome | None" = None
@@ -67,14 +67,14 @@ class Run:
     order: Order | None = None
     """The request that started the run, kept to repeat it."""
     picked: str = ""
-    """The candidate that is delivered instead of a winner; "" where there is a search."""
+    """Name of the candidate to deliver instead of the winner; "" for a search."""
     saved: Path | None = None
     note: str = ""
     """Result of saving the bundle, as a sentence."""
     retry: str = ""
-    """The key of the action that tries again what could not be saved."""
+    """Key of the action that saves again after a failure; "" if there is none."""
     before: "Run | None" = None
-    """The last one of this model that has a result: a search that is cancelled does not take it away."""
+    """The last run of this model with a result, which is shown again if this run is cancelled."""
 
     @property
     def running(self) -> bool:
@@ -91,5 +91,5 @@ class Run:
 
     @property
     def folder(self) -> Path | None:
-        """The bundle as a folder: what the user saved may be one file, or be gone."""
+        """The folder that the search wrote, or else the saved bundle; None without a result."""
         return None if self.result is None else self.place if self.place.is_dir() else self.saved

@@ -109,7 +109,7 @@ class RunView(QScrollArea):
         self._tick.start()
 
     def _offer_front(self) -> None:
-        """The box filters the candidates, so it belongs to their tab."""
+        """Shows the box that filters candidates only on their tab."""
         on = self.candidates.has_front and self.tabs.currentWidget() is self.candidates
         self.candidates.only_front.setVisible(on)
 

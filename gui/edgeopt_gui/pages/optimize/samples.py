@@ -65,13 +65,13 @@ def use_of(count: int) -> str:
 
 
 def beside(model: Path) -> Path | None:
-    """The .npz with the model's name, where there is one in its folder."""
+    """Returns the .npz beside the model with the model's name; None if there is none."""
     path = model.with_suffix(".npz")
     return path if path.is_file() else None
 
 
 def _fit(headers: Mapping[str, Header], inputs: tuple[TensorFacts, ...], name: str) -> bool:
-    """False where the model does not describe its inputs; raises DataError where the arrays do not fit them."""
+    """Whether the model describes its inputs; raises DataError if the arrays do not fit them."""
     import numpy as np
 
     try:

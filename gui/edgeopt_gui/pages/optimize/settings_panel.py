@@ -64,10 +64,10 @@ class SettingsPanel(QScrollArea):
         self._pre: Path | None = None
         """The preprocessing model for `--pre` that the import wrote; None if there is none."""
         self._check: Callable[[Choices], Problems] | None = None
-        """Comes from the core, which is not read before the first window."""
+        """Function that checks the choices; None until the core is imported, after the first window."""
         self._busy = True
         self.problem = ""
-        """The first thing that is wrong with the choices, as a sentence."""
+        """The first problem with the choices, as a sentence; "" if there is none."""
         choices = remembered(context.settings)
         self.fields = Scrolled()
         """Container of all fields, disabled in a search instead of the scroll area, which must still scroll."""
@@ -122,7 +122,7 @@ class SettingsPanel(QScrollArea):
 
     @property
     def pre(self) -> Path | None:
-        """The preprocessing that goes into the bundle; a bundle for several sizes holds none."""
+        """The preprocessing that goes into the bundle; None for several sizes, which do not allow one."""
         return self._pre if self.with_pre.isChecked() and not self.shape else None
 
     @property
@@ -131,7 +131,7 @@ class SettingsPanel(QScrollArea):
         return tuple(re.split(r"[;\s]+", self.sizes.text().strip())) if self.sizes.text().strip() else ()
 
     def forget_model(self) -> None:
-        """Another model is open: what was said of the one before does not hold for it."""
+        """Clears the settings that apply to the previous model only."""
         self.today.set(None)
         self.with_pre.setChecked(True)
         self.sizes.clear()
@@ -272,7 +272,7 @@ class SettingsPanel(QScrollArea):
         self._said()
 
     def _reread(self) -> None:
-        """Some settings are in the app's dialog too, and all can be reset."""
+        """Reads the settings again after the app's dialog changed or reset them."""
         self.fold.set_open(self._context.settings.flag(_OPEN))
         choices = remembered(self._context.settings)
         if self._busy or choices == self.choices:
@@ -339,13 +339,13 @@ class FoldingPanel(QWidget):
         self.head.setChecked(True)
 
     def race(self, on: bool, *, found: bool = False) -> None:
-        """A search runs, or runs no more; `found`: what it found is shown."""
+        """Sets whether a search is running; `found` is whether a result is shown."""
         self._panel.set_enabled(not on)
         self._racing, self._found = on, found
         self._follow()
 
     def set_room(self, width: int) -> None:
-        """The width of the whole page."""
+        """Sets the width of the whole page, in pixels."""
         self._narrow = width < self.fontMetrics().averageCharWidth() * _ROOM_LETTERS
         self._follow()
 

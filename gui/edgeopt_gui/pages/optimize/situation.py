@@ -25,14 +25,14 @@ class Situation:
     found: bool = False
     """Whether the search that is shown has a bundle."""
     row: Row | None = None
-    """The candidate under the cursor."""
+    """The selected candidate; None if there is none."""
     has_data: bool = False
     beside: bool = False
-    """There is data beside the model, and it is not chosen."""
+    """Whether data beside the model is available but not chosen."""
     has_today: bool = False
     saving: bool = False
     handing: bool = False
-    """A report or an export is being made."""
+    """Whether a report or an export is being made."""
 
 
 def why_not_start(now: Situation) -> str:

@@ -22,7 +22,7 @@ class TodayField(PathField):
         self.set(None)
 
     def set(self, path: Path | None) -> None:
-        """Another one, or none; looked at beside the GUI's thread."""
+        """Sets the baseline, or none, and checks it in a background thread."""
         self.path, self.problem = path, ""
         self.show_name(path, "Nothing yet")
         self.say("Looking at it…" if path is not None else _NOTHING)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from edgeopt.pipeline.outcome import CandidateReport, Outcome
 
 _NOTED_BYTES = 0.02
-"""Smaller differences, as a share, are not told."""
+"""Smallest difference to mention, as a share."""
 
 
 def trade_of(report: "CandidateReport", result: "Outcome") -> str:

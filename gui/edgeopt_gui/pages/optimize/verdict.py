@@ -116,7 +116,7 @@ def _row(tiles: "Sequence[_Tile]", spacing: int) -> QHBoxLayout:
 
 
 class _Tile(QGridLayout):
-    """A caption, the value now, and what it was."""
+    """A tile with a caption, the present value, and the previous one."""
 
     def __init__(self) -> None:
         super().__init__()
