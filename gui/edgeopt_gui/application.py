@@ -21,9 +21,9 @@ from edgeopt_gui.window import Window
 from edgeopt_gui.window_state import PAGE
 
 NAME = "edgeopt"
-# It shows the ways to begin; the rail leads to the others.
+# The page Model shows the ways to begin; the rail leads to the others.
 _FIRST_START_PAGE = "model"
-# A window that starts minimized is not painted.
+# A window that starts minimized is never painted, so the first frame may not come.
 _LONGEST_TO_FIRST_FRAME_MS = 500
 
 
@@ -44,7 +44,7 @@ def run(path: Path | None, page: str) -> int:
     context = Context(settings)
     subject = sort_out([path.absolute()], has_model=False).subject if path is not None else None
     if subject is not None:
-        # Before there is a window: a child process reads the model while this one makes the widgets.
+        # Opened before the window is built, so that a child process reads the model meanwhile.
         context.open(subject)
     window = Window(context, PAGES, _first_page(path, page, settings.text(PAGE)))
     faults.happened.connect(window.told_of_fault)
@@ -68,17 +68,17 @@ def _first_page(path: Path | None, asked: str, last: str) -> str:
 
 
 def _after_first_frame(window: Window, act: Callable[[], None]) -> None:
-    """Nothing that `act` does delays the window."""
+    """Calls `act` after the first frame, or after 500 ms without one, so that it does not delay the window."""
     timer = QTimer(window)
     timer.setSingleShot(True)
     timer.timeout.connect(act)
     timer.start(_LONGEST_TO_FIRST_FRAME_MS)
-    # Started again it fires at once, but not a second time.
+    # A frame after the timeout must not call `act` a second time.
     window.first_frame.connect(lambda: timer.start(0) if timer.isActive() else None)
 
 
 def _begin(window: Window, path: Path | None, page: str) -> None:
-    """`page` is the one asked for; a model that could be opened is open already."""
+    """Opens the path unless it is open already, shows the page that was asked for, and builds the other pages."""
     if path is not None and window.context.subject is None:
         window.open_paths([path.absolute()], on=page or "model")
     if page:
@@ -87,7 +87,7 @@ def _begin(window: Window, path: Path | None, page: str) -> None:
 
 
 def _watch_gaps(window: Window) -> GapMonitor | None:
-    """For developers: with EDGEOPT_DEBUG set, each time that the window did not answer is in the log."""
+    """Starts a monitor that logs each stall of the event loop; None unless EDGEOPT_DEBUG is set."""
     if not os.environ.get("EDGEOPT_DEBUG"):
         return None
 

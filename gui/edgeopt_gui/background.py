@@ -22,7 +22,7 @@ class Background(QObject):
         self._pool.start(_Work(work, lambda outcome: self._finished.emit(then, outcome)))
 
     def wait(self) -> None:
-        """For the end of the app only."""
+        """Blocks until all work is done; for the end of the app only."""
         self._pool.waitForDone()
 
     def _answer(self, then: Callable[[Any], None], outcome: object) -> None:

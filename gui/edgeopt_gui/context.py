@@ -1,4 +1,4 @@
-"""What all pages share: the subject, its data, jobs and settings; and how they ask the window for something."""
+"""The state that all pages share (subject, data, jobs, settings), and the signals with requests to the window."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ MEASURE_DEVICE = Command("Measuring the device", ("probe", "--deep", "--again"))
 
 @dataclass(frozen=True, slots=True)
 class ComparePair:
-    """What the page Compare is to compare, with the inputs for both."""
+    """Two models or bundles that the page Compare is to compare, and the input data for both."""
 
     first: Path
     second: Path
@@ -41,20 +41,20 @@ class GraphPair:
 
 class Context(QObject):
     subject_changed = Signal()
-    """Another model or bundle, or the same one opened again."""
+    """Emitted when a subject is opened, even if it is the same one again."""
     data_changed = Signal()
     inputs_changed = Signal()
-    """The inputs of the subject were read, or are not known any more."""
+    """Emitted when the inputs of the subject were read, or are unknown again."""
     nodes_changed = Signal()
-    """The nodes of the subject were read, or are not known any more, or cannot be read."""
+    """Emitted when the nodes of the subject were read, cannot be read, or are unknown again."""
     node_picked = Signal(int)
     """The position of the node that the user looks at, on any page."""
     times_changed = Signal()
-    """The nodes of the subject were measured, or their times are not known any more."""
+    """Emitted when the nodes of the subject were measured, or their times are unknown again."""
     bundle_changed = Signal()
-    """The latest bundle: made by a search, or opened."""
+    """Emitted when a search has made a bundle, or one was opened."""
     changed = Signal()
-    """Something that decides which actions can be done; the window asks all of them again."""
+    """Emitted when actions may have become possible or impossible; the window then asks each of them."""
     page_wanted = Signal(str)
     watch_wanted = Signal(object)
     """The path of a model or bundle that is to be watched at once."""
@@ -84,15 +84,15 @@ class Context(QObject):
         self.subject: Subject | None = None
         self.data: Path | None = None
         self.inputs: tuple[TensorFacts, ...] | None = None
-        """Of the subject; None while they are not known."""
+        """Inputs of the subject; None while they are unknown."""
         self.bundle: Path | None = None
         self.analysis: Analysis | None = None
-        """Of the subject, without its nodes; None while it is not known."""
+        """Analysis of the subject, without its nodes; None while it is unknown."""
         self.nodes: tuple[NodeRow, ...] = ()
         self.op_times: tuple[OpTimes, ...] = ()
-        """Measured times of the nodes; empty while they are not known."""
+        """Measured times of the nodes; empty while they are unknown."""
         self.read_failure: Ending | None = None
-        """Why the subject cannot be read."""
+        """The failure if the subject could not be read."""
 
     def open(self, subject: Subject | None) -> None:
         """Makes it the app's subject; every page shows it or its absence."""

@@ -37,7 +37,7 @@ REMOTE = "Run it in a desktop session, or over ssh -X; without a screen use the 
 
 
 def missing_library(error: ImportError | OSError) -> MissingError:
-    """The sentence for an import that failed because of a library of the system."""
+    """Returns the error for an import that failed because a system library is missing."""
     name = str(error).partition(":")[0].strip()
     package = PACKAGES.get(re.sub(r"\.so.*$", "", name))
     hint = f"Install it with: sudo apt-get install {package}" if package else f"Qt says: {error}"
@@ -79,7 +79,7 @@ def _try(platform: str, environment: Mapping[str, str], plugins: Path) -> None:
 
 
 def _load(plugin: Path) -> None:
-    """Loading the plugin finds every library that it needs, and says which one is not here."""
+    """Loads a plugin to find the libraries that it needs; raises MissingError if one is missing."""
     if not plugin.exists():
         return  # packaged in another way: Qt itself will tell
     try:

@@ -1,4 +1,4 @@
-"""What was dropped on the window: a model, a bundle, data, or something that cannot be opened."""
+"""Classification of files dropped on the window: a model, a bundle, data, or a reason to refuse them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from edgeopt.importing.sources import is_source
 from edgeopt_gui.subject import Subject
 
 MODEL_ENDINGS = frozenset({".onnx", ".ort", ".pb", ".gguf", ""})
-"""What people take for a model: where it is none, the command line says so, and what to do about it."""
+"""Suffixes opened as a model; the command line explains the error if the file is none."""
 SCRIPT_ENDING = ".py"
 BUNDLE_ENDING = ".edgeopt"
 BUNDLE_FILE = "deployment.toml"
@@ -18,14 +18,14 @@ BUNDLE_FILE = "deployment.toml"
 class Dropped:
     subject: Subject | None = None
     source: str = ""
-    """A model of another framework, to be imported."""
+    """A model of another framework to import; "" if there is none."""
     data: Path | None = None
     refusal: str = ""
-    """Why nothing is done with it, and what to drop instead."""
+    """The reason why the drop is refused and what to drop instead; "" if it is accepted."""
 
 
 def sort_out(paths: Sequence[Path], *, has_model: bool) -> Dropped:
-    """`has_model`: one is open, that data can belong to."""
+    """Classifies dropped paths; `has_model` is whether a model is open that data can belong to."""
     if not paths:
         return Dropped(refusal="Only files and folders of this machine can be dropped here.")
     found = [_one(path) for path in paths]

@@ -11,11 +11,11 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 def _heard(_number: int, _frame: FrameType | None) -> None:
-    """Python runs this only between its own steps; the byte in the socket is what wakes Qt's loop."""
+    """Does nothing: Python calls it late, and the byte that a signal writes to the socket wakes Qt's loop."""
 
 
 class EndSignals(QObject):
-    """Listens from the beginning; signals before the event loop are delivered when it runs."""
+    """Handlers of the signals that end the app; earlier signals are delivered when the event loop runs."""
 
     came = Signal()
 

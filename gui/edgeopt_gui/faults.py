@@ -12,12 +12,12 @@ from edgeopt_gui.jobs.ending import Ending
 
 
 class Faults(QObject):
-    """Catches from `install` on; signals arrive in the thread of the window, wherever the fault was."""
+    """Handlers of uncaught errors and Qt's messages, from `install` on; signals arrive in the window's thread."""
 
     happened = Signal(object)
     """An `Ending` that says what went wrong."""
     complained = Signal(str)
-    """What Qt has to say."""
+    """A warning or error message from Qt."""
 
     def install(self) -> None:
         self._before = (sys.excepthook, sys.unraisablehook, threading.excepthook)

@@ -18,11 +18,11 @@ _FRAMES = 12
 class Gap:
     length_ms: float
     stack: str
-    """Where the thread of the window was, when the limit was over."""
+    """Stack of the window's thread at the moment when the limit passed."""
 
 
 class GapMonitor(QObject):
-    """Asks the event loop for a sign of life from a thread of its own, again and again."""
+    """Monitor that asks the event loop for an answer again and again, from a thread of its own."""
 
     found = Signal(object)
     """A `Gap`, in the thread of the window."""
@@ -60,8 +60,8 @@ class GapMonitor(QObject):
             while not self._answered.wait(self._longest_s):
                 if self._stopped.is_set():
                     return  # the thread of the window waits for this one now
-            # Where this thread was woken late, or that of the window waited for a core, the machine was busy, and
-            # not the window. Both may be one and the same wait.
+            # A late wake-up of this thread, or a wait of the window's thread for a core, comes from the load of
+            # the machine and not from the window. The two may overlap, so only the longer one is subtracted.
             waited_s = _waited_s(self._native) - waited_s
             length_s = time.perf_counter() - asked_s - max(0.0, late_s, waited_s)
             if length_s > self._longest_s:
@@ -71,7 +71,7 @@ class GapMonitor(QObject):
 
 
 def _waited_s(thread: int) -> float:
-    """How long a thread of this process has waited for a core so far, as Linux counts it; 0 elsewhere."""
+    """Returns how long a thread of this process has waited for a core so far, in seconds; 0 except on Linux."""
     try:
         _running, waited_ns, _slices = Path(f"/proc/self/task/{thread}/schedstat").read_text("ascii").split()
     except (OSError, ValueError):

@@ -12,7 +12,7 @@ INTERVAL_MS = 500
 
 
 class GarbageTimer(QObject):
-    """Collects while it lives; afterwards the interpreter does it again, as it likes."""
+    """Timer that collects garbage while it exists; afterwards the interpreter collects again."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -25,7 +25,7 @@ class GarbageTimer(QObject):
 
 
 def collect_due() -> None:
-    """What the interpreter itself would collect by now: the oldest generation that is over its threshold."""
+    """Collects the oldest generation over its threshold, as the interpreter would do by itself."""
     counts, thresholds = gc.get_count(), gc.get_threshold()
     due = [k for k in range(3) if counts[k] > thresholds[k] > 0]
     if due:

@@ -3,7 +3,7 @@
 from edgeopt import events
 from edgeopt_gui.jobs.command import Command
 
-# What they tell is read again in a moment.
+# Cancelling these loses nothing: their result takes only a moment to read again.
 _READERS = ("probe", "targets", "analyze")
 
 
@@ -11,9 +11,9 @@ _SILENT_S = 10
 
 
 def silence(command: Command, progress: events.Progress | None, silent_s: float) -> str:
-    """That a job has told nothing for a while, and the last that it told; "" before.
+    """Returns how long a job has been silent, with its last phase; "" if that is not long.
 
-    In a fleet nothing may happen for hours.
+    A fleet watch may be silent for hours, so it is never reported.
     """
     if silent_s < _SILENT_S or command.arguments[:2] == ("fleet", "devices"):
         return ""
@@ -22,7 +22,7 @@ def silence(command: Command, progress: events.Progress | None, silent_s: float)
 
 
 def status(command: Command, progress: events.Progress | None) -> str:
-    # Events of an agent are shown beside the curves: they are not progress of the job.
+    # Events of an agent appear beside the curves: they are not progress of the job.
     if progress is None or command.arguments[:2] == ("fleet", "watch"):
         return command.title
     parts = [command.title, progress.phase]
@@ -32,7 +32,7 @@ def status(command: Command, progress: events.Progress | None) -> str:
 
 
 def loss(command: Command) -> str:
-    """What is lost when it is cancelled, as a sentence; "" where nothing is."""
+    """Returns what is lost if the command is cancelled, as a sentence; "" if nothing is."""
     name, *rest = command.arguments
     if name in _READERS or command.watches or command.arguments[:2] == ("fleet", "status"):
         return ""
@@ -54,7 +54,7 @@ def loss(command: Command) -> str:
 
 
 def percent(progress: events.Progress | None, share_of_time: float | None = None) -> int | None:
-    """Of the time limit where there is one, else of the phase; None where neither is known."""
+    """Returns the progress in percent of the time limit, or else of the phase; None if neither is known."""
     if share_of_time is not None:
         return round(100 * share_of_time)
     if progress is None or progress.done is None or not progress.total:

@@ -1,4 +1,4 @@
-"""What the log says: events and endings of jobs as lines, without what is drawn elsewhere."""
+"""Lines of the log, made from events and endings of jobs; events that other widgets draw are left out."""
 
 import time
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class LogLine:
 
     @property
     def plain(self) -> str:
-        """For the clipboard."""
+        """The line as tab-separated text, for the clipboard."""
         date = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.time_s))
         return f"{date}\t{self.level}\t{self.job}\t{self.text}"
 

@@ -20,22 +20,22 @@ class QuietWatch(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.problem = ""
-        """What is wrong, as a sentence; "" while it is a good moment."""
+        """Sentences about what disturbs measurements now; "" if nothing does."""
         self.quiet = False
-        """Seen to be a good moment: not where it was not looked yet."""
+        """Whether checks found nothing that disturbs; false before the first checks."""
         self.enabled = True
         """Whether to look at all: pictures and tests show what does not depend on others."""
         self._wanted = 0
         self._bad = self._good = 0
         self._under_way = False
-        # Lives on its own: this object may be gone before a look that is under way has ended.
+        # Without a parent, because this object may be deleted before a running check has ended.
         self._looks = _Looks()
         self._looks.taken.connect(self._taken)
         self._timer = QTimer(self, interval=INTERVAL_MS)
         self._timer.timeout.connect(self._look)
 
     def start(self) -> None:
-        """For one who wants to know; looked at until each has called `stop`."""
+        """Starts the checks for one more caller; they run until each caller has called `stop`."""
         self._wanted += 1
         if self._wanted == 1 and self.enabled:
             self._bad = self._good = 0
@@ -48,7 +48,7 @@ class QuietWatch(QObject):
             self._timer.stop()
 
     def take(self, bad: Sequence[str]) -> None:
-        """One look: the sentences of what is wrong."""
+        """Takes the sentences of one check; only consecutive equal results change the state."""
         self._bad, self._good = (self._bad + 1, 0) if bad else (0, self._good + 1)
         problem, quiet = self.problem, self._good >= _LOOKS
         if self._bad >= _LOOKS:
@@ -79,7 +79,7 @@ class _Looks(QObject):
         self._number = 0
 
     def take(self) -> None:
-        """What was wrong since the last look; the first one only begins."""
+        """Emits what disturbed measurements since the last call; the first call only starts sampling."""
         from edgeopt.measure.instruments.machine_state import StateSampler
 
         bad: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""The way out: what still runs is asked about, cancelled, and waited for, without freezing the window."""
+"""Quitting: asks about running jobs, cancels them and waits for them, without freezing the window."""
 
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox, QWidget
@@ -12,7 +12,7 @@ from edgeopt_gui.widgets.settings_dialog import CONFIRM_QUIT
 
 class Quitting(QObject):
     ready = Signal()
-    """Nothing runs any more: the window may close."""
+    """Emitted when no job runs any more and the window may close."""
 
     def __init__(self, window: QWidget, jobs: JobRunner, settings: Settings) -> None:
         super().__init__(window)
@@ -52,7 +52,7 @@ class Quitting(QObject):
             self.ready.emit()
 
     def _ask(self, losses: dict[str, str]) -> None:
-        """By the title of what runs, what is lost with it."""
+        """Asks the user whether to quit; `losses` maps the title of each running job to what is lost."""
         if self._question is not None:
             self._question.raise_()
             return

@@ -1,4 +1,4 @@
-"""What the app remembers between two starts, with types; kept by QSettings."""
+"""The typed settings of the app, stored by QSettings."""
 
 from pathlib import Path
 
@@ -61,6 +61,6 @@ class Settings(QObject):
         self.keep(_AGENTS, "\n".join(each for each in self.agents() if each != url))
 
     def reset(self) -> None:
-        """As on the very first start."""
+        """Clears all settings, as on the first start."""
         self._store.clear()
         self.changed.emit()

@@ -11,7 +11,7 @@ from edgeopt_gui.pages.optimize.slow import slow
 class SourceModel(NamedTuple):
     name: str
     path: Path | None
-    """Where it was found; None where no file of this name has the content that the bundle names."""
+    """Path of the file; None if no file of this name has the content that the bundle names."""
 
 
 def source_of(bundle: Path, recent: Iterable[Path]) -> SourceModel:

@@ -1,4 +1,4 @@
-"""What the app is looking at: a model or a bundle on the disk."""
+"""The subject of the app: an open model or bundle."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,5 +16,5 @@ class Subject:
 
 
 def subject_at(path: Path) -> Subject:
-    """By its looks alone; whether it is sound, the command line says."""
+    """Returns the subject at a path, with its kind by name only; the command line checks the content."""
     return Subject(path, "bundle" if path.is_dir() or path.suffix == ".edgeopt" else "model")

@@ -48,7 +48,7 @@ _OPEN_ANOTHER = "Open a model or a bundle with Ctrl+O, or drop one here."
 
 class Window(QMainWindow):
     first_frame = Signal()
-    """The window is painted for the first time."""
+    """Emitted when the window is painted for the first time."""
 
     def __init__(self, context: Context, entries: Sequence[Entry], page: str = "") -> None:
         """Begins with the page of that key, or with the first one."""
@@ -121,7 +121,7 @@ class Window(QMainWindow):
             self.page(key)
 
     def make_one_more(self) -> None:
-        """One page at a time while the app is idle, so that the first window does not wait for all of them."""
+        """Makes the pages one at a time while the app is idle, so that the first window does not wait for them."""
         missing = next((key for key in self._entries if key not in self._pages), None)
         if missing is not None:
             self.page(missing)
@@ -131,13 +131,13 @@ class Window(QMainWindow):
     def shown_page(self) -> Page:
         return self._pages[self._shown]
 
-    # What the actions do
+    # Actions of the user
 
     def choose_model(self) -> None:
         self._open_chosen(dialogs.choose_file(self, "Open a model", dialogs.models(), "model"))
 
     def ask_import(self, choices: ImportChoices | None = None) -> None:
-        """What an import of the source needs."""
+        """Opens the dialog with the choices of an import."""
         wished = choices or choices_for("", self.context.settings.text(PYTHON))
         dialog = ImportDialog(self, self.context, wished)
         dialog.given.connect(self.context.import_model)
@@ -163,7 +163,7 @@ class Window(QMainWindow):
         return "" if "live" in self._entries else "This window has no page Live."
 
     def open_source(self) -> None:
-        """The model that the bundle was made from; where it is not found, the user is asked."""
+        """Opens the model from which the bundle was made; asks the user if it is not found."""
         subject, recent = self.context.subject, self.context.settings.recent()
         if subject is not None:
             self._background.do(lambda: source_of(subject.path, recent), self._open_found)
@@ -255,17 +255,17 @@ class Window(QMainWindow):
     def show_about(self) -> None:
         self._open_once(AboutDialog(self))
 
-    # What happens
+    # Events
 
     def quit_now(self) -> None:
-        """Asked from outside, which is sure already."""
+        """Quits without asking, on a signal from outside."""
         if self.context.jobs.jobs:
             self._quitting.leave()
         else:
             self.close()
 
     def told_of_fault(self, ending: Ending) -> None:
-        """Of a job that no page shows, or of the app itself."""
+        """Shows a failure that no page shows, be it from a job or the app itself."""
         self.log.say("error", "edgeopt-gui", f"{ending.what} {ending.next_step}")
         self._failure.tell(ending)
 
@@ -310,13 +310,13 @@ class Window(QMainWindow):
     def _offer_in_header(self) -> None:
         if self._shown:
             page = self.shown_page
-            # An empty page says in its middle what can be done, and buttons that cannot be pressed say nothing.
+            # An empty page shows its possible actions itself; the header does not repeat them as disabled buttons.
             has_own = page.state == "empty"
             self.header.offer(self._entries[self._shown], page.in_content(), nothing=has_own)
             self.header.show_subject(self.context.subject, page.watched())
 
     def _show_owner(self, bound: Bound) -> None:
-        """A page's action happens where it is seen."""
+        """Shows the page that owns an action, before the action runs."""
         for key, page in self._pages.items():
             if bound.owner is page:
                 self.show_page(key)

@@ -1,4 +1,4 @@
-"""Where the window stood and what it showed, kept from one start to the next."""
+"""The window's geometry, layout and page, stored between two starts."""
 
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QGuiApplication
@@ -7,10 +7,10 @@ from PySide6.QtWidgets import QMainWindow
 from edgeopt_gui.settings import Settings
 
 GEOMETRY, STATE, PAGE = "window.geometry", "window.state", "window.page"
-# Another layout of docks and bars must not be put over this one.
+# A stored state of another version does not fit the present docks and bars.
 _VERSION = 1
 _LETTERS_WIDE, _LINES_HIGH = 170, 50
-# 1000 by 640 in the font that desktops begin with.
+# 1000 by 640 pixels in the usual font of desktops.
 _LEAST_LETTERS, _LEAST_LINES = 166, 45
 
 
@@ -21,7 +21,7 @@ def keep(window: QMainWindow, settings: Settings, page: str) -> None:
 
 
 def restore(window: QMainWindow, settings: Settings) -> None:
-    """As it was, unless there is no screen any more where it stood."""
+    """Restores the stored window, or arranges a new one if no screen shows its old place."""
     arrange(window)
     window.restoreState(settings.state(STATE), _VERSION)
     if window.restoreGeometry(settings.state(GEOMETRY)) and not _is_seen(window):
@@ -29,14 +29,14 @@ def restore(window: QMainWindow, settings: Settings) -> None:
 
 
 def least(window: QMainWindow) -> QSize:
-    """Smaller, the pages would be cut off; a screen that is smaller still has to do."""
+    """Returns the smallest size at which no page is cut off, or that of the screen if it is smaller."""
     metrics = window.fontMetrics()
     wanted = QSize(metrics.averageCharWidth() * _LEAST_LETTERS, metrics.height() * _LEAST_LINES)
     return wanted.boundedTo(QGuiApplication.primaryScreen().availableSize())
 
 
 def arrange(window: QMainWindow) -> None:
-    """In the middle of the first screen, as large as the font asks for and the screen allows."""
+    """Centres the window on the first screen, sized by the font and limited by the screen."""
     metrics = window.fontMetrics()
     area = QGuiApplication.primaryScreen().availableGeometry()
     width = min(metrics.averageCharWidth() * _LETTERS_WIDE, area.width())
@@ -47,7 +47,7 @@ def arrange(window: QMainWindow) -> None:
 
 
 def _is_seen(window: QMainWindow) -> bool:
-    """Enough of it to take hold of."""
+    """Whether enough of the window is visible to grab it."""
     grip = window.fontMetrics().height() * 5
     for screen in QGuiApplication.screens():
         common = screen.availableGeometry().intersected(window.geometry())

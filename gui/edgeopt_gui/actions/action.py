@@ -1,4 +1,4 @@
-"""What the user can do, as a record."""
+"""The record that describes an action of the user."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ def _no_command(_: object) -> Command | None:
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """How an action looks while it would do something else than usual: go on where it has stopped before."""
+    """A title and icon that replace the action's own in some states, for example to continue a stopped job."""
 
     title: str
     icon: str = ""
-    """"" is the usual one."""
+    """Name of the icon; "" for the action's own."""
 
 
 def _usual(_: object) -> Face | None:
@@ -30,24 +30,24 @@ def _usual(_: object) -> Face | None:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """The functions take what owns the action: a page, or the window; give them as `OptimizePage.start`."""
+    """An action; its functions take its owner, a page or the window: give them as `OptimizePage.start`."""
 
     key: str
-    """`optimize.start`: the page (or `app`), then what it does."""
+    """Unique key: the page (or `app`), then the action, as in `optimize.start`."""
     title: str
-    """What it does, beginning with a verb: `Start the search`."""
+    """The title, beginning with a verb: `Start the search`."""
     menu: str
     run: Callable[[Any], None]
     why_not: Callable[[Any], str] = _always
-    """Why it cannot be done just now, as a sentence; "" when it can."""
+    """The reason why the action is not possible now, as a sentence; "" if it is possible."""
     shortcut: str = ""
     icon: str = ""
-    """The name of a file in `theme/icons`, without `.svg`."""
+    """Name of a file in `theme/icons`, without `.svg`."""
     command: Callable[[Any], Command | None] = _no_command
-    """The command line that does the same, where there is one."""
+    """Function that returns the equivalent command line; None if there is none."""
     primary: bool = False
-    """The one button of its page that stands out."""
+    """Whether the action is the one prominent button of its page."""
     begins_group: bool = False
-    """A line separates it from those above it in menus."""
+    """Whether menus draw a separator above the action."""
     face: Callable[[Any], Face | None] = _usual
-    """Another title and icon, where they depend on the state; None for those above."""
+    """Function that returns a title and icon for the present state; None for the usual ones."""

@@ -13,7 +13,7 @@ from edgeopt_gui.jobs.command import Command
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An action with what owns it and what Qt shows of it."""
+    """An action with its owner and its Qt action."""
 
     action: Action
     owner: Any
@@ -21,7 +21,7 @@ class Bound:
 
     @property
     def title(self) -> str:
-        """As it is called just now."""
+        """The title for the present state of the action's owner."""
         face = self.action.face(self.owner)
         return face.title if face is not None else self.action.title
 
@@ -40,9 +40,9 @@ class Bound:
 class ActionBook(QObject):
     refreshed = Signal()
     about_to_run = Signal(object)
-    """The `Bound` that is done next."""
+    """The `Bound` that is about to run."""
     refaced = Signal(object)
-    """A `Bound` that has another title or icon now."""
+    """A `Bound` whose title or icon has changed."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -82,7 +82,7 @@ class ActionBook(QObject):
         self.refreshed.emit()
 
     def _trigger(self, bound: Bound) -> None:
-        # A shortcut can arrive between a change and the refresh that follows it.
+        # A shortcut can be pressed after a state change but before the refresh that disables the action.
         if not bound.why_not():
             self.about_to_run.emit(bound)
             bound.action.run(bound.owner)

@@ -7,7 +7,7 @@ Thing = TypeVar("Thing")
 
 
 def score(typed: str, text: str) -> float | None:
-    """How well it fits, higher is better; None where a letter is missing."""
+    """Returns how well a text matches what was typed, higher is better; None if a letter is missing."""
     wanted = "".join(typed.lower().split())
     haystack = text.lower()
     if not wanted:
@@ -25,7 +25,7 @@ def score(typed: str, text: str) -> float | None:
 
 
 def best(typed: str, things: Iterable[Thing], text: Callable[[Thing], str]) -> list[Thing]:
-    """Those that fit, the best first; in their own order where nothing is typed."""
+    """Returns the things whose text matches, best match first; all in the given order if nothing is typed."""
     scored = [(score(typed, text(thing)), thing) for thing in things]
     fitting = [(points, thing) for points, thing in scored if points is not None]
     fitting.sort(key=lambda pair: -pair[0])
@@ -33,7 +33,7 @@ def best(typed: str, things: Iterable[Thing], text: Callable[[Thing], str]) -> l
 
 
 def _places(haystack: str, wanted: str, *, prefer_words: bool) -> list[int]:
-    """Where the letters stand, one after the other; empty where one is missing."""
+    """Returns the positions of the wanted letters, in ascending order; empty if one is missing."""
     places: list[int] = []
     for letter in wanted:
         start = places[-1] + 1 if places else 0
@@ -42,7 +42,7 @@ def _places(haystack: str, wanted: str, *, prefer_words: bool) -> list[int]:
             return []
         found = first
         if prefer_words and first != start:
-            # The beginning of a later word is worth skipping some letters for.
+            # A match at the beginning of a later word counts more than an earlier match inside a word.
             found = next((p for p in range(first, len(haystack)) if _is_head(haystack, p, letter)), first)
         places.append(found)
     return places

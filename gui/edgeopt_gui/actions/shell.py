@@ -99,7 +99,7 @@ IN_EVERY_PAGE = ("app.copy-command",)
 
 
 def go_to(place: int, entry: Entry) -> Action:
-    """The action that shows a page, with the digit of its place in the rail."""
+    """Returns the action that shows a page, with the page's place in the rail as its shortcut."""
     return Action(
         f"app.go-{entry.key}",
         f"Go to {entry.title}",

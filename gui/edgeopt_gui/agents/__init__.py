@@ -1,1 +1,1 @@
-"""What pages share of agents: their addresses, access to them, deployments to them."""
+"""Agents as all pages use them: addresses, access and deployments."""

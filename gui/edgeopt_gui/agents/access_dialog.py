@@ -20,7 +20,7 @@ def wants_access(ending: Ending) -> bool:
 
 
 def ways_on(ending: Ending, *, can_start: bool) -> tuple[str, str]:
-    """The action to offer after a watch that failed, and another one or ""."""
+    """Returns the keys of the actions to offer after a watch failed; the second is "" if there is only one."""
     usual = "live.start" if can_start else OPENS_A_MODEL
     return ("live.access", usual) if wants_access(ending) else (usual, "")
 

@@ -1,4 +1,4 @@
-"""The command lines that ask something of an agent."""
+"""The command lines that send requests to an agent."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from edgeopt_gui.jobs.command import Command
 
 
 def watch_agent(url: str, send_per_s: float | None, data: Path | None, model: str = "") -> Command:
-    """0 sends as fast as the agent answers; None sends nothing. No model stands for the agent's first one."""
+    """Watches an agent and sends requests: 0 sends without pause, None sends none; "" is its first model."""
     arguments = ["fleet", "watch", "--url", url, *_model(model)]
     if send_per_s is not None:
         arguments += ["--send", f"{send_per_s:g}"]
@@ -21,7 +21,7 @@ def deploy(bundle: Path, url: str, ways: tuple[str, ...] = ()) -> Command:
 
 
 def plan(bundle: Path, url: str, ways: tuple[str, ...] = ()) -> Command:
-    """What `deploy` would change."""
+    """Returns the command that reports what `deploy` would change."""
     return Command(f"Asking the agent at {url}", (*deploy(bundle, url, ways).arguments, "--dry-run"))
 
 

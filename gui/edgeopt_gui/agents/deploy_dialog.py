@@ -29,7 +29,7 @@ from edgeopt_gui.widgets.facts import FactsView
 
 _LETTERS = 84
 _SHARES = 1000
-# What the user may allow where the agent would refuse: the text of the button, and the option.
+# Exceptions that the user may allow after the agent refuses: text of the button, and option.
 _WAYS = {
     "other-name": (("Replace it anyway", "--rename"), ("Serve both", "--add")),
     "other-device": (("Deploy it anyway", "--force"),),
@@ -43,7 +43,7 @@ _NEXT_STEPS = {
 
 
 class DeployDialog(QDialog):
-    """Call `open`; it goes away by itself. Closed during a deployment, that continues as a job."""
+    """The dialog; call `open`. It deletes itself when closed; a running deployment continues as a job."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class DeployDialog(QDialog):
         self.accept()
 
     def _forget(self) -> None:
-        """What was said of another address."""
+        """Clears the plan and the texts, which belong to another address."""
         self.deployer.forget()
         self.facts.set_groups(())
         self.consequence.setText("")
@@ -183,7 +183,7 @@ class DeployDialog(QDialog):
         self.doing.setText(doing)
 
     def _settle(self, *, served: bool = False) -> None:
-        """Which of the buttons can be pressed."""
+        """Updates which buttons and labels are enabled, visible and default."""
         deploying, plan = self.deployer.deploying, self.deployer.plan
         ready = plan is not None and not plan.problem and plan.action != "none" and not served
         self.go.setText(f"Deploy to {self.url}" if self.url else "Deploy")

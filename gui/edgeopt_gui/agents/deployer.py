@@ -19,13 +19,13 @@ from edgeopt_gui.jobs.runner import JobRunner
 
 class Deployer(QObject):
     planned = Signal(object)
-    """The `DeployPlan`."""
+    """The `DeployPlan` of the agent."""
     told = Signal(str, float)
-    """How far the deployment is, as a sentence and as a share; below 0 where the share is not known."""
+    """Progress of the deployment: a sentence, and a share from 0 to 1, or below 0 if it is unknown."""
     served = Signal(object)
-    """The plan whose release serves now."""
+    """The plan whose release is now served."""
     failed = Signal(object)
-    """The `Ending` of what did not work."""
+    """The `Ending` of the command that failed."""
     cancelled = Signal()
 
     def __init__(self, jobs: JobRunner, bundle: Path, parent: QObject | None = None) -> None:
@@ -33,7 +33,7 @@ class Deployer(QObject):
         self.bundle = bundle
         self.plan: DeployPlan | None = None
         self.ways: tuple[str, ...] = ()
-        """What the user allows beyond a plain deployment, as options."""
+        """Options of `edgeopt deploy` for the exceptions that the user allows."""
         self._jobs = jobs
         self._url = ""
         self._asking: Job | None = None
@@ -50,14 +50,14 @@ class Deployer(QObject):
         return self._cancelling
 
     def ask(self, url: str, ways: tuple[str, ...] = ()) -> None:
-        """For the plan; an earlier question is forgotten."""
+        """Requests the plan for an address, and cancels an earlier request."""
         self.forget()
         self._url, self.ways = url, ways
         self._asking = self._jobs.run(commands.plan(self.bundle, url, ways))
         self._asking.ended.connect(self._answered)
 
     def forget(self) -> None:
-        """The plan is of another address."""
+        """Discards the plan, and cancels the request for one."""
         asking, self._asking, self.plan = self._asking, None, None
         if asking is not None:
             asking.ended.disconnect(self._answered)
@@ -73,7 +73,7 @@ class Deployer(QObject):
         self._job.ended.connect(self._ended)
 
     def cancel(self) -> None:
-        """Before the agent has accepted it, by ending what is sent; afterwards the agent takes it back."""
+        """Cancels the deployment: ends the transfer, or asks the agent to cancel if it has accepted the bundle."""
         if self._job is None or self._cancelling:
             return
         self._cancelling = True
@@ -101,7 +101,7 @@ class Deployer(QObject):
         self._accepted = self._accepted or bool(event.subject)
         share = (event.done or 0) / event.total if event.total else -1.0
         left = f", {time_left(event.time_left_s)}" if time_left(event.time_left_s) else ""
-        # The agent's first words are the name of the bundle, which the dialog shows already.
+        # The first messages of the agent are the name of the bundle, which the dialog shows already.
         detail = f": {event.message}" if event.phase in {"soaking", "sending"} and event.message else ""
         phase = words(event.phase)
         self.told.emit(f"{phase[:1].upper()}{phase[1:]}{detail}{left}", share)

@@ -7,7 +7,7 @@ from edgeopt_gui.settings import Settings
 
 
 def known_address(url: str) -> str:
-    """Host and port, as the settings may keep them; "" for what is no address, which may hold a secret."""
+    """Returns host and port of an agent, safe to store; "" for an invalid address, which may contain a secret."""
     try:
         return parse(url).url
     except UsageError:

@@ -18,5 +18,5 @@ WORDS = {
 
 
 def words(state: str) -> str:
-    """A state in the user's words; one that only a newer agent knows stands as it is."""
+    """Returns a state in the user's words; a state of a newer agent stays as it is."""
     return WORDS.get(state, state.replace("_", " "))

@@ -1,4 +1,4 @@
-"""What an import needs to know: the choices, what they begin with, and the command line that follows."""
+"""The choices of an import, their defaults, and the resulting command line."""
 
 import ast
 import os
@@ -30,12 +30,12 @@ class ImportChoices:
     """A file, a folder, or code: `net.py:Net`."""
     out: str = ""
     python: str = ""
-    """Empty: edgeopt's own."""
+    """Path of the Python interpreter; "" for edgeopt's own."""
     trust: bool = False
     data: str = ""
-    """Empty: generated."""
+    """Path of the sample data; "" to generate it."""
     shapes: str = ""
-    """Several with spaces between them."""
+    """Shapes of the inputs, separated by spaces."""
     dynamic: str = ""
     task: str = ""
 
@@ -49,7 +49,7 @@ class ImportChoices:
 
     @property
     def samples(self) -> Path:
-        """What the import writes beside the model."""
+        """The .npz file with samples that the import writes beside the model."""
         return Path(self.out).with_suffix(".npz")
 
     @property
@@ -58,7 +58,7 @@ class ImportChoices:
 
     @property
     def problem(self) -> str:
-        """Why it cannot begin, as a sentence; "" where it can."""
+        """The reason why the import cannot start, as a sentence; "" if it can."""
         kind, path = self.kind, Path(self.source)
         if not self.source:
             return "Choose a model."
@@ -83,13 +83,13 @@ class ImportChoices:
 
 
 def choices_for(source: str, python: str, data: Path | None = None) -> ImportChoices:
-    """With what is found beside the source; `python` is that of the last import."""
+    """Returns choices with defaults found beside the source; `python` is the fallback interpreter."""
     found = ImportChoices(source, data=str(data or ""), python=python_beside(source) or python)
     return replace(found, out=place_for(source)) if source else found
 
 
 def place_for(source: str) -> str:
-    """Beside the source, or in the home folder where that cannot be written to."""
+    """Returns the path of the model to write: beside the source, or in the home folder if that is read-only."""
     file, colon, name = source.rpartition(":")
     path = Path(file if colon and source_of(source) and not Path(source).exists() else source)
     if not path.exists():  # a module
@@ -100,7 +100,7 @@ def place_for(source: str) -> str:
 
 
 def python_beside(source: str) -> str:
-    """That of the environment of the project that the source is in."""
+    """Returns the Python of a virtual environment in a folder above the source; "" if there is none."""
     for folder in [*Path(source).absolute().parents][:_MOST_FOLDERS]:
         for name in _ENVIRONMENTS:
             for python in (folder / name / "bin" / "python", folder / name / "Scripts" / "python.exe"):
@@ -110,7 +110,7 @@ def python_beside(source: str) -> str:
 
 
 def names_in(script: Path) -> tuple[str, ...]:
-    """Public classes, functions without arguments, and variables at the top of a Python file; runs nothing."""
+    """Returns public names at the top level of a Python file that may be a model, without running the file."""
     try:
         if script.stat().st_size > _LARGEST_SCRIPT_BYTES:
             return ()
@@ -133,7 +133,7 @@ def _names(node: ast.stmt) -> Iterator[str]:
 
 
 def ending_in_the_app(ending: Ending) -> Ending:
-    """With the names of the dialog's fields instead of options."""
+    """Returns the ending with options replaced by the names of the dialog's fields."""
     what, next_step = ending.what, ending.next_step
     for flag, title in TITLES.items():
         what, next_step = (said.replace(flag, f"'{title}'") for said in (what, next_step))

@@ -111,7 +111,7 @@ class ImportDialog(QDialog):
             line.setText(text)
 
     def _source_changed(self) -> None:
-        """Another model: nothing that was said of the one before holds."""
+        """Resets the fields that depend on the source."""
         self._offer_names()
         found = choices_for(self.choices.source, self.context.settings.text(PYTHON))
         self.trust.setChecked(False)
@@ -236,7 +236,7 @@ def _is_script(source: str) -> bool:
 
 
 def _written(choices: ImportChoices) -> str:
-    """What is written beside the model, and what is replaced."""
+    """Returns sentences that name the samples file and the existing files that the import replaces."""
     replaced = [path.name for path in (Path(choices.out), choices.samples) if path.is_file()]
     said = f"Its samples are written beside it, as {choices.samples.name}."
     return f"{said} Replaces {' and '.join(replaced)}." if replaced else said

@@ -12,12 +12,12 @@ class Command:
     """One call of `edgeopt`; `arguments` are as a person would type them, without `--json`."""
 
     title: str
-    """For people: `Optimizing digits_cnn.onnx`."""
+    """Title shown to the user: `Optimizing digits_cnn.onnx`."""
     arguments: tuple[str, ...]
     alone: bool = False
-    """A watch of the app gives way to it."""
+    """Whether a watch of the app stops while the command runs."""
     secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Variables of its environment, for what other processes and logs must not see."""
+    """Environment variables that other processes and logs must not see."""
 
     @property
     def measures(self) -> bool:
@@ -28,7 +28,7 @@ class Command:
 
     @property
     def limit_s(self) -> float | None:
-        """How long a search may take, where the command line says so."""
+        """Time limit of a search in seconds; None for other commands and searches without `--time-limit`."""
         if self.arguments[:1] not in {("optimize",), ("quantize",)} or "--time-limit" not in self.arguments[:-1]:
             return None
         return float(self.arguments[self.arguments.index("--time-limit") + 1])

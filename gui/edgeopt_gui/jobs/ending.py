@@ -1,4 +1,4 @@
-"""How a job ended, in the user's words."""
+"""The ending of a job, in the user's words."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -8,7 +8,7 @@ from edgeopt.errors import Named, VerificationError, signal_name
 
 How = Literal["done", "failed", "cancelled", "crashed"]
 _ANSWERED = frozenset({0, VerificationError.exit_code})
-"""With the latter, a command that judges gives its result and says that it is a bad one."""
+"""Exit codes with a result; with `VerificationError`, the result is that the check failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +17,14 @@ class Ending:
     data: dict[str, Any]
     """The result's data; empty unless `how` is "done"."""
     what: str = ""
-    """What happened, as a sentence."""
+    """A sentence that says what happened; "" after success."""
     next_step: str = ""
     details: str = ""
-    """For a report: the command line, the exit code, the end of what it printed."""
+    """Text for a bug report: the command line, the exit code, the last lines on stderr."""
     named: tuple[Named, ...] = ()
     """The options that these sentences name."""
     code: str = ""
-    """Of the error, as programs know it."""
+    """Machine-readable code of the error; "" if there is none."""
 
     @property
     def good(self) -> bool:

@@ -24,10 +24,10 @@ def can_stop() -> bool:
 
 
 class Job(QObject):
-    """Started once, ends once; `ended` is the last thing that it tells."""
+    """A job that is started once and ends once; `ended` is its last signal."""
 
     told = Signal(object)
-    """Each `edgeopt.events.Event` but the last one."""
+    """Each `edgeopt.events.Event` except the result or error."""
     ended = Signal(object)
     """The `Ending`."""
 
@@ -36,7 +36,7 @@ class Job(QObject):
         self.command = command
         self.cancelled = False
         self.stopping = False
-        """Asked to end early with what it has."""
+        """Whether the job was asked to end early with the results that it has."""
         self.ending: Ending | None = None
         self.progress: events.Progress | None = None
         self._began_s = self._heard_s = 0.0
@@ -47,7 +47,7 @@ class Job(QObject):
         self._printed = b""
         self._group = 0
         self._process = QProcess(self)
-        # -P: a file of the user's named like a module must not be imported in its place.
+        # With -P, a file in the working folder with the name of a module is not imported instead of it.
         program, *arguments = python_command("-P", "-m", CHILD_MODULE, *command.arguments, "--json")
         self._process.setProgram(program)
         self._process.setArguments(arguments)
@@ -57,7 +57,7 @@ class Job(QObject):
                 environment.insert(name, value)
             self._process.setProcessEnvironment(environment)
         if os.name == "posix":
-            # A group of its own, so that whatever it started can be ended with it.
+            # A session of its own, so that the processes that the job starts can be ended with it.
             own = QProcess.UnixProcessParameters()
             own.flags = QProcess.UnixProcessFlag.CreateNewSession
             self._process.setUnixProcessParameters(own)
@@ -76,19 +76,19 @@ class Job(QObject):
 
     @property
     def left_s(self) -> float | None:
-        """The one clock of page and status bar: until its end, else that of its phase; None if it takes longer."""
+        """Time until the job ends, or else its phase, in seconds; None if unknown or passed."""
         return _left_s(self._ends_s) or _left_s(self._phase_ends_s)
 
     @property
     def share_of_time(self) -> float | None:
-        """Returns the share of its time that has passed; None where its end is unknown, or it takes longer."""
+        """Share of the job's expected time that has passed; None if its end is unknown or passed."""
         if self._ends_s is None or _left_s(self._ends_s) is None:
             return None
         return (time.monotonic() - self._began_s) / (self._ends_s - self._began_s)
 
     @property
     def silent_s(self) -> float:
-        """How long it has told nothing."""
+        """Time since the last output on stdout, in seconds."""
         return time.monotonic() - self._heard_s
 
     def start(self) -> None:
@@ -120,17 +120,17 @@ class Job(QObject):
             self._process.kill()
 
     def wait(self, timeout_ms: int) -> bool:
-        """For the end of the app only: nothing else may block."""
+        """Blocks until the process ends; returns whether it ended in time. For the end of the app only."""
         return self._process.waitForFinished(timeout_ms)
 
     def note(self, progress: events.Progress) -> None:
-        """Where it stands now."""
+        """Records the latest progress, and updates the expected end of the job or of its phase."""
         self.progress = progress
         self._phase_ends_s = None
         if progress.time_left_s is None or self.command.watches:
             return
         ends_s = time.monotonic() + progress.time_left_s
-        # With a total, the time left is that of a phase; a search tells that of the whole in every phase.
+        # The time left is that of a phase if there is a total; in a search it is always that of the whole.
         if progress.total and not self.command.searches:
             self._phase_ends_s = ends_s
         else:
@@ -155,7 +155,7 @@ class Job(QObject):
         self._read_complaints()
         self._end_group()
         crashed = status == QProcess.ExitStatus.CrashExit
-        # Asked to stop before it had anything, a command ends as if it had been cancelled.
+        # A command that is asked to stop before it has a result reports an error that means it was cancelled.
         nothing = self.stopping and isinstance(self._last, events.Error) and self._last.code == "cancelled"
         self._end(
             ending_of(
@@ -181,7 +181,7 @@ class Job(QObject):
         return f"$ {self.command.line}\nexit code {exit_code}\n{printed}".rstrip()
 
     def _end_group(self) -> None:
-        """Nothing that the job started survives it; its group is empty when all went well."""
+        """Kills the process group of the job; after a clean exit, the group is empty."""
         if self._group > 1 and hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._group, signal.SIGKILL)

@@ -8,7 +8,7 @@ from edgeopt import events
 
 
 class EventLines:
-    """Keeps what is not a whole line yet; a line that is no event (a newer version's, say) is skipped."""
+    """Decoder of lines; it keeps an incomplete line, and skips lines that are not events of this version."""
 
     def __init__(self) -> None:
         self._pending: list[bytes] = []

@@ -8,7 +8,7 @@ from edgeopt_gui.jobs.job import PATIENCE_MS, Job
 
 class JobRunner(QObject):
     started = Signal(object)
-    """The `Job`, before it told anything."""
+    """The `Job`, before it emits any event."""
     ended = Signal(object)
     """The `Job`, with its `ending`."""
 
@@ -37,11 +37,11 @@ class JobRunner(QObject):
             if not job.wait(PATIENCE_MS):
                 job.kill()
                 job.wait(PATIENCE_MS)
-        # No loop may come any more that would delete them, and they must not outlive this one.
+        # The event loop that would delete the jobs has ended, and they must not outlive this runner.
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
     def _let_go(self) -> None:
-        """Of every job that has ended."""
+        """Removes each job that has ended and emits `ended` for it."""
         for job in self.jobs:
             if job.ending is not None:
                 self._jobs.remove(job)

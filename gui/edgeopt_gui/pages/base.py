@@ -1,4 +1,4 @@
-"""What a page is, and the four states that each of them has."""
+"""The base class of pages, and the four states that each page has."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ from edgeopt_gui.widgets.states import OPENS_A_MODEL, BusyState, EmptyState, Err
 
 
 class Page(QWidget):
-    """A page shows its content, or that there is nothing yet, that it is coming, or why it cannot come.
+    """A page, which shows its content, that there is none yet, that it is loading, or why it failed.
 
     A page builds its content in its own `__init__`, and gives it to `set_content`.
     """
 
     MEASURES: ClassVar[bool] = False
-    """It shows figures that other load can spoil; `key_to_measure` measures them again."""
+    """Whether the page shows figures that other load can disturb; `key_to_measure` measures them again."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -61,23 +61,23 @@ class Page(QWidget):
         return names.get(id(self._stack.currentWidget()), "content")
 
     def show_empty(self, sentence: str, action: str = "", other: str = "") -> None:
-        """One sentence, the button of one action, and where there is another way, that of another."""
+        """Shows a sentence, and buttons for up to two actions."""
         self._empty.set(sentence, action, other)
         self._offer_recent()
         self._stack.setCurrentWidget(self._empty)
 
     def show_busy(self, sentence: str, cancel: str = "") -> None:
-        """`cancel` is the key of the action that stops what is going on."""
+        """Shows that work is in progress; `cancel` is the key of the action that stops it."""
         self._busy.set(sentence, cancel)
         self._stack.setCurrentWidget(self._busy)
 
     def show_error(self, ending: Ending, retry: str = "", other: str = "") -> None:
-        """What happened, why, what next, and the buttons of the actions that try again or something else."""
+        """Shows what happened, why, what to do next, and buttons for the actions `retry` and `other`."""
         self._error.set(ending, retry, other)
         self._stack.setCurrentWidget(self._error)
 
     def show_refusal(self, ending: Ending) -> None:
-        """What was to be opened on this page cannot be opened."""
+        """Shows why a file dropped on this page cannot be opened."""
         self.show_error(ending, OPENS_A_MODEL)
 
     def show_content(self) -> None:
@@ -94,7 +94,7 @@ class Page(QWidget):
             self.banner.use(book)
 
     def key_to_measure(self) -> str:
-        """The shortcut of the action that measures the page's figures again."""
+        """Returns the key of the action that measures the page's figures again."""
         return ""
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
@@ -112,22 +112,22 @@ class Page(QWidget):
         return False
 
     def in_content(self) -> frozenset[str]:
-        """The keys of the actions that have a button in the content: the header need not repeat them."""
+        """Returns the keys of actions with a button in the content, which the header need not repeat."""
         buttons = self._content.findChildren(ActionButton)
         return frozenset(b.key for b in buttons if b.always or b.isVisibleTo(self._content))
 
     def entered(self) -> None:
-        """The page became visible: what draws by a timer may begin."""
+        """Starts what the page does only while it is visible, such as drawing by a timer."""
 
     def left(self) -> None:
-        """The page is hidden now."""
+        """Stops what the page does only while it is visible."""
 
     def watched(self) -> str:
-        """What the page is about, if that is not the open model or bundle."""
+        """Returns the name of the model or fleet that the page shows; "" for the open model or bundle."""
         return ""
 
     def command(self) -> Command | None:
-        """The command line for the content of the page; None if there is none at the moment."""
+        """Returns the command line for the content of the page; None if there is none at the moment."""
         return None
 
 

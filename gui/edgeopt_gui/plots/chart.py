@@ -25,7 +25,7 @@ class Chart(QWidget):
     """Reads `rings` by the keys of its curves; call `touch` when they have new samples."""
 
     span_changed = Signal()
-    """The user moved or zoomed."""
+    """Emitted when the user moved or zoomed."""
     threshold_dragged = Signal(float)
     threshold_dropped = Signal()
 
@@ -34,7 +34,7 @@ class Chart(QWidget):
         self.panels = tuple(Panel(panel) for panel in panels)
         self.span = Span(30.0)
         self.frozen = False
-        """Nothing new is drawn, but the user may still look around."""
+        """Whether new samples are not drawn; scrolling and zooming still work."""
         self.markers: tuple[Marker, ...] = ()
         self._rings = rings
         self._ends = _NO_SAMPLES
@@ -67,13 +67,13 @@ class Chart(QWidget):
 
     @property
     def shown(self) -> tuple[float, float]:
-        """The times at both edges."""
+        """The times at both edges, in seconds."""
         now = time.time()
         return span.shown(self.span, *(self._ends if self._ends != _NO_SAMPLES else (now, now)))
 
     @property
     def shown_samples(self) -> tuple[float, float]:
-        """The same, without what came since it was frozen."""
+        """The times at both edges, without samples that arrived since the chart was frozen."""
         begin, end = self.shown
         return begin, min(end, self._ends[1]) if self.frozen else end
 
@@ -83,12 +83,12 @@ class Chart(QWidget):
         return self._timer.isActive()
 
     def touch(self) -> None:
-        """There is something to draw; it is drawn with the next frame, if anybody can see it."""
+        """Schedules drawing of new samples, if the chart is visible."""
         if self.isVisible() and not self._timer.isActive():
             self._timer.start()
 
     def redraw(self) -> None:
-        """One frame."""
+        """Draws one frame."""
         self._timer.stop()
         if not self.frozen or self._ends == _NO_SAMPLES:
             self._ends = self._first_and_last()
@@ -110,12 +110,12 @@ class Chart(QWidget):
         self.touch()
 
     def clear(self) -> None:
-        """The samples are gone: frozen or not, nothing of them is left on the screen."""
+        """Clears the screen after the samples were cleared, even if the chart is frozen."""
         self._ends = _NO_SAMPLES
         self.follow()
 
     def follow(self) -> None:
-        """The newest sample again, in the length that is shown."""
+        """Follows the newest sample again, with the present length."""
         self._change(Span(self.span.length_s))
 
     def show_all(self) -> None:
@@ -142,13 +142,13 @@ class Chart(QWidget):
         self.touch()
 
     def show_threshold(self, level: Level | None) -> None:
-        """A line that the user can drag, over the panel of its key."""
+        """Shows a line that the user can drag, over the panel of its key; None removes it."""
         for panel in self.panels:
             panel.plot.show_threshold(level)
         self.touch()
 
     def reading(self) -> str:
-        """What the line under the pointer (or of the keyboard) reads; "" without one."""
+        """Returns the time and the values at the pointer line of mouse or keyboard; "" without one."""
         if self._pointer is None:
             return ""
         at = self._pointed_s()

@@ -113,7 +113,7 @@ class Histogram(QWidget):
                 continue
             begin = self._low * step**place
             left, right = round(self._x(area, begin)), round(self._x(area, begin * step))
-            # Few runs are what the tail is made of: a bar of less than a pixel would hide them.
+            # The tail consists of few runs, so its bars are at least a pixel high.
             height = max(area.height() * count / highest, _LEAST_BAR)
             over = self._threshold is not None and begin >= self._threshold
             colour = colours.bad() if over else colours.series(0)
@@ -124,7 +124,7 @@ class Histogram(QWidget):
         return max(shares, default=1.0)
 
     def _paint_outline(self, painter: QPainter, area: QRectF) -> None:
-        """A line of steps: told from the bars by its form, too."""
+        """Paints the other distribution as a line of steps, which differs from the bars in shape, too."""
         whole, highest = sum(self._outline), self._highest_share()
         step = (self._high / self._low) ** (1 / len(self._outline))
         path = QPainterPath()
@@ -139,7 +139,7 @@ class Histogram(QWidget):
         painter.drawPath(path)
 
     def _paint_mark(self, painter: QPainter, area: QRectF, label: str, value: float, free: list[float]) -> None:
-        """With its label in the first of two rows that has room; without one where none has."""
+        """Paints a mark, with its label in the first of two rows that has room, or without it if none has."""
         metrics = self.fontMetrics()
         x = round(self._x(area, value))
         painter.setPen(QPen(colours.muted(), 1))

@@ -67,7 +67,7 @@ class Panel(QWidget):
         return bool(known)
 
     def fit_axis(self, rings: Mapping[str, Ring]) -> None:
-        """In the smaller unit below 1, and logarithmic while the curves lie far apart, unless the user chose."""
+        """Sets the unit, and the logarithmic axis if two curves are far apart and the user has not chosen."""
         if self.spec.small is not None:
             self._fit_unit(rings, *self.spec.small)
         if self.spec.spread is None or self._chose:
@@ -88,7 +88,7 @@ class Panel(QWidget):
                 self._only.setText("" if value is None else significant(value))
 
     def reading(self, rings: Mapping[str, Ring], time_s: float) -> str:
-        """The same as a sentence."""
+        """Returns the values at a time as a sentence."""
         found = ((curve.label, rings[curve.key].at(time_s)) for curve in self.spec.curves if curve.key in rings)
         values = [f"{name} {significant(at[1] * self.plot.factor)}" for name, at in found if at is not None]
         return f"{self.spec.title}: {', '.join(values)} {self.unit}" if values else ""
@@ -103,7 +103,7 @@ class Panel(QWidget):
         values = [ring.last for key in keys if (ring := rings.get(key)) is not None and ring.last is not None]
         if not values:
             return
-        # Back to the small unit a little later than away from it, so that the axis does not flicker.
+        # The small unit ends at 1 and returns only below a lower value, so that the axis does not flicker.
         self._small = max(values) * self.spec.factor < (_STAYS_LARGE if self._small is False else 1.0)
         self.unit = unit if self._small else self.spec.unit
         self.title.setText(f"{self.spec.title}, {self.unit}")

@@ -19,11 +19,11 @@ _ZOOM_A_NOTCH = 0.8
 _NOTCH = 120
 _MOST_LINES = 7
 _LEAST_LINES = 2.2
-# In the plot's unit: values not above 0 are drawn at the foot of a logarithmic axis.
+# In the plot's unit; smaller values are drawn at the foot of a logarithmic axis.
 _SMALLEST = 1e-9
-# A threshold stretches the axis by no more than this.
+# A threshold extends the axis at most by this factor.
 _NEAR_ENOUGH = 2.5
-# How near the pointer must be to a line to take hold of it, as a part of the font's height.
+# Distance from the pointer to a line that still drags it, as a divisor of the font's height.
 _GRIP = 2
 
 
@@ -35,14 +35,14 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
     """
 
     moved = Signal(float)
-    """By this share of the length, forward."""
+    """Forward movement, as a share of the visible length."""
     zoomed = Signal(float, float)
-    """By this factor, around the place at this share of the width."""
+    """Factor of the zoom, and its centre as a share of the width."""
     reset = Signal()
     pointed = Signal(object)
-    """At this share of the width; None when the pointer left."""
+    """Position of the pointer as a share of the width; None when it left."""
     threshold_dragged = Signal(float)
-    """To this value, before it is multiplied with the factor; the button is still down."""
+    """Value of the threshold before multiplication by the factor, while the button is down."""
     threshold_dropped = Signal()
 
     def __init__(self, spec: PanelSpec) -> None:
@@ -65,7 +65,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self._layers = (Axes(middle, area, self.shown, -200), self._notes)
         self._curves = {curve.key: self._curve() for curve in spec.curves}
         self.factor = spec.factor
-        """What a value is multiplied with to be in the unit that is shown."""
+        """Factor that converts a value to the unit that is shown."""
         self._level: Level | None = None
         self._threshold: Level | None = None
         self._drags_threshold = False
@@ -81,20 +81,20 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         return max(int(self._area.width()), 1)
 
     def dress(self) -> None:
-        """In the colours of this moment."""
+        """Sets the colours of the present theme."""
         palette = QGuiApplication.palette()
         self.setBackground(palette.color(QPalette.ColorRole.Base))
         for curve in self.spec.curves:
             self._curves[curve.key].setPen(pg.mkPen(colour_of(curve), width=1))
 
     def show_times(self, on: bool) -> None:
-        """Only the lowest plot has the labels of the clock."""
+        """Shows or hides the clock labels below, which only the lowest plot has."""
         line = self.fontMetrics().height()
         self.shown.timed = on
-        # Labels stand left and below of the curves, those at both ends of the value axis half above and below.
+        # Labels are left of and below the curves; the end labels of the value axis extend half beyond it.
         left = self.fontMetrics().horizontalAdvance("0,000.00")
         self._around.setContentsMargins(left, line // 2, line // 2, round(line * 1.5) if on else line // 2)
-        # The labels of the clock come on top, or the curves of a low plot would have no room.
+        # Added to the minimum height, or the curves of a low plot would have no room.
         self.setMinimumHeight(round(line * (_LEAST_LINES + (1.0 if on else 0.0))))
         for layer in self._layers:
             layer.resized()
@@ -111,7 +111,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             if ring is None or not visible:
                 continue
             curve = ring.window(begin_s, min(end_s, until_s), self.area_width)
-            # The window brings one sample more at either end, which would be seen where the axis goes on.
+            # The window includes one sample beyond each end; one after `until_s` would be visible.
             known = int(np.searchsorted(curve.times, until_s, "right"))
             if not known:
                 item.setVisible(False)
@@ -129,7 +129,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             lowest, highest = min(lowest, self.shown.level[0]), max(highest, self.shown.level[0])
         if self.shown.threshold is not None and self.shown.threshold[0] <= _NEAR_ENOUGH * highest:
             highest = max(highest, self.shown.threshold[0])
-        # While the line is dragged, the axis under it stays.
+        # The axis does not change while the threshold is dragged.
         if highest >= lowest and not self._drags_threshold:
             self._show_values(lowest, highest)
         self._show_span(begin_s, end_s)
@@ -139,15 +139,15 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             if item.box != box:
                 item.prepareGeometryChange()
                 item.box = box
-        # Otherwise pyqtgraph does it while it paints, and paints a second time.
+        # Without this call, pyqtgraph prepares during painting and paints a second time.
         self.scene().prepareForPaint()
 
     def use_logarithm(self, on: bool) -> None:
-        """From the next frame on."""
+        """Switches the logarithmic axis on or off, from the next frame on."""
         self._logarithmic = on
 
     def use_factor(self, factor: float) -> None:
-        """Another unit, from the next frame on."""
+        """Sets the factor of another unit, from the next frame on."""
         if factor != self.factor:
             self.factor, self._range = factor, None
             self.compare(self._level)
@@ -157,7 +157,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         return bool(self._curves[key].isVisible())
 
     def curve(self, key: str) -> Floats:
-        """The values that are drawn, in the plot's unit."""
+        """Returns the drawn values of a curve, in the plot's unit."""
         values: Floats | None = self._curves[key].yData
         if values is None:
             return np.empty(0)
@@ -173,7 +173,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self._layers[1].update()
 
     def show_threshold(self, level: Level | None) -> None:
-        """A line that the user can drag; where it is far above the curves, it lies at the upper edge."""
+        """Shows a line that the user can drag; a value far above the curves is at the upper edge."""
         self._threshold = level if level is not None and level.key in self._curves else None
         new = None if self._threshold is None else (self._threshold.value * self.factor, self._threshold.label)
         self.shown.threshold = new
@@ -238,7 +238,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
 
     def _show_values(self, lowest: float, highest: float) -> None:
         if self.shown.logarithmic != self._logarithmic:
-            # Only with the range that goes with it: what is painted between two frames needs both.
+            # Switched together with the range, because a repaint between two frames uses both.
             self.shown.logarithmic, self._range = self._logarithmic, None
         before = self._range
         if self.shown.logarithmic:
@@ -267,7 +267,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             layer.update()
 
     def _y(self, position: QPointF) -> float:
-        """Within the area of the curves."""
+        """Returns the height of a position below the top of the curves' area, in pixels."""
         return float(self.mapToScene(position.toPoint()).y() - self._area.sceneBoundingRect().top())
 
     def _is_on_threshold(self, position: QPointF) -> bool:
@@ -289,7 +289,7 @@ class _CurveItem(pg.PlotCurveItem):  # type: ignore[misc] # pyqtgraph has no typ
 
 
 def colour_of(curve: CurveSpec) -> QColor:
-    """What stands behind is half as strong as text that does."""
+    """Returns the colour of a curve; baselines have the muted colour, mixed half with the background."""
     if curve.colour is not None:
         return colours.series(curve.colour)
     front, ground = colours.muted(), QGuiApplication.palette().color(QPalette.ColorRole.Base)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 _FACTOR = 4
 _BLOCKS = (4, 16, 64, 256)
 _LARGEST_BLOCK = _BLOCKS[-1]
-# The fewest blocks per column, so that a column's edge is exact to a quarter of its width.
+# Fewest blocks in a column, so that its edges are exact to a quarter of its width.
 _BLOCKS_A_COLUMN = 4
-# Digits of a column's width that count: with more, the rounding of times makes a curve tremble.
+# Significant digits of a column's width: with more, rounding of times makes a curve tremble.
 _WIDTH_DIGITS = 6
 
 CAPACITY = 640 * _LARGEST_BLOCK
@@ -26,7 +26,7 @@ Numbers = NDArray[np.int64]
 
 
 class Curve(NamedTuple):
-    """What to draw; `joined` says of each point whether it is joined to the next one, None when all are."""
+    """Points to draw; `joined` is 1 for each point that is joined to the next, None if all are."""
 
     times: Floats
     values: Floats
@@ -64,7 +64,7 @@ class Ring:
 
     @property
     def count(self) -> int:
-        """How many samples there ever were."""
+        """The number of samples added since the last `clear`."""
         return self._count
 
     @property
@@ -74,11 +74,11 @@ class Ring:
 
     @property
     def last(self) -> float | None:
-        """The newest value."""
+        """The newest value; None if there is none."""
         return float(self._values[(self._count - 1) % self.capacity]) if self._count else None
 
     def append(self, time_s: float, value: float, after_gap: bool = False) -> None:
-        """`after_gap`: nothing is known of the time since the sample before, and no line is drawn over it."""
+        """Adds a sample; `after_gap` draws no line from the sample before, as nothing is known in between."""
         at = self._count % self.capacity
         self._times[at] = self._times[at + self.capacity] = time_s
         self._values[at] = self._values[at + self.capacity] = value
@@ -99,7 +99,7 @@ class Ring:
         return self._times[part], self._values[part]
 
     def at(self, time_s: float) -> tuple[float, float] | None:
-        """The sample nearest to a time."""
+        """Returns the sample nearest to a time; None if there is none."""
         times, values = self.all()
         if not len(times):
             return None
@@ -108,7 +108,7 @@ class Ring:
         return float(times[nearest]), float(values[nearest])
 
     def window(self, begin_s: float, end_s: float, pixels: int) -> Curve:
-        """The curve between two times, with at most two points a pixel and every peak and dip that lies in it.
+        """Returns the curve between two times, with at most two points a pixel, including all peaks and dips.
 
         One sample (or one column) on either side comes along, so that the lines reach the edges. Columns are one
         pixel wide and lie at fixed times, so that a curve that moves on keeps its shape.
@@ -126,7 +126,7 @@ class Ring:
         return max(0, self._count - self.capacity)
 
     def _slice(self, first: int, last: int) -> slice:
-        """Where the samples with these numbers, counted from the first ever, lie in one piece."""
+        """Returns the contiguous slice of the samples with these numbers, counted from the last `clear`."""
         at = first % self.capacity
         return slice(at, at + last - first)
 
@@ -147,7 +147,7 @@ class Ring:
         of_block = np.floor(times / width_s)
         cuts = np.concatenate(([0], np.flatnonzero(of_block[1:] != of_block[:-1]) + 1))
         low, high = np.minimum.reduceat(lows, cuts), np.maximum.reduceat(highs, cuts)
-        # Up in one column and down in the next: the line between them is short, which halves what is painted.
+        # Alternates low-high and high-low, so that the lines between columns are short, which halves the painting.
         down = of_block[cuts] % 2 == 1
         values = np.empty(2 * len(cuts))
         values[0::2] = np.where(down, high, low)
@@ -156,7 +156,7 @@ class Ring:
         return Curve(times, values, self._joined_columns(first, last, starts[cuts], of_block[cuts]))
 
     def _blocks(self, first: int, last: int, most: int) -> tuple[Numbers, Floats, Floats, Floats]:
-        """Number and time of the first sample, the lowest and the highest value of each block.
+        """Returns the number and time of the first sample, and the lowest and highest value, of each block.
 
         Blocks of one sample where larger ones would be too coarse.
         """

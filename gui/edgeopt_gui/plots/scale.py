@@ -14,7 +14,7 @@ _NEAR, _FAR = 2.5, 5.0
 
 
 def from_zero(highest: float, shown: float) -> float:
-    """The end of an axis that begins at 0, given the end that is shown now (0: none yet)."""
+    """Returns the end of an axis that begins at 0, given its present end (0 for none)."""
     needed = _rounded_up(highest * _HEADROOM)
     if shown <= 0 or highest > shown or needed < _FILLS * shown:
         return needed
@@ -22,7 +22,7 @@ def from_zero(highest: float, shown: float) -> float:
 
 
 def around(lowest: float, highest: float, shown: tuple[float, float] | None, least: float) -> tuple[float, float]:
-    """Both ends of an axis for values far from 0, never narrower than `least`."""
+    """Returns both ends of an axis for values far from 0, never narrower than `least`."""
     step = _rounded_up(max(highest - lowest, least) / 4)
     low, high = math.floor(lowest / step) * step, math.ceil(highest / step) * step
     while high - low < least:
@@ -33,7 +33,7 @@ def around(lowest: float, highest: float, shown: tuple[float, float] | None, lea
 
 
 def factors(lowest: float, highest: float, shown: tuple[float, float] | None) -> tuple[float, float]:
-    """Both ends of a logarithmic axis; the values are above 0."""
+    """Returns both ends of a logarithmic axis for values above 0."""
     low, high = _factor_below(lowest), _factor_above(highest)
     while high < low * _LEAST_FACTOR:
         high = _factor_above(high * 1.5)

@@ -1,4 +1,4 @@
-"""What is painted below and above the curves: lines of the axes, markers, a level, the line under the pointer."""
+"""The painted items of a plot: axes below its curves; markers, level, threshold and pointer line above."""
 
 import math
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from edgeopt_gui.theme import colours
 
 _Role = QPalette.ColorRole
 _MOST_ROWS = 3
-"""Of labels of markers, one below the other."""
+"""Most rows of marker labels, one below the other."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Shown:
     pointer_s: float | None = None
 
     def on_axis(self, value: float) -> float:
-        """What is drawn for a value; both ends of a logarithmic axis are above 0."""
+        """Returns the drawn position of a value; on a logarithmic axis, both ends must be above 0."""
         return math.log10(max(value, self.low)) if self.logarithmic else value
 
 
@@ -54,7 +54,7 @@ class _Layer(QGraphicsItem):
 
     @property
     def area(self) -> QRectF:
-        """Where the curves lie."""
+        """Rectangle of the curves."""
         rect: QRectF = self._area.rect()
         return rect
 
@@ -109,7 +109,7 @@ class Axes(_Layer):
                 self._paint_pointer(painter, self._shown.pointer_s)
 
     def _paint_pointer(self, painter: QPainter, time_s: float) -> None:
-        """The time at the pointer, over the labels of the axis."""
+        """Paints the time at the pointer over the labels of the axis."""
         rect, palette, metrics = self.area, QGuiApplication.palette(), painter.fontMetrics()
         text = clock_text(time_s)
         width = metrics.horizontalAdvance(text) + metrics.height()
@@ -150,14 +150,14 @@ class Notes(_Layer):
         painter.drawText(round(rect.left()) + 8, round(top) + metrics.ascent(), label)
 
     def threshold_y(self) -> float | None:
-        """Where its line is; at an edge of the area where it lies outside."""
+        """Returns the threshold's line in pixels, limited to the area; None without a threshold."""
         if self._shown.threshold is None:
             return None
         value = min(max(self._shown.threshold[0], self._shown.low), self._shown.high)
         return min(max(self._y(value), self.area.top() + 1), self.area.bottom() - 1)
 
     def value_at(self, y: float) -> float:
-        """The value at a height of the area."""
+        """Returns the value at a height in the area."""
         rect, shown = self.area, self._shown
         low, high = shown.on_axis(shown.low), shown.on_axis(shown.high)
         share = min(max((rect.bottom() - y) / max(rect.height(), 1.0), 0.0), 1.0)
@@ -165,7 +165,7 @@ class Notes(_Layer):
         return 10.0**at if shown.logarithmic else at
 
     def _paint_threshold(self, painter: QPainter, value: float, label: str) -> None:
-        """Its label is right, where a level's is left."""
+        """Paints the threshold with its label on the right, where it does not cover that of a level."""
         y = self.threshold_y()
         if y is None:
             return
@@ -182,7 +182,7 @@ class Notes(_Layer):
         rect, metrics = self.area, painter.fontMetrics()
         rows = min(_MOST_ROWS, max(1, int(rect.height() / (4 * metrics.height()))))
         free = [rect.right()] * rows
-        # From the newest to the oldest: where there is no room for all labels, the old ones give way.
+        # Newest first: old markers lose their labels if there is no room for all.
         for marker in reversed(self._shown.markers):
             x = round(self._x(marker.time_s))
             if not rect.left() <= x <= rect.right():

@@ -1,4 +1,4 @@
-"""Which stretch of time a chart shows: a length that follows the newest sample, or a place to stay at."""
+"""The time span of a chart: a length that follows the newest sample, or a fixed end."""
 
 from dataclasses import dataclass, replace
 
@@ -10,9 +10,9 @@ _SHORTEST_WHOLE_S = 10.0
 @dataclass(frozen=True, slots=True)
 class Span:
     length_s: float | None
-    """None: all that there is."""
+    """Length in seconds; None for all samples."""
     end_s: float | None = None
-    """None: the newest sample."""
+    """End of the span in seconds since 1970; None follows the newest sample."""
 
     @property
     def follows(self) -> bool:
@@ -20,9 +20,9 @@ class Span:
 
 
 def shown(span: Span, first_s: float, last_s: float) -> tuple[float, float]:
-    """The two ends, given the times of the oldest and the newest sample.
+    """Returns the two ends of a span, given the times of the oldest and the newest sample.
 
-    While it follows, it begins at the oldest sample and grows until it has its length.
+    A span that follows begins at the oldest sample, and grows until it has its length.
     """
     if span.end_s is not None:
         length = max(span.end_s - first_s, _SHORTEST_WHOLE_S) if span.length_s is None else span.length_s
@@ -42,9 +42,9 @@ def moved(span: Span, share: float, first_s: float, last_s: float) -> Span:
 
 
 def zoomed(span: Span, factor: float, centre_s: float | None, first_s: float, last_s: float) -> Span:
-    """`factor` < 1 looks closer, at `centre_s`; while it follows, and at None, the end stays where it is."""
+    """Zooms in at `centre_s` if `factor` < 1, else out; the end stays if it follows or `centre_s` is None."""
     begin, end = shown(span, first_s, last_s)
-    # One that still grows is not made longer from what there is, but from what it grows to.
+    # A span that is still growing zooms out from its full length, not from its present one.
     whole = max(end - begin, span.length_s or 0.0) if factor > 1 else end - begin
     length = min(max(whole * factor, _SHORTEST_S), _LONGEST_S)
     if span.follows or centre_s is None:
@@ -54,6 +54,6 @@ def zoomed(span: Span, factor: float, centre_s: float | None, first_s: float, la
 
 
 def stopped(span: Span, first_s: float, last_s: float) -> Span:
-    """The same stretch, and it stays there."""
+    """Returns the same span with a fixed end."""
     begin, end = shown(span, first_s, last_s)
     return Span(end - begin, end)

@@ -1,4 +1,4 @@
-"""What a chart shows, as records: panels one below the other, and the curves in each."""
+"""The description of a chart as records: panels one below the other, with their curves."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ class CurveSpec:
     """The name of the metric."""
     label: str
     colour: int | None
-    """A number for `theme.colours.series`; None for what stands behind."""
+    """Index for `theme.colours.series`; None for the muted colour of baselines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +18,17 @@ class PanelSpec:
     unit: str
     curves: tuple[CurveSpec, ...]
     factor: float = 1.0
-    """What a value is multiplied with to be in the unit."""
+    """Factor that converts a value to the unit."""
     share: int = 1
-    """Of the chart's height, against the other panels."""
+    """Height of the panel relative to the other panels."""
     highest: float | None = None
-    """The end of the axis where that is known, as for percents."""
+    """End of the axis if it is fixed, as for percentages."""
     least: float | None = None
-    """For an axis that does not begin at 0: how much it spans at least."""
+    """Smallest length of an axis that does not begin at 0."""
     small: tuple[str, float] | None = None
-    """Another unit and its factor, while the values are below 1 in the usual one."""
+    """Unit and factor to use instead while the values are below 1 in the usual unit."""
     spread: tuple[str, str] | None = None
-    """A low and a high curve: the axis can be logarithmic, and is so by itself while they lie far apart."""
+    """Keys of a low and a high curve; the axis becomes logarithmic while they are far apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ Ticks = list[tuple[float, str]]
 
 
 def value_ticks(low: float, high: float, most: int) -> Ticks:
-    """Round values from `low` to `high`, at most `most` of them (but always two)."""
+    """Returns round values from `low` to `high`, at most `most` of them, but always two."""
     least = (high - low) / max(most - 1, 1)
     power = 10.0 ** math.floor(math.log10(least))
     step = next(each for each in _STEPS if each * power >= least * (1 - 1e-9)) * power
@@ -35,7 +35,7 @@ def _count(low: float, high: float, step: float) -> int:
 
 
 def factor_ticks(low: float, high: float, most: int) -> Ticks:
-    """Round values on a logarithmic axis, at most `most` of them (but always two where two fit)."""
+    """Returns round values on a logarithmic axis, at most `most` of them, but always two if two fit."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for steps in _FACTOR_STEPS:
         values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
@@ -50,7 +50,7 @@ def factor_ticks(low: float, high: float, most: int) -> Ticks:
 
 
 def clock_ticks(begin_s: float, end_s: float, most: int) -> Ticks:
-    """Round times of the local clock, at most `most` of them."""
+    """Returns round times of the local clock, at most `most` of them."""
     least = (end_s - begin_s) / max(most, 1)
     step = next((each for each in _CLOCK_STEPS_S if each >= least), math.ceil(least / _DAY_S) * _DAY_S)
     # Round in local time: the offset of this moment, so that a change to summer time is off by an hour at most.
@@ -62,7 +62,7 @@ def clock_ticks(begin_s: float, end_s: float, most: int) -> Ticks:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """`0.262`, `12.3`, `1,234`: the significant digits."""
+    """Returns a value with its significant digits: `0.262`, `12.3`, `1,234`."""
     if value == 0:
         return "0"
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
@@ -70,7 +70,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def latency(time_ms: float) -> tuple[str, str]:
-    """The figure and its unit: `262`, `µs`; from 1 ms on `12.3`, `ms`."""
+    """Returns a latency and its unit: `262`, `µs`; from 1 ms on `12.3`, `ms`."""
     figure, _, unit = latency_text(time_ms).partition(" ")
     return figure, unit
 
@@ -80,5 +80,5 @@ def latency_text(time_ms: float) -> str:
 
 
 def clock_text(time_s: float) -> str:
-    """`14:03:25`, by the local clock."""
+    """Returns a time of the local clock: `14:03:25`."""
     return time.strftime("%H:%M:%S", time.localtime(time_s))

@@ -12,7 +12,7 @@ _OLD, _NEW = "3f9a1c7be204", "c81d50aa97ef"
 
 
 def example_fleet() -> FleetUpdate:
-    """24 cameras at two sites, the second wave of a rollout at work."""
+    """Returns 24 cameras at two sites, in the second wave of a rollout."""
     now_s = time.time()
     numbers = range(1, _DEVICES + 1)
     return FleetUpdate(

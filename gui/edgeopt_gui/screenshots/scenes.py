@@ -1,4 +1,4 @@
-"""How each page comes into each of its states, by what a user could do as well."""
+"""The states of each page for screenshots, reached by actions that a user could do."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from edgeopt_gui.subject import subject_at
 Scene = Iterator[str]
 """Yields the name of each state once the stage shows it."""
 
-# The bar of jobs shows one after a moment.
+# The bar of jobs shows a job only after a delay.
 _SHOWN_S = 0.6
 _WATCHED_S = 6.0
 _RACED_S = 2.0
@@ -103,7 +103,7 @@ def graph(stage: Stage) -> Scene:
 
 
 def optimize(stage: Stage) -> Scene:
-    # What an earlier search left would be shown instead of one at work.
+    # With a cache of its own, a new search runs, and no earlier result is shown.
     os.environ["EDGEOPT_CACHE"] = str((stage.folder / "cache").absolute())
     stage.settings.keep("optimize.time-limit-s", _SEARCH_LIMIT_S)
     page = stage.page("optimize")
@@ -180,7 +180,7 @@ def compare(stage: Stage) -> Scene:
 
 
 def _simplified(stage: Stage) -> Path:
-    """The sample after the exact rewrites: faster, and other nodes."""
+    """Writes the sample after the exact rewrites, which is faster and has other nodes."""
     from edgeopt.commands.simplify.request import SimplifyRequest
     from edgeopt.commands.simplify.simplify import simplify
 
@@ -190,7 +190,7 @@ def _simplified(stage: Stage) -> Path:
 
 
 def _with_other_weights(source: Path, path: Path) -> Path:
-    """The sample with one weight in half precision."""
+    """Writes the sample with one weight rounded to half precision."""
     import onnx
 
     model = onnx.load(source)
@@ -253,7 +253,7 @@ def fleet(stage: Stage) -> Scene:
 
 
 def device_without_a_command_line(stage: Stage) -> Scene:
-    """The probe cannot fail by itself, but its process can be killed, before it has said anything."""
+    """Yields the error after the probe was killed, because the probe does not fail by itself."""
     page = stage.page("device")
     for job in stage.context.jobs.jobs:
         job.kill()

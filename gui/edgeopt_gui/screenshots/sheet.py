@@ -10,7 +10,7 @@ _SCALE = 0.66
 
 
 def contact_sheet(title: str, rows: Sequence[tuple[str, Sequence[QPixmap]]]) -> QPixmap:
-    """Each row is a state with its pictures side by side."""
+    """Returns a sheet with a row for each state, its pictures side by side."""
     size = rows[0][1][0].size() * _SCALE
     font = QFont(QGuiApplication.font())
     font.setPointSizeF(font.pointSizeF() * 1.2)

@@ -25,7 +25,7 @@ from edgeopt_gui.window import Window
 
 LONGEST_S = 120.0
 _STILL = {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, ""}
-# A shell that stops itself before it becomes the job.
+# A shell that stops itself before it executes the job.
 _STOPPED = 'kill -STOP $$; exec "$0" "$@"'
 
 
@@ -42,7 +42,7 @@ class Stage:
         self.context = Context(settings)
         self.context.quiet.enabled = False
         self.shown = ""
-        """The key of the page that was asked for last."""
+        """Key of the page that was requested last."""
         self._holding = True
         self._held: list[Job] = []
         self.context.jobs.started.connect(self._begin)
@@ -72,13 +72,13 @@ class Stage:
             self.wait(0.02)
 
     def hold(self) -> None:
-        """The jobs that begin from here on come no further than that, until `go_on`."""
+        """Holds the jobs that start from now on, until `go_on`."""
         self._holding = True
 
     def go_on(self) -> None:
-        """The jobs that are held begin their work."""
+        """Continues the jobs that are held."""
         self._holding = False
-        # Continued before it has stopped itself, it would wait for ever.
+        # A job that is continued before it has stopped itself would wait for ever.
         self.wait_until(lambda: all(j.ending is not None or _status(j.pid) in _STILL for j in self._held))
         for job in self._held:
             with suppress(psutil.Error):
@@ -104,12 +104,12 @@ class Stage:
                     process.resume()
 
     def resize(self, size: QSize) -> None:
-        """As the user does, or as a smaller screen does to a window that would be larger."""
+        """Resizes the window; it may become smaller than its minimum, as on a small screen."""
         self.window.setMinimumSize(self.window.minimumSize().boundedTo(size))
         self.window.resize(size)
 
     def photograph(self, theme: str) -> QPixmap:
-        """The window as it is, in light or dark."""
+        """Returns a picture of the window, in the light or dark theme."""
         self.settings.keep(SETTING, theme)
         self.window.statusBar().clearMessage()
         QApplication.processEvents()
@@ -138,7 +138,7 @@ class Stage:
 
 
 def _status(pid: int) -> str:
-    """That of a process, "" if it has ended."""
+    """Returns the status of a process; "" if it has ended."""
     try:
         return str(psutil.Process(pid).status())
     except psutil.NoSuchProcess:

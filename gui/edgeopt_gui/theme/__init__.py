@@ -1,13 +1,13 @@
-"""How the app looks: palettes for light and dark, icons, and the few colours that charts need."""
+"""The theme of the app: palettes for light and dark, icons, and the colours of charts."""
 
 from edgeopt_gui.theme.scheme import NOTICE
 
 scheme_changed = NOTICE.changed
-"""The colours are other ones now: ask `colours` and `sheet` again and repaint."""
+"""Emitted when the colours have changed: ask `colours` and `sheet` again and repaint."""
 
 
 def sheet() -> str:
-    """The stylesheet that each window sets on itself.
+    """Returns the stylesheet that each window sets on itself.
 
     The application has none: Qt would then style every widget again whenever one around it gets a parent, so that
     building a page took twice as long; and another sheet would style a widget once for each one around it.

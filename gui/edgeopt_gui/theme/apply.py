@@ -1,4 +1,4 @@
-"""Dresses the app in light or dark, as the setting or the system says, and again whenever one of them changes."""
+"""Applies the light or dark theme, as the setting or the system says, and again when one of them changes."""
 
 from pathlib import Path
 

@@ -14,7 +14,7 @@ _DARK = ("#5aa9e6", "#ff8a4c", "#2fc79a", "#e08fbd", "#f0b429", "#8fd3ff", "#aab
 
 
 def series(index: int) -> QColor:
-    """The colour of a curve; after eight they come again."""
+    """Returns the colour of a curve; the colours repeat after eight."""
     colours = _DARK if is_dark() else _LIGHT
     return QColor(colours[index % len(colours)])
 
@@ -28,5 +28,5 @@ def bad() -> QColor:
 
 
 def muted() -> QColor:
-    """For what stands behind: baselines, sources, what is set aside."""
+    """Returns the colour of less important things: baselines, sources, rejected candidates."""
     return QGuiApplication.palette().color(QPalette.ColorRole.PlaceholderText)

@@ -12,7 +12,7 @@ _SIZES = (16, 20, 24, 32)
 
 
 def icon(name: str, *, on_accent: bool = False) -> QIcon:
-    """The icon in the colours of this moment; `on_accent` for a button that stands out. "" gives none."""
+    """Returns an icon in the present colours; `on_accent` for a prominent button; an empty icon for ""."""
     return _made(name, _colours(on_accent)) if name else QIcon()
 
 
@@ -53,5 +53,5 @@ def _pixmap(drawing: str, colour: str, size: QSize, ratio: float) -> QPixmap:
 
 
 def forget_icons() -> None:
-    """The palette is another one now; before anybody asks again."""
+    """Clears the cached colours after the palette has changed."""
     _colours.cache_clear()

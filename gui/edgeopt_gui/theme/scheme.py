@@ -16,7 +16,7 @@ NOTICE = Notice()
 
 
 def is_dark() -> bool:
-    """By the palette, which is what everything is painted with."""
+    """Whether the palette is dark, that is, the background is darker than the text."""
     palette = QGuiApplication.palette()
     return (
         palette.color(QPalette.ColorRole.Window).lightness() < palette.color(QPalette.ColorRole.Text).lightness()

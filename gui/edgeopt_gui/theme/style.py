@@ -110,7 +110,7 @@ QMenuBar { background: $window; border-bottom: 1px solid $line; }
 
 
 def write_pictures(folder: Path) -> None:
-    """The few drawings inside of widgets: a stylesheet takes them only from files."""
+    """Writes the pictures inside widgets to files, as stylesheets require."""
     for name, on_accent in _PICTURES:
         icon(name, on_accent=on_accent).pixmap(_PICTURE_SIZE, _PICTURE_SIZE).save(str(folder / f"{name}.png"))
 

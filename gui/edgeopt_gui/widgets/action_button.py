@@ -14,9 +14,9 @@ class ActionButton(QPushButton):
         self._own_text = text
         self._book: ActionBook | None = None
         self.always = bool(key)
-        """It is for one action, and not lent to one after the other."""
+        """Whether the button belongs to one action, instead of changing its action with `set_key`."""
         self.stands_out = False
-        """As a primary action does, where it is the first thing to do: in an empty page."""
+        """Whether the button looks like that of a primary action, as in an empty page."""
         self.clicked.connect(self._trigger)
         if not key:  # never shown from here: without a parent it would be a window
             self.hide()
@@ -26,13 +26,13 @@ class ActionButton(QPushButton):
         return self._key
 
     def use(self, book: ActionBook) -> None:
-        """Once, when the table of actions is complete."""
+        """Connects the button to the table of actions, once the table is complete."""
         self._book = book
         book.refreshed.connect(self._refresh)
         self._refresh()
 
     def set_key(self, key: str) -> None:
-        """Another action; "" hides the button."""
+        """Sets the action of the button; "" hides the button."""
         self._key = key
         self.setVisible(bool(key))
         self._refresh()
@@ -43,7 +43,7 @@ class ActionButton(QPushButton):
         super().setVisible(visible)
 
     def _let_go(self) -> None:
-        """Qt would hand the focus to what comes next, which may be a text field; keys then wrote into it."""
+        """Moves the focus to the parent; Qt would move it to the next widget, where keys may change a text."""
         parent = self.parentWidget()
         if self.hasFocus() and parent is not None:
             parent.setFocus(Qt.FocusReason.OtherFocusReason)

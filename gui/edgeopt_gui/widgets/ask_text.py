@@ -20,11 +20,11 @@ _LETTERS = 48
 
 
 class AskText(QDialog):
-    """Call `open`; it goes away by itself."""
+    """The dialog; call `open`, and it deletes itself when closed."""
 
     given = Signal(str)
     forgotten = Signal(str)
-    """One of the earlier answers, which the user removed."""
+    """An earlier answer that the user removed."""
 
     def __init__(
         self, parent: QWidget, title: str, question: str, text: str, does: str, earlier: Sequence[str] = ()
@@ -84,7 +84,7 @@ class AskText(QDialog):
 
 
 def ask_whether(parent: QWidget, question: str, consequence: str, does: str, then: Callable[[], None]) -> None:
-    """`does` is what the button says that does `then`."""
+    """Asks the user, and calls `then` if the button with the text `does` is pressed."""
     box = QMessageBox(QMessageBox.Icon.Question, question, question, parent=parent)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setObjectName("ask")

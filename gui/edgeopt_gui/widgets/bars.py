@@ -26,7 +26,7 @@ class Bar:
 
 class BarChart(QWidget):
     chosen = Signal(str)
-    """The key of the bar that is chosen now; "" when none is any more."""
+    """Key of the chosen bar; "" if none is chosen any more."""
     moved = Signal(QRect)
     """The position of the bar under the cursor, so that a scroll area can show it."""
 
@@ -55,7 +55,7 @@ class BarChart(QWidget):
         self._describe()
 
     def choose(self, key: str) -> None:
-        """The one that is chosen already is given up."""
+        """Chooses a bar, or none if it is chosen already."""
         self._choice = "" if key == self._choice else key
         self.chosen.emit(self._choice)
         self._describe()
@@ -146,7 +146,7 @@ class BarChart(QWidget):
         self._describe()
 
     def _describe(self) -> None:
-        """For screen readers: the bar under the cursor; as the description, all of them."""
+        """Sets the texts for screen readers: the current bar as the name, all bars as the description."""
         name = self._name
         if self._bars:
             bar = self._bars[self._current]

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 class Chips(QWidget):
     INSET = 2
-    """Pixels above the text of the first line."""
+    """Space above the text of the first line, in pixels."""
 
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__()

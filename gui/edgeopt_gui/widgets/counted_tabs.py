@@ -29,12 +29,12 @@ class CountedTabs(QTabWidget):
         self._counts: dict[QWidget, str] = {}
 
     def add(self, page: QWidget, title: str, shorter: str = "") -> None:
-        """`shorter` is its title where the tabs have no room even without counts."""
+        """Adds a tab; `shorter` is its title if even titles without counts have no room."""
         self._titles[page], self._shorter[page] = title, shorter or title
         self.addTab(page, title)
 
     def set_count(self, page: QWidget, count: str) -> None:
-        """ "" for a tab that says none."""
+        """Sets the count in a tab's title; "" for none."""
         self._counts[page] = f" ({count})" if count else ""
         self._retitle()
 

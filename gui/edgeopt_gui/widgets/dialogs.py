@@ -16,12 +16,12 @@ DATA = "Data (*.npz);;All files (*)"
 
 
 def models() -> str:
-    """What is opened, with the formats that plug-ins import."""
+    """Returns the file filter of models to open, with the formats that plug-ins import."""
     return f"Models ({_suffixes()} *.py *.ort *.pb);;Bundles (*.edgeopt);;All files (*)"
 
 
 def sources() -> str:
-    """What is imported."""
+    """Returns the file filter of models to import."""
     return f"Models ({_suffixes()} *.py);;All files (*)"
 
 
@@ -79,7 +79,7 @@ def _chosen(dialog: QFileDialog, key: str) -> Path | None:
 
 
 def _settings_of(widget: QWidget | None) -> Settings | None:
-    """Those of the page or the window around it."""
+    """Returns the settings of the page or window that contains a widget; None without one."""
     while widget is not None:
         settings = getattr(getattr(widget, "context", None), "settings", None)
         if isinstance(settings, Settings):

@@ -1,4 +1,4 @@
-"""What covers the window while something is dragged over it."""
+"""The overlay of the window while something is dragged over it."""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent

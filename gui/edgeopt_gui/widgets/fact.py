@@ -1,4 +1,4 @@
-"""What `FactsView` shows, as records."""
+"""The records that `FactsView` shows."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ class Fact:
     name: str
     value: str
     source: str = ""
-    """Where it comes from, for the tip and for `show_sources`."""
+    """Source of the value, for the tooltip and for `show_sources`."""
     words: tuple[str, ...] = ()
-    """Shown each by itself, instead of the value."""
+    """Words shown one by one instead of the value."""
     copy: str = ""
-    """What a button beside it copies."""
+    """Text that a button beside the value copies; "" for no button."""
     link: str = ""
-    """What `FactsView.followed` tells when the value is clicked; without one it is plain text."""
+    """Argument of the signal `FactsView.followed` on a click; "" makes the value plain text."""
 
 
 @dataclass(frozen=True, slots=True)

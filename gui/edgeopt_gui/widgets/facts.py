@@ -51,7 +51,7 @@ class FactsView(QWidget):
             label.setVisible(shown)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
-        """A link keeps the colour of the scheme in which its text was set."""
+        """Sets the texts of links again after a palette change, because a link keeps its colour."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             for label in self._links:
@@ -97,7 +97,7 @@ class FactsView(QWidget):
             grid.addWidget(source, line + 1, 1, 1, 2)
 
     def _name(self, text: str) -> QLabel:
-        """Wrapped between its words; a word without room, as names of tensors are, is cut in its middle."""
+        """Returns a label that wraps between words; a long word, such as a tensor's name, is cut in its middle."""
         metrics = self.fontMetrics()
         middle = Qt.TextElideMode.ElideMiddle
         words = (metrics.elidedText(word, middle, self._name_width) for word in text.split(" "))

@@ -11,7 +11,7 @@ _LETTERS_WIDE = 70
 
 
 class FailureDialog(QDialog):
-    """One for all: a second failure joins the one that is shown, so that no storm covers the window."""
+    """The one dialog for failures: a second failure joins the first, so that many do not cover the window."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -69,7 +69,7 @@ class FailureDialog(QDialog):
         self.open()
 
     def text(self) -> str:
-        """All of it, for a report."""
+        """Returns all texts of the failure, for a bug report."""
         return "\n\n".join(p for p in (self.what.text(), self.next_step.text(), self.details.toPlainText()) if p)
 
     def _label(self, name: str) -> QLabel:

@@ -36,7 +36,7 @@ class FilterBar(QWidget):
 
 
 class _Line(QLineEdit):
-    """Escape empties it."""
+    """A line that Escape clears."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         if event.key() == Qt.Key.Key_Escape and self.text():

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QToolButton, QVBoxLayout, QWi
 
 class Fold(QWidget):
     toggled = Signal(bool)
-    """True: it is open now."""
+    """Whether it is open now."""
 
     def __init__(self, title: str, content: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -38,7 +38,7 @@ class Fold(QWidget):
         self.head.setChecked(on)
 
     def say(self, summary: str) -> None:
-        """What is set in it."""
+        """Shows a summary of the settings inside."""
         self.summary.setText(summary)
         self.head.setAccessibleDescription(summary)
         self._show(self.open)

@@ -92,7 +92,7 @@ class Sparkline(QWidget):
                 painter.drawPolyline(QPolygonF(line))
 
     def _lines(self) -> list[list[QPointF]]:
-        """The curve in pixels, in pieces where values are missing."""
+        """Returns the curve in pixels, in pieces that end at missing values."""
         known = [value for value in self._values if value is not None]
         top = self._top or max(known, default=0.0) or 1.0
         step = self.width() / (KEPT - 1)

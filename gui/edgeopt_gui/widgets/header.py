@@ -76,7 +76,7 @@ class Header(QWidget):
         self._make_room()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
-        """Without the secondary buttons, which the menu has too."""
+        """Returns a minimum size without the secondary buttons, which the menu has too."""
         return QSize(self._width_with(()), super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
@@ -99,12 +99,12 @@ class Header(QWidget):
         parts: list[int] = [
             widget.sizeHint().width() for widget in (self._title, *secondary, *primary, self._more)
         ]
-        # One more gap beside the name of the model, which shows at least a few letters.
+        # The model's name needs room for a few letters and for one more gap.
         name = self.fontMetrics().averageCharWidth() * _LEAST_NAME_LETTERS
         return sum(parts) + name + row.spacing() * len(parts) + margins.left() + margins.right()
 
     def show_subject(self, subject: Subject | None, watched: str = "") -> None:
-        """`watched`: what the page is about instead."""
+        """Shows the name of the subject, or `watched` instead if it is not ""."""
         self._subject.set(watched or (subject.name if subject else ""), str(subject.path) if subject else "")
 
     def _dress(self) -> None:
@@ -112,7 +112,7 @@ class Header(QWidget):
 
 
 class _Elided(QLabel):
-    """Gives way: a long name is cut in its middle, and whole in the tip."""
+    """A label that cuts a long text in its middle to fit its width."""
 
     def __init__(self) -> None:
         super().__init__()

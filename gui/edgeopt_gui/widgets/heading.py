@@ -8,7 +8,7 @@ _SCALES = {1: 1.6, 2: 1.15, 3: 1.0}
 
 
 def heading(text: str = "", level: int = 2) -> QLabel:
-    """1 names what a page is about, 2 a part of it, 3 a group within a part."""
+    """Returns a heading: level 1 for a page, 2 for a part of it, 3 for a group in a part."""
     label = QLabel(text)
     label.setObjectName(f"heading-{level}")
     font = QFont(label.font())
@@ -21,17 +21,17 @@ def heading(text: str = "", level: int = 2) -> QLabel:
 
 
 def quiet(text: str = "") -> QLabel:
-    """Text that explains, in the palette's colour for hints."""
+    """Returns a label for explanations, in the palette's colour for hints."""
     label = QLabel(text)
     label.setWordWrap(True)
-    # A role and not a colour: it follows the palette from light to dark.
+    # A palette role instead of a colour, so that it changes with the theme.
     label.setForegroundRole(QPalette.ColorRole.PlaceholderText)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
 
 
 def keep_room(widget: QWidget) -> None:
-    """Nothing moves when the widget comes and goes."""
+    """Keeps the room of a widget while it is hidden, so that nothing moves."""
     policy = widget.sizePolicy()
     policy.setRetainSizeWhenHidden(True)
     widget.setSizePolicy(policy)

@@ -21,7 +21,7 @@ def x_of(box: QRectF, span: Span, speed: float) -> float:
 def paint_interval(
     painter: QPainter, box: QRectF, span: Span, interval: Interval, line: QColor, colour: QColor
 ) -> None:
-    """`line` is the colour of the axis, `colour` that of the interval."""
+    """Paints an interval; `line` is the colour of the axis, `colour` that of the interval."""
     for tick in ticks(span):
         painter.setPen(QPen(line if tick == 1 else _thin(line), 1, Qt.PenStyle.DotLine))
         x = round(x_of(box, span, tick)) + 0.5
@@ -42,7 +42,7 @@ def paint_interval(
 
 
 def paint_labels(painter: QPainter, box: QRectF, span: Span, left: float, right: float) -> None:
-    """The speeds of the axis at the bottom of the box, inside of `left` and `right`."""
+    """Paints the speeds of the axis at the bottom of the box, between `left` and `right`."""
     metrics = painter.fontMetrics()
     # 1x is never left out for another one, and round figures are not for finer ones.
     taken: list[tuple[float, float]] = []
@@ -58,7 +58,7 @@ def paint_labels(painter: QPainter, box: QRectF, span: Span, left: float, right:
 
 
 def colour_of(low: float | None, high: float | None) -> QColor:
-    """Good where all of the interval is above 1x, bad where all of it is below."""
+    """Returns the good colour if the whole interval is above 1x, the bad one if it is below."""
     if low is not None and low > 1:
         return colours.good()
     if high is not None and high < 1:
@@ -76,7 +76,7 @@ class IntervalView(QWidget):
         theme.scheme_changed.connect(self.update)
 
     def show_interval(self, interval: Interval, said: str) -> None:
-        """`said` is the same in words."""
+        """Shows an interval; `said` is the interval in words."""
         self.interval = interval
         self.setAccessibleName(said)
         self.setToolTip(said)

@@ -29,7 +29,7 @@ class LogModel(QAbstractTableModel):
         return len(self._lines)
 
     def add(self, lines: Sequence[LogLine]) -> None:
-        """Whatever is beyond the most that are kept is let go, oldest first."""
+        """Adds lines, and removes the oldest beyond the maximum."""
         lines = lines[-MOST_LINES:]
         gone = self._lines[: max(0, len(self._lines) + len(lines) - MOST_LINES)]
         if gone:
@@ -45,7 +45,7 @@ class LogModel(QAbstractTableModel):
             self.endInsertRows()
 
     def show_only(self, text: str, levels: tuple[Level, ...]) -> None:
-        """The line contains every word of the text."""
+        """Shows only lines of these levels that contain every word of the text."""
         self.beginResetModel()
         self._words, self._levels = tuple(text.lower().split()), levels
         self._shown = [line for line in self._lines if line.passes(self._words, self._levels)]

@@ -8,7 +8,7 @@ from edgeopt_gui.widgets.action_button import ActionButton
 
 
 class MessageBar(QFrame):
-    """What went wrong while the content stays: what happened, what next."""
+    """A bar that shows a failure above the content: what happened and what to do next."""
 
     details_wanted = Signal(object)
     """The `Ending` that is shown."""
@@ -34,7 +34,7 @@ class MessageBar(QFrame):
         self.hide()
 
     def show_or_hide(self, notice: str) -> None:
-        """A sentence that nothing has to be done about; "" hides what was shown."""
+        """Shows a notice that needs no action; "" hides it."""
         if notice:
             self.show_ending(Ending("done", {}, notice))
         else:

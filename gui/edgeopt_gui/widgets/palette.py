@@ -31,7 +31,7 @@ _LETTERS_WIDE = 76
 class Choice:
     bound: Bound
     reason: str
-    """Why it cannot be done just now."""
+    """The reason why the action is not possible now; "" if it is."""
 
     @property
     def title(self) -> str:
@@ -54,7 +54,7 @@ class Choice:
 class ChoiceModel(QAbstractListModel):
     def __init__(self, choices: list[Choice], parent: QWidget) -> None:
         super().__init__(parent)
-        # What can be done stands before what cannot; inside these, the order of the menus.
+        # Possible actions come first, each group in the order of the menus.
         self._all = sorted(choices, key=lambda choice: bool(choice.reason))
         self._shown = self._all
 
@@ -122,7 +122,7 @@ class Palette(QDialog):
         )
 
     def _edges(self) -> int:
-        """What of the width is not the list's rows."""
+        """Returns the part of the width that the rows of the list do not use."""
         margins = self._column.contentsMargins()
         bar = self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent)
         return margins.left() + margins.right() + bar + 2 * self.view.frameWidth()
@@ -177,7 +177,7 @@ class _Delegate(QStyledItemDelegate):
         choice: Choice = index.data(CHOICE_ROLE)
         texts = (choice.title, choice.aside, choice.shortcut)
         em = option.fontMetrics.height()
-        # The gaps that `paint` leaves, and the pixel that each text may be rounded by.
+        # The gaps of `paint`, and one pixel of rounding for each text.
         width = 5 * em + sum(option.fontMetrics.horizontalAdvance(text) + 1 for text in texts)
         return QSize(width, em * 2)
 

@@ -1,4 +1,4 @@
-"""The line above a page: it is not a good moment to measure, why, and a button that measures when it is."""
+"""The banner above a page while measurements would be disturbed, with a button to measure later."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ class QuietBanner(QFrame):
         self.button = QPushButton(_WHEN_QUIET)
         self.button.clicked.connect(self._clicked)
         self.waiting = False
-        """For a quiet device, to measure then."""
+        """Whether the banner waits for a quiet device, to measure then."""
         self._watch, self._key = watch, key
         self._book: ActionBook | None = None
         line = self.fontMetrics().height()

@@ -36,7 +36,7 @@ class Rail(QWidget):
         self._dress()
 
     def mark(self, key: str) -> None:
-        """The page that is shown; a focus in the rail goes there too."""
+        """Marks the page that is shown; a focus in the rail moves to it."""
         focused = any(button.hasFocus() for button in self._buttons.values())
         self._buttons[key].setChecked(True)
         if focused:

@@ -23,25 +23,25 @@ class Column(Generic[Row]):
     value: Callable[[Row], Any]
     """The sort key; None comes last in either direction."""
     text: Callable[[Row], str] | None = None
-    """What is shown; the value itself where not given, and nothing for None."""
+    """Function that returns the text of a cell; None shows the value, or nothing if it is None."""
     align: Literal["left", "right"] = "left"
-    """Numbers are aligned to the right."""
+    """Alignment; numbers are aligned to the right."""
     tip: Callable[[Row], str] | None = None
     quiet: Callable[[Row], bool] | None = None
     """Whether the text is shown in grey."""
     title_tip: str = ""
     stretch: bool = False
-    """Takes the width that is left over."""
+    """Whether the column takes the remaining width."""
     optional: bool = False
-    """Left out where the table would have to scroll sideways for it."""
+    """Whether the column is hidden if the table would otherwise scroll sideways."""
     cut_middle: bool = False
-    """A text that is too long is cut in its middle: names differ at their ends."""
+    """Whether a long text is cut in its middle, as for names that differ at their ends."""
     most_letters: int = 44
-    """Never wider by itself; the user may make it so."""
+    """Largest width in letters that the table chooses by itself; the user may widen the column."""
     least_letters: int = 11
-    """The width to which a text is cut before the table scrolls sideways."""
+    """Width in letters to which a text is cut before the table scrolls sideways."""
     firm_letters: int = 0
-    """Gets narrower than this only after optional columns are left out and all others are cut."""
+    """Width in letters that is kept until optional columns are hidden and all others are cut."""
 
     def text_of(self, row: Row) -> str:
         if self.text is not None:
@@ -85,12 +85,12 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """All of them, in the order in which they were given."""
+        """All rows, in the order in which they were given."""
         return tuple(self._rows.values())
 
     @property
     def shown(self) -> tuple[Row, ...]:
-        """Those that pass the filters, in the order of the table."""
+        """The rows that pass the filters, in the order of the table."""
         return tuple(self._shown)
 
     def set_rows(self, rows: Iterable[Row]) -> None:
@@ -119,7 +119,7 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
             self.endRemoveRows()
         elif old is not None and new is not None:
             if old != new:
-                # Qt counts the place to move to before the row has left its old one.
+                # Qt counts the target place before the row is removed from its old place.
                 self.beginMoveRows(root, old, old, root, new + 1 if new > old else new)
             self._shown = arranged
             if old != new:
@@ -127,7 +127,7 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
             self.dataChanged.emit(self.index(new, 0), self.index(new, len(self.columns) - 1))
 
     def put_all(self, rows: Iterable[Row], removed: Iterable[Hashable] = ()) -> None:
-        """Like `put` for many rows at once: selected rows stay selected, and the table is sorted once."""
+        """Updates many rows at once: selected rows stay selected, and the table is sorted once."""
         gone, root = set(removed), QModelIndex()
         new = {self.key(row): row for row in rows}
         for key in (*gone, *new):
@@ -152,7 +152,7 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
             self.dataChanged.emit(self.index(0, 0), self.index(len(self._shown) - 1, len(self.columns) - 1))
 
     def touch_column(self, place: int) -> None:
-        """Its texts have changed although its rows have not: they depend on the time."""
+        """Refreshes the texts of a column that depend on the time, while the rows stay the same."""
         if self._shown:
             self.dataChanged.emit(self.index(0, place), self.index(len(self._shown) - 1, place))
 
@@ -167,7 +167,7 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
         self._filter_again()
 
     def position(self, key: Hashable) -> int | None:
-        """The position of the row in the table; None if it is not shown."""
+        """Returns the position of the row in the table; None if it is not shown."""
         return next((place for place, row in enumerate(self._shown) if self.key(row) == key), None)
 
     def row(self, place: int) -> Row:
@@ -212,13 +212,13 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
             case Qt.ItemDataRole.ToolTipRole:
                 return column.title_tip or None
             case Qt.ItemDataRole.InitialSortOrderRole:
-                # Of figures, the largest are what people look for.
+                # A first click on a column of numbers shows the largest, which is usually wanted.
                 descending = column.align == "right"
                 return Qt.SortOrder.DescendingOrder if descending else Qt.SortOrder.AscendingOrder
         return None
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        """By the column's values; -1 is the order in which the rows were given."""
+        """Sorts by a column's values; -1 restores the order in which the rows were given."""
         self._sorting = (column, order)
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()

@@ -16,7 +16,7 @@ class RecordsTable(QTableView):
     picked = Signal(object)
     """The record under the cursor; None when there is none."""
     chosen = Signal(object)
-    """The record that was double-clicked, or on which Enter was pressed."""
+    """The record that was double-clicked or confirmed with Enter."""
 
     def __init__(self, records: RecordsModel[Any], name: str, header: QHeaderView | None = None) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class RecordsTable(QTableView):
         self._key: Hashable | None = None
         self._fitting = self._sized_by_user = False
         self._left_out: list[int] = []
-        """The optional columns that have no room."""
+        """Places of the optional columns that have no room."""
         self.setAccessibleName(name)
         self.setShowGrid(False)
         self.setWordWrap(False)
@@ -37,7 +37,7 @@ class RecordsTable(QTableView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalHeader().hide()
-        # One height for all: Qt would otherwise ask for the height of each row.
+        # One height for all rows: otherwise Qt asks for the height of each row.
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.verticalHeader().setDefaultSectionSize(round(self.fontMetrics().height() * 1.6))
         header = self.horizontalHeader()
@@ -60,7 +60,7 @@ class RecordsTable(QTableView):
         self.fit()
 
     def _show_current(self) -> None:
-        """After sorting, the selected row stays in sight."""
+        """Scrolls to the selected row after sorting."""
         if self.currentIndex().isValid():
             self.scrollTo(self.currentIndex())
 
@@ -81,9 +81,9 @@ class RecordsTable(QTableView):
         return True
 
     def fit(self) -> None:
-        """As wide as the titles and some of the rows want it; where there is less room, texts are cut.
+        """Fits the columns to their titles and some of the rows; cuts texts if there is less room.
 
-        The user may change it afterwards.
+        The user may change the widths afterwards.
         """
         self._sized_by_user, self._fitting = False, True
         wanted, columns = self.wanted_widths(), self.records.columns
@@ -119,34 +119,34 @@ class RecordsTable(QTableView):
         scrolls = sum(wanted[place] for place in shown) > room
         for place, column in enumerate(columns):
             if column.stretch:
-                # Qt gives a column that stretches any width where the others leave none.
+                # Qt may give a stretched column no width if the others take all of it.
                 mode = QHeaderView.ResizeMode.Interactive if scrolls else QHeaderView.ResizeMode.Stretch
                 self.horizontalHeader().setSectionResizeMode(place, mode)
             self.setColumnWidth(place, wanted[place])
         self._fitting = False
 
     def wanted_widths(self) -> list[int]:
-        """The width of each column where there is room for all."""
+        """Returns the width of each column if there is room for all."""
         letter = self.fontMetrics().averageCharWidth()
         font = QFont(self.font())
         font.setBold(self.records.has_looks)
         metrics = QFontMetrics(font)
-        # Measured in bold letters, most rows have more room than they need.
+        # Bold letters are measured, so most rows need less room around their text.
         room = letter * 5 // 2 if self.records.has_looks else letter * 3
         shown = self.records.shown
-        # The last one too: numbers that count rows are longest there.
+        # The last row is measured too, because row numbers are longest there.
         rows = (*shown[:_ROWS_MEASURED], *shown[-1:])
         widths = []
         for column in self.records.columns:
             texts = [column.text_of(row) for row in rows]
             widest = max((metrics.horizontalAdvance(text) for text in texts), default=0)
-            # Room for the arrow of the sorting beside the title.
+            # Room for the sort arrow beside the title.
             title = self.fontMetrics().horizontalAdvance(column.title) + 4 * letter
             widths.append(min(max(widest + room, title), column.most_letters * letter))
         return widths
 
     def show_all_rows(self, most: int = 50) -> None:
-        """As high as its rows, for a short table within a page that scrolls as a whole."""
+        """Fits the height to the rows, for a short table in a page that scrolls as a whole."""
         rows = min(most, self.records.rowCount()) * self.verticalHeader().defaultSectionSize()
         self.setFixedHeight(rows + self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth())
 
@@ -175,7 +175,7 @@ class RecordsTable(QTableView):
         self.picked.emit(row)
 
     def _pick_again(self) -> None:
-        """A filter resets the model; the row that was picked stays so where it is still shown.
+        """Selects the same row again after a filter has reset the model, if it is still shown.
 
         Once all rows are gone, others come: one with the same key is another.
         """

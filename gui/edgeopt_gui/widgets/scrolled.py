@@ -1,4 +1,4 @@
-"""What lies in a scroll area: as high as its texts are when wrapped at the width that there is."""
+"""The content of a scroll area, as high as its texts are when wrapped at the available width."""
 
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QLayout, QVBoxLayout, QWidget

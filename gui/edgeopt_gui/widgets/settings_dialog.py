@@ -32,7 +32,7 @@ _BY_SIZE_S = SHORTEST_LIMIT_S - 1
 
 class SettingsDialog(QDialog):
     reset = Signal()
-    """As on the first start; the window does it, because its own layout is part of it."""
+    """Request to reset all settings; the window does it, because its own layout is one of them."""
 
     def __init__(self, settings: Settings, parent: QWidget) -> None:
         super().__init__(parent)
@@ -41,7 +41,7 @@ class SettingsDialog(QDialog):
         self._settings = settings
         self.theme = self._choice(SETTING, [(name.title(), name) for name in CHOICES], CHOICES[0])
         kept = settings.text(BUDGET, Choices().budget)
-        # An own floor or metric has its figures on the page Optimize, and is not chosen here.
+        # A floor or metric of the user's own needs figures from the page Optimize, so it cannot be chosen here.
         budgets = [(b.title, b.key) for b in BUDGETS if b.key not in {OWN, METRIC} or b.key == kept]
         self.budget = self._choice(BUDGET, budgets, Choices().budget)
         self.limit = QSpinBox(minimum=_BY_SIZE_S, maximum=LONGEST_LIMIT_S, singleStep=5, suffix=" s")

@@ -12,22 +12,22 @@ _STEPS = (
     (1, 1.5, 2, 3, 5, 7),
     (1, 1.1, 1.2, 1.4, 1.7, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9),
 )
-"""Of a power of ten, the coarse ones first."""
+"""Ticks within a power of ten, the coarsest first."""
 _SETS = tuple(tuple(step * 10.0**power for power in range(-4, 6) for step in steps) for steps in _STEPS)
 COARSE_TICKS = _SETS[0]
 _WIDEST_GAP = 0.35
-"""Of the axis, without a tick."""
+"""Widest gap without a tick, as a share of the axis."""
 
 
 def span_around(speeds: Sequence[float]) -> Span:
-    """With some room around all of them and 1x."""
+    """Returns the span of the speeds and 1x, with some room around them."""
     low, high = min([0.8, *speeds]), max([1.25, *speeds])
     room = (high / low) ** 0.15
     return low / room, high * room
 
 
 def place_on(span: Span, value: float) -> float:
-    """The position of a speed on the axis, 0 to 1; values outside are at its ends."""
+    """Returns the position of a speed on the axis, 0 to 1; values outside are at its ends."""
     low, high = (math.log(end) for end in span)
     if value <= 0:
         return 0.0
@@ -35,7 +35,7 @@ def place_on(span: Span, value: float) -> float:
 
 
 def ticks(span: Span) -> tuple[float, ...]:
-    """The speeds that are written on the axis; 1x is always among them."""
+    """Returns the speeds to label on the axis."""
     shown: tuple[float, ...] = (1.0,)
     for each in _SETS:
         shown = tuple(tick for tick in each if span[0] <= tick <= span[1])

@@ -1,4 +1,4 @@
-"""The three faces of a page without content: nothing yet, on its way, cannot come."""
+"""The three states of a page without content: empty, busy and error."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,7 +50,7 @@ class _State(QWidget):
         self.middle.addLayout(self.buttons)
         outer = QVBoxLayout(self)
         outer.addStretch(2)
-        # Between stretches and not aligned: only so does Qt give wrapped text the height that it needs.
+        # Between stretches instead of aligned: Qt gives wrapped text enough height only in this way.
         row = QHBoxLayout()
         row.addStretch()
         row.addWidget(column)
@@ -60,7 +60,7 @@ class _State(QWidget):
 
 
 class EmptyState(_State):
-    """Where the action opens a model, all ways to begin and the recent files are offered instead of a button."""
+    """An empty page: a sentence and a button, or instead of the button all ways to open a model."""
 
     def __init__(self) -> None:
         super().__init__(_DOORS_LETTERS)
@@ -81,7 +81,7 @@ class EmptyState(_State):
         self.other.set_key("" if self._begins else other)
 
     def offer(self, paths: Sequence[Path]) -> None:
-        """The recent files."""
+        """Shows the recent files, if the action is to open a model."""
         self.recent.set(paths if self._begins else ())
 
 
@@ -101,7 +101,7 @@ class BusyState(_State):
 
 
 class ErrorState(_State):
-    """What happened, what next, and the details to copy."""
+    """A page with an error: what happened, what to do next, and details to copy."""
 
     def __init__(self) -> None:
         super().__init__()

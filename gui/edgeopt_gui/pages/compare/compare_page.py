@@ -63,10 +63,10 @@ class ComparePage(Page):
         context.compare_wanted.connect(self.compare_pair)
         self._subject_changed()
 
-    # What the user can do.
+    # Actions of the user
 
     def start(self) -> None:
-        """Saved reports are looked into first: their sides may have other names."""
+        """Starts the comparison; saved reports are read first, because their sides may have other names."""
         sides = self.sides = self._sides_now
         paths = sides.paths
         if paths is None or not sides.reports:
@@ -74,7 +74,7 @@ class ComparePage(Page):
             return
 
         def named(renames: tuple[str, ...] | EdgeoptError) -> None:
-            # What is wrong with a report, the command line says.
+            # For a bad report, the command line reports the error.
             self._launch(replace(sides, renames=() if isinstance(renames, EdgeoptError) else renames))
 
         self._background.do(lambda: slow(_FOUND).renames_of(*paths), named)
@@ -104,7 +104,7 @@ class ComparePage(Page):
 
     @property
     def _bundle(self) -> Path | None:
-        """Of side B before that of side A, where bundles are compared with their models."""
+        """The bundle among the sides, side B first; None if neither side is a bundle."""
         sides = (each for each in (self.sides.second, self.sides.first) if each is not None)
         return next((each for each in sides if subject_at(each).kind == "bundle"), None)
 
@@ -140,7 +140,7 @@ class ComparePage(Page):
         self._set(replace(self.sides, first=self.sides.second, second=self.sides.first))
 
     def compare_pair(self, pair: ComparePair) -> None:
-        """From another page: both sides and the data, started at once where that can be."""
+        """Compares two files on request of another page; starts at once if that is possible."""
         if self._runs:
             self.context.say("A comparison is running; cancel it first.")
             return
@@ -152,7 +152,7 @@ class ComparePage(Page):
             self.context.say(reason)
 
     def take_drop(self, paths: list[Path]) -> bool:
-        """Two files are A and B; one fills the side that is empty, else B. Data goes the usual way."""
+        """Fills the sides with dropped files (two: A and B; one: A if empty, else B); returns whether it did."""
         if self._runs or not all(path.is_dir() or path.suffix in _ENDINGS for path in paths):
             return False
         if any(path.is_dir() and path.suffix != BUNDLE_ENDING for path in paths) or len(paths) > len(
@@ -168,7 +168,7 @@ class ComparePage(Page):
         self.show_layer(self.view.layers.current)
 
     def show_layer(self, row: LayerRow) -> None:
-        """In the graph, beside the other side, where one of the sides is the open subject."""
+        """Shows the layer in the graph with the other side beside it, if one of the sides is the open subject."""
         subject, run = self.context.subject, self.comparing
         if run is None:
             return
@@ -185,11 +185,11 @@ class ComparePage(Page):
         self.context.show_in_graph(GraphPair(position, other))
         self.context.node_picked.emit(position)
 
-    # What the window asks.
+    # Requests of the window
 
     @property
     def state(self) -> str:
-        """A running comparison is `busy` and one that found nothing an `error`, below the sides."""
+        """The state of the page: below the sides, a comparison is `busy`, or an `error` if it found nothing."""
         found = super().state
         if found != "content":
             return found
@@ -198,7 +198,7 @@ class ComparePage(Page):
         return "error" if self._right.currentWidget() is self.failure else "content"
 
     def command(self) -> Command | None:
-        """That of the measurement: it is what takes time."""
+        """Returns the command of the measurement, which takes most of the time."""
         commands = self._sides_now.commands()
         return commands.get("bench") or commands.get("reports")
 
@@ -209,14 +209,14 @@ class ComparePage(Page):
         return Face("Compare again") if self.comparing is not None and not self._runs else None
 
     def entered(self) -> None:
-        # Beside this thread, long before a comparison has an outcome.
+        # Imported in a background thread, long before a comparison has an outcome.
         self._background.do(lambda: slow(_FOUND), lambda _: None)
 
-    # What happens.
+    # Events
 
     @property
     def _sides_now(self) -> Sides:
-        """With the options of the head."""
+        """The chosen sides with the time limit and the layers option of the head."""
         return replace(self.sides, time_limit_s=self.head.limit.value(), layers=self.head.layers.isChecked())
 
     @property
@@ -224,7 +224,7 @@ class ComparePage(Page):
         return self.comparing is not None and self.comparing.running
 
     def _subject_changed(self) -> None:
-        """The sides follow what is open, but for a comparison that is running."""
+        """Resets the sides to the open subject, unless a comparison is running."""
         subject = self.context.subject
         path = subject.path if subject is not None else None
         if path == self._about and self.sides.first is not None:
@@ -353,7 +353,7 @@ class ComparePage(Page):
 
         return told
 
-    # What is shown.
+    # Display
 
     def _show(self) -> None:
         sides, run = self.sides, self.comparing

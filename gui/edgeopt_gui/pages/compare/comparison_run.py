@@ -15,7 +15,7 @@ _CANCELLED = Ending("cancelled", {}, "Cancelled.")
 
 class ComparisonRun(QObject):
     told = Signal()
-    """The job that runs is further, or is another one."""
+    """Emitted when the running job makes progress, or another one runs."""
     part_ended = Signal(str)
     """The `Part`, whose ending is in `endings`."""
 
@@ -24,7 +24,7 @@ class ComparisonRun(QObject):
         self.sides, self.commands = sides, dict(commands)
         self.endings: dict[Part, Ending] = {}
         self.part: Part | None = None
-        """The one that runs."""
+        """The part that runs; None if none does."""
         self.job: Job | None = None
         self.cancelled = False
         self._jobs = jobs
@@ -44,7 +44,7 @@ class ComparisonRun(QObject):
         self.told.emit()
 
     def cancel(self) -> None:
-        """What has ended stays."""
+        """Cancels the job that is running and those after it; results of completed jobs stay."""
         self.cancelled = True
         if self.job is not None:
             self.job.cancel()

@@ -1,4 +1,4 @@
-"""What the jobs found, as the engine's own records. With them comes numpy: imported after the first window."""
+"""Results of the jobs as the engine's records; slow to import because of numpy, so not before the first window."""
 
 import math
 from pathlib import Path
@@ -18,7 +18,7 @@ from edgeopt.measure.stats import Interval, with_open_ends
 
 _BINS = 60
 _SMALLEST_MS = 1e-6
-# So that runs which are all alike are a peak in the middle and not a bar as wide as the chart.
+# Widens a narrow range, so that nearly equal runs form a peak in the middle and not one bar over the chart.
 _NARROWEST = 2.0
 
 
@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
     sentence: str
     notes: tuple[str, ...]
     interval: Interval | None
-    """How many times faster B is."""
+    """Confidence interval of the speed-up of B over A; None if it is unknown."""
 
 
 def read_comparison(data: dict[str, Any]) -> ModelComparison:
@@ -56,7 +56,7 @@ def read_runs(data: dict[str, Any]) -> RunsCompared:
 
 
 def verdict_of(report: ContestReport) -> Verdict:
-    """In the words of the command line."""
+    """Returns the verdict in the words of the command line."""
     sentence, *more = bench_rows.verdict_lines(report) or ["Nothing was compared."]
     notes = (*more, *bench_rows.circumstance_lines(report)[:2], *report.warnings)
     speedup = report.comparisons[0].speedup if report.comparisons else None
@@ -64,7 +64,7 @@ def verdict_of(report: ContestReport) -> Verdict:
 
 
 def verdict_of_runs(found: RunsCompared) -> Verdict:
-    """A ratio within the runs is better evidence than a side's own time, and comes first."""
+    """Returns the verdict of saved reports; a ratio within the runs is better evidence, and comes first."""
     trust, *more = bench_compare.trust_lines(found)
     side = found.sides[0]
     own = f"{side.name}: {side.verdict}; {side.speedup} from {found.before} to {found.after}."
@@ -78,13 +78,13 @@ def accuracy_line(found: ModelComparison) -> str:
 
 
 def sides_of(report: ContestReport) -> tuple[SideReport, SideReport]:
-    """A, then B: `edgeopt bench B --against A` has B first."""
+    """Returns sides A and B of a report, in which `edgeopt bench B --against A` puts B first."""
     second, first = report.sides[:2]
     return first, second
 
 
 def saved_sides(first: Path, second: Path, found: RunsCompared) -> tuple[SideReport, SideReport]:
-    """The first side that both reports have. Reads files: for a thread."""
+    """Reads the first side that both reports have; call it in a thread."""
     name = found.sides[0].name
     runs = read_saved(first).sides, read_saved(second).sides
     before = next((side for side in runs[0] if side.name == name), runs[0][0])
@@ -100,7 +100,7 @@ def renames_of(first: Path, second: Path) -> tuple[str, ...]:
 
 
 def distributions(first: SideReport, second: SideReport) -> Distributions | None:
-    """None where a side has no runs."""
+    """Returns the latency histograms of both sides on common bins; None if a side has no runs."""
     runs = [
         np.maximum([value for piece in side.slices for value in piece.latencies_ms], _SMALLEST_MS)
         for side in (first, second)

@@ -56,7 +56,7 @@ class CompareHead(QWidget):
             keep_room(widget)
 
     def show_sides(self, sides: Sides, notes: tuple[str, str]) -> None:
-        """`notes` say where each comes from, or why there is none."""
+        """Shows the sides; `notes` say where each comes from, or why it is empty."""
         for field, path, note in zip(self.fields, (sides.first, sides.second), notes, strict=True):
             field.set(path, "" if path is None and note == LATEST else note)
         name = sides.data.name if sides.data is not None else ""
@@ -67,7 +67,7 @@ class CompareHead(QWidget):
             widget.setVisible(on)
 
     def tell(self, job: Job, stopping: bool) -> str:
-        """What the job does, and how far it is; the same in words."""
+        """Shows the job's status and progress; returns the status as text."""
         said = "Stopping; cleaning up." if stopping else f"{job_words.status(job.command, job.progress)}…"
         self.running.setText(f"{said} {time_left(job.left_s)}".strip())
         percent = job_words.percent(job.progress)

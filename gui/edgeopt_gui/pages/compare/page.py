@@ -1,4 +1,4 @@
-"""The page Compare: what it offers, as a table."""
+"""The actions of the page Compare, as a table."""
 
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.pages.base import Entry

@@ -39,7 +39,7 @@ class LayerRow:
     accuracy: str
     max_abs: float
     is_first: bool
-    """The first layer that differs."""
+    """Whether this is the first layer that differs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class OutputRow:
 
 
 def latency_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, ...]:
-    """What neither side has is left out."""
+    """Returns the latency figures of both sides; figures that neither side has are omitted."""
     sides = first.figures, second.figures
     pairs: list[tuple[str, list[float | None]]] = [
         ("median (p50)", [each.p50_ms if each else None for each in sides]),
@@ -72,7 +72,7 @@ def latency_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, 
 
 
 def memory_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, ...]:
-    """Resident memory at the end of each phase."""
+    """Returns the resident memory of both sides at the end of each phase."""
     phases = (
         ("before the runtime", "start_bytes"),
         ("with the runtime", "import_bytes"),
@@ -99,7 +99,7 @@ def size_rows(found: "ModelComparison") -> tuple[FigureRow, ...]:
 
 
 def operator_rows(found: "ModelComparison") -> tuple[FigureRow, ...]:
-    """Those that differ most come first."""
+    """Returns the number of nodes of each operator on both sides, largest difference first."""
     first, second = found.first.operators, found.second.operators
     names = sorted({**first, **second}, key=lambda n: (-abs(first.get(n, 0) - second.get(n, 0)), n))
     return tuple(_counted(name, first.get(name, 0), second.get(name, 0)) for name in names)
@@ -119,7 +119,7 @@ def output_rows(found: "ModelComparison") -> tuple[OutputRow, ...]:
 
 
 def layer_rows(found: "ModelComparison") -> tuple[LayerRow, ...]:
-    """Those that were looked at, in the order in which side A computes them."""
+    """Returns the compared layers, in the order in which side A computes them."""
     layers = found.layers
     if layers is None:
         return ()
@@ -127,7 +127,7 @@ def layer_rows(found: "ModelComparison") -> tuple[LayerRow, ...]:
 
 
 def layers_line(found: "ModelComparison") -> str:
-    """What is above the table of layers."""
+    """Returns the sentence above the table of layers."""
     layers = found.layers
     if layers is None:
         if found.not_compared:
@@ -145,7 +145,7 @@ def layers_line(found: "ModelComparison") -> str:
 
 
 def position_of(label: str, nodes: Iterable[NodeRow]) -> int | None:
-    """Of the node that `edgeopt compare` calls so: by its name, or its first output where it has none."""
+    """Returns the position of the node with this label of `edgeopt compare`; None if there is none."""
     for node in nodes:
         name = node.name or (node.outputs[0].name if node.outputs else "")
         if label == f"{node.operator} '{name}'":
@@ -154,7 +154,7 @@ def position_of(label: str, nodes: Iterable[NodeRow]) -> int | None:
 
 
 def _figure(what: str, values: Sequence[float | None], text: Callable[[float | None], str]) -> FigureRow:
-    """Of A and of B."""
+    """Returns the row of a figure, given its values for A and B."""
     first, second = values
     return FigureRow(what, first, second, text(first), text(second), change(first, second))
 
@@ -189,7 +189,7 @@ def _probed(probe: "Probe") -> str:
 
 
 def _middle(values: Sequence[float], otherwise: float | None) -> float | None:
-    """The median of several processes: the first of them reads the disk."""
+    """Returns the median of several processes, because the first of them reads the disk."""
     return sorted(values)[len(values) // 2] if values else otherwise
 
 

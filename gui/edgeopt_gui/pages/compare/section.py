@@ -39,7 +39,7 @@ class Section(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         for widget in (self.heading, self.message):
             column.addWidget(widget)
-        # Always there: while the content is hidden, the message would else take its room.
+        # This layout is never hidden: without it, the message would expand while the content is hidden.
         room = QVBoxLayout()
         room.addWidget(self.content, 1)
         room.addStretch()
@@ -49,7 +49,7 @@ class Section(QWidget):
         self.wait("", ())
 
     def wait(self, message: str, commands: CommandLines) -> None:
-        """There is nothing yet."""
+        """Hides the content, and shows a message and the commands that will provide the content."""
         self._say(message, wrong=False)
         self.content.hide()
         for place, line in enumerate(self.command_lines):
@@ -72,7 +72,7 @@ class Section(QWidget):
 
 
 class FigureTable(RecordsTable):
-    """What, in A, in B, the difference; the titles of the columns follow the sides."""
+    """A table of figures with their values in A, in B, and the difference; its columns are titled by side."""
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(RecordsModel(_columns(what, "A", "B"), key=lambda row: row.what), name)

@@ -38,7 +38,7 @@ class SideField(QFrame):
         self.set(None)
 
     def set(self, path: Path | None, note: str = "") -> None:
-        """`note` says where it comes from, or why there is none."""
+        """Shows the file of the side; `note` says where it comes from, or why it is empty."""
         shown = path.name if path is not None else "Nothing chosen"
         wide = self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS
         self.name.setText(self.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, wide))

@@ -1,4 +1,4 @@
-"""What is compared: two sides, what they are by their names, and the command lines that compare them."""
+"""The two sides of a comparison, their kinds, and the commands that compare them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ REPORT_ENDINGS = frozenset({".json", ".jsonl"})
 
 
 def kind_of(path: Path) -> Kind:
-    """By its looks alone; whether it is sound, the command line says."""
+    """Returns the kind of a file by its name; the command line checks its content."""
     return "report" if path.suffix in REPORT_ENDINGS and not path.is_dir() else subject_at(path).kind
 
 
@@ -27,11 +27,11 @@ class Sides:
     second: Path | None = None
     data: Path | None = None
     time_limit_s: int = 0
-    """Of the measurement; 0: until the answer is clear."""
+    """Time limit of the measurement in seconds; 0 measures until the result is clear."""
     layers: bool = False
-    """Layers are compared even if the outputs pass."""
+    """Whether layers are compared even if the outputs pass."""
     renames: tuple[str, ...] = ()
-    """Each `OLD=NEW`: sides of two saved reports that belong together although their names differ."""
+    """Pairs `OLD=NEW` of sides in two saved reports that belong together although their names differ."""
 
     @property
     def paths(self) -> tuple[Path, Path] | None:
@@ -39,20 +39,20 @@ class Sides:
 
     @property
     def reports(self) -> bool:
-        """Both are saved reports."""
+        """Whether both sides are saved reports."""
         paths = self.paths
         return paths is not None and all(kind_of(path) == "report" for path in paths)
 
     @property
     def names(self) -> tuple[str, str]:
-        """Short names for titles of columns, with the folder where the names are alike."""
+        """Short names for column titles, with the folder if the names are equal."""
         first, second = self.first or Path("A"), self.second or Path("B")
         if first.name != second.name:
             return f"A: {first.name}", f"B: {second.name}"
         return f"A: {first.parent.name}/{first.name}", f"B: {second.parent.name}/{second.name}"
 
     def why_not(self) -> str:
-        """Why these cannot be compared, with what to do; "" where they can."""
+        """Returns why the sides cannot be compared and what to do; "" if they can."""
         if self.first is None or self.second is None:
             side = "A" if self.first is None else "B"
             return f"Side {side} is empty: choose a model, a bundle or a saved bench report."
@@ -69,7 +69,7 @@ class Sides:
         return ""
 
     def commands(self) -> dict[Part, Command]:
-        """In the order in which they run: what is quick comes first, so that there is something to see."""
+        """Returns the commands in the order in which they run: quick ones first, so that results appear early."""
         paths = self.paths
         if paths is None or self.why_not():
             return {}

@@ -1,4 +1,4 @@
-"""What a comparison found: the verdict on top, and tabs for latency, memory, accuracy, operators and precision."""
+"""The result of a comparison: the verdict, and tabs for latency, memory, accuracy, operators and precision."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,7 +54,7 @@ _LAYER_COLUMNS: tuple[Column[LayerRow], ...] = (
 
 class CompareView(QWidget):
     layer_chosen = Signal(object)
-    """The `LayerRow` that was clicked, or on which Enter was pressed."""
+    """The `LayerRow` that was clicked or confirmed with Enter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class CompareView(QWidget):
         self.outputs = RecordsTable(RecordsModel(_OUTPUT_COLUMNS, key=lambda row: row.name), "Outputs")
         self.layers_line = QLabel()
         self.layers_line.setWordWrap(True)
-        # Without layers below it, it would be in the middle of the page.
+        # With no table of layers below it, the line would be centred vertically.
         self.layers_line.setAlignment(Qt.AlignmentFlag.AlignTop)
         layers = RecordsModel(_LAYER_COLUMNS, lambda row: row.value, lambda r: "strong" if r.is_first else "plain")
         self.layers = RecordsTable(layers, "Layers")
@@ -93,7 +93,7 @@ class CompareView(QWidget):
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setAccessibleName("Parts of the comparison")
         self._notes = ""
-        """Of the measurement."""
+        """Notes of the latency measurement."""
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -123,7 +123,7 @@ class CompareView(QWidget):
         column.addWidget(self.tabs, 1)
 
     def parts(self) -> tuple[tuple[Section, tuple[Part, ...]], ...]:
-        """Each section with the jobs that it needs."""
+        """Returns each section with the jobs that it needs."""
         return (
             (self.latency_part, ("bench", "reports")),
             (self.memory_part, ("bench", "reports")),
@@ -134,7 +134,7 @@ class CompareView(QWidget):
         )
 
     def begin(self, commands: dict[Part, Command]) -> None:
-        """Another comparison: nothing is known yet."""
+        """Clears the results for another comparison."""
         self.headline.setText("Comparing…")
         self.accuracy.setText("")
         self.layers.records.set_rows(())
@@ -147,7 +147,7 @@ class CompareView(QWidget):
         self.size_part.setVisible("compare" in commands)
 
     def tell(self, part: Part, said: str) -> None:
-        """What runs now, in the sections that wait for it."""
+        """Shows the job's status in the sections that wait for its result."""
         for section, needed in self.parts():
             if part in needed and not section.content.isVisibleTo(section):
                 section.message.setText(said)
@@ -201,7 +201,7 @@ class CompareView(QWidget):
         self.precision_part.show_content(commands)
 
     def _mark_first(self, layers: Sequence[LayerRow]) -> None:
-        """Under the cursor and in sight."""
+        """Selects the first layer that differs, and scrolls to it."""
         first = next((row for row in layers if row.is_first), None)
         if first is not None:
             self.layers.pick(first.value)

@@ -1,4 +1,4 @@
-"""What the page Device shows when the device is known."""
+"""The content of the page Device once the device is known."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QWidget
@@ -52,7 +52,7 @@ class DeviceContent(QScrollArea):
         self.setWidget(self._page())
 
     def show_device(self, device: Device, read_s: float | None = None) -> None:
-        """`read_s`: when it was read."""
+        """Shows the device; `read_s` is the time at which it was read."""
         self.headline.setText(facts.headline(device)[0])
         self.subline.setText(facts.headline(device)[1])
         groups = facts.groups(device, read_s)
@@ -82,7 +82,7 @@ class DeviceContent(QScrollArea):
             widget.hide()
 
     def show_load(self, sample: LoadSample) -> None:
-        """A value that is not known has no gauge, but its reason in the line below them."""
+        """Shows a gauge for each known value, and the reasons for unknown ones in the line below."""
         found = readings.readings(sample)
         first, self._sampled = not self._sampled, True
         if first and found[0].value is None:

@@ -1,4 +1,4 @@
-"""The device record as a person wants to read it: a headline, facts in groups, what is not here."""
+"""The device record for people: a headline, facts in groups, and unavailable facts."""
 
 import re
 
@@ -30,13 +30,13 @@ _PIP = re.compile(r"pip install [\w -]+$")
 _SETS = ("cpu.simd",)
 _TOTAL = "memory.total_bytes"
 _USABLE = "memory.usable_bytes"
-# The gauges show these as they are now.
+# The gauges show the present values of these.
 _IN_GAUGES = frozenset({"state.load_1m", "state.clock_hz", "state.temperatures_c"})
 _STATE = "State"
 
 
 def headline(device: Device) -> tuple[str, str]:
-    """What it is, and what it can do, each on one line."""
+    """Returns the CPU model, and a line with its SIMD level, usable cores and memory."""
     cores = units.count(device.limits.usable_cores, "usable core")
     parts = [level_words(device.cpu.simd_level), cores]
     if device.memory.total_bytes:
@@ -45,9 +45,9 @@ def headline(device: Device) -> tuple[str, str]:
 
 
 def groups(device: Device, read_s: float | None = None) -> tuple[FactGroup, ...]:
-    """What `edgeopt probe` prints, in its words; the instruction sets by what they are for.
+    """Returns the facts that `edgeopt probe` prints, with the instruction sets grouped by purpose.
 
-    What changes from moment to moment is in the group of the state, with the time at which it was read.
+    Facts that change from moment to moment are in the group of the state, with the time at which they were read.
     """
     found: dict[str, list[Fact]] = {}
     of_the_moment: list[Fact] = []
@@ -78,7 +78,7 @@ def groups(device: Device, read_s: float | None = None) -> tuple[FactGroup, ...]
 
 
 def absent(device: Device) -> FactGroup:
-    """What is not here, each with its reason, and with a command to copy where one would bring it."""
+    """Returns the unavailable facts with their reasons, and with a `pip` command to copy where one would help."""
     facts = []
     for name, reason in device.unavailable.items():
         if is_detail(name):

@@ -31,12 +31,12 @@ _VECTORS = "Vectors"
 
 
 def level_words(level: str) -> str:
-    """A level that a newer edgeopt named stands as it is."""
+    """Returns a SIMD level in words; a level of a newer edgeopt stays as it is."""
     return LEVEL_WORDS.get(level, level)
 
 
 def by_purpose(simd: tuple[str, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The sets of a device, lowest first, under what they are good for; without empty groups."""
+    """Groups instruction sets by purpose, lowest first, without empty groups."""
     special = {name for _, names in _PURPOSES for name in names}
     groups = [(_VECTORS, tuple(name for name in simd if name not in special))]
     groups += [(title, tuple(name for name in simd if name in names)) for title, names in _PURPOSES]

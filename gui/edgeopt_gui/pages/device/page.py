@@ -53,7 +53,7 @@ class DevicePage(Page):
         self._watch.stop()
 
     def show_refusal(self, ending: Ending) -> None:
-        """In a dialog, because the page still shows the device."""
+        """Shows the refusal in a dialog, because the page continues to show the device."""
         self.context.report(ending)
 
     def command(self) -> Command:
@@ -110,7 +110,7 @@ class DevicePage(Page):
         self.context.say(f"Saved to {path}.")
 
     def record(self) -> str:
-        """The device as JSON, indented for people."""
+        """Returns the device as indented JSON."""
         return msgspec.json.format(msgspec.json.encode(self._record), indent=2).decode()
 
     def _probed(self, ending: Ending) -> None:

@@ -1,4 +1,4 @@
-"""What the live gauges show of one sample of the device's load."""
+"""Readings of the live gauges for one sample of the device's load."""
 
 from collections.abc import Iterable
 
@@ -12,12 +12,12 @@ _HOTTEST_C = 100.0
 
 
 def readings(sample: LoadSample) -> tuple[Reading, ...]:
-    """One for each of `NAMES`, in their order; a value that is missing says why."""
+    """Returns a reading for each of `NAMES`, in their order; an unknown value has its reason."""
     return (_load(sample), _memory(sample), _clock(sample), _temperature(sample))
 
 
 def not_known(found: Iterable[Reading]) -> str:
-    """One line for those that have no value: `Not known: clock (the kernel has no cpufreq files).`"""
+    """Returns a line for unknown values: `Not known: clock (the kernel has no cpufreq files).`"""
     missing = [reading for reading in found if reading.value is None]
     if not missing:
         return ""

@@ -9,7 +9,7 @@ INTERVAL_MS = 1000
 
 class LoadWatch(QObject):
     sampled = Signal(object)
-    """Each `edgeopt.hw.load.LoadSample`."""
+    """A `LoadSample`, once a second."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)

@@ -5,7 +5,7 @@ from edgeopt_gui.widgets.records import Column, Look
 
 
 def chosen_sentences(verdicts: tuple[TargetVerdict, ...]) -> tuple[str, str]:
-    """What was chosen, and why."""
+    """Returns the name and title of the chosen target, and the reason for the choice."""
     chosen = next((verdict for verdict in verdicts if verdict.chosen), None)
     if chosen is None:
         return "None", "No target of this version fits the device."
@@ -13,7 +13,7 @@ def chosen_sentences(verdicts: tuple[TargetVerdict, ...]) -> tuple[str, str]:
 
 
 def others(verdicts: tuple[TargetVerdict, ...]) -> tuple[TargetVerdict, ...]:
-    """For systems like this one."""
+    """Returns the targets that were not chosen, except those for other systems."""
     return tuple(verdict for verdict in verdicts if not verdict.chosen and not verdict.other_system)
 
 

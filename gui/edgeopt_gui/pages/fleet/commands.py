@@ -1,4 +1,4 @@
-"""The command lines that ask something of a fleet."""
+"""The command lines that send requests to a fleet."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ CONTROLS = {"pause": "Pausing", "resume": "Continuing", "cancel": "Cancelling", 
 
 @dataclass(frozen=True, slots=True)
 class RolloutChoices:
-    """What a rollout is to do, as the user wrote it."""
+    """The options of a rollout, as the user typed them."""
 
     bundle: str
     digest: str
@@ -40,7 +40,7 @@ class RolloutChoices:
 
 
 USUAL = RolloutChoices("", "", "")
-"""With the defaults of the command line."""
+"""Choices with the defaults of the command line."""
 
 
 def follow(connection: Connection) -> Command:
@@ -54,7 +54,7 @@ def start(connection: Connection, choices: RolloutChoices) -> Command:
 
 
 def plan(connection: Connection, choices: RolloutChoices) -> Command:
-    """The waves of `start`; nothing is ordered."""
+    """Returns the command that reports the waves of `start` and orders nothing."""
     planned = start(connection, choices)
     return Command("Planning a rollout", (*planned.arguments, "--dry-run"), secrets=planned.secrets)
 

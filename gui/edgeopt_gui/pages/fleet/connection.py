@@ -1,4 +1,4 @@
-"""How the app reaches the broker of a fleet, and what of it is kept in the settings: never the password."""
+"""The connection to a fleet's broker, and the part that the settings store: everything except the password."""
 
 import os
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Connection:
     prefix: str = PREFIX
     username: str = ""
     password: str = field(default="", repr=False)
-    """Known while the app runs; jobs get it in their environment."""
+    """Password that is never stored; jobs get it in their environment."""
     password_file: str = ""
     ca_file: str = ""
     client_cert: str = ""
@@ -49,7 +49,7 @@ class Connection:
         return ((_PASSWORD, self.password),) if self.password else ()
 
     def checked(self) -> Broker:
-        """The broker; raises UsageError for what cannot be an address or the name of a fleet."""
+        """Returns the broker; raises UsageError if the address or the name of the fleet is invalid."""
         request = BrokerRequest(
             broker=self.broker, fleet=self.fleet, prefix=self.prefix, allow_plain=self.allow_plain
         )
@@ -58,7 +58,7 @@ class Connection:
 
 
 def known_connection(settings: Settings) -> Connection:
-    """The last one, or what the environment of the app says."""
+    """Returns the last connection, or else the one that the app's environment names."""
     try:
         return msgspec.json.decode(settings.text(_SETTING), type=thread_safe(Connection))
     except msgspec.DecodeError:
@@ -67,6 +67,6 @@ def known_connection(settings: Settings) -> Connection:
 
 
 def keep_connection(settings: Settings, connection: Connection) -> None:
-    """Without the password."""
+    """Stores the connection in the settings, without its password."""
     kept = {name: value for name, value in msgspec.to_builtins(connection).items() if name != "password"}
     settings.keep(_SETTING, msgspec.json.encode(kept).decode())

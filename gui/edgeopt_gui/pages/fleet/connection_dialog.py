@@ -24,7 +24,7 @@ _LETTERS = 84
 
 
 class ConnectionDialog(QDialog):
-    """Call `open`; it goes away by itself."""
+    """The dialog; call `open`, and it deletes itself when closed."""
 
     given = Signal(object)
     """The `Connection`."""

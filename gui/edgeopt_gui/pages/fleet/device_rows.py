@@ -28,7 +28,7 @@ def _is_absent(device: FleetDevice) -> bool:
 
 
 def state_text(device: FleetDevice) -> str:
-    """What the agent does: the deployment that is in progress, or its state."""
+    """Returns the stage of the deployment in progress, or else the agent's state."""
     if device.stage:
         return words(device.stage.lower())
     return device.state.replace("_", " ")
@@ -39,7 +39,7 @@ def release_text(device: FleetDevice) -> str:
 
 
 def latency_ms(device: FleetDevice) -> float | None:
-    """Of requests if the device told, otherwise on the golden inputs."""
+    """Returns the p50 latency of requests in ms if the device reports it, otherwise that on the golden inputs."""
     return device.latency_ms if device.latency_p50_ms is None else device.latency_p50_ms
 
 
@@ -63,7 +63,7 @@ def labels_text(device: FleetDevice) -> str:
 
 
 def problem_text(device: FleetDevice) -> str:
-    """Why its last deployment failed or its order was refused."""
+    """Returns why the device's last deployment failed or its order was refused."""
     return printable(device.reason)
 
 
@@ -134,7 +134,7 @@ FILTERS: tuple[tuple[str, Callable[[FleetDevice], bool] | None], ...] = (
 
 
 def facts_of(device: FleetDevice) -> tuple[FactGroup, ...]:
-    """The details of one device; what is not known has no line."""
+    """Returns the details of a device, without lines for unknown ones."""
     rows = (
         ("Presence", presence_text(device)),
         ("Last report", report_text(device)),
@@ -162,6 +162,6 @@ def facts_of(device: FleetDevice) -> tuple[FactGroup, ...]:
 
 
 def _moment(time_s: float) -> str:
-    """The time today, the date before."""
+    """Returns the time of a recent moment, or the date of an older one."""
     form = "%H:%M" if abs(time.time() - time_s) < _TODAY_S else "%Y-%m-%d"
     return time.strftime(form, time.localtime(time_s))

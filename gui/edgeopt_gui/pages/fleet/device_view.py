@@ -51,7 +51,7 @@ class DeviceView(QWidget):
         self.hint = quiet("Select a device to see its details. Shift and Ctrl select several, for a rollout.")
         self._sorted_once = False
         self.table.picked.connect(self._show_details)
-        # Texts such as "2 minutes ago" change without a report.
+        # Texts such as "2 minutes ago" change without a new report.
         self._ages = QTimer(self, interval=_AGES_EVERY_MS)
         self._ages.timeout.connect(self._touch_ages)
         self._lay_out()
@@ -63,7 +63,7 @@ class DeviceView(QWidget):
         return tuple(self.rows.row(index.row()).device for index in sorted(rows, key=lambda each: each.row()))
 
     def show_devices(self, devices: Iterable[FleetDevice]) -> None:
-        """All of them again."""
+        """Replaces all rows, sorted by the name of the device."""
         self.rows.set_rows(sorted(devices, key=lambda each: each.device))
         self.table.fit()
         self._show_details(self.table.current)

@@ -56,9 +56,9 @@ class FleetPage(Page):
         self._empty.middle.addWidget(self.getting_started)
         self._shown_rollout = ""
         self._key = ""
-        """The file with the private key that signs orders."""
+        """Path of the private key that signs orders."""
         self._stale = False
-        """Something changed while the page was hidden."""
+        """Whether the fleet changed while the page was hidden."""
         self.set_content(self._lay_out())
         self.link.updated.connect(self._updated)
         self.link.changed.connect(self._link_changed)
@@ -71,7 +71,7 @@ class FleetPage(Page):
 
     @property
     def rollout(self) -> RolloutReport | None:
-        """The one that is shown."""
+        """Report of the rollout that is shown; None if there is none."""
         return self.link.rollouts.get(self._shown_rollout)
 
     @property
@@ -90,7 +90,7 @@ class FleetPage(Page):
         self.devices.watch_ages(on=False)
 
     def show_refusal(self, ending: Ending) -> None:
-        """In a dialog, because the page still shows the fleet."""
+        """Shows the refusal in a dialog, because the page continues to show the fleet."""
         self.context.report(ending)
 
     def watched(self) -> str:
@@ -127,7 +127,7 @@ class FleetPage(Page):
         self.show_error(ending_in_the_form(ending), "fleet.connect")
 
     def _show_state(self) -> None:
-        """Which of the page's faces, and the line that says how things stand."""
+        """Shows the state of the page that fits the connection, and the summary of the fleet."""
         link, broker = self.link, self.connection.broker
         self.getting_started.show_broker("" if link.state == "off" else broker)
         if link.state == "off":
@@ -152,7 +152,7 @@ class FleetPage(Page):
         self.summary.setText(f"<b>{escape(state)}</b>  ·  {counted}")
         self.summary.setToolTip(link.reason or self.connection.broker)
 
-    # What the fleet told
+    # Updates from the fleet
 
     def _updated(self, update: FleetUpdate) -> None:
         if not self.isVisible():
@@ -211,7 +211,7 @@ class FleetPage(Page):
         self.runs.run(choices.name, "start", commands.start(self.connection, choices))
 
     def ask_to_control(self, action: Action) -> None:
-        """Pausing, cancelling and rolling back are confirmed."""
+        """Asks the user to confirm pausing, cancelling or rolling back."""
         report = self.rollout
         if report is None:
             return

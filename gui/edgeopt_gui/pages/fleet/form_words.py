@@ -1,4 +1,4 @@
-"""What the core says of options, in the words of the page's forms."""
+"""Errors of the core with options replaced by the titles of the page's fields."""
 
 import re
 from dataclasses import replace

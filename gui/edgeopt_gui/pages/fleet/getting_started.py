@@ -1,4 +1,4 @@
-"""How devices get into a fleet: the commands, each to copy."""
+"""The first steps to add devices to a fleet, with commands to copy."""
 
 from PySide6.QtGui import QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
@@ -9,7 +9,7 @@ _BROKER = "mqtts://broker.example.com"
 
 
 def steps(broker: str = "") -> tuple[tuple[str, str], ...]:
-    """What to do and the command, for three devices."""
+    """Returns an instruction and its command for each step, with three devices as the example."""
     address = broker or _BROKER
     return (
         (
@@ -65,5 +65,5 @@ class GettingStarted(QWidget):
         self.show_broker("")
 
     def copy(self, place: int) -> None:
-        """With its line breaks."""
+        """Copies a command to the clipboard, with its line breaks."""
         QGuiApplication.clipboard().setText(self._commands[place])

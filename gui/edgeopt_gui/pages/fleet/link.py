@@ -23,7 +23,7 @@ class FleetLink(QObject):
     updated = Signal(object)
     """The `FleetUpdate`; `devices` and `rollouts` have it already."""
     changed = Signal()
-    """The state of the connection."""
+    """Emitted when the state of the connection has changed."""
     ended = Signal(object)
     """The `Ending` of a connection that the user did not end."""
 
@@ -32,12 +32,12 @@ class FleetLink(QObject):
         self.connection: Connection | None = None
         self.state: LinkState = "off"
         self.reason = ""
-        """Why the broker is away."""
+        """The reason why the broker is unreachable; "" while it is connected."""
         self.devices: dict[str, FleetDevice] = {}
         self.rollouts: dict[str, RolloutReport] = {}
-        """The newest last."""
+        """Rollouts by name, the newest last."""
         self.known = False
-        """All that the broker keeps has come."""
+        """Whether the state that the broker retains has arrived."""
         self._jobs = jobs
         self._job: Job | None = None
 
@@ -52,7 +52,7 @@ class FleetLink(QObject):
             self._ended(job.ending)
 
     def disconnect_from(self) -> None:
-        """What was known of the fleet is forgotten."""
+        """Cancels the watch and clears the state of the fleet."""
         job, self._job = self._job, None
         if job is not None:
             job.told.disconnect(self.take_event)
@@ -62,7 +62,7 @@ class FleetLink(QObject):
         self._set("off")
 
     def take_event(self, event: Event) -> None:
-        """What the job tells."""
+        """Applies an event of the job to the state of the fleet."""
         if isinstance(event, Log) and event.kind in {"broker-connected", "broker-back"}:
             self._set("connected")
         elif isinstance(event, Log) and event.kind == "broker-away":

@@ -1,4 +1,4 @@
-"""The page Fleet: what it offers, as a table."""
+"""The actions of the page Fleet, as a table."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a rollout would do, from what is known of the devices."""
+"""A preview of a rollout, computed from the known devices."""
 
 from collections.abc import Mapping
 
@@ -13,13 +13,13 @@ _MOST_LABELS = 20
 
 
 def selections(devices: Mapping[str, FleetDevice]) -> list[str]:
-    """All devices, and each label that some have."""
+    """Returns `*` for all devices, and each label of a device."""
     labels = {f"{name}={value}": None for each in devices.values() for name, value in each.labels.items()}
     return ["*", *sorted(labels)[:_MOST_LABELS]]
 
 
 def preview(choices: RolloutChoices, devices: Mapping[str, FleetDevice]) -> str:
-    """`3 waves: 1, 50 and 449 devices; 12 are offline.` Raises EdgeoptError for what the command would refuse."""
+    """Returns `3 waves: 1, 50 and 449 devices; 12 are offline.`; raises EdgeoptError for invalid choices."""
     read_share(choices.stop_at_failures, "--stop-at-failures")
     for text, flag in ((choices.max_errors, "--max-errors"), (choices.max_slowdown, "--max-slowdown")):
         if text:

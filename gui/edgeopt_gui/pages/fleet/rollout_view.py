@@ -64,7 +64,7 @@ class RolloutView(QWidget):
         self._stack.addWidget(self._something())
 
     def show_rollouts(self, rollouts: Mapping[str, RolloutReport], shown: str) -> None:
-        """The newest first; a list that is open does not change under the pointer."""
+        """Lists the rollouts, newest first; rebuilt only after a change, as the list may be open."""
         titles = [
             (f"{name}: {each.phase.replace('-', ' ')}", name) for name, each in reversed(tuple(rollouts.items()))
         ]
@@ -81,7 +81,7 @@ class RolloutView(QWidget):
         self._stack.setCurrentIndex(1 if rollouts else 0)
 
     def show_report(self, report: RolloutReport | None, owner: str) -> None:
-        """`owner`: who runs it, as a sentence."""
+        """Shows a rollout; `owner` is a sentence about who runs it."""
         before, self.report = self.report, report
         self.owner.setText(owner)
         self.owner.setVisible(bool(owner))

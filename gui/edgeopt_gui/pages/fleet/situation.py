@@ -1,4 +1,4 @@
-"""Why an action of the page Fleet cannot be done just now, as sentences."""
+"""Reasons why actions of the page Fleet are not possible now, as sentences."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ class FleetSituation:
     link: LinkState
     devices: int
     rollout: RolloutReport | None
-    """The one that is shown."""
+    """Report of the rollout that is shown; None if there is none."""
     own: bool
-    """This app runs it."""
+    """Whether this app runs the rollout."""
     busy: bool
-    """Something was asked of it."""
+    """Whether a request for the rollout is in progress."""
 
 
 def why_not_connected(now: FleetSituation) -> str:

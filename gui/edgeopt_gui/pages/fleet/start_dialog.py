@@ -53,10 +53,10 @@ _WAYS = (
 
 
 class StartDialog(QDialog):
-    """Call `open`; it goes away by itself."""
+    """The dialog; call `open`, and it deletes itself when closed."""
 
     confirmed = Signal(object)
-    """The `RolloutChoices`, after the user saw the waves."""
+    """The `RolloutChoices`, after the user has seen the waves."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class StartDialog(QDialog):
         self._jobs, self._connection, self._devices = jobs, connection, devices
         self._asking: Job | None = None
         self.planned: RolloutChoices | None = None
-        """What the confirmation is about."""
+        """The choices shown for confirmation, with the planned name and digest; None before there is a plan."""
         self.bundle, self.digest = QLineEdit(), QLineEdit()
         self.bundle.setPlaceholderText("https://models.example.com/bundles/model.edgeopt")
         self.bundle.setAccessibleName("Address of the bundle")
@@ -136,7 +136,7 @@ class StartDialog(QDialog):
         super().done(result)
 
     def _look(self) -> None:
-        """What the form says so far: the waves, or what is wrong."""
+        """Shows the waves of the form's choices, or what is wrong with them."""
         choices = self.choices()
         problem = ""
         try:
@@ -172,7 +172,7 @@ class StartDialog(QDialog):
             self.problem.show()
             return
         report = msgspec.convert(ending.data, thread_safe(RolloutReport))
-        # The name and the bundle that were planned: what the page calls its own, and what was confirmed.
+        # The page finds its rollout by the planned name, and only the bundle that was confirmed is rolled out.
         self.planned = replace(self.choices(), name=report.name, digest=report.digest)
         self.plan.setText(plan_text(report, self.planned.stop_at_failures))
         self._show(planned=True)

@@ -10,12 +10,12 @@ from edgeopt_gui.pages.fleet.waves import GROUPS, Wave
 from edgeopt_gui.theme import colours
 
 _LEAST_WIDTH = 4.0
-"""Of a segment: one failed device among 500 must be seen."""
+"""Minimum width of a segment in pixels, so that one failed device among 500 is visible."""
 _LABEL_LETTERS = 9
 
 
 def _brush(key: str, palette: QPalette) -> QBrush:
-    """A colour, and for some a pattern: colours alone do not tell them apart for everybody."""
+    """Returns the brush of a group, for some with a pattern, because not everybody can distinguish the colours."""
     solid = {
         "done": colours.good(),
         "returned": colours.series(3),
@@ -60,7 +60,7 @@ class WaveBars(QWidget):
         return QSize(self.fontMetrics().averageCharWidth() * 30, self.sizeHint().height())
 
     def segments(self, wave: Wave, room: QRectF) -> list[tuple[str, QRectF]]:
-        """The rectangles of a wave's groups by their keys; small groups are as wide as can be seen."""
+        """Returns the key and rectangle of each group in a wave; small groups are widened to be visible."""
         wanted = [max(_LEAST_WIDTH, room.width() * number / wave.size) for _, number in wave.counts]
         scale = room.width() / sum(wanted)
         left, found = room.left(), []
@@ -120,7 +120,7 @@ class WaveBars(QWidget):
         painter.drawRect(box)
 
     def _paint_legend(self, painter: QPainter, top: int, left: float) -> None:
-        """Only of the groups that are there."""
+        """Paints the legend, with only the groups that occur."""
         metrics, line = self.fontMetrics(), self._line()
         present = {group.key for wave in self._waves for group, _ in wave.counts}
         size = metrics.height() * 0.7

@@ -44,7 +44,7 @@ GROUPS: tuple[DeviceGroup, ...] = (
 class Wave:
     title: str
     counts: tuple[tuple[DeviceGroup, int], ...]
-    """Without empty groups."""
+    """Number of devices in each group, without empty groups."""
 
     @property
     def size(self) -> int:
@@ -71,13 +71,13 @@ def waves_of(report: RolloutReport) -> tuple[Wave, ...]:
 
 
 def headline(report: RolloutReport) -> str:
-    """`Running, wave 2 of 3`."""
+    """Returns the phase and wave of a rollout: `Running, wave 2 of 3`."""
     phase = report.phase.replace("-", " ").capitalize()
     return f"{phase}, wave {report.wave} of {len(report.waves)}" if report.wave else phase
 
 
 def plan_text(report: RolloutReport, stop_at_failures: str) -> str:
-    """What a rollout is going to do, for a confirmation."""
+    """Returns the plan of a rollout as text, for confirmation."""
     names: dict[int, list[str]] = {}
     for device in report.devices:
         names.setdefault(device.wave, []).append(device.device)

@@ -15,21 +15,21 @@ from edgeopt_gui.pages.graph.walk import Walk
 
 _MARGIN = 40.0
 _ROOM = 1500.0
-"""Around the diagram, so that any box can stay where it is when the rest moves."""
+"""Space around the diagram, so that any box can keep its place on the screen when the rest moves."""
 _MOST_SCALE, _LEAST_SCALE = 3.0, 0.01
 _READABLE = 0.9
 _STEP = 1.25
 _RIM = 0.15
-"""Of the view, where a box that is wanted does not stay."""
+"""Margin as a share of the view's size; the view is centred on a wanted box that reaches into it."""
 
 
 class Canvas(QGraphicsView):
     picked = Signal(object)
     """The path of the selected box, or None."""
     toggled = Signal(object)
-    """The path of a group that is to be opened or folded."""
+    """The path of a group to open or fold."""
     moved = Signal()
-    """It shows another part, or another size."""
+    """Emitted when another part of the graph or another scale is shown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Canvas(QGraphicsView):
         self.setViewportUpdateMode(QGraphicsView.ViewportUpdateMode.MinimalViewportUpdate)
         self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontSavePainterState)
         self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontAdjustForAntialiasing)
-        # Beside the view: over it, Qt could not scroll drawn content and would redraw all of it.
+        # Not on top of the view: Qt could not scroll the painted content and would repaint all of it.
         self.minimap = Minimap()
         self.minimap.centred.connect(self._centre)
         self._scene = QGraphicsScene(self)
@@ -55,9 +55,9 @@ class Canvas(QGraphicsView):
         self.lines: list[LineItem] = []
         self.walk: Walk | None = None
         self.diagram: Diagram | None = None
-        """What is drawn."""
+        """The diagram on the canvas; None while it is empty."""
         self.legend: tuple[tuple[str, str], ...] = ()
-        """Of the colours as they are drawn."""
+        """Legend of the present colours."""
         self.most = 0.0
         """The amount of the strongest colour."""
         self.selected: Path | None = None
@@ -84,7 +84,7 @@ class Canvas(QGraphicsView):
         frames = {box.path for box in scene.boxes if box.is_open}
         self.lines = []
         for line in scene.lines:
-            # One label for a value that several boxes read, and for all that leave a folded group at one place.
+            # One label is enough for a value with several readers, and for all outputs of a folded group.
             folded = line.source is not None and self.is_group(line.source)
             key = (line.source, None if folded and line.source not in frames else line.value)
             label = "" if key in named else diagram.values[line.value].label
@@ -138,7 +138,7 @@ class Canvas(QGraphicsView):
         self.minimap.show_hits(hits)
 
     def fit(self) -> None:
-        # Qt shows the scroll bars only after this, and they take some of the room.
+        # The viewport's present size is too large: Qt shows the scroll bars only after this.
         room = self.maximumViewportSize()
         wide = room.width() - self.verticalScrollBar().sizeHint().width()
         high = room.height() - self.horizontalScrollBar().sizeHint().height()
@@ -149,7 +149,7 @@ class Canvas(QGraphicsView):
         self._show_view()
 
     def begin(self) -> None:
-        """The whole diagram where it can be read like that, else its top, as wide as fits."""
+        """Shows the whole diagram if it is readable at that scale, else its top at full width."""
         self.fit()
         if self.transform().m11() >= _READABLE / 2:
             return
@@ -160,7 +160,7 @@ class Canvas(QGraphicsView):
         half = room.width() / scale / 2
         first = self.walk.first() if self.walk else None
         middle = whole.center().x() if first is None else self.boxes[first].boundingRect().center().x()
-        # Beside the diagram there is nothing to see.
+        # The view does not scroll beyond the diagram, where there is nothing to see.
         middle = whole.center().x() if whole.width() <= 2 * half else self._between(middle, half)
         self.centerOn(middle, whole.top() + room.height() / scale / 2 - _MARGIN)
         self._show_view()
@@ -185,7 +185,7 @@ class Canvas(QGraphicsView):
         self._show_view()
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
-        """To the point under the cursor; with Shift it scrolls sideways."""
+        """Zooms at the point under the cursor; with Shift, scrolls sideways."""
         if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
             super().wheelEvent(event)
             return
@@ -230,7 +230,7 @@ class Canvas(QGraphicsView):
         self._show_view()
 
     def picture(self, painter: QPainter, target: QRectF) -> None:
-        """The whole diagram, however much of it is in sight."""
+        """Paints the whole diagram, including the parts out of sight."""
         self._scene.render(painter, target, self._whole)
 
     def _step(self, key: Qt.Key) -> None:
@@ -253,7 +253,7 @@ class Canvas(QGraphicsView):
         return path if path in self.boxes else (self.walk.shown(path) if self.walk else None)
 
     def _path_at(self, at: QPoint) -> Path | None:
-        """The innermost box there."""
+        """Returns the path of the innermost box at a point; None if there is none."""
         found = [item for item in self.items(at) if isinstance(item, BoxItem)]
         return max((item.box.path for item in found), key=len, default=None)
 

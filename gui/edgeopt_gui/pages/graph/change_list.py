@@ -1,4 +1,4 @@
-"""What changed between two models, and the way from each change to its node in the drawings."""
+"""The list of changes between two models, with links to their nodes in the drawings."""
 
 from collections.abc import Sequence
 
@@ -16,12 +16,12 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 
 
 def saved(time_ms: float | None) -> str:
-    """With a sign where it takes longer."""
+    """Returns a saved time as text, with a minus sign if the new model is slower; "" if it is unknown."""
     return "" if time_ms is None else f"{'-' * (time_ms < 0)}{milliseconds(abs(time_ms))}"
 
 
 def change_summary(diff: GraphDiff, times: Sequence[Sequence[OpTimes]], backend: str) -> str:
-    """`251 kept, 3 changed, 1 fused; openvino-cpu: 2.1 ms → 1.8 ms in kernels`."""
+    """Returns `251 kept, 3 changed, 1 fused. openvino-cpu: 2.1 ms → 1.8 ms in kernels.`"""
     counts = [(diff.kept, KEPT), (diff.count("changed"), CHANGED), (diff.count("fused into"), FUSED)]
     counts += [(diff.count("gone"), REMOVED), (diff.count("new"), NEW)]
     said = ", ".join(f"{count:,} {word}" for count, word in counts if count)

@@ -1,4 +1,4 @@
-"""What the page Graph shows: the search, the colours, the diagram, and the selected node beside it."""
+"""The content of the page Graph: search, colours, diagram, and the facts of the selected node."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,9 +50,9 @@ class Drawn:
     diagram: Diagram
     times: tuple[OpTimes, ...] = ()
     changes: Colouring | None = None
-    """What changed against the revision before."""
+    """Colours that mark the changes since the previous revision."""
     weights: Mapping[str, Weight] = field(default_factory=dict)
-    """By name; empty where another revision is shown."""
+    """Weights by name; empty if another revision than the open model is shown."""
     name: str = ""
 
     def colourings(self) -> tuple[Colouring, ...]:
@@ -62,7 +62,7 @@ class Drawn:
 
 class GraphContent(QWidget):
     reveal_wanted = Signal(object)
-    """The path of an item whose groups are to be opened."""
+    """The path of an item whose groups must be opened."""
 
     level_wanted = Signal(str)
 
@@ -100,27 +100,27 @@ class GraphContent(QWidget):
         self.changed = ChangeList()
         self.changed.entry_wanted.connect(self._show_entry)
         self.unread_weights = ""
-        """Why nobody looked at the values of weights; "" where that was done."""
+        """The reason why the values of weights were not read; "" if they were."""
         self.hint = quiet("Click a node, or move with the arrow keys.")
         self.colouring: Colouring | None = None
         self.drawn: tuple[Drawn, ...] = ()
-        """Two where models are side by side."""
+        """The drawings: one, or two side by side."""
         self.side = 0
-        """In which of them something was selected last."""
+        """Index of the drawing with the latest selection."""
         self._known: tuple[tuple[Colouring, ...], ...] = ()
         self._diff: GraphDiff | None = None
         self.revisions = RevisionBar()
         self._beside = QWidget()
         """The second drawing with its name."""
         self._names = (QLabel(), QLabel())
-        """Over the drawings, where there are two."""
+        """Labels above two drawings, with the names of their models."""
         self._hits: list[int] = []
         self._hit = -1
         self._lay_out()
 
     @property
     def diagram(self) -> Diagram | None:
-        """That in which something was selected last."""
+        """The diagram with the latest selection; None if nothing is drawn."""
         return self.drawn[self.side].diagram if self.drawn else None
 
     @property
@@ -132,7 +132,7 @@ class GraphContent(QWidget):
         return self.linked.pair
 
     def set_drawn(self, first: Drawn, pair: "tuple[Beside, Drawn, GraphDiff] | None" = None) -> None:
-        """Another model, two side by side, or more that is known of them; the scene follows."""
+        """Sets one or two models, or new facts about them; the scene is set after that."""
         before = self.drawn
         self.drawn = (first,) if pair is None else (first, pair[1])
         self.linked.pair, self._diff = (None, None) if pair is None else (pair[0], pair[2])
@@ -169,7 +169,7 @@ class GraphContent(QWidget):
         self._show_selected(self.side)
 
     def set_times(self, times: Sequence[OpTimes]) -> None:
-        """Measured times: the colours show them at once."""
+        """Sets measured times of the first model, and colours the nodes by them."""
         if self.drawn:
             self.drawn = (replace(self.drawn[0], times=tuple(times)), *self.drawn[1:])
         self._know_colours()
@@ -183,7 +183,7 @@ class GraphContent(QWidget):
             self._go(self.diagram.wiring.paths[position])
 
     def select(self, path: Path | None, side: int | None = None) -> None:
-        """In the drawing that has it."""
+        """Selects an item in the drawing that contains it, which need not be the one of `side`."""
         at = self.side if side is None else side
         if path is not None and self.pair is not None and not self.pair.shows(at, path):
             at = 1 - at
@@ -191,7 +191,7 @@ class GraphContent(QWidget):
         self.active.select(path)
 
     def go(self, path: Path, side: int) -> None:
-        """To an item of one drawing, whose groups are opened."""
+        """Shows an item of one drawing, and opens the groups around it."""
         self.side = side
         self._go(path)
 
@@ -207,7 +207,7 @@ class GraphContent(QWidget):
         self.pick(entry.position)
 
     def _follow(self, link: str) -> None:
-        """To the node that makes a tensor, to the first that reads it, or to a weight below the facts."""
+        """Follows a link to the producer of a tensor, to its first reader, or to the values of a weight."""
         if link.startswith(WEIGHT):
             self._show_weight(link.removeprefix(WEIGHT))
         elif positions := self._links[self.side].positions(link):
@@ -232,7 +232,7 @@ class GraphContent(QWidget):
 
     @property
     def colourings(self) -> tuple[Colouring, ...]:
-        """Those to choose from of the first model, the chosen one first."""
+        """The colourings of the first model, the chosen one first."""
         chosen = () if self.colouring is None else (self.colouring,)
         known = self._known[0] if self._known else ()
         return (*chosen, *(each for each in known if each is not self.colouring))
@@ -270,13 +270,13 @@ class GraphContent(QWidget):
             self._colour()
 
     def _chosen_of(self, side: int) -> Colouring:
-        """The chosen colours of one drawing; white where nothing is known there."""
+        """Returns the chosen colouring of a drawing; all nodes are white if it has none of this kind."""
         key = self.colouring.key if self.colouring is not None else ""
         found = next((each for each in self._known[side] if each.key == key), None)
         return found or Colouring(key, "", (None,) * len(self.drawn[side].diagram.nodes))
 
     def _colour(self) -> None:
-        """One scale and one legend for both drawings."""
+        """Colours the drawings with one common scale and legend."""
         canvases = self.linked.canvases[: len(self.drawn)]
         most = 0.0
         for side, canvas in enumerate(canvases):
@@ -362,7 +362,7 @@ class GraphContent(QWidget):
             yield Fact("Other model", "no counterpart" if node is None else f"{node.operator} {name_of(node)}")
 
     def _read_by(self, node: NodeRow) -> list[str]:
-        """The weights among its inputs whose values are known."""
+        """Returns the weights among a node's inputs whose values are known."""
         return [tensor.name for tensor in node.inputs if tensor.name in self.drawn[self.side].weights]
 
     def _size_of_weight(self, name: str) -> int:
@@ -373,7 +373,7 @@ class GraphContent(QWidget):
         self.weight.show_weight(weights.get(name), self.unread_weights)
 
     def _facts_of_group(self, path: Path, group: OutlineGroup) -> FactGroup:
-        """With the measured times and the colour, if that is something else."""
+        """Returns the facts of a group: figures, measured times, the chosen colour's value, and operators."""
         diagram = self.diagram
         figures = group_figures(diagram, path) if diagram is not None else ()
         facts = [Fact(name, text) for name, text in figures]

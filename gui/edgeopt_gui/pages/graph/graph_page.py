@@ -56,18 +56,18 @@ class GraphPage(Page):
         self._job: Job | None = None
         self._background = Background(self)
         self._turn = 0
-        """Counts layouts: what comes late is for a state that nobody wants any more."""
+        """Number of layouts requested; the result of an older request is discarded."""
         self._placed = False
         self._revisions: tuple[Revision, ...] = ()
         self._at = 0
-        """Which of the revisions is shown."""
+        """Index of the revision that is shown."""
         self._pair: Beside | None = None
-        """Two revisions side by side."""
+        """The pair of revisions that are shown side by side; None if one is shown."""
         self._making = RevisionJob(context.jobs)
         self._beside: FilePath | None = None
-        """The other model, where the revisions are two models."""
+        """Path of the other model, if the revisions are two models."""
         self._first_node = ""
-        """Which node of the open model is shown once the revisions are there."""
+        """Name of the open model's node to show once the revisions are loaded."""
         self.view.revisions.chosen.connect(self.show_revision)
         self.view.revisions.closed.connect(self.leave_revisions)
         context.graph_wanted.connect(self.show_beside)
@@ -97,7 +97,7 @@ class GraphPage(Page):
     def key_to_measure(self) -> str:
         return "graph.measure"
 
-    # What the actions do
+    # Actions of the user
 
     def measure(self) -> None:
         if self._beside is not None and self._revisions:
@@ -152,7 +152,7 @@ class GraphPage(Page):
         self._make_revisions("Comparing", "--against", str(path))
 
     def show_beside(self, pair: GraphPair) -> None:
-        """A node of the open model, coloured by what became of it in the other model; that is one step away."""
+        """Shows a node of the open model, coloured by how the other model differs, which is one revision away."""
         name = name_of(self.context.nodes[pair.position])
         if self._beside == pair.other and self._making.running:
             self._first_node = name
@@ -176,7 +176,7 @@ class GraphPage(Page):
         return self.why_no_graph()
 
     def show_revision(self, at: int, node: str = "") -> None:
-        """The selected node stays selected, and where it is on the screen; `node` is selected instead of it."""
+        """Shows a revision and selects `node`, or else the node selected before, in its place on the screen."""
         if not self._revisions:
             return
         selected = node or self._selected_name()
@@ -209,7 +209,7 @@ class GraphPage(Page):
             self._background.do(lambda: laid_out_beside(one, other, selected), show)
 
     def _drawn_revisions(self, at: int) -> list[Revision]:
-        """One, or with the one before it that it is compared with."""
+        """Returns the revision at an index, or that and the one before it if they are shown side by side."""
         if not self.view.revisions.beside.isChecked():
             return [self._revisions[at]]
         last = max(1, at)
@@ -223,7 +223,7 @@ class GraphPage(Page):
         coloured = None
         if changes is not None:
             coloured = change_colouring(diagram.nodes, changes, "first" if is_first else "second")
-        # Weights are those of the open model.
+        # The known weights are those of the open model.
         is_open = revision is self._revisions[0]
         times = revision.times or (self.context.op_times if is_open else ())
         return Drawn(diagram, tuple(times), coloured, self._weights if is_open else {}, revision.title)
@@ -250,7 +250,7 @@ class GraphPage(Page):
             self.write_picture(path if path.suffix else path.with_suffix(".html"))
 
     def write_picture(self, path: FilePath) -> None:
-        """As HTML, SVG or PNG, by the ending of the name."""
+        """Writes the graph as HTML, SVG or PNG, depending on the suffix."""
         subject, view, scene = self.context.subject, self.view, self.scene
         if subject is None or scene is None or view.diagram is None or view.colouring is None:
             return
@@ -275,7 +275,7 @@ class GraphPage(Page):
         """Opens the groups around an item and selects it."""
         self._lay_out(self.opened | around(path), then=path)
 
-    # What happens
+    # Events
 
     def entered(self) -> None:
         if self.scene is not None and not self._placed:
@@ -297,7 +297,7 @@ class GraphPage(Page):
             self._build(context.analysis.digest)
 
     def _build(self, digest: str) -> None:
-        """Another model; or the same one with new facts: then open parts stay open."""
+        """Lays out the open model; groups stay open if only new facts about it are known."""
         analysis, nodes = self.context.analysis, self.context.nodes
         if analysis is None or nodes == self._nodes or (self._revisions and digest == self._digest):
             return
@@ -405,7 +405,7 @@ class GraphPage(Page):
         self.context.changed.emit()
 
     def _wants_beside(self) -> bool:
-        """Two models are side by side, unless the user chose otherwise."""
+        """Whether two revisions are side by side: by default if they are two models, else as the user chose."""
         bar = self.view.revisions
         return bar.beside.isChecked() if self._revisions else self._beside is not None
 
@@ -460,11 +460,11 @@ class GraphPage(Page):
         self.context.changed.emit()
 
     def _draws_open_model(self) -> bool:
-        """Another revision has other nodes than the tables of the open model."""
+        """Whether the open model is drawn, alone or as the first of two."""
         return self._at == 0 or (self._pair is not None and self._at == 1)
 
     def _open_position(self) -> int | None:
-        """Of the selected node among those of the open model."""
+        """Returns the position of the selected node in the open model; None if the selection is not part of it."""
         if not self._draws_open_model():
             return None
         if self._pair is None:

@@ -25,7 +25,7 @@ class Hottest(QWidget):
         self.table.chosen.connect(lambda each: self.node_wanted.emit(next(iter(each.row.members), "")))
         self.summary = quiet()
         self.sizes: Sequence[str] = ()
-        """What open dimensions had in the measured runs: `batch = 1 (assumed)`."""
+        """Sizes of open dimensions in the measured runs: `batch = 1 (assumed)`."""
         line = self.fontMetrics().height()
         column = QVBoxLayout(self)
         column.setContentsMargins(line // 2, 0, 0, line // 2)
@@ -34,7 +34,7 @@ class Hottest(QWidget):
         self.set_times(())
 
     def set_times(self, times: Sequence[OpTimes], backend: str = "") -> None:
-        """Of the named runtime, or else of the fastest; without measured times there is no list."""
+        """Lists the kernels of the named runtime, or else of the fastest; hides the list without measurements."""
         chosen = fastest(times, backend)
         self.setVisible(chosen is not None)
         rows = kernels(chosen) if chosen is not None else []

@@ -33,7 +33,7 @@ class LineItem(QGraphicsItem):
         self._heights = [y for _, y in line.knots]
         self._is_long = len(line.knots) > _LONG and self._heights == sorted(self._heights)
         if self._is_long:
-            # Of a line through the whole graph, only the part in sight is drawn.
+            # With this flag, only the visible part of a long line is painted.
             self.setFlag(QGraphicsItem.GraphicsItemFlag.ItemUsesExtendedStyleOption)
         self._bounds = self._path.boundingRect().adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
         if label:
@@ -202,7 +202,7 @@ class BoxItem(QGraphicsItem):
 
 
 def path_of(knots: Knots) -> QPainterPath:
-    """Straight where x stays, else a curve that leaves and arrives vertically."""
+    """Returns a line through the knots: straight where x is the same, else a curve with vertical ends."""
     path = QPainterPath(QPointF(*knots[0]))
     x, y = knots[0]
     for next_x, next_y in knots[1:]:
@@ -217,7 +217,7 @@ def path_of(knots: Knots) -> QPainterPath:
 
 @cache
 def _font(*, small: bool) -> QFont:
-    """In units of the scene, whatever the screen's scale is: boxes have their size from the layout."""
+    """Returns the font of boxes in scene units, independent of the screen's scale, as the layout assumes."""
     font = QFont(QGuiApplication.font())
     font.setPixelSize(10 if small else 12)
     return font
@@ -230,5 +230,5 @@ def _metrics(*, small: bool) -> QFontMetricsF:
 
 @cache
 def _elided(text: str, width: float, *, small: bool) -> str:
-    """Measuring letters at every frame would take most of it."""
+    """Returns the text cut in its middle to fit the width; cached, as measuring it would take most of a frame."""
     return _metrics(small=small).elidedText(text, Qt.TextElideMode.ElideMiddle, width)

@@ -15,19 +15,19 @@ class OpenedLayout(msgspec.Struct, frozen=True):
     opened: frozenset[Path]
     scene: Scene
     pair: Beside | None = None
-    """Where two models are drawn, `scene` is that of the first."""
+    """The pair of drawings if two models are drawn; `scene` is then that of the first."""
     second: Scene | None = None
 
 
 def laid_out(diagram: Diagram, opened: frozenset[Path] | None, shown: str = "") -> OpenedLayout:
-    """`shown` is the name of a node whose groups are open in any case."""
+    """Lays out a diagram with these groups open, and always those around the node named `shown`."""
     layout = Layout(diagram)
     chosen = opened_at(diagram, level_at_first(diagram)) if opened is None else opened
     return opened_with(layout, chosen | around(path_of(diagram, shown)))
 
 
 def laid_out_beside(first: Revision, second: Revision, shown: str) -> OpenedLayout:
-    """`shown` is the name of a node in either model."""
+    """Lays out two revisions side by side, with the groups open around the node named `shown` of either."""
     one, other = (DiagramModel(each.nodes, each.inputs, each.outputs) for each in (first, second))
     pair = beside(one, other, second.partners, second.changes or GraphDiff(0, ()))
     path = next(filter(None, (path_of(side, shown) for side in pair.sides)), None)
@@ -44,12 +44,12 @@ def opened_with(layout: Layout, opened: frozenset[Path], pair: Beside | None = N
 
 
 def around(path: Path | None) -> frozenset[Path]:
-    """The groups that an item lies in."""
+    """Returns the paths of the groups that contain an item."""
     return frozenset(path[:depth] for depth in range(1, len(path))) if path else frozenset()
 
 
 def path_of(diagram: Diagram, name: str) -> Path | None:
-    """Of the node of this name, or of the one that makes the tensor of this name."""
+    """Returns the path of the node with this name, or of the node that produces this tensor; None if none does."""
     if not name:
         return None
     paths = diagram.wiring.paths

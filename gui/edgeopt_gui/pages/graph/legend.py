@@ -1,4 +1,4 @@
-"""What the colours of the graph mean."""
+"""The legend of the graph's colours."""
 
 from collections.abc import Iterator, Sequence
 
@@ -27,7 +27,7 @@ class Legend(QWidget):
         self.update()
 
     def places(self, width: int) -> Iterator[QRect]:
-        """Of each entry."""
+        """Yields the rectangle of each entry, with entries wrapped at `width` pixels."""
         x = y = 0
         line = round(self.fontMetrics().height() * 1.3)
         for _, text in self.entries:

@@ -18,7 +18,7 @@ class LinkedCanvases(QObject):
         super().__init__(first)
         self.canvases = (first, second)
         self.pair: Beside | None = None
-        """What is drawn; None: the first canvas is alone."""
+        """The pair of drawings; None if only the first canvas is used."""
         self._busy = False
         for side, canvas in enumerate(self.canvases):
             canvas.moved.connect(lambda side=side: self._moved(side))
@@ -40,13 +40,13 @@ class LinkedCanvases(QObject):
         self.picked.emit(side)
 
     def shown(self, side: int, path: Path | None) -> Path | None:
-        """The box that stands for an item: that of the folded group around it where it has none."""
+        """Returns the box of an item: its own, or that of the folded group around it."""
         walk, boxes = self.canvases[side].walk, self.canvases[side].boxes
         return path if path is None or path in boxes or walk is None else walk.shown(path)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """What one canvas does here, the other does not follow."""
+        """Suspends the link between the canvases, so that one can change without the other."""
         before, self._busy = self._busy, True
         try:
             yield

@@ -16,7 +16,7 @@ _LEAST = 1.5
 
 class Minimap(QWidget):
     centred = Signal(QPointF)
-    """A point of the scene that is to come into the middle."""
+    """A point of the scene to centre."""
 
     def __init__(self) -> None:
         super().__init__()

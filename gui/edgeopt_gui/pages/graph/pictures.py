@@ -14,12 +14,15 @@ from edgeopt_gui.pages.graph.canvas import Canvas
 from edgeopt_gui.pages.graph.content import Drawn
 
 _MOST_PIXELS = 12_000
-"""Of the longer side of a PNG."""
+"""Longest side of a PNG in pixels."""
 _MARGIN = 80.0
 
 
 def text_of(path: Path, name: str, diagram: Diagram, scene: Scene, colourings: Sequence[Colouring]) -> str:
-    """As SVG what is shown, by the ending of the name; as HTML all groups open. The first colours are shown."""
+    """Returns an SVG of the scene if the suffix is .svg, else an HTML page with all groups open.
+
+    Both show the first of the colourings.
+    """
     if path.suffix.lower() == ".svg":
         return svg(diagram, scene, colourings[0], name)
     whole = Layout(diagram).scene(frozenset(diagram.groups()))
@@ -27,7 +30,7 @@ def text_of(path: Path, name: str, diagram: Diagram, scene: Scene, colourings: S
 
 
 def text_of_pair(pair: Beside, drawn: Sequence[Drawn]) -> str:
-    """An HTML page with both models."""
+    """Returns an HTML page with both models."""
     names = [each.name for each in drawn]
     return page(" and ".join(names), pair_graphs(pair, names, [each.colourings() for each in drawn]))
 

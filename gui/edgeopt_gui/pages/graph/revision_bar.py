@@ -41,7 +41,7 @@ class RevisionBar(QWidget):
         self.hide()
 
     def set_revisions(self, revisions: Sequence[Revision], at: int = 0, *, beside: bool | None = None) -> None:
-        """None hides the bar; `beside` says whether two are drawn side by side."""
+        """Shows the revisions, and hides the bar if there are none; `beside` is whether two are side by side."""
         self._revisions = tuple(revisions)
         self.setVisible(bool(revisions))
         self.slider.blockSignals(True)

@@ -1,4 +1,4 @@
-"""Which boxes of a scene are connected, and which lies beside another."""
+"""Navigation between the boxes of a scene: along connections, and to neighbours."""
 
 from edgeopt.diagram.outline import Leaf, OutlineGroup, Path
 from edgeopt.diagram.scene import Box, Diagram, Scene
@@ -20,7 +20,7 @@ class Walk:
                     self._after[maker].append(line.target)
 
     def shown(self, path: Path) -> Path | None:
-        """The box that stands for an item: its own, or that of the folded group around it."""
+        """Returns the box of an item: its own, or that of the folded group around it."""
         return next((path[:end] for end in range(1, len(path) + 1) if path[:end] in self.boxes), None)
 
     def producers(self, path: Path) -> list[Path]:
@@ -36,7 +36,7 @@ class Walk:
         return self._nearest(path, self.consumers(path))
 
     def beside(self, path: Path, to_the_right: bool) -> Path | None:
-        """The next box at the same height."""
+        """Returns the next box at the same height; None if there is none."""
         own = self.boxes[path]
         others = [
             (abs(box.left - own.left), box.path)
@@ -56,7 +56,7 @@ class Walk:
         return min(self.boxes, key=lambda path: (self.boxes[path].top, self.boxes[path].left), default=None)
 
     def position(self, path: Path) -> int | None:
-        """Of the node that a box stands for; None for a folded group, an input or an output."""
+        """Returns the position of the node of a box; None for a folded group, an input or an output."""
         item = self._diagram.item(path)
         if isinstance(item, Leaf):
             return item.position

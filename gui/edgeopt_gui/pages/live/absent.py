@@ -1,4 +1,4 @@
-"""What the Live page says while it has no curves to show."""
+"""Texts of the page Live while it has no curves to show."""
 
 from typing import NamedTuple
 
@@ -8,13 +8,13 @@ from edgeopt_gui.subject import Subject
 class Nothing(NamedTuple):
     sentence: str
     action: str
-    """The key of what to do about it."""
+    """Key of the action to offer."""
     other: str = ""
-    """And of another way."""
+    """Key of another action to offer; "" for none."""
 
 
 def nothing_of(url: str, subject: Subject | None) -> Nothing:
-    """Why there is nothing, given the agent's address ("" for this machine) and what is to be watched."""
+    """Returns the empty state for an agent's address ("" for this machine) and the subject to watch."""
     if url:
         return Nothing(f"Not watching the agent at {url}.", "live.start", "live.disconnect")
     if subject is not None:
@@ -29,6 +29,6 @@ def nothing_of(url: str, subject: Subject | None) -> Nothing:
 
 
 def awaited(url: str, phase: str, name: str) -> str:
-    """What is done before the first sample comes."""
+    """Returns a sentence about the work before the first sample."""
     what = f"Connecting to the agent at {url}" if url else phase or f"Starting {name}"
     return f"{what}…"

@@ -1,4 +1,4 @@
-"""What the Live page knows of an agent: what it serves, and how its deployments went."""
+"""The state of an agent on the page Live: its status, its models and the steps of its deployments."""
 
 import re
 import textwrap
@@ -16,13 +16,13 @@ _TITLE = re.compile(r"(deployment|rollback) (\d+)")
 _MOST_STEPS = 200
 _REASON_LETTERS = 90
 _BACK = ("rolling_back", "rolled_back")
-# The others pass within a second; their markers would only hide each other.
+# The other states pass within a second, and their markers would overlap.
 _MARKED = ("soaking", "committed", "failed", "rolling_back", "rolled_back", "degraded")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A deployment entered a state."""
+    """The entry of a deployment into a state."""
 
     deployment: int
     state: str
@@ -47,7 +47,7 @@ class Step:
 
     @property
     def marker(self) -> str:
-        """For the charts; "" where it is not worth a line."""
+        """The text of the step's marker in the charts; "" for states without a marker."""
         return f"{self.title} {self.words}" if self.state in _MARKED else ""
 
     @property
@@ -70,7 +70,7 @@ class AgentRecord:
 
     @property
     def models(self) -> tuple[tuple[str, str], ...]:
-        """The key of each model, as `model` has it, and its title; agents of before tell none."""
+        """Key (as in `model`) and title of each model; empty for older agents, which do not report models."""
         names = [each.name for each in self.status.models] if self.status is not None else []
         return tuple(("" if k == 0 else name, name or "First model") for k, name in enumerate(names))
 
@@ -88,18 +88,18 @@ class AgentRecord:
 
     @property
     def _shown(self) -> Status | ModelStatus | None:
-        """What was told of the model that is watched."""
+        """The status of the watched model, or of the agent if no model is chosen; None if it is unknown."""
         if self.status is None or not self.model:
             return self.status
         return next((each for each in self.status.models if each.name == self.model), None)
 
     @property
     def busy(self) -> bool:
-        """A deployment is under way."""
+        """Whether a deployment is in progress."""
         return bool(self.steps) and not self.steps[-1].final
 
     def serves(self, *, watched: bool = True) -> str:
-        """A sentence."""
+        """Returns a sentence about what the agent serves."""
         if not watched:
             return "Not watched."
         if self.away:
@@ -115,7 +115,7 @@ class AgentRecord:
         return f"{said} {shown.reason}".strip()
 
     def latest(self) -> str:
-        """How the last deployment stands, with the head of the reason."""
+        """Returns the state of the latest deployment, with the beginning of the reason; "" if there is none."""
         if not self.steps:
             return ""
         step = self.steps[-1]
@@ -123,11 +123,11 @@ class AgentRecord:
         return f"{step.title.capitalize()} {step.words}{reason}"
 
     def reason(self) -> str:
-        """The whole reason of how the last deployment stands."""
+        """Returns the full reason of the latest deployment's state."""
         return self.steps[-1].reason if self.steps else ""
 
     def take_status(self, data: dict[str, Any]) -> None:
-        """The result of `edgeopt fleet status`; one of another version is not understood and says nothing."""
+        """Stores the result of `edgeopt fleet status`; one of an unknown version leaves the status unknown."""
         try:
             self.status = msgspec.convert(data, thread_safe(Status))
         except msgspec.ValidationError:
@@ -140,12 +140,12 @@ class AgentRecord:
             ]
 
     def take_progress(self, event: Progress, time_s: float) -> Step | None:
-        """The step, where it is one of a deployment and a new one."""
+        """Records the state of a deployment; returns the step, or None if the state is not new."""
         title = _TITLE.fullmatch(event.subject)
         if title is None:
             return None
         kind, number = "deploy" if title[1] == "deployment" else title[1], int(title[2])
-        # The agent tells the present state again whenever it is connected to.
+        # An agent reports its present state again after each connection.
         latest = next((step for step in reversed(self.steps) if step.deployment == number), None)
         if latest is not None and latest.state == event.phase:
             return None
@@ -156,7 +156,7 @@ class AgentRecord:
 
 
 def why_no_change(agent: AgentRecord | None, *, connected: bool, changing: bool) -> str:
-    """Why nothing can be deployed or taken back just now; `changing`: something of the kind was asked for."""
+    """Returns why a deployment or rollback is not possible now; `changing` is whether one was requested."""
     if not connected:
         return "Connect to an agent first."
     if agent is not None and agent.away:

@@ -1,4 +1,4 @@
-"""What is asked of an agent while it is watched: its status, a step back."""
+"""Requests to a watched agent: its status, a deployment, a rollback."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from edgeopt_gui.jobs.runner import JobRunner
 
 class AgentLink(QObject):
     doing = Signal(str)
-    """How far what was asked for is, as a sentence; "" when it is over."""
+    """Progress of the requested change, as a sentence; "" once it has ended."""
     failed = Signal(object, str)
     """The `Ending`, and the key of the action that tries again."""
     answered = Signal(str, object)
@@ -23,12 +23,12 @@ class AgentLink(QObject):
     def __init__(self, jobs: JobRunner, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.changing = False
-        """A deployment or a step back that was asked for here is under way."""
+        """Whether a deployment or rollback requested here is in progress."""
         self._jobs = jobs
         self._asking: str | None = None
 
     def ask_status(self, url: str) -> None:
-        """One question at a time; what changes meanwhile is asked about when that is known."""
+        """Requests the status of an agent, unless a request is running."""
         if self._asking is not None:
             return
         self._asking = url

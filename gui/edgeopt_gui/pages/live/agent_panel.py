@@ -64,7 +64,7 @@ class AgentPanel(QWidget):
         self.rate.valueChanged.connect(self._rate_changed)
         grid = QGridLayout()
         grid.setSpacing(line // 2)
-        # Below each other: they name what they deploy and go back to.
+        # One below the other: the texts are long, because they name bundles.
         for row, widget in enumerate(
             (ActionButton("live.deploy"), ActionButton("live.rollback"), self.traffic, self.rate)
         ):
@@ -103,7 +103,7 @@ class AgentPanel(QWidget):
             self.table.fit()
 
     def stop_traffic(self) -> None:
-        """Without a signal: the requests have failed, and the next watch starts without them."""
+        """Unchecks the requests after they failed, without a signal; the next watch starts without them."""
         before = self.traffic.blockSignals(True)
         self.traffic.setChecked(False)
         self.traffic.blockSignals(before)
@@ -114,7 +114,7 @@ class AgentPanel(QWidget):
         self.doing.setVisible(bool(sentence))
 
     def _show_models(self, agent: AgentRecord) -> None:
-        """One model needs no choice; a list that is open must not change below the pointer."""
+        """Lists the models if there are several; rebuilt only after a change, as the list may be open."""
         shown = tuple((self.model.itemData(k), self.model.itemText(k)) for k in range(self.model.count()))
         if agent.models != shown:
             self.model.clear()

@@ -16,12 +16,12 @@ _DECIMALS = 4
 
 
 def kept_budget(settings: Settings, subject: str) -> float | None:
-    """In milliseconds; `subject` is the path of a model or the address of an agent."""
+    """Returns the latency budget in ms of a subject, the path of a model or an agent's address; None if unset."""
     return _all_kept(settings).get(subject)
 
 
 def keep_budget(settings: Settings, subject: str, budget_ms: float | None) -> None:
-    """None removes it."""
+    """Stores the latency budget of a subject in ms; None removes it."""
     kept = _all_kept(settings)
     kept.pop(subject, None)
     if budget_ms is not None:
@@ -38,7 +38,7 @@ def _all_kept(settings: Settings) -> dict[str, float]:
 
 
 def over_text(over: int, runs: int, budget_ms: float) -> str:
-    """`3 of 812 runs over 5.00 ms (0.37 %)`."""
+    """Returns `3 of 812 runs over 5.00 ms (0.37 %)`."""
     if not runs:
         return "No runs in the visible time range."
     share = f" ({100 * over / runs:.2g} %)" if over else ""
@@ -90,6 +90,6 @@ class BudgetPanel(QWidget):
 
 class _Milliseconds(QDoubleSpinBox):
     def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
-        """Without zeros at its end."""
+        """Returns the value without trailing zeros."""
         point = self.locale().decimalPoint()
         return super().textFromValue(value).rstrip("0").removesuffix(point)

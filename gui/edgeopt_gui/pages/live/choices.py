@@ -1,4 +1,4 @@
-"""What can be watched on this machine: the model that is open, the latest bundle, or either of them by choice."""
+"""The subjects that can be watched on this machine: the open model and the latest bundle."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ BUNDLE, MODEL = "bundle", "model"
 
 
 def chosen(subject: Subject | None, bundle: Path | None, choice: str) -> Subject | None:
-    """The latest bundle where there is one, unless the model was chosen."""
+    """Returns the latest bundle if there is one, unless the model was chosen."""
     if bundle is not None and (choice != MODEL or subject is None):
         return Subject(bundle, "bundle")
     return subject
@@ -23,7 +23,7 @@ def choices(subject: Subject | None, bundle: Path | None) -> tuple[tuple[str, st
 
 
 class Choice:
-    """Which subject is watched on this machine, as the app's context and the user have it."""
+    """The choice of the subject to watch on this machine, between the open model and the latest bundle."""
 
     def __init__(self, context: Context) -> None:
         self.key = BUNDLE
@@ -36,7 +36,7 @@ class Choice:
 
     @property
     def offered(self) -> tuple[tuple[str, str], ...]:
-        """Titles and keys."""
+        """The titles and keys of the choices."""
         return choices(self._context.subject, self._context.bundle)
 
     def follow_opened(self) -> bool:

@@ -44,7 +44,7 @@ class Figures(QWidget):
             self._comparison.setVisible(bool(comparison))
 
     def text_of(self, name: str) -> str:
-        """The value beside a name."""
+        """Returns the value beside a name."""
         return self._rows[name].text
 
 

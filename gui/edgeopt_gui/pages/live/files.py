@@ -1,4 +1,4 @@
-"""What leaves the Live page as a file: whole, or not at all."""
+"""Files that the page Live writes: each is written completely or not at all."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ _ROWS_AT_ONCE = 2000
 
 
 def write_csv(snapshot: Snapshot, path: Path) -> int:
-    """One row a moment, one column a metric, and what happened then; the number of rows.
+    """Writes a row for each moment, with a column for each metric and one for events; returns the number of rows.
 
     A metric that was not measured at that moment has an empty cell.
     """
@@ -28,7 +28,7 @@ def write_csv(snapshot: Snapshot, path: Path) -> int:
 
 
 def _rows(snapshot: Snapshot, names: list[str]) -> Iterator[list[str]]:
-    """Some at a time."""
+    """Yields the rows in blocks."""
     events: dict[float, str] = {}
     for marker in snapshot.markers:
         events[marker.time_s] = "; ".join(filter(None, (events.get(marker.time_s), marker.label)))

@@ -21,20 +21,20 @@ class GivingWay(QObject):
         self._stop = stop
         self._jobs: list[Job] = []
         self.paused_for = ""
-        """The title of what the watch was stopped for, until it is started again."""
+        """Title of the job that stopped the watch; "" once it is started again."""
         self._words = ("", "")
-        """Of the sentence, while that runs and afterwards."""
+        """Words of the sentence while the other job runs, and after it has ended."""
         jobs.started.connect(self._started)
         jobs.ended.connect(self._ended)
 
     @property
     def measuring(self) -> str:
-        """The title of what measures now; "" where nothing does."""
+        """Title of the job that measures now; "" if none does."""
         return next((job.command.title for job in reversed(self._jobs) if job.command.measures), "")
 
     @property
     def sentence(self) -> str:
-        """What the page says; "" where the watch did not give way."""
+        """A sentence that says why the watch is paused; "" if it is not."""
         if not self.paused_for:
             return ""
         return f"Paused {self._words[0 if self._jobs else 1]}: {self.paused_for}."

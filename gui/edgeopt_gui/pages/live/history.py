@@ -8,36 +8,36 @@ from edgeopt_gui.pages.live.runs import Runs
 from edgeopt_gui.plots.ring import CAPACITY, Floats, Ring
 from edgeopt_gui.plots.spec import Marker
 
-# A clock that differs by less is another machine's clock as it should be; by more it is wrong.
+# A smaller difference between the clocks of two machines is normal and is not corrected.
 _CLOCKS_DIFFER_S = 2.0
 _GAP_S, _GAP_INTERVALS = 3.0, 4.0
 _MOST_MARKERS = 500
-# A newer agent may tell more than this version draws, but not without end.
+# A newer agent may send more metrics than this version draws, but memory is bounded.
 _MOST_METRICS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of the samples, for a thread of its own."""
+    """A copy of the samples for use in another thread."""
 
     columns: dict[str, tuple[Floats, Floats]]
     markers: tuple[Marker, ...]
 
 
 class History:
-    """Takes metrics as they come; `rings` are what a chart draws."""
+    """The metrics received; `rings` are what a chart draws."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.rings: dict[str, Ring] = {}
         self.runs = Runs()
-        """Of what is watched now."""
+        """The runs of the present watch."""
         self.latest: dict[str, float] = {}
         self.peaks: dict[str, float] = {}
         self.markers: list[Marker] = []
         self.last_s: float | None = None
-        """When the newest one was measured, by the clock of this machine."""
+        """Time of the newest sample by this machine's clock, in seconds since 1970; None without samples."""
         self.clock_off_s = 0.0
-        """By how much the other clock is behind this one, where that is more than a moment."""
+        """Delay of the other clock behind this one, in seconds; 0 if the difference is small."""
         self._capacity = capacity
         self._intervals: dict[str, float] = {}
         self._last: dict[str, float] = {}
@@ -46,11 +46,11 @@ class History:
 
     @property
     def moments(self) -> int:
-        """At how many moments something was measured."""
+        """The largest number of samples of any metric, since the last `clear`."""
         return max((ring.count for ring in self.rings.values()), default=0)
 
     def take(self, metric: Metric, now_s: float) -> None:
-        """`now_s` is this machine's time, in seconds since 1970."""
+        """Stores a metric; `now_s` is this machine's time, in seconds since 1970."""
         name = metric.name
         if name not in self.rings:
             if len(self.rings) >= _MOST_METRICS:
@@ -69,18 +69,18 @@ class History:
         self.peaks[name] = max(metric.value, self.peaks.get(name, metric.value))
 
     def mark(self, label: str, time_s: float) -> None:
-        """Something happened; the time is that of this machine."""
+        """Adds a marker for an event at a time of this machine's clock."""
         self.markers.append(Marker(time_s, label))
         del self.markers[:-_MOST_MARKERS]
 
     def interrupt(self) -> None:
-        """What comes next is not joined to what is here, and may come from another clock."""
+        """Begins a gap in all curves; the samples after it may come from another clock."""
         self._after_gap.update(self.rings)
         self._intervals.clear()
         self._new_clock = True
 
     def begin(self) -> None:
-        """Something else is watched: peaks and single runs are its own, the curves stay."""
+        """Begins another watch: resets peaks and single runs, and keeps the curves."""
         self.interrupt()
         self.runs.clear()
         self.latest.clear()
@@ -116,7 +116,7 @@ class History:
         return time_s + self.clock_off_s
 
     def _is_gap(self, name: str, time_s: float, last: float | None) -> bool:
-        """Asked for, or much longer than the time between the samples before."""
+        """Whether a gap precedes a sample: one was requested, or the interval is much longer than before."""
         if last is None:
             return False
         interval = time_s - last
@@ -130,5 +130,5 @@ class History:
 
 
 def utc(time_s: float) -> str:
-    """With milliseconds, as spreadsheets and programs read it."""
+    """Returns a time in ISO 8601 with milliseconds, as spreadsheets and programs parse it."""
     return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

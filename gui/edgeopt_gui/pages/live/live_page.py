@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from edgeopt_gui.pages.live.view import LiveView
 
 AGENT_URL = "agent.url"
-# They bring numpy and pyqtgraph: half a second that the first window does not wait for.
+# These import numpy and pyqtgraph, which take half a second; the first window does not wait for them.
 _SLOW_TO_IMPORT = "edgeopt_gui.pages.live.view"
 
 
@@ -50,9 +50,9 @@ class LivePage(Page):
         self.view: LiveView | None = None
         self._exports: Exports | None = None
         self.paused_at: int | None = None
-        """How many moments there were when drawing was paused."""
+        """Number of samples when drawing was paused; None while it is not paused."""
         self.url = ""
-        """Of the agent that is watched; "" for this machine."""
+        """Address of the watched agent; "" for this machine."""
         self._choice = Choice(context)
         self.model = ModelChoice()
         self._watched: Command | None = None
@@ -80,12 +80,12 @@ class LivePage(Page):
         self._with_charts(self._start)
 
     def watch(self, path: Path) -> None:
-        """The open model or the latest bundle, on this machine, at once."""
+        """Watches the open model or the latest bundle on this machine, without waiting for the user."""
         if self.url:
             self.leave_agent()
         self._prefer(BUNDLE if path == self.context.bundle else MODEL)
         now = self.situation
-        # Another watch gives way to the one asked for.
+        # A running watch is stopped for the one that was asked for.
         if now.start != now.watched and not why_not_start(replace(now, watched=None, stopping=False)):
             self.start()
 
@@ -107,11 +107,11 @@ class LivePage(Page):
 
     @property
     def _loads(self) -> bool:
-        """An agent is only looked at, unless requests are sent to it."""
+        """Whether the watch loads a device; an agent is only observed unless requests are sent to it."""
         return not self.url or (self.view is not None and self.view.agent.send_per_s is not None)
 
     def pause(self) -> None:
-        """Drawing stops and the samples go on; or it goes on with all of them."""
+        """Pauses or resumes drawing; samples continue to arrive meanwhile."""
         if self.session is None or self.view is None:
             return
         moments = self.session.history.moments
@@ -155,7 +155,7 @@ class LivePage(Page):
             self._with_charts(self._start)
 
     def leave_agent(self) -> None:
-        """Back to what can be watched on this machine."""
+        """Returns to the subject of this machine."""
         self.url = ""
         self.model.choose("")
         self._leave()
@@ -239,7 +239,7 @@ class LivePage(Page):
         self._with_charts(self._settle)
 
     def _with_charts(self, then: Callable[[], None]) -> None:
-        """Now, or once the charts have been imported."""
+        """Calls `then` now, or once the charts are imported."""
         if self._charts.then(then):
             self._settle()
 
@@ -279,7 +279,7 @@ class LivePage(Page):
         self._settle()
 
     def _restart(self) -> None:
-        """With another rate, or another subject; what is stopped stays so."""
+        """Restarts a running watch with another rate or subject; a stopped watch is not started."""
         if self._watcher.running and not self._watcher.stopping:
             self._start(again=True)
         else:
@@ -295,7 +295,7 @@ class LivePage(Page):
         self._prefer(self._choice.key)
 
     def _prefer(self, choice: str = BUNDLE) -> None:
-        """What came last is what the user means, and what failed before was something else."""
+        """Selects what to watch, by default the latest bundle, and clears an earlier failure."""
         self._choice.key, self._failure = choice, None
         self._settle()
 

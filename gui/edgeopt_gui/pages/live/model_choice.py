@@ -1,22 +1,22 @@
-"""Which model of an agent the page Live watches."""
+"""The choice of the agent's model that the page Live watches."""
 
 
 class ModelChoice:
     def __init__(self) -> None:
         self.name = ""
-        """Empty for the agent's first model, whatever it is called."""
+        """Name of the model; "" for the agent's first model, whatever its name."""
         self.notice = ""
-        """Why another model is watched than the one that was chosen."""
+        """The reason why another model than the chosen one is watched; "" if there is none."""
 
     def choose(self, name: str) -> None:
         self.name, self.notice = name, ""
 
     def give_up(self) -> None:
-        """Back to the first model: the chosen one was removed."""
+        """Chooses the first model, because the chosen one was removed."""
         self.notice = f"The model '{self.name}' was removed from the agent. The page now shows the first model."
         self.name = ""
 
     def take_notice(self) -> str:
-        """What is to be said once."""
+        """Returns the notice and clears it, so that it is shown once."""
         notice, self.notice = self.notice, ""
         return notice

@@ -1,4 +1,4 @@
-"""The page Live: what it offers, as a table."""
+"""The actions of the page Live, as a table."""
 
 from collections.abc import Callable
 
@@ -66,7 +66,7 @@ def _remove_budget(page: LivePage) -> None:
 
 
 def _short(name: str) -> str:
-    """Cut in its middle: a button carries it."""
+    """Returns a name cut in its middle to fit a button."""
     half = _MOST_LETTERS // 2
     return name if len(name) <= _MOST_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
 

@@ -9,7 +9,7 @@ from edgeopt_gui.pages.live.files import replace_with
 
 
 def write_png(image: QImage, path: Path) -> str:
-    """Its size in pixels, in words; may run in any thread."""
+    """Writes the image as PNG and returns its size in pixels, in words; safe in any thread."""
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     writer = QImageWriter(buffer, QByteArray(b"png"))

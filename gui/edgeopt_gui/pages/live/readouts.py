@@ -17,14 +17,14 @@ class Readout:
     name: str
     value: str
     unit: str = ""
-    """Beside a large value; a small one has its unit with it."""
+    """Unit beside a large value; a small value includes its unit."""
     note: str = ""
-    """In small letters: the peak, or why there is no value."""
+    """Small text below: the peak, or the reason why there is no value."""
     large: bool = False
 
 
 def read(history: History, missing: Mapping[str, str]) -> tuple[Readout, ...]:
-    """In the order in which they are shown; `missing` says of a metric why it is not told."""
+    """Returns the readouts in display order; `missing` has the reason for each metric that is not reported."""
     latest, peaks = history.latest, history.peaks
 
     def why_not(key: str) -> str:

@@ -7,13 +7,13 @@ import numpy as np
 
 from edgeopt_gui.plots.ring import Floats, Numbers
 
-# Two minutes at 2,000 runs a second; 6 MiB.
+# The runs of two minutes at 2,000 a second, in 6 MiB.
 CAPACITY = 2**18
 FEWEST_FOR_P999 = 1000
 _PERCENTILES = (("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9))
 _BINS = 60
 _SMALLEST_MS = 1e-6
-# So that runs which are all alike are a peak in the middle and not a bar as wide as the chart.
+# Widens a narrow range, so that nearly equal runs form a peak in the middle and not one bar over the chart.
 _NARROWEST = 2.0
 
 
@@ -23,15 +23,15 @@ class Distribution:
     low_ms: float
     high_ms: float
     counts: Numbers
-    """Of bins of equal factors from `low_ms` to `high_ms`."""
+    """Number of runs in each bin; the bins have equal factors from `low_ms` to `high_ms`."""
     percentiles: tuple[tuple[str, float], ...]
-    """Label and latency; p99.9 only of enough runs."""
+    """Label and latency of each percentile; p99.9 only of enough runs."""
     since_s: float | None
-    """When the first of them ended, where earlier ones of this time range are no longer kept."""
+    """End of the oldest run in the range, if older ones are no longer stored; None otherwise."""
 
     @property
     def runs_missing(self) -> int:
-        """How many more runs p99.9 needs."""
+        """The number of further runs that p99.9 needs."""
         return max(0, FEWEST_FOR_P999 - self.runs)
 
 
@@ -57,19 +57,19 @@ class Runs:
         self._count = 0
 
     def over(self, limit_ms: float, begin_s: float, end_s: float) -> tuple[int, int]:
-        """How many runs between two times took longer, and how many there were."""
+        """Returns how many runs between two times took longer than the limit, and how many there were in total."""
         latencies_ms = self._latencies_ms[self._between(begin_s, end_s)]
         return int(np.count_nonzero(latencies_ms > np.float32(limit_ms))), len(latencies_ms)
 
     def distribution(self, begin_s: float, end_s: float) -> Distribution | None:
-        """None where no run ended between the two times."""
+        """Returns the distribution of the runs that ended between two times; None if there are none."""
         part = self._between(begin_s, end_s)
         latencies_ms: Floats = np.maximum(self._latencies_ms[part].astype(float), _SMALLEST_MS)
         if not len(latencies_ms):
             return None
         runs = len(latencies_ms)
         known = [each for each in _PERCENTILES if each[0] != "p99.9" or runs >= FEWEST_FOR_P999]
-        # A latency that was measured, as the engine's own percentiles: none lies between two runs.
+        # Each percentile is a measured latency, as in the engine: no interpolation between two runs.
         found = np.percentile(latencies_ms, [share for _, share in known], method="inverted_cdf")
         low_ms, high_ms = float(latencies_ms.min()), float(latencies_ms.max())
         if high_ms < low_ms * _NARROWEST:
@@ -84,7 +84,7 @@ class Runs:
 
     @property
     def _oldest(self) -> int:
-        """The place of the oldest run that is kept."""
+        """Place of the oldest stored run."""
         return (self._count - min(self._count, self.capacity)) % self.capacity
 
     def _between(self, begin_s: float, end_s: float) -> slice:

@@ -84,7 +84,7 @@ class RunsDisplay(QObject):
         chart.threshold_dropped.connect(lambda: self.set_budget(self.budget_ms))
 
     def about(self, subject: str) -> None:
-        """The path of the model or the address of the agent that is watched."""
+        """Sets the watched subject: the path of a model, or the address of an agent."""
         if subject != self._subject:
             self._subject = subject
             self._use(kept_budget(self._settings, subject))
@@ -97,7 +97,7 @@ class RunsDisplay(QObject):
         self.budget_changed.emit()
 
     def edit_budget(self) -> None:
-        """Into its field; a line to begin with lies at the highest percentile that is known."""
+        """Focuses the field of the budget; without a budget, first sets it to the highest known percentile."""
         found = self._runs.distribution(*self._chart.shown)
         if self.budget_ms is None and found is not None:
             self.set_budget(_rounded(found.percentiles[-1][1]))
@@ -118,7 +118,7 @@ class RunsDisplay(QObject):
         self._panel.show_over(text)
 
     def _drag(self, budget_ms: float) -> None:
-        """Kept once it is dropped; the histogram would take too long for every move of the mouse."""
+        """Moves the budget while it is dragged; it is stored only when dropped."""
         self._use(_rounded(budget_ms))
 
     def _use(self, budget_ms: float | None) -> None:

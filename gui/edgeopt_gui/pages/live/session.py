@@ -1,4 +1,4 @@
-"""What the Live page knows, without Qt: the history, what is watched, the agent, and what was before."""
+"""The state of the page Live without Qt: history, watched subject, agent, and the previous subject."""
 
 from typing import Literal
 
@@ -11,10 +11,10 @@ from edgeopt_gui.plots.spec import Level
 from edgeopt_gui.plots.ticks import latency_text
 
 Effect = Literal["sample", "serves", "step", "settled", "models", "away", "back", "text"]
-"""What an event changed.
+"""The effect of an event on the session.
 
-`settled` is a deployment that came to its end; `serves` is a sample by which the agent serves something, although
-it said that it does not; `models`, that it has one more or one fewer.
+`settled` means that a deployment has ended; `serves`, that a sample comes from an agent whose status says that it
+serves nothing; `models`, that the agent has one model more or less.
 """
 _ASK_AGAIN_S = 1.0
 
@@ -23,13 +23,13 @@ class Session:
     def __init__(self) -> None:
         self.history = History()
         self.name = ""
-        """What is watched, or was watched last."""
+        """Name of the subject that is watched, or was watched last."""
         self.agent: AgentRecord | None = None
         self.missing: dict[str, str] = {}
         self.phase = ""
-        """What the command does before there are samples."""
+        """The command's phase before the first sample."""
         self.said = ""
-        """The last thing that it complained about."""
+        """The last problem that the watch reported."""
         self.sampled = False
         """Whether what is watched now has given any sample."""
         self._doubted_s = 0.0
@@ -37,7 +37,7 @@ class Session:
         self._before: tuple[str, float] | None = None
         self._url, self._url_before = "", ""
         self._first_marker = ""
-        """Of what is watched now, until it answers."""
+        """Label of the marker that the first event of the watch sets; "" after that."""
 
     def begin(self, name: str, agent_url: str, again: bool = False, model: str = "") -> None:
         """Something is watched from now on, on this machine where there is no agent; `again`: in another way.
@@ -69,7 +69,7 @@ class Session:
             self._first_marker = f"connected to {name}" if agent_url else f"started {name}"
 
     def end(self, what: str, now_s: float) -> None:
-        """What happened, in a word or two."""
+        """Ends the watch, with a marker that says what happened in a word or two."""
         self.history.interrupt()
         if not self._first_marker and self.history.moments:
             self.history.mark(what, now_s)
@@ -91,7 +91,7 @@ class Session:
         self._before = None
 
     def forget(self) -> None:
-        """The previous model is no longer shown; its name and p50 stay for comparison."""
+        """Clears the data of the previous subject, except its name and p50, which are for comparison."""
         self.history.latest.clear()
         self.history.clear()
         self.missing.clear()
@@ -101,14 +101,14 @@ class Session:
         return read(self.history, self.missing)
 
     def level(self) -> Level | None:
-        """What was watched before, to compare with."""
+        """Returns the p50 of the previous subject as a level to compare with; None if they are not comparable."""
         if self._before is None or not self._alike:
             return None
         name, p50_ms = self._before
         return Level(panels.P50, p50_ms, f"{name}: p50 {latency_text(p50_ms)}")
 
     def comparison(self) -> str:
-        """A sentence: two runs after each other, so it is a hint and no proof."""
+        """Returns a sentence that compares with the previous subject; not interleaved, so only a hint."""
         now = self.history.latest.get(panels.P50)
         if self._before is None or now is None or not self._alike:
             return ""
@@ -117,11 +117,11 @@ class Session:
 
     @property
     def _alike(self) -> bool:
-        """A run in a process and a request to an agent take different ways: their times do not compare."""
+        """Whether both subjects have the same agent, or none: a request includes more than a run."""
         return self._url == self._url_before
 
     def state(self, running: bool, stopping: bool, paused_at: int | None) -> str:
-        """In a word or two; `paused_at` is how many moments there were when drawing was paused."""
+        """Returns the state in a few words; `paused_at` is the number of samples when drawing was paused."""
         if paused_at is not None:
             return f"Paused, {self.history.moments - paused_at:,} new samples"
         if stopping:
@@ -133,7 +133,7 @@ class Session:
         return "Running" if self.sampled else "Starting"
 
     def caption(self) -> str:
-        """What the charts are of, for a picture of them."""
+        """Returns the caption for a picture of the charts: the subject's name and its percentiles."""
         latest = self.history.latest
         parts = [f"{label} {latency_text(latest[key])}" for key, label in PERCENTILES if key in latest]
         return "  ·  ".join([self.name, *parts])
@@ -146,7 +146,7 @@ class Session:
         return "serves" if event.name == panels.PROCESS_MEMORY and self._serves_after_all(now_s) else "sample"
 
     def _serves_after_all(self, now_s: float) -> bool:
-        """A while after its start an agent has no release yet, and then it has one without any deployment."""
+        """Whether the status, by which nothing is served, may be outdated; true at most once a second."""
         agent = self.agent
         if agent is None or agent.status is None or agent.serves_something:
             return False
@@ -189,7 +189,7 @@ class Session:
         return "away"
 
     def _agent_came_back(self, agent: AgentRecord, now_s: float) -> Effect:
-        """Only the connection decides: figures of the page's own requests continue without it."""
+        """Marks the agent as back once it is connected: the page's own requests can succeed without it."""
         agent.away = False
         self.said = ""
         self.history.mark("agent is back", now_s)

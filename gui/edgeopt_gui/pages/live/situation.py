@@ -1,4 +1,4 @@
-"""What is the case on the Live page: why something cannot be done just now, and which of its states it shows."""
+"""The situation of the page Live: reasons why actions are not possible now, and the state to show."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,32 +12,32 @@ State = Literal["empty", "busy", "error", "content"]
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """As far as anything depends on it."""
+    """The facts that decide which actions are possible."""
 
     start: Command | None = None
-    """What starting would run; None where there is nothing to watch."""
+    """Command that would start the watch; None if there is nothing to watch."""
     watched: Command | None = None
-    """What runs."""
+    """Command of the running watch; None if there is none."""
     stopping: bool = False
     url: str = ""
-    """Of the agent that is watched; "" for this machine."""
+    """Address of the watched agent; "" for this machine."""
     agent: AgentRecord | None = None
     connected: bool = False
     changing: bool = False
-    """A deployment, or a way back, was asked for."""
+    """Whether a deployment or rollback was requested."""
     has_bundle: bool = False
     sampled: bool = False
-    """What runs has told a sample."""
+    """Whether the running watch has sent a sample."""
     moments: int = 0
     """The number of samples to draw."""
     follows: bool = False
     has_budget: bool = False
-    """A latency budget is set for what is watched."""
+    """Whether a latency budget is set for the watched subject."""
     writing: bool = False
     failed: bool = False
-    """What ran last broke off before its first sample."""
+    """Whether the last watch failed before its first sample."""
     measuring: str = ""
-    """The title of what measures on this device, and must not be disturbed."""
+    """Title of the job that measures on this device and must not be disturbed; "" if none does."""
 
 
 def why_not_start(now: Situation) -> str:
@@ -57,12 +57,12 @@ def why_not_stop(now: Situation) -> str:
 
 
 def why_not_pause(now: Situation) -> str:
-    """Drawing; stopped curves are drawn to their end."""
+    """Returns why drawing cannot be paused; a stopped watch is always drawn to its end."""
     return why_not_stop(now) or why_not_draw(now)
 
 
 def why_not_draw(now: Situation) -> str:
-    """For all that needs samples."""
+    """Returns why actions that need samples are not possible; "" if they are."""
     return "" if now.moments else _NO_SAMPLES
 
 
@@ -97,7 +97,7 @@ def why_not_roll_back(now: Situation) -> str:
 
 
 def shown(now: Situation) -> State:
-    """While the charts are there."""
+    """Returns the state that the page shows."""
     if now.failed and now.watched is None:
         return "error"
     if now.moments:

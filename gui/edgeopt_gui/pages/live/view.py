@@ -1,4 +1,4 @@
-"""What the page Live shows while there are samples: charts, figures, the agent. Takes a moment to import."""
+"""The content of the page Live while there are samples: charts, figures, agent; slow to import."""
 
 from collections.abc import Sequence
 from html import escape
@@ -31,7 +31,7 @@ from edgeopt_gui.settings import Settings
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.message_bar import MessageBar
 
-# What the page takes from here, all of it slow to import.
+# The names that the page imports from here, all slow to import.
 __all__ = ["Exports", "LiveView", "Session"]
 
 SPANS: tuple[tuple[str, float | None], ...] = (
@@ -48,10 +48,10 @@ _SIDE_LETTERS = 40
 
 class LiveView(QWidget):
     wants_figures = Signal()
-    """A few times a second while samples come."""
+    """Emitted a few times a second while samples arrive."""
     rate_changed = Signal()
     choice_changed = Signal(str)
-    """Which of the subjects is to be watched: the key given to `show_choices`."""
+    """Key of the subject to watch, as given to `show_choices`."""
 
     def __init__(self, history: History, settings: Settings) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class LiveView(QWidget):
         self.show_agent_panel(on=False)
 
     def touch(self) -> None:
-        """New samples came."""
+        """Schedules drawing of new samples."""
         self.chart.touch()
         if not self._timer.isActive():
             self._timer.start()
@@ -110,7 +110,7 @@ class LiveView(QWidget):
         self._local.setVisible(not on)
 
     def show_state(self, state: str, *details: str) -> None:
-        """In one line; the state stands out."""
+        """Shows the state in bold and the details after it, on one line."""
         parts = [f"<b>{escape(state)}</b>", *(escape(detail) for detail in details if detail)]
         self.state.setText("  ·  ".join(parts))
 
@@ -118,7 +118,7 @@ class LiveView(QWidget):
         self.figures.show_readouts(readouts, comparison)
 
     def picture(self, caption: str) -> QImage:
-        """The charts as they are, below a line that says what they are of."""
+        """Returns an image of the charts as they are, below the caption."""
         charts = self.chart.grab().toImage()
         ratio = charts.devicePixelRatio()
         line = self.fontMetrics().height()
@@ -182,21 +182,21 @@ class LiveView(QWidget):
         rows.addLayout(middle, 1)
 
     def touch_runs(self) -> None:
-        """Single runs are counted again, twice a second at most."""
+        """Schedules counting of single runs, at most twice a second."""
         if not self._runs_timer.isActive():
             self._runs_timer.start()
 
     def _show_length(self) -> None:
-        """The choice of lengths says what the wheel and the keys have made of it."""
+        """Shows the length set with wheel or keys in the list of lengths."""
         length = self.chart.span.length_s
         place = next((k for k, (_, each) in enumerate(SPANS) if each == length), -1)
-        # Shown where none of the lengths to choose from is the present one.
+        # The placeholder shows a length that is not one of the choices.
         self.spans.setPlaceholderText("" if length is None else _length_text(length))
         self.spans.setCurrentIndex(place)
 
 
 def _length_text(length_s: float) -> str:
-    """`21 s`, `8 min`, `2.5 h`."""
+    """Returns `21 s`, `8 min` or `2.5 h`."""
     if length_s < 120:
         return f"{length_s:.0f} s"
     return f"{length_s / 60:.0f} min" if length_s < 7200 else f"{length_s / 3600:.1f} h"

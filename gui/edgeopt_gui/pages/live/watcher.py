@@ -10,9 +10,9 @@ from edgeopt_gui.jobs.runner import JobRunner
 
 class Watcher(QObject):
     told = Signal(object)
-    """Each event of the job that runs now."""
+    """Each event of the running job."""
     ended = Signal(object)
-    """The `Ending`; not when the next one follows at once."""
+    """The `Ending`, unless another watch follows at once."""
 
     def __init__(self, jobs: JobRunner, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -33,7 +33,7 @@ class Watcher(QObject):
         return self._job
 
     def watch(self, command: Command) -> None:
-        """Two at once would disturb each other: what runs is stopped first."""
+        """Starts a watch once the running one has ended, because two would disturb each other."""
         if self._job is not None:
             self._next = command
             self._job.cancel()

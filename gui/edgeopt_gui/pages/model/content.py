@@ -1,4 +1,4 @@
-"""What the page Model shows of an analysis."""
+"""The content of the page Model: the parts of an analysis."""
 
 from collections.abc import Sequence
 
@@ -67,7 +67,7 @@ class ModelContent(QWidget):
         self._lay_out()
 
     def show_analysis(self, analysis: Analysis) -> None:
-        """Another model: everything but the nodes, which come later, and what is not looked for yet."""
+        """Shows another model, without the nodes and opportunities, which come later."""
         self._show_all_nodes()
         self.nodes.bar.line.clear()
         self.nodes.set_nodes((), work.Totals())
@@ -76,7 +76,7 @@ class ModelContent(QWidget):
         self._left.verticalScrollBar().setValue(0)
 
     def show_findings(self, analysis: Analysis) -> None:
-        """The same model, with what could be done about it and what would run it; filters and places stay."""
+        """Shows opportunities and runtimes of the same model; filters and positions stay."""
         self._show(analysis)
         self.opportunities.set_rows(analysis.opportunities, "No opportunities found.")
         self.runtimes.set_rows(analysis.coverage, "No runtime was checked: none is installed, or a note says why.")
@@ -84,7 +84,7 @@ class ModelContent(QWidget):
         self._tabs.set_count(self.runtimes, f"{len(analysis.coverage):,}")
 
     def say(self, sentence: str, action: str = "") -> None:
-        """Why there are no opportunities and runtimes, and the key of the action that does something about it."""
+        """Shows why there are no opportunities and runtimes, and the button of an action that helps."""
         for tab in (self.opportunities, self.runtimes):
             tab.set_rows((), sentence, action)
             self._tabs.set_count(tab, "")
@@ -140,7 +140,7 @@ class ModelContent(QWidget):
         self.weight.show_weight(weight, self._analysis.weights_summary.note if self._analysis else "")
 
     def _pick_weight(self) -> None:
-        """The details never stand empty beside a table with rows."""
+        """Selects the first weight if none is selected, so that the details are not empty."""
         if self.weights.shown and self.weights_table.current is None:
             self.weights_table.pick(self.weights.key(self.weights.row(0)))
 

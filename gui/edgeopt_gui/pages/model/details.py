@@ -16,7 +16,7 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 
 
 def over_details(table: RecordsTable, below: Sequence[QWidget], name: str, lines: int = 12) -> QSplitter:
-    """The table above, the widgets below it in a part that scrolls; `lines` is how high that part begins."""
+    """Returns a splitter: the table above, scrolling widgets below, at first `lines` high."""
     line = table.fontMetrics().height()
     area = QScrollArea()
     area.setFrameShape(QFrame.Shape.NoFrame)
@@ -46,7 +46,7 @@ def show_shares(table: RecordsTable, whole: Totals, measured: Measured) -> None:
 
 
 def show_measured(table: RecordsTable, whole: Totals, measured: Measured) -> None:
-    """Other measured times in a table whose columns ask for them."""
+    """Refreshes a table whose columns use the measured times."""
     show_shares(table, whole, measured)
     header = table.horizontalHeader()
     table.records.sort(header.sortIndicatorSection(), header.sortIndicatorOrder())
@@ -54,7 +54,7 @@ def show_measured(table: RecordsTable, whole: Totals, measured: Measured) -> Non
 
 
 class Detailed(QWidget):
-    """Such a table as a tab, or one sentence where there are no rows."""
+    """A tab with a table and its details, or one sentence if there are no rows."""
 
     def __init__(self, records: RecordsModel[Any], name: str, below: Sequence[QWidget], lines: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Detailed(QWidget):
         records.modelReset.connect(self._pick_one)
 
     def set_rows(self, rows: Iterable[Any], otherwise: str, action: str = "") -> None:
-        """`otherwise` is the sentence that stands here when there are none; the action does something about it."""
+        """Sets the rows; without any, shows the sentence `otherwise` and the button of an action that helps."""
         rows = tuple(rows)
         self.now.set_key(action)
         self.sentence.setText(otherwise)
@@ -91,6 +91,6 @@ class Detailed(QWidget):
             self.table.fit()
 
     def _pick_one(self) -> None:
-        """The details never stand empty beside a table with rows."""
+        """Selects the first row if none is selected, so that the details are not empty."""
         if self.records.shown and self.table.current is None:
             self.table.pick(self.records.key(self.records.row(0)))

@@ -17,7 +17,7 @@ _WITH_OPERATOR = re.compile(r"[^']+ '(?P<name>.+)'")
 
 
 def gain_text(opportunity: Opportunity) -> str:
-    """`≤ 12%` of the time of one run, or that there is no estimate."""
+    """Returns `≤ 12%`, the share of a run that can be saved, or that there is no estimate."""
     share = opportunity.gain_share
     if share is None:
         return "no estimate"
@@ -40,25 +40,25 @@ def opportunity_facts(opportunity: Opportunity) -> tuple[FactGroup, ...]:
 
 
 def command_of(opportunity: Opportunity) -> Command | None:
-    """What would use it, as the app shows other commands."""
+    """Returns the command that uses an opportunity; None if it is not an `edgeopt` command."""
     words = shlex.split(opportunity.command)
     return Command(opportunity.title, tuple(words[1:])) if words[:1] == ["edgeopt"] else None
 
 
 def names_of(opportunity: Opportunity) -> frozenset[str]:
-    """Its nodes by name; some with their operator, `Conv 'name'`."""
+    """Returns an opportunity's nodes as listed, and the bare name of each listed as `Conv 'name'`."""
     matches = (_WITH_OPERATOR.fullmatch(node) for node in opportunity.nodes)
     return frozenset(opportunity.nodes) | frozenset(match["name"] for match in matches if match)
 
 
 def is_named(node: NodeRow, names: frozenset[str]) -> bool:
-    """A node without a name is known by its first output."""
+    """Whether a node is among the names; a node without a name has that of its first output."""
     name = name_of(node)
     return name in names or (bool(node.inside) and f"{node.inside}/{name}" in names)
 
 
 def runs_text(row: CoverageRow) -> str:
-    """`83 of 85`."""
+    """Returns `83 of 85`."""
     return UNKNOWN if row.supported is None or row.total is None else f"{row.supported:,} of {row.total:,}"
 
 
@@ -67,7 +67,7 @@ def boundaries_text(row: CoverageRow) -> str:
 
 
 def rest_text(row: CoverageRow) -> str:
-    """What it does not run, or why it runs nothing, in one line."""
+    """Returns the operators that a runtime does not run, or why it runs nothing, on one line."""
     if row.unsupported:
         return _listed(row.unsupported, _NAMED)
     if row.reason:

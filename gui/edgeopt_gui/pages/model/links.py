@@ -1,4 +1,4 @@
-"""Which node makes each tensor, and which nodes read it: where the names among a node's details lead."""
+"""Links from tensors to their producers and readers, for the facts of a node."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -7,17 +7,17 @@ from edgeopt.graph.analysis import NodeRow
 
 _MADE, _READ = "made by", "read by"
 WEIGHT = "weight "
-"""How a link begins that leads to what a weight holds; its name follows."""
+"""Prefix of a link to the values of a weight; the name of the weight follows."""
 
 
 @dataclass(slots=True)
 class Links:
-    """By name of the tensor, the positions of nodes."""
+    """Positions of the nodes that produce and read each tensor, by the tensor's name."""
 
     makers: dict[str, int] = field(default_factory=dict)
     readers: dict[str, list[int]] = field(default_factory=dict)
     weights: frozenset[str] = frozenset()
-    """Those that can be shown."""
+    """Names of the weights that can be shown."""
 
     @classmethod
     def of(cls, nodes: Sequence[NodeRow], weights: Iterable[str] = ()) -> "Links":
@@ -31,7 +31,7 @@ class Links:
         return links
 
     def of_input(self, name: str) -> str:
-        """The link to the node that makes it, or to a weight; "" for inputs of the model."""
+        """Returns the link to the producer of an input, or to a weight; "" for inputs of the model."""
         if name in self.weights:
             return f"{WEIGHT}{name}"
         return f"{_MADE} {name}" if name in self.makers else ""
@@ -40,7 +40,7 @@ class Links:
         return f"{_READ} {name}" if name in self.readers else ""
 
     def positions(self, link: str) -> list[int]:
-        """The nodes to which a link leads."""
+        """Returns the positions of the nodes to which a link leads."""
         for kind, found in ((_MADE, self.makers), (_READ, self.readers)):
             if link.startswith(f"{kind} "):
                 there = found.get(link.removeprefix(f"{kind} "), [])

@@ -16,14 +16,14 @@ OperatorKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """By the fastest runtime: of nodes by position, and of operators."""
+    """Times of nodes (by position) and operators, measured with the fastest runtime."""
 
     backend: str = ""
     total_ms: float = 0.0
     nodes: Mapping[int, float] = field(default_factory=dict)
     operators: Mapping[OperatorKey, float] = field(default_factory=dict)
     unreliable: Mapping[int, str] = field(default_factory=dict)
-    """Why, by position of the node."""
+    """Reasons why times are unreliable, by the node's position."""
 
     @staticmethod
     def of(nodes: Sequence[NodeRow], times: Sequence[OpTimes]) -> "Measured":
@@ -54,7 +54,7 @@ class Measured:
 
 
 def fastest(times: Sequence[OpTimes], backend: str = "") -> OpTimes | None:
-    """The measured times of the named runtime, or else of that with the shortest run."""
+    """Returns the times of the named runtime, or else of the one with the shortest run; None without times."""
     known = [each for each in times if each.rows]
     named = [each for each in known if each.backend == backend]
     return min(named or known, key=lambda each: each.plain_ms or each.run_ms, default=None)
@@ -68,7 +68,7 @@ class TimedKernel:
 
     @property
     def name(self) -> str:
-        """The heaviest of the nodes behind it, and how many more there are."""
+        """Name of the heaviest node of the kernel, with the number of its other nodes."""
         row = self.row
         if not row.members:
             return f"{row.operator or row.kernel} (not attributed)"
@@ -77,7 +77,7 @@ class TimedKernel:
 
     @property
     def spread_share(self) -> float | None:
-        """Of the time, half the range of the middle half of the runs."""
+        """Half the interquartile range of the runs, as a share of the time."""
         row = self.row
         return (
             None if not row.range_ms or not row.time_ms else (row.range_ms[1] - row.range_ms[0]) / row.time_ms / 2
@@ -85,7 +85,7 @@ class TimedKernel:
 
 
 def kernels(times: OpTimes) -> list[TimedKernel]:
-    """The longest first."""
+    """Returns the kernels, the longest first."""
     return [TimedKernel(at, row, why_unreliable(row, times)) for at, row in enumerate(times.rows)]
 
 

@@ -13,7 +13,7 @@ AT_ONCE = 500
 
 class NodeFeed(QObject):
     ready = Signal(object)
-    """All of them, as a list of `NodeRow`."""
+    """The list of all `NodeRow`s."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -24,7 +24,7 @@ class NodeFeed(QObject):
         self._timer.timeout.connect(self._next)
 
     def start(self, plain: list[Any]) -> None:
-        """What was under way is forgotten."""
+        """Starts converting the nodes, and discards unfinished work."""
         self._plain, self._rows = plain, []
         self._timer.start()
 

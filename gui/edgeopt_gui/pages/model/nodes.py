@@ -24,7 +24,7 @@ _CONSTANT = "Constant"
 
 class Nodes(QWidget):
     everything_wanted = Signal()
-    """The filter by operator, category or opportunity is to go."""
+    """Emitted to remove the filter by operator, category or opportunity."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,11 +80,11 @@ class Nodes(QWidget):
         show_measured(self.table, self._whole, measured)
 
     def show_operator(self, key: str) -> None:
-        """Only the nodes of this operator; "" is all of them."""
+        """Shows only the nodes of an operator; "" shows all."""
         self.show_only(key, (lambda node: operator_key(node.operator, node.domain) == key) if key else None)
 
     def show_only(self, what: str, accept: Callable[[NodeRow], bool] | None) -> None:
-        """Only the nodes that it accepts; `what` says which these are."""
+        """Shows only the nodes that `accept` accepts, or all if it is None; `what` describes them."""
         self._only = accept
         self._filter()
         self.all.setVisible(accept is not None)
@@ -98,7 +98,7 @@ class Nodes(QWidget):
             self.table.pick(self.records.key(node))
 
     def follow(self, link: str) -> None:
-        """To the node that makes a tensor, or to those that read it; several are listed."""
+        """Selects the node that a link leads to; lists the nodes if there are several."""
         positions = self._links.positions(link)
         if len(positions) > 1:
             self.show_only(f"{link}", lambda node: node.position in positions)
@@ -128,7 +128,7 @@ class Nodes(QWidget):
         return "strong" if self._marked and is_named(node, self._marked) else "plain"
 
     def _pick_one(self) -> None:
-        """The details below never stand empty beside a table with rows."""
+        """Selects the first node if none is selected, so that the details are not empty."""
         if self.records.shown and self.table.current is None:
             self.table.pick(self.records.key(self.records.row(0)))
 

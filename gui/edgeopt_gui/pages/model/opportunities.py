@@ -1,4 +1,4 @@
-"""What could be done about the model: how much it may gain, why, at which nodes, and the command that does it."""
+"""The opportunities of the model: possible gain, reason, nodes, and the command that uses each."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
@@ -16,9 +16,9 @@ from edgeopt_gui.widgets.records import RecordsModel
 
 class Opportunities(Detailed):
     looked_at = Signal(object)
-    """The `Opportunity` that the user sees the details of; None when there is none."""
+    """The `Opportunity` whose details are shown; None if there is none."""
     nodes_wanted = Signal(object)
-    """The nodes of this one are to be shown."""
+    """The `Opportunity` whose nodes are to be shown."""
 
     def __init__(self) -> None:
         self.facts = FactsView(name_letters=12)

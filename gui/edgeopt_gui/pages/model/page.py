@@ -37,9 +37,9 @@ class ModelPage(Page):
         self._job: Job | None = None
         self._import: Job | None = None
         self._choices: ImportChoices | None = None
-        """Of an import that runs or has failed."""
+        """The choices of an import that is running or has failed."""
         self._findings: Job | None = None
-        """The job that looks for what takes long, while what the file tells is shown already."""
+        """The job that searches for opportunities, while the content of the file is shown already."""
         self._asked = False
         """Whether that is done, or failed."""
         self._seen = False
@@ -68,7 +68,7 @@ class ModelPage(Page):
         return Command(f"Reading {subject.name}", ("analyze", str(subject.path)))
 
     def analyze(self) -> None:
-        """First what the file tells, at once; then what passes and runtimes say of it."""
+        """Analyzes the file quickly; the search for opportunities and the check of runtimes follow."""
         command = self._read()
         if command is None:
             return
@@ -80,7 +80,7 @@ class ModelPage(Page):
         self.context.changed.emit()
 
     def import_model(self, choices: ImportChoices) -> None:
-        """Its model and samples become those of the app; the open model stays until then."""
+        """Runs an import; its model and samples replace those of the app when it has succeeded."""
         self._forget()
         self._choices = choices
         job = self._import = self.context.jobs.run(choices.command)
@@ -161,7 +161,7 @@ class ModelPage(Page):
             self.analyze()
 
     def _with_new_peaks(self) -> None:
-        """The least time follows from them."""
+        """Analyzes the model again, because the least time depends on the device's peaks."""
         if self.context.subject is not None:
             self.analyze()
 
@@ -173,7 +173,7 @@ class ModelPage(Page):
         self._seen = False
 
     def _forget(self) -> None:
-        """What is known and what is under way belongs to another subject, or to another state of its file."""
+        """Clears results and cancels jobs, which belong to another subject or to an older state of its file."""
         self.analysis = None
         self.context.use_inputs(None)
         self.context.use_nodes(None)
@@ -199,7 +199,7 @@ class ModelPage(Page):
         self.context.changed.emit()
 
     def _look_deeper(self) -> None:
-        """Once the page is seen, and only while nothing else runs: it takes all cores, and others measure."""
+        """Starts the search for opportunities if the page was seen and no job runs, as it loads all cores."""
         command = self._read()
         if command is None or self.analysis is None or self._asked or not self._seen or self._findings:
             return
@@ -214,7 +214,7 @@ class ModelPage(Page):
         job.ended.connect(lambda ending: self._found(job, ending))
 
     def look_now(self) -> None:
-        """The watch that it waits for gives way."""
+        """Starts the search for opportunities now; the running watch stops for it."""
         command = self._read()
         if command is not None and self.analysis is not None:
             self._look(Command(f"Analyzing {self.analysis.name}", command.arguments, alone=True))
@@ -227,12 +227,12 @@ class ModelPage(Page):
 
     @property
     def _watch(self) -> str:
-        """The title of the watch that goes on; "" where something else runs, which comes to an end."""
+        """Title of the running watch; "" if none runs, or also a job that will end."""
         running = [job.command for job in self.context.jobs.jobs if not job.cancelled]
         return running[-1].title if running and all(command.watches for command in running) else ""
 
     def _say_what_for(self) -> None:
-        """What the search for opportunities waits for."""
+        """Shows why the search for opportunities has not started."""
         if self._watch:
             self.view.say(_WAITS_FOR_WATCH.format(self._watch), "model.look-now")
         else:
@@ -250,7 +250,7 @@ class ModelPage(Page):
         self.context.changed.emit()
 
     def _take(self, ending: Ending) -> Analysis:
-        """All but the nodes at once; nodes come a few at a time, because there may be many."""
+        """Stores the analysis without its nodes, which follow a few at a time, because there may be many."""
         self.analysis = msgspec.convert({**ending.data, "nodes": ()}, thread_safe(Analysis))
         self.context.use_inputs(self.analysis.inputs)
         self._feed.start(ending.data["nodes"])
@@ -265,7 +265,7 @@ class ModelPage(Page):
             self.context.node_picked.emit(node.position)
 
     def _job_started(self, job: Job) -> None:
-        """Somebody else's: it goes first."""
+        """Cancels the search for opportunities when another job starts."""
         looking = self._findings
         if looking is not None and job is not looking:
             self._findings = None

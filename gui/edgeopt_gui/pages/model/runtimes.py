@@ -1,4 +1,4 @@
-"""What each installed runtime would run of the model, and what falls back."""
+"""The coverage of the model by each installed runtime, with the operators that fall back."""
 
 from edgeopt.graph.analysis import CoverageRow
 from edgeopt_gui.pages.model.details import Detailed

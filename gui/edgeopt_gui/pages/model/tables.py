@@ -35,7 +35,7 @@ class Weight:
     place: int
     row: WeightRow
     share: float
-    """Of all weights of the model, in bytes."""
+    """Share of the bytes of all weights of the model, 0 to 1."""
     readers: tuple[str, ...] = ()
     """The nodes that read it."""
 
@@ -74,18 +74,18 @@ def _zeros(weight: Weight) -> str:
 
 
 def searched(node: NodeRow) -> str:
-    """What the search looks into: names of tensors too, so that it finds who makes and who reads one."""
+    """Returns the text that a search examines, with tensor names, so that it finds producers and readers."""
     tensors = (tensor.name for side in (node.inputs, node.outputs) for tensor in side)
     return "\n".join((node.operator, node.domain, node.inside, node.name, *tensors))
 
 
 def _no_zero(text: str) -> str:
-    """Most nodes compute nothing: a blank says so more quietly than a column of zeros."""
+    """Returns the text, but "" for zero: most nodes compute nothing, and a blank is easier to skip."""
     return "" if text in {"0", "0 %"} else text
 
 
 def share_column(columns: Sequence[Column[Any]], whole: Totals) -> int:
-    """The place of the column of shares that is shown."""
+    """Returns the place of the visible column of shares."""
     title = OF_OPERATIONS if whole.least_ms is None else OF_LEAST_TIME
     return next(place for place, column in enumerate(columns) if column.title == title)
 

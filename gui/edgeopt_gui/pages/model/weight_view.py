@@ -1,4 +1,4 @@
-"""What one weight holds: a histogram of its values, range, zeros, and the nodes that read it."""
+"""The details of a weight: a histogram of its values, their range, zeros, and the nodes that read it."""
 
 from collections.abc import Sequence
 
@@ -78,7 +78,7 @@ class ValueBars(QWidget):
         self._counts, self._low, self._high = tuple(counts), low, high
         most = max(counts, default=0)
         if most:
-            # Divided first: the difference of the largest numbers would overflow.
+            # Divided before subtracting: the difference of the largest numbers would overflow.
             place = (counts.index(most) + 0.5) / len(counts)
             said = f"Most values are near {low * (1 - place) + high * place:.3g}; {low:.3g} to {high:.3g}"
             self.setAccessibleDescription(said)
@@ -95,7 +95,7 @@ class ValueBars(QWidget):
             most, wide = max(self._counts, default=0), area.width() / max(1, len(self._counts))
             for place, count in enumerate(self._counts):
                 if count:
-                    # Rare values decide a range: a bar of less than a pixel would hide them.
+                    # Rare values decide the range, so their bars are at least a pixel high.
                     height = max(area.height() * count / most, _LEAST_BAR)
                     left, right = round(place * wide), round((place + 1) * wide)
                     bar = QRectF(left, area.bottom() - height, max(right - left - 1, 1), height)
@@ -124,7 +124,7 @@ class ValueBars(QWidget):
 
 
 def _sampled(weight: Weight, unread: str) -> str:
-    """Why there is no histogram, or that it is of a sample; "" for one of all values."""
+    """Returns why there is no histogram, or that it is of a sample; "" if it is of all values."""
     row = weight.row
     counted = sum(row.histogram)
     if row.zeros_share is None:

@@ -18,7 +18,7 @@ _DIGEST_LETTERS = 12
 
 
 def headline(analysis: Analysis) -> str:
-    """What it is in one line."""
+    """Returns a line with the format, size and number of parameters and nodes of a model."""
     opset = analysis.opsets.get("")
     parts = [
         f"{analysis.format}, opset {opset}" if opset else analysis.format,
@@ -41,7 +41,7 @@ def summary(analysis: Analysis) -> tuple[FactGroup, ...]:
 
 
 def bars(analysis: Analysis) -> tuple[Bar, ...]:
-    """The operators as bars, the most frequent first."""
+    """Returns the operators as bars, the most frequent first."""
     return tuple(
         Bar(
             operator_key(row.operator, row.domain),
@@ -55,12 +55,12 @@ def bars(analysis: Analysis) -> tuple[Bar, ...]:
 
 
 def operator_key(operator: str, domain: str) -> str:
-    """`Conv`, and `com.microsoft.FusedConv` where it is not one of ONNX's own."""
+    """Returns `Conv` for an operator of ONNX, else `com.microsoft.FusedConv`."""
     return f"{domain}.{operator}" if domain else operator
 
 
 def node_facts(node: NodeRow, links: Links = NO_LINKS) -> tuple[FactGroup, ...]:
-    """With links from its tensors to the nodes that make and read them."""
+    """Returns the facts of a node, with links from its tensors to the nodes that produce and read them."""
     facts = [
         Fact("Operator", operator_key(node.operator, node.domain)),
         Fact("Name", node.name or "none"),
@@ -123,7 +123,7 @@ def _deployment(deployment: DeploymentRow) -> FactGroup:
 
 
 def _proved_outputs(deployment: DeploymentRow) -> Iterator[FactGroup]:
-    """The accuracy of a bundle with one output is that of the output."""
+    """Yields the accuracy of each output; not for a single output, as that is the bundle's accuracy."""
     outputs = deployment.outputs
     if len(outputs) < 2:
         return

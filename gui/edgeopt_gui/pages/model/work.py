@@ -19,7 +19,7 @@ _MEASURED_BY = "probe --deep"
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of all nodes together: what shares are shares of; None where it is not known."""
+    """Totals of all nodes, the base of the shares; None if they are unknown."""
 
     operations: int | None = None
     least_ms: float | None = None
@@ -31,7 +31,7 @@ def totals(analysis: Analysis) -> Totals:
 
 
 def run_facts(analysis: Analysis) -> FactGroup:
-    """One run, in the words of `edgeopt analyze`."""
+    """Returns the facts of one run, in the words of `edgeopt analyze`."""
     rows = figures.work(analysis) or [("Operations", UNKNOWN)]
     if awaits_peaks(analysis):
         rows = [
@@ -47,7 +47,7 @@ def awaits_peaks(analysis: Analysis) -> bool:
 
 
 def operations_of(node: NodeRow) -> int | None:
-    """In one run of the model; None where it is not known, or told by the nodes that this one holds."""
+    """Returns the operations of a node in one run of the model; None if unknown, or counted in inner nodes."""
     if node.operator in HOLDERS or node.cost.operations is None:
         return None
     return node.cost.operations * node.runs
@@ -67,7 +67,7 @@ def least_share(node: NodeRow, whole: Totals) -> float | None:
 
 
 def share_text(node: NodeRow, share: float | None) -> str:
-    """Nothing where the operations say already why there is none."""
+    """Returns the share as text; "" if the text of the operations already says why there is none."""
     return "" if _odd(node) else percent(share)
 
 
@@ -81,14 +81,14 @@ def node_facts(node: NodeRow) -> tuple[Fact, ...]:
 
 
 def operator_operations(row: OperatorRow | CategoryRow) -> str:
-    """`≥ 2.5 M` where some of its nodes are not in the sum."""
+    """Returns the operations as text; `≥ 2.5 M` if those of some nodes are unknown."""
     if row.unknown and row.unknown == row.count:
         return UNKNOWN
     return f"≥ {figures.figure(row.operations)}" if row.unknown else figures.figure(row.operations)
 
 
 def operator_share(row: OperatorRow | CategoryRow, whole: Totals) -> float | None:
-    """Of the operations."""
+    """Returns the share of an operator or category in all operations; None if it is unknown."""
     return None if row.unknown and row.unknown == row.count else _share(row.operations, whole.operations)
 
 
@@ -97,7 +97,7 @@ def operator_least_share(row: OperatorRow | CategoryRow, whole: Totals) -> float
 
 
 def category_bars(analysis: Analysis) -> tuple[Bar, ...]:
-    """Where the least time goes, or the operations where the device's peaks are not measured."""
+    """Returns a bar for each category: its share of the least time, or of the operations without known peaks."""
     whole = totals(analysis)
     of = operator_share if whole.least_ms is None else operator_least_share
     rows = sorted(analysis.categories, key=lambda row: -(of(row, whole) or 0.0))
@@ -111,7 +111,7 @@ def category_title(analysis: Analysis) -> str:
 
 
 def bar_text(share: float | None) -> str:
-    """Whole per cents beside a bar: its length tells the rest."""
+    """Returns a share in whole percent; the length of the bar shows the rest."""
     if share is None:
         return UNKNOWN
     return units.percent(share, 0) if share >= 0.01 else "< 1 %" if share else ""
@@ -128,7 +128,7 @@ def _share(part: float | None, whole: float | None) -> float | None:
 
 
 def _odd(node: NodeRow) -> str:
-    """Instead of a figure."""
+    """Returns the text for a node without a figure; "" if it has one."""
     if node.operator in HOLDERS:
         return _IN_ITS_NODES
     return "" if node.runs else _NOT_COUNTED

@@ -1,4 +1,4 @@
-"""How good the answers must be: a ratio in dB by name or number, or a metric with a value or a drop."""
+"""The form for the accuracy floor: a signal-to-noise ratio in dB by name or number, or a metric with its limit."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -83,7 +83,7 @@ class AccuracyField(QWidget):
         self._look()
 
     def set_metrics(self, metrics: Sequence["MetricChoice"]) -> None:
-        """What the core knows; the one chosen before stays chosen where it is still there."""
+        """Fills the list of metrics, and keeps the chosen one if it is still listed."""
         chosen = str(self.which.currentData())
         self._metrics = {metric.name: metric for metric in metrics}
         self.which.blockSignals(True)

@@ -1,4 +1,4 @@
-"""The board of a race: the search's events in, rows and the best so far out."""
+"""The board of a race: turns the events of a search into rows and the best candidate so far."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -60,35 +60,35 @@ class Row:
     reason: str = ""
     latency_ms: float | None = None
     speedup: float | None = None
-    """Against the baseline; the ends of its interval in the next two."""
+    """Speed-up over the baseline; `low` and `high` are the ends of its interval."""
     low: float | None = None
     high: float | None = None
     accuracy_db: float | None = None
     trade: str = ""
-    """What is given up and won if it is delivered instead of the winner; "" where it cannot be."""
+    """Losses and gains if the candidate is delivered instead of the winner; "" if it cannot be."""
     front: bool = False
-    """No other one beats it in all that counts."""
+    """Whether no other candidate is better in every respect."""
     of_best: float | None = None
-    """Its speed as a share of that of the best, where it is out for that."""
+    """Speed relative to the best candidate, 0 to 1, if it was rejected for that; None otherwise."""
     against: str = "the best"
     """Name of that best candidate."""
     proved: bool = False
-    """The speed is that of the written bundle, in fresh processes."""
+    """Whether the speed is that of the written bundle, in fresh processes."""
     memory: "Memory | None" = None
     size_bytes: int | None = None
     leading: bool = False
-    """The fastest of those that race."""
+    """Whether the candidate is the fastest of those still racing."""
     proof_verdict: str = ""
-    """The verdict of its proof, where it had one."""
+    """Verdict of the candidate's proof; "" if it had none."""
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
-        """Low, middle and high."""
+        """Low end, middle and high end."""
         return self.low, self.speedup, self.high
 
     @property
     def outcome(self) -> str:
-        """A mark, a word, and the reason where there is one."""
+        """A mark, a word, and the reason if there is one."""
         if self.of_best is not None and self.status == "lost" and self.reason:
             return self.reason
         word = "out" if self.status == "lost" and self.of_best is None else self._mark
@@ -96,7 +96,7 @@ class Row:
 
     @property
     def short(self) -> str:
-        """The same for a narrow column; measured values are in the others."""
+        """The outcome for a narrow column, without the measured values, which other columns have."""
         if self.status == "lost" and self.of_best is not None:
             return units.behind(self.of_best, self.against)
         if self.status == "lost" and self.proof_verdict:
@@ -123,12 +123,12 @@ class Row:
 
 
 class Board:
-    """Everything that one search told so far."""
+    """The events of one search so far, as rows and figures."""
 
     def __init__(self) -> None:
         self.progress: events.Progress | None = None
         self.place = -1
-        """Of the furthest phase reached, in `PHASES`."""
+        """Index in `PHASES` of the furthest phase reached; -1 before the first."""
         self.warnings: list[str] = []
         self.rows: dict[str, Row] = {}
         self._baseline = ""
@@ -163,7 +163,7 @@ class Board:
         return changed
 
     def cancel(self) -> None:
-        """Who raced is left where it was."""
+        """Marks the candidates that were racing as cancelled."""
         for name, row in self.rows.items():
             if row.status == "racing":
                 raced = row.latency_ms is not None or row.speedup is not None
@@ -179,19 +179,19 @@ class Board:
 
     @property
     def best(self) -> Row | None:
-        """The fastest still in the race that is faster than the baseline."""
+        """The fastest candidate still racing that is faster than the baseline; None if there is none."""
         alive = [row for row in self.rows.values() if row.speedup and not row.out]
         best = max(alive, key=lambda row: row.speedup or 0.0, default=None)
         return best if best is not None and best.speedup is not None and best.speedup > _SAME else None
 
 
 def axis(rows: Iterable[Row]) -> tuple[float, float]:
-    """The ends of a common axis of speeds, by the middles: one wild interval must not squeeze all others."""
+    """Returns the ends of a common axis of speeds, ignoring the ends of intervals, which may be extreme."""
     return span_around([middle for row in rows if (middle := row.interval[1])])
 
 
 def _row_of(standing: events.Standing, before: Row | None) -> Row:
-    """What a later event leaves out stays as it was, but for an interval: it belongs to the speed beside it."""
+    """Returns the row with the values of an event; unknown values stay, but not the interval of an old speed."""
     row = before or Row(standing.candidate, "racing")
     measured = standing.speedup is not None
     return replace(
@@ -208,7 +208,7 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
 
 
 def _yardstick(row: Row) -> Row:
-    """What all are compared with is 1x as fast as itself, however its two processes differ."""
+    """Returns the row of the reference, with a speed-up of exactly 1 whatever its two processes measured."""
     return replace(row, speedup=1.0, low=None, high=None)
 
 

@@ -28,13 +28,13 @@ def _interval(row: Row) -> str:
 
 
 def _memory(row: Row) -> str:
-    """The process is in the tip and below the table."""
+    """Returns the added memory, or that of the process if it is unknown."""
     added, whole = memory_parts(row.memory)
     return added or whole or UNKNOWN
 
 
 def _rank(row: Row) -> tuple[bool, float] | None:
-    """The winner first, however fast another one looked in the race."""
+    """Returns the sort key by speed, with the winner first, even if another candidate raced faster."""
     return None if row.speedup is None and not row.leads else (row.leads, row.speedup or 0.0)
 
 
@@ -124,7 +124,7 @@ class _Table(RecordsTable):
 
 class Candidates(QWidget):
     picked = Signal()
-    """Another row, or none."""
+    """Emitted when another row, or none, is selected."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class Candidates(QWidget):
         self._details.hide()
         self.only_front = QCheckBox()
         self.has_front = False
-        """More than one candidate is in the Pareto front."""
+        """Whether the Pareto front has more than one candidate."""
         self.only_front.setToolTip("Candidates that no other beats in latency, accuracy, memory and size")
         self.only_front.toggled.connect(self._filter)
         self._deliver = ActionButton("optimize.pick", text="Deliver this one")
@@ -157,7 +157,7 @@ class Candidates(QWidget):
         theme.scheme_changed.connect(self.table.viewport().update)
 
     def show_board(self, board: Board) -> None:
-        """Another board, or the same one after much has changed."""
+        """Replaces all rows."""
         self.records.set_rows(board.rows.values())
         self._bar.span = axis(self.records.rows)
         self.table.fit()
@@ -180,7 +180,7 @@ class Candidates(QWidget):
         self.records.accept((lambda row: row.front) if front else None)
 
     def put(self, rows: list[Row]) -> None:
-        """Some rows have changed."""
+        """Updates the rows that have changed."""
         before = len(self.records.rows)
         for row in rows:
             self.records.put(row)
@@ -194,7 +194,7 @@ class Candidates(QWidget):
         self._tell(self.table.current)
 
     def _tell(self, row: Row | None) -> None:
-        """The whole of what a column may have to cut off."""
+        """Shows the full texts of a row, which its columns may cut."""
         self._details.setVisible(row is not None)
         told: tuple[str, ...] = ()
         if row is not None:
@@ -204,6 +204,6 @@ class Candidates(QWidget):
         self.picked.emit()
 
     def _left_out(self, row: Row) -> str:
-        """The values of columns without room."""
+        """Returns the values of the columns without room."""
         hidden = (column for place, column in enumerate(COLUMNS) if self.table.isColumnHidden(place))
         return ", ".join(f"{each.title} {each.text_of(row)}" for each in hidden if each.value(row))

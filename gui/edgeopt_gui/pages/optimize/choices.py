@@ -1,4 +1,4 @@
-"""What the user chooses for a search, and the command line that it comes to."""
+"""The user's choices for a search, and the resulting command line."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -55,12 +55,12 @@ class Limit:
     name: str
     title: str
     spoken: str
-    """What a screen reader says."""
+    """Name for screen readers, with the unit."""
     unit: str
     told: str
-    """What is said of it while it is folded away."""
+    """Text for the summary of the folded settings; `{}` is the value."""
     ends: bool = False
-    """It ends the search, and bounds nothing."""
+    """Whether reaching the value ends the search, instead of rejecting candidates."""
 
 
 LIMITS = (
@@ -86,18 +86,18 @@ LIMITS = (
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Numbers that may be left out are as they were typed: what is wrong with one is said beside its field."""
+    """The choices; optional numbers are stored as typed, so that a problem is shown beside its field."""
 
     budget: str = "transparent"
     own_db: float = 40.0
     target: str = ""
-    """A target's name; "" leaves the choice to edgeopt."""
+    """Name of the target; "" lets edgeopt choose."""
     time_limit_s: int | None = None
-    """None leaves it to edgeopt, which goes by the model's size."""
+    """Time limit in seconds; None lets edgeopt choose it by the size of the model."""
     metric: str = "top1"
     function: str = ""
     value: str = ""
-    """Of the metric: at least, or at most where less is better."""
+    """Limit of the metric: a minimum, or a maximum for metrics where less is better."""
     max_drop: str = ""
     accept_unproven_drop: bool = False
     labels: str = ""
@@ -109,7 +109,7 @@ class Choices:
     single_file: bool = False
     plugins: bool = True
     on: str = ""
-    """The address of the device to measure on; empty: this one."""
+    """Address of the device to measure on; "" for this one."""
 
     @property
     def floor(self) -> str:
@@ -120,7 +120,7 @@ class Choices:
 
     @property
     def metric_name(self) -> str | None:
-        """As `--metric` takes it; None for the ratio in dB."""
+        """The metric as `--metric` takes it; None for the ratio in dB."""
         if self.budget != METRIC:
             return None
         return self.function if self.metric == OWN_FUNCTION else self.metric
@@ -155,12 +155,12 @@ class Choices:
         return Command(f"{'Delivering' if pick else 'Optimizing'} {model.name}", words)
 
     def for_plan(self, model: Path, data: Path | None, out: Path, record: Path) -> tuple[str, ...]:
-        """The arguments of a plan for the record's device: it measures nothing, so only the floor can hold."""
+        """Returns the arguments of a plan for a record; it measures nothing, so only the floor is kept."""
         kept = Choices(self.budget, self.own_db, self.target, single_file=self.single_file)
         return (*kept.command(model, data, out).arguments, "--device", str(record))
 
     def folded(self) -> str:
-        """What is set of the fields that are folded away, in few words."""
+        """Returns a short summary of the folded settings that differ from their defaults."""
         told = [
             *(each.told.format(value) for each in LIMITS if (value := getattr(self, each.name))),
             f"measured on {self.on}" if self.on else "",
@@ -177,11 +177,11 @@ _AS_THEY_ARE = tuple(
     each.name for each in fields(Choices)
     if each.name in Search.__struct_fields__ and each.name not in {"metric", *_OF_METRIC}
 )  # fmt: skip
-"""What is asked of a search as it was chosen."""
+"""Names of the choices that are passed to the search unchanged."""
 
 
 def remembered(settings: Settings) -> Choices:
-    """The choices of the last time; what is not sensible any more becomes the default."""
+    """Returns the choices of the last time; invalid ones are replaced by the defaults."""
     usual = Choices()
     budget = settings.text("optimize.budget", usual.budget)
     known = budget in {each.key for each in BUDGETS}

@@ -1,6 +1,6 @@
-"""What the core knows of a search's settings: the words to choose from, and what is wrong with those chosen.
+"""The core's vocabulary for the settings of a search, and checks of the user's choices.
 
-With it come numpy and the search, so it is imported beside the GUI's thread, after the first window.
+Importing it loads numpy and the search, so a background thread imports it after the first window.
 """
 
 import math
@@ -20,7 +20,7 @@ from edgeopt_gui.pages.optimize.in_the_app import in_the_app
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Something to choose, and how it is called on the screen."""
+    """A choice: its name and its title on the screen."""
 
     name: str
     title: str
@@ -34,27 +34,27 @@ class MetricChoice:
     needs_labels: bool
     takes_drop: bool
     example: str
-    """Of its value."""
+    """Example of the metric's value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     objectives: tuple[Named, ...]
     metrics: tuple[MetricChoice, ...]
-    """Without the ratio in dB, which the budgets are about."""
+    """Metrics of the task, without the ratio in dB, which the budgets cover."""
     forms: tuple[Named, ...]
-    """Of `edgeopt export`."""
+    """Formats of `edgeopt export`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """A sentence for each group of fields; "" where all is well."""
+    """The problem of each group of fields, as a sentence; "" if there is none."""
 
     accuracy: str = ""
     limits: str = ""
     speedup: str = ""
     place: str = ""
-    """Of the device to measure on."""
+    """Problem with the address of the device to measure on."""
 
     @property
     def first(self) -> str:
@@ -97,7 +97,7 @@ def _check_accuracy(choices: Choices) -> None:
     elif not all(part.strip() for part in choices.function.partition(":")):
         raise UsageError("No function is given.", "Enter file.py:function or module:function.")
     elif not choices.value and not choices.max_drop:
-        # The function itself is read by the search alone: nobody knows what it does when it is imported.
+        # Only the search imports the function, because importing runs its code; here only its name is checked.
         raise UsageError("The metric needs a value to reach.", "Enter a value or a drop.")
 
 

@@ -14,13 +14,13 @@ from edgeopt_gui.widgets.action_button import ActionButton
 
 class DataField(PathField):
     counted = Signal()
-    """The samples were counted, or could not be."""
+    """Emitted when the samples were counted, or could not be."""
 
     def __init__(self, context: Context) -> None:
         super().__init__("optimize.choose-data", "optimize.choose-folder", "optimize.clear-data")
         self._context = context
         self.beside: Path | None = None
-        """Data with the model's name in the model's folder."""
+        """Path of a data file beside the model with the model's name; None if there is none."""
         self._offer = ActionButton("optimize.use-beside")
         self.column.insertWidget(2, self._offer)
         for signal in (context.data_changed, context.inputs_changed, context.subject_changed):

@@ -1,4 +1,4 @@
-"""What the user can do with the bundle of a finished search: save it, report on it, hand it to other programs."""
+"""Actions on the bundle of a finished search: save, report, export, deploy and compare."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,7 +33,7 @@ class Delivery(QObject):
         self._page, self._shown, self._single_file = page, shown, single_file
         self._context = context
         self.forms: Sequence[Named] = ()
-        """Of `edgeopt export`, once the core has told them."""
+        """Formats of `edgeopt export`; empty until the core is imported."""
         self.keeper, self.handing = Keeper(context, self), Handing(context, self)
 
     @property
@@ -68,7 +68,7 @@ class Delivery(QObject):
             self.handing.report(self._run, path)
 
     def menu(self, parent: QWidget) -> QMenu:
-        """What the bundle can be exported as."""
+        """Returns the menu of the formats to which the bundle can be exported."""
         menu = QMenu(parent)
         menu.aboutToHide.connect(menu.deleteLater)
         for form in self.forms:
@@ -96,7 +96,7 @@ class Delivery(QObject):
             self._context.watch(bundle)
 
     def deploy(self) -> None:
-        """To an agent; what would change there is shown first."""
+        """Opens the dialog that deploys to an agent, after a preview of the changes there."""
         from edgeopt_gui.pages.optimize.result import comparison
 
         run = self._run
@@ -105,7 +105,7 @@ class Delivery(QObject):
             DeployDialog(self._page, self._context, run.bundle, figures).open()
 
     def compare(self) -> None:
-        """With the inputs of the search."""
+        """Compares the model with the bundle on the input data of the search."""
         run = self._run
         if run.bundle is not None:
             data = run.order.data if run.order is not None else self._context.data

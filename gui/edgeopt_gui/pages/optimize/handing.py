@@ -1,4 +1,4 @@
-"""What is made of a finished search's bundle by other commands: a report, an export, the same bundle once more."""
+"""Commands that use the bundle of a finished search: report, export and reproduction."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ from edgeopt_gui.pages.optimize.run import Run
 
 class Handing(QObject):
     told = Signal(object)
-    """The `Run` whose note is another one now."""
+    """The `Run` whose note has changed."""
 
     def __init__(self, context: Context, parent: QObject) -> None:
         super().__init__(parent)
@@ -35,7 +35,7 @@ class Handing(QObject):
         self._do(run, Command(f"Reporting on {run.model.name}", arguments), lambda _: _opened(file), "report")
 
     def export(self, run: Run, form: str, folder: Path) -> None:
-        """Into a new folder."""
+        """Exports the bundle to a new folder."""
         arguments = ("export", str(run.bundle), "--to", form, "-o", str(folder))
         self._do(run, Command(f"Exporting {run.model.name}", arguments), _exported, "export-as")
 

@@ -1,4 +1,4 @@
-"""What the page calls the options of a search, and what the core says of them in these words."""
+"""The page's names for the options of a search, and messages of the core with these names."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,11 +21,11 @@ TITLES = {
     "target": "Target",
     **{each.name: each.title for each in LIMITS},
 }
-"""By field; the page shows these very words beside what is typed in."""
+"""Titles by field of the options, exactly as the page shows them."""
 
 
 def in_the_app(sentence: str, named: Sequence[Named]) -> str:
-    # The longer spelling first: one may be the beginning of another.
+    # Longest spelling first, because one may be a prefix of another.
     for each in sorted(named, key=lambda one: -len(str(one))):
         if each.field in TITLES:
             sentence = sentence.replace(str(each), f"'{TITLES[each.field]}' {each.value}".rstrip())

@@ -1,4 +1,4 @@
-"""Saves the bundle of a run where the user wants it, beside the GUI's thread, and says what came of it."""
+"""Saves the bundle of a run where the user wants it, in a background thread, and reports the result."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from edgeopt_gui.pages.optimize.run import Run
 
 class Keeper(QObject):
     told = Signal(object)
-    """The `Run` whose note is another one now."""
+    """The `Run` whose note has changed."""
 
     def __init__(self, context: Context, parent: QObject) -> None:
         super().__init__(parent)

@@ -25,7 +25,7 @@ class LedgerRow:
 
     @property
     def count(self) -> str:
-        """Nodes before → after, where the pass changed their number."""
+        """Nodes before → after, if the pass changed their number."""
         same = self.nodes_before == self.nodes_after
         return f"{self.nodes_after:,}" if same else f"{self.nodes_before:,} → {self.nodes_after:,}"
 
@@ -40,7 +40,7 @@ class LedgerRow:
 
 
 def ledger_rows(result: "Outcome") -> tuple[LedgerRow, ...]:
-    """The passes behind the winner: its own, after those of the cleaned model that it started from."""
+    """Returns the passes of the winner, after those of the cleaned model from which it was made."""
     variant, backend = result.winner.variant, result.winner.backend
     wanted = {variant} | ({"cleaned"} if variant != "source" else set())
     made = [v for v in result.variants if v.name in wanted and (not v.backends or backend in v.backends)]

@@ -1,4 +1,4 @@
-"""What a deployment may take at most, and when the search may end early; an empty field is no limit."""
+"""The form for limits of a deployment and for the speed-up that ends a search; an empty field sets no limit."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
@@ -35,7 +35,7 @@ class LimitsField(QWidget):
             field.setText(getattr(choices, name))
 
     def say(self, limits: str, speedup: str) -> None:
-        """What is wrong with them."""
+        """Shows the problems of the limits and of the speed-up; hides what is ""."""
         for label, sentence in ((self.limits_problem, limits), (self.speedup_problem, speedup)):
             label.setText(sentence)
             label.setVisible(bool(sentence))

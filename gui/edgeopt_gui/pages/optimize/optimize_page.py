@@ -43,9 +43,9 @@ class OptimizePage(Page):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._runs: dict[Path, Run] = {}
-        """The latest search of each model of this session."""
+        """The latest run of each model in this session."""
         self._run: Run | None = None
-        """The one that is shown."""
+        """The run that is shown; None if there is none."""
         self._shown: Command | None = None
         self._asked_about: Path | None = None
         self._targets_asked = False
@@ -73,7 +73,7 @@ class OptimizePage(Page):
         context.data_changed.connect(self._chosen)
         self._subject_changed()
 
-    # What the user can do.
+    # Actions of the user
 
     def start(self) -> None:
         order = self._order
@@ -81,12 +81,12 @@ class OptimizePage(Page):
             self._launch(order)
 
     def measure_again(self) -> None:
-        """The same search, and nothing of it from the cache."""
+        """Repeats the search without the cache."""
         if self._run is not None and self._run.order is not None:
             self._launch(self._run.order, fresh=True)
 
     def search_longer(self) -> None:
-        """The same search with twice the time."""
+        """Repeats the search with twice the time."""
         if self._run is not None and self._run.order is not None and self._run.result is not None:
             self._launch(self._run.order.longer(self._run.result.seconds))
 
@@ -156,11 +156,11 @@ class OptimizePage(Page):
         self.use_data(None)
 
     def plan(self) -> None:
-        """For a device that is not here."""
+        """Opens the dialog that plans a search for another device."""
         self.planner.choose(self._order)
 
     def offer_forms(self) -> None:
-        """A menu of what the bundle can be exported as, below its button."""
+        """Opens a menu of the formats to export to, below its button."""
         button = self.view.verdict.buttons["optimize.export-as"]
         self.delivery.menu(self).popup(button.mapToGlobal(button.rect().bottomLeft()))
 
@@ -168,7 +168,7 @@ class OptimizePage(Page):
         super().resizeEvent(event)
         self.settings.set_room(self.width())
 
-    # What the window asks.
+    # Requests of the window
 
     def key_to_measure(self) -> str:
         return "optimize.fresh" if self.situation.found else "optimize.start"
@@ -194,7 +194,7 @@ class OptimizePage(Page):
 
     @property
     def state(self) -> str:
-        """A running search is `busy` and one that failed an `error`, beside the settings."""
+        """The state of the page: beside the settings, a running search is `busy` and a failed one an `error`."""
         found = super().state
         if found != "content":
             return found
@@ -206,7 +206,7 @@ class OptimizePage(Page):
         return self._shown
 
     def entered(self) -> None:
-        # Beside this thread, long before a search has an outcome.
+        # Imported in a background thread, long before a search has an outcome.
         self._background.do(slow.result, lambda _: None)
         if not self.delivery.forms:
             self._background.do(slow.core, self._core_read)
@@ -215,7 +215,7 @@ class OptimizePage(Page):
             job = self.context.jobs.run(Command("Listing the targets", ("targets",)))
             job.ended.connect(self._targets_told)
 
-    # What comes back.
+    # Results of jobs
 
     def _hear(self, run: Run, event: events.Event) -> None:
         rows = run.board.hear(event)
@@ -287,7 +287,7 @@ class OptimizePage(Page):
             self.view.verdict.say(run.note, run.retry)
         self.context.changed.emit()
 
-    # What is shown.
+    # Display
 
     @property
     def _model(self) -> Path | None:
@@ -300,7 +300,7 @@ class OptimizePage(Page):
 
     @property
     def _order(self) -> Order | None:
-        """What would be searched now."""
+        """The search that the present choices describe; None without a model."""
         model = self._model
         if model is None:
             return None
@@ -322,7 +322,7 @@ class OptimizePage(Page):
         self._show_run()
 
     def _show_run(self) -> None:
-        """Everything, after it became another one or ended."""
+        """Shows another run, or one that has ended, in full."""
         self._told.clear()
         self._redraw.stop()
         run, model, subject = self._run, self._model, self.context.subject
@@ -395,7 +395,7 @@ def _search_of(run: Run | None) -> Search:
 
 
 def _why_the_one_before(run: Run) -> str:
-    """Why what an earlier search found is shown again."""
+    """Returns why the result of an earlier search is shown again."""
     if run.cancelled:
         what = "Delivering another candidate" if run.picked else "The new search"
         return f"{what} was cancelled; this is what the search before found."

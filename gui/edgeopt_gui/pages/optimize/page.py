@@ -1,4 +1,4 @@
-"""The page Optimize: what it offers, as a table."""
+"""The actions of the page Optimize, as a table."""
 
 from collections.abc import Callable
 

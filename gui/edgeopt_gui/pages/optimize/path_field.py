@@ -20,7 +20,7 @@ class PathField(QWidget):
         super().__init__()
         self.background = Background(self)
         self.problem = ""
-        """Why it cannot be used, as a sentence."""
+        """The reason why the file cannot be used, as a sentence; "" if it can."""
         self.name = QLabel()
         self.name.setTextFormat(Qt.TextFormat.PlainText)
         self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -37,7 +37,7 @@ class PathField(QWidget):
         column.addLayout(row)
 
     def say(self, sentence: str, *, wrong: bool = False) -> None:
-        """What it is good for, or why it cannot be used."""
+        """Shows what the file is used for, or with `wrong`, why it cannot be used."""
         self.use.setText(sentence)
         role = "problem" if wrong else "muted"
         if self.use.property("role") != role:
@@ -46,7 +46,7 @@ class PathField(QWidget):
             self.use.style().polish(self.use)
 
     def show_name(self, path: Path | None, otherwise: str) -> None:
-        """`otherwise`: where nothing is chosen."""
+        """Shows the name of the path, or `otherwise` if none is chosen."""
         shown = path.name if path is not None else otherwise
         wide = self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS
         self.name.setText(self.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, wide))

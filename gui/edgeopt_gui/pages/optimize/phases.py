@@ -10,11 +10,11 @@ from edgeopt_gui.pages.optimize.words import short_name
 @dataclass(frozen=True, slots=True)
 class Phase:
     name: str
-    """As `events.Progress.phase` has it."""
+    """Name of the phase in `events.Progress.phase`."""
     short: str
     sentence: str
     plan: str
-    """What will happen in it, before a search starts."""
+    """Description of the phase before a search starts."""
 
 
 PHASES = (
@@ -64,7 +64,7 @@ PHASES = (
 
 
 def place_of(name: str) -> int | None:
-    """The place of a phase; None for one that this app does not know."""
+    """Returns the index of a phase; None if it is unknown to this version."""
     return next((k for k, phase in enumerate(PHASES) if phase.name == name), None)
 
 
@@ -85,7 +85,7 @@ def told(progress: events.Progress | None, left_s: float | None = None) -> str:
 
 
 def share_done(progress: events.Progress | None) -> float:
-    """How much of the present phase is done, where that is known; 0 otherwise."""
+    """Returns the share of the present phase that is done, 0 to 1; 0 if it is unknown."""
     if progress is None or not progress.total:
         return 0.0
     return min(1.0, (progress.done or 0) / progress.total)

@@ -1,4 +1,4 @@
-"""Where a search's bundle lies before the user saves it: a folder of its own in the cache."""
+"""Folders in the cache for the bundles of searches until the user saves them."""
 
 import os
 import shutil
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from edgeopt.errors import EdgeoptError, is_disk_full, no_room
 
-# The latest results stay until newer ones come, so that a forgotten one can still be found.
+# Some recent results are kept, so that a bundle that was not saved can still be found.
 KEPT = 8
 
 
 def fresh_place(root: Path, model: Path) -> Path:
-    """A path for a new bundle, in a new folder; raises EdgeoptError where none can be made."""
+    """Returns a path for a bundle in a new folder; raises EdgeoptError if the folder cannot be made."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix=f"{model.stem}-", dir=root)) / f"{model.stem}.edgeopt"

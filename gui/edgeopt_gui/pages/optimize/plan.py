@@ -14,5 +14,5 @@ def read_plan(data: dict[str, Any]) -> PredictedOutcome:
 
 
 def story(plan: PredictedOutcome) -> str:
-    """Its basis, notes, path and next steps: a line each."""
+    """Returns the basis, warnings, path and next steps of a plan, each on its own line."""
     return "\n".join([plan.basis, *plan.warnings, f"The bundle is {plan.bundle}.", *plan.finish])

@@ -33,7 +33,7 @@ def _look(row: "PredictedCandidate") -> Look:
 
 class PlanView(QWidget):
     left = Signal()
-    """The user has seen enough of it."""
+    """Emitted when the user closes the plan."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class PlanView(QWidget):
         column.addWidget(back, 0, Qt.AlignmentFlag.AlignLeft)
 
     def wait(self, record: str) -> None:
-        """It is being made."""
+        """Shows that the plan for the device of a record is being made."""
         self.headline.setText("Planning for another device")
         self.summary.setText(f"From {record}. Nothing is measured here.")
         self._fill(None)

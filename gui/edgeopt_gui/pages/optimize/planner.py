@@ -20,7 +20,7 @@ class Planner(QObject):
     begun = Signal(object)
     """The `Command`."""
     failed = Signal(object)
-    """The `Ending`: it was cancelled, or why there is no plan."""
+    """The `Ending` of a plan that was cancelled or failed."""
 
     def __init__(self, context: Context, page: QWidget) -> None:
         super().__init__(page)

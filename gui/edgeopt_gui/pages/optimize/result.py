@@ -48,21 +48,21 @@ def read_result(data: dict[str, Any]) -> Outcome:
 
 
 def can_be_delivered(report: CandidateReport) -> bool:
-    """Instead of the winner: it ran, and is inside all that was asked for."""
+    """Whether a candidate can be delivered instead of the winner: it raced and met all conditions, but lost."""
     return report.status == "lost" and report.candidate.variant != CURRENT
 
 
-# Known of the built-in sample, whose pictures are alike on purpose: a note, and no limit of what was found.
+# The built-in sample has similar pictures on purpose, so its warning does not limit the verdict.
 _SAMPLE_LEVELS = Alike("image", 0.36, 0.55)
 
 
 def limits(result: Outcome) -> tuple[str, ...]:
-    """The warnings that limit what the verdict says; the tab Warnings has all."""
+    """Returns the warnings that limit the verdict; the tab Warnings shows all."""
     return tuple(each for each in result.warnings if each != _SAMPLE_LEVELS.warning)
 
 
 def condition(result: Outcome, now: datetime) -> str:
-    """Why measuring again may be worth it: it was measured before, or cut short; "" for a whole search of now."""
+    """Returns why measuring again may help: a cached result or a search cut short; "" for a full new search."""
     if not result.from_cache:
         return f"{result.cut_short} Search again to continue from the cache." if result.cut_short else ""
     try:
@@ -75,7 +75,7 @@ def condition(result: Outcome, now: datetime) -> str:
 def comparison(result: Outcome) -> tuple[Compared, ...]:
     proof = result.proof
     before, after = proof.baseline_memory, proof.memory
-    # By the proved speed: medians of all runs would give another ratio.
+    # Computed from the proved speed-up: the medians of all runs would give another ratio.
     bundle_ms = proof.baseline_ms / proof.speedup.median if proof.speedup.median > 0 else proof.latency_ms
     accuracy = "the same outputs" if proof.accuracy_db >= EQUAL_DB else decibels(proof.accuracy_db)
     rows = [
@@ -93,7 +93,7 @@ def comparison(result: Outcome) -> tuple[Compared, ...]:
 
 
 def _memory(before: Memory | None, after: Memory | None) -> tuple[str, str, str]:
-    """The process below what is added, as a line has no room for both."""
+    """Returns memory before and after, and the change with the process's memory below, for lack of room."""
     (was, _), (added, whole) = memory_parts(before), memory_parts(after)
     return was, added or whole or UNKNOWN, f"{memory_change(before, after)}\n{whole}" if added else ""
 

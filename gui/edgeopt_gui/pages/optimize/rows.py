@@ -42,7 +42,7 @@ class Rows(QWidget):
 
 
 def narrow_combo() -> QComboBox:
-    """As wide as there is room: a long title does not widen the panel."""
+    """Returns a combo box that uses the available width, so that a long title does not widen the panel."""
     box = QComboBox()
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     return box

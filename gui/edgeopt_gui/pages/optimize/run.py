@@ -1,4 +1,4 @@
-"""One search of this session: what was asked, what it told, how it ended."""
+"""One search of this session: its request, events and ending."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One search as the user wanted it."""
+    """One search as the user requested it."""
 
     model: Path
     data: Path | None
@@ -24,10 +24,10 @@ class Order:
     choices: Choices
     shape: tuple[str, ...] = ()
     pre: Path | None = None
-    """The preprocessing that goes into the bundle."""
+    """Path of the preprocessing that goes into the bundle."""
 
     def longer(self, took_s: float) -> "Order":
-        """With twice the time limit, or without one twice the time that it took."""
+        """Returns the search with twice the time limit, or without a limit, twice the time that it took."""
         limit_s = 2 * (self.choices.time_limit_s or max(SHORTEST_LIMIT_S, round(took_s)))
         return replace(self, choices=replace(self.choices, time_limit_s=min(LONGEST_LIMIT_S, limit_s)))
 
@@ -44,11 +44,11 @@ class Order:
         )
 
     def shown(self, *, fresh: bool = False, pick: str = "") -> Command:
-        """What to type in a shell, with a plain name for the bundle."""
+        """Returns the command to show the user, with a plain name for the bundle."""
         return self.command(Path(f"{self.model.stem}.edgeopt"), fresh=fresh, pick=pick)
 
     def worked(self, out: Path, *, fresh: bool = False, pick: str = "") -> Command:
-        """What the app itself runs: the bundle comes as a folder, and becomes one file when it is saved."""
+        """Returns the command that the app runs: the bundle is a folder, and becomes one file when it is saved."""
         plain = replace(self, choices=replace(self.choices, single_file=False))
         return plain.command(out, fresh=fresh, pick=pick)
 
@@ -57,24 +57,24 @@ class Order:
 class Run:
     model: Path
     place: Path
-    """Where its bundle comes first."""
+    """Folder to which the search writes the bundle."""
     shown: Command
-    """The command line that does the same, with a plain name for the bundle."""
+    """The equivalent command line, with a plain name for the bundle."""
     job: Job
     board: Board = field(default_factory=Board)
     result: "Outcome | None" = None
     failure: Ending | None = None
     order: Order | None = None
-    """What was asked for, so that it can be asked again."""
+    """The request that started the run, kept to repeat it."""
     picked: str = ""
-    """The candidate that is delivered instead of a winner; "" where there is a search."""
+    """Name of the candidate to deliver instead of the winner; "" for a search."""
     saved: Path | None = None
     note: str = ""
-    """What came of saving it."""
+    """Result of saving the bundle, as a sentence."""
     retry: str = ""
-    """The key of the action that tries again what could not be saved."""
+    """Key of the action that saves again after a failure; "" if there is none."""
     before: "Run | None" = None
-    """The last one of this model that has a result: a search that is cancelled does not take it away."""
+    """The last run of this model with a result, which is shown again if this run is cancelled."""
 
     @property
     def running(self) -> bool:
@@ -86,10 +86,10 @@ class Run:
 
     @property
     def bundle(self) -> Path | None:
-        """Where the bundle lies now: where the user saved it, or where the search wrote it."""
+        """Path of the bundle: where the user saved it, or else where the search wrote it; None without one."""
         return None if self.result is None else self.saved or self.place
 
     @property
     def folder(self) -> Path | None:
-        """The bundle as a folder: what the user saved may be one file, or be gone."""
+        """The folder that the search wrote, or else the saved bundle; None without a result."""
         return None if self.result is None else self.place if self.place.is_dir() else self.saved

@@ -65,7 +65,7 @@ class RunView(QScrollArea):
         layout.addWidget(self.tabs, 1)
 
     def show_run(self, run: Run) -> None:
-        """All of it: another run, or this one after it ended."""
+        """Shows another run, or a run that has ended, in full."""
         result = run.result
         self.standing.setVisible(result is None)
         self.verdict.setVisible(result is not None)
@@ -84,7 +84,7 @@ class RunView(QScrollArea):
         self.show_progress(run, [])
 
     def show_progress(self, run: Run, rows: list[Row]) -> None:
-        """What is new since the last time."""
+        """Shows the progress of a run; `rows` are those changed since the last call."""
         self._run = run
         self._tell_standing()
         if rows:
@@ -109,7 +109,7 @@ class RunView(QScrollArea):
         self._tick.start()
 
     def _offer_front(self) -> None:
-        """The box filters the candidates, so it belongs to their tab."""
+        """Shows the box that filters candidates only on their tab."""
         on = self.candidates.has_front and self.tabs.currentWidget() is self.candidates
         self.candidates.only_front.setVisible(on)
 
@@ -118,6 +118,6 @@ class RunView(QScrollArea):
         self.scatter.pick(row.name if row is not None else "")
 
     def say_about(self, sentence: str) -> None:
-        """Which model it is about, where that is not the open one."""
+        """Shows which model the run is about; "" hides the line."""
         self.about.setText(sentence)
         self.about.setVisible(bool(sentence))

@@ -1,4 +1,4 @@
-"""What the user's data is good for, from its headers alone: the arrays themselves may be gigabytes."""
+"""The number of samples in the user's data, read from headers only: the arrays may be gigabytes."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,9 +20,9 @@ Header = tuple[tuple[int, ...], Any]
 
 
 def count_samples(path: Path, inputs: tuple[TensorFacts, ...] | None = None) -> int:
-    """How many samples an .npz or a folder of .npy holds; raises DataError where it holds none for these inputs.
+    """Counts the samples of an .npz or a folder of .npy; raises DataError if there are none for these inputs.
 
-    Names, types and shapes are checked as the search checks them; values are not looked at.
+    Names, types and shapes are checked as the search checks them; values are not read.
     """
     how: str = slow("edgeopt.data.samples").HOW
     if not path.exists():
@@ -33,7 +33,7 @@ def count_samples(path: Path, inputs: tuple[TensorFacts, ...] | None = None) -> 
         raise DataError(f"'{path.name}' is not a .npz archive.", how) from error
     except (OSError, ValueError, EOFError, NotImplementedError) as error:
         raise DataError(f"'{path.name}' cannot be read as data: {said_by(error)}.", how) from error
-    # Labels and the like lie beside the inputs, one for each sample too.
+    # Arrays such as labels may accompany the inputs, also with one entry for each sample.
     counts = {name: shape[0] for name, (shape, _) in headers.items() if shape}
     if not counts or not min(counts.values()):
         raise DataError(f"'{path.name}' contains no samples.", how)
@@ -65,20 +65,20 @@ def use_of(count: int) -> str:
 
 
 def beside(model: Path) -> Path | None:
-    """The .npz with the model's name, where there is one in its folder."""
+    """Returns the .npz beside the model with the model's name; None if there is none."""
     path = model.with_suffix(".npz")
     return path if path.is_file() else None
 
 
 def _fit(headers: Mapping[str, Header], inputs: tuple[TensorFacts, ...], name: str) -> bool:
-    """False where the model does not describe its inputs; raises DataError where the arrays do not fit them."""
+    """Whether the model describes its inputs; raises DataError if the arrays do not fit them."""
     import numpy as np
 
     try:
         wanted = slow("edgeopt.commands.analyze.inputs").infos(inputs, {})
     except ModelError:
         return False
-    # One sample of zeros stands for all of them.
+    # One sample of zeros represents all samples: only names, types and shapes are checked.
     ones = {
         key: np.zeros((1, *shape[1:]) if shape else (), dtype)
         for key, (shape, dtype) in headers.items()

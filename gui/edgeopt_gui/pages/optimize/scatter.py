@@ -69,7 +69,7 @@ class Scatter(QWidget):
         return QPointF(x, self._y(box, dot.accuracy_db))
 
     def dot_at(self, where: QPointF) -> Dot | None:
-        """The nearest one within reach."""
+        """Returns the nearest dot within reach; None if there is none."""
         near = [((self.place(dot) - where).manhattanLength(), place) for place, dot in enumerate(self.dots)]
         distance, place = min(near, default=(_REACH + 1, 0))
         return self.dots[place] if distance <= _REACH else None

@@ -1,4 +1,4 @@
-"""What the user chooses before a search: data, goal, time; limits and the rest are folded away."""
+"""The settings of a search; limits and rarely used ones are folded."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _WIDE_LETTERS = 44
 _OPEN = "optimize.unfolded"
 _ROOM_LETTERS = 180
-"""In a narrower page the panel is folded beside a result: the table of candidates needs the room."""
+"""Page width in letters below which the panel folds beside a result, to give the table of candidates room."""
 
 
 class SettingsPanel(QScrollArea):
@@ -62,15 +62,15 @@ class SettingsPanel(QScrollArea):
         self.setFixedWidth(self.fontMetrics().averageCharWidth() * _WIDE_LETTERS)
         self._reasons: dict[str, str] = {}
         self._pre: Path | None = None
-        """What the import of the model wrote for `--pre`."""
+        """The preprocessing model for `--pre` that the import wrote; None if there is none."""
         self._check: Callable[[Choices], Problems] | None = None
-        """Comes from the core, which is not read before the first window."""
+        """Function that checks the choices; None until the core is imported, after the first window."""
         self._busy = True
         self.problem = ""
-        """The first thing that is wrong with the choices, as a sentence."""
+        """The first problem with the choices, as a sentence; "" if there is none."""
         choices = remembered(context.settings)
         self.fields = Scrolled()
-        """All of them: a scroll area that is disabled could not be scrolled any more."""
+        """Container of all fields, disabled in a search instead of the scroll area, which must still scroll."""
         height = self.fontMetrics().height()
         self.fields.column.setContentsMargins(0, 0, height, 0)
         self.fields.column.setSpacing(height // 4)
@@ -122,7 +122,7 @@ class SettingsPanel(QScrollArea):
 
     @property
     def pre(self) -> Path | None:
-        """The preprocessing that goes into the bundle; a bundle for several sizes holds none."""
+        """The preprocessing that goes into the bundle; None for several sizes, which do not allow one."""
         return self._pre if self.with_pre.isChecked() and not self.shape else None
 
     @property
@@ -131,14 +131,14 @@ class SettingsPanel(QScrollArea):
         return tuple(re.split(r"[;\s]+", self.sizes.text().strip())) if self.sizes.text().strip() else ()
 
     def forget_model(self) -> None:
-        """Another model is open: what was said of the one before does not hold for it."""
+        """Clears the settings that apply to the previous model only."""
         self.today.set(None)
         self.with_pre.setChecked(True)
         self.sizes.clear()
         self.verticalScrollBar().setValue(0)
 
     def set_targets(self, verdicts: Sequence[TargetVerdict]) -> None:
-        """What `edgeopt targets` says; the one chosen before stays chosen."""
+        """Fills the list of targets from `edgeopt targets`, and keeps the chosen one if it is still listed."""
         chosen = str(self.target.currentData() or "")
         self.target.blockSignals(True)
         self.target.clear()
@@ -152,7 +152,7 @@ class SettingsPanel(QScrollArea):
         self._said()
 
     def set_core(self, words: "Vocabulary", check: Callable[[Choices], "Problems"]) -> None:
-        """What there is to choose from, and what says what is wrong; what was chosen stays."""
+        """Fills the lists from the core's vocabulary, keeps what was chosen, and stores the function `check`."""
         chosen = str(self.objective.currentData())
         self.objective.blockSignals(True)
         self.objective.clear()
@@ -188,7 +188,7 @@ class SettingsPanel(QScrollArea):
         return (self.objective,)
 
     def _limit(self, choices: Choices) -> tuple[QWidget, ...]:
-        # One below the shortest stands for "automatic", which is how Qt has it.
+        # One below the minimum means "automatic": Qt shows its special text for the lowest value.
         self.limit = QSpinBox(minimum=SHORTEST_LIMIT_S - 1, maximum=LONGEST_LIMIT_S, suffix=" s")
         self.limit.setSpecialValueText("Automatic")
         self.limit.setValue(choices.time_limit_s or self.limit.minimum())
@@ -251,14 +251,14 @@ class SettingsPanel(QScrollArea):
         return inside
 
     def _offer_sizes(self) -> None:
-        """Where all sizes are fixed there are none to choose."""
+        """Shows the field for sizes unless all sizes of the inputs are fixed."""
         inputs = self._context.inputs
-        # None of them: not known yet, so that sizes may be open.
+        # Inputs are None while they are unknown; sizes may then be open.
         sizes = [size for tensor in inputs or () for size in (tensor.shape or (None,))]
         self.sizes_group.setVisible(inputs is None or not all(isinstance(size, int) for size in sizes))
 
     def _offer_pre(self) -> None:
-        """Where the model was imported together with what its processor did."""
+        """Offers to bundle the preprocessing if the import of the model wrote it."""
         subject, analysis = self._context.subject, self._context.analysis
         proof = analysis.imported if analysis is not None else None
         file = (
@@ -272,7 +272,7 @@ class SettingsPanel(QScrollArea):
         self._said()
 
     def _reread(self) -> None:
-        """Some settings are in the app's dialog too, and all can be reset."""
+        """Reads the settings again after the app's dialog changed or reset them."""
         self.fold.set_open(self._context.settings.flag(_OPEN))
         choices = remembered(self._context.settings)
         if self._busy or choices == self.choices:
@@ -339,13 +339,13 @@ class FoldingPanel(QWidget):
         self.head.setChecked(True)
 
     def race(self, on: bool, *, found: bool = False) -> None:
-        """A search runs, or runs no more; `found`: what it found is shown."""
+        """Sets whether a search is running; `found` is whether a result is shown."""
         self._panel.set_enabled(not on)
         self._racing, self._found = on, found
         self._follow()
 
     def set_room(self, width: int) -> None:
-        """The width of the whole page."""
+        """Sets the width of the whole page, in pixels."""
         self._narrow = width < self.fontMetrics().averageCharWidth() * _ROOM_LETTERS
         self._follow()
 

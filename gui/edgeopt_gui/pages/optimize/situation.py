@@ -1,4 +1,4 @@
-"""What is the case on the Optimize page: why something cannot be done just now."""
+"""The situation of the page Optimize: reasons why actions are not possible now."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,29 +10,29 @@ Search = Literal["", "running", "stopping", "cancelling"]
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """As far as anything depends on it."""
+    """The facts that decide which actions are possible."""
 
     opened: Literal["", "model", "bundle"] = ""
     problem: str = ""
-    """Of the settings."""
+    """Problem with the settings, as a sentence; "" if there is none."""
     plan_problem: str = ""
-    """Why there can be no plan for another device with these."""
+    """The reason why these settings do not allow a plan for another device; "" if they do."""
     search: Search = ""
     picking: bool = False
-    """What runs delivers another candidate, and searches nothing."""
+    """Whether the running job delivers another candidate instead of searching."""
     can_stop: bool = True
-    """The system can tell a process to end early."""
+    """Whether the system can ask a process to end early."""
     found: bool = False
-    """The search that is shown has a bundle."""
+    """Whether the search that is shown has a bundle."""
     row: Row | None = None
-    """The candidate under the cursor."""
+    """The selected candidate; None if there is none."""
     has_data: bool = False
     beside: bool = False
-    """There is data beside the model, and it is not chosen."""
+    """Whether data beside the model is available but not chosen."""
     has_today: bool = False
     saving: bool = False
     handing: bool = False
-    """A report or an export is being made."""
+    """Whether a report or an export is being made."""
 
 
 def why_not_start(now: Situation) -> str:
@@ -62,7 +62,7 @@ def why_not_stop(now: Situation) -> str:
 
 
 def why_not_use(now: Situation) -> str:
-    """For all that needs the bundle."""
+    """Returns why actions that need the bundle are not possible; "" if they are."""
     return "" if now.found else "There is no bundle yet."
 
 

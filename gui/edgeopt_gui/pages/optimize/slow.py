@@ -14,15 +14,15 @@ def slow(name: str) -> ModuleType:
 
 
 def core() -> ModuleType:
-    """What the core knows of settings."""
+    """Returns the module with the core's vocabulary and checks of settings."""
     return slow("edgeopt_gui.pages.optimize.core")
 
 
 def result() -> ModuleType:
-    """What is said of an outcome."""
+    """Returns the module that describes an outcome."""
     return slow("edgeopt_gui.pages.optimize.result")
 
 
 def saving() -> ModuleType:
-    """How bundles are copied."""
+    """Returns the module that copies bundles."""
     return slow("edgeopt_gui.pages.optimize.saving")

@@ -54,7 +54,7 @@ class Standing(QWidget):
         self.detail.setText(_about(best) if best else "Your model is the baseline and is never changed.")
 
     def show_cancelled(self, board: Board) -> None:
-        """What was seen of the candidates stays; nothing of it is proved."""
+        """Shows that the search was cancelled, with the number of candidates screened and raced."""
         self.stepper.set(board.place, 0.0)
         self.line.setText("Cancelled; nothing was changed.")
         raced = sum(row.speedup is not None for row in board.rows.values())

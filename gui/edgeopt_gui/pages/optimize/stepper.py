@@ -18,7 +18,7 @@ class Stepper(QWidget):
         self.setAccessibleName("Phases of the search")
 
     def set(self, place: int, share: float) -> None:
-        """The phase at work, and how much of it is done; steps before it are done."""
+        """Sets the present phase and the share of it that is done; earlier phases are done."""
         if (place, share) != (self._place, self._share):
             self._place, self._share = place, share
             at = PHASES[place].sentence if place >= 0 else "Starting"

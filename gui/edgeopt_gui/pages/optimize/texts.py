@@ -16,7 +16,7 @@ def large(label: QLabel, factor: float) -> QLabel:
 
 
 def quiet(label: QLabel) -> QLabel:
-    """In the quiet colour of the app's stylesheet."""
+    """Gives a label the muted colour of the app's stylesheet, and returns it."""
     label.setProperty("role", "muted")
     return label
 
@@ -28,14 +28,14 @@ def selectable(label: QLabel) -> QLabel:
 
 
 def by_mouse(label: QLabel) -> QLabel:
-    """To be copied from, without the caret that the keyboard would need."""
+    """Makes a label's text selectable by mouse only, without a caret for the keyboard, and returns the label."""
     label.setWordWrap(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
 
 
 def problem_label() -> QLabel:
-    """What is wrong with a field, below it; hidden while nothing is."""
+    """Returns a hidden label for the problem of the field above it."""
     label = selectable(QLabel())
     label.setProperty("role", "problem")
     label.setAccessibleName("What is wrong")

@@ -1,4 +1,4 @@
-"""What runs today, where something does: the winner must be faster than that, too."""
+"""The form for the baseline in use today, if there is one; the winner must also be faster than it."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ class TodayField(PathField):
         self.set(None)
 
     def set(self, path: Path | None) -> None:
-        """Another one, or none; looked at beside the GUI's thread."""
+        """Sets the baseline, or none, and checks it in a background thread."""
         self.path, self.problem = path, ""
         self.show_name(path, "Nothing yet")
         self.say("Looking at it…" if path is not None else _NOTHING)
@@ -51,7 +51,7 @@ class TodayField(PathField):
 
 
 def _about(path: Path) -> str:
-    """What it is, from its own papers; raises EdgeoptError for what is no sound bundle."""
+    """Describes the chosen model or bundle; raises EdgeoptError if a bundle is damaged."""
     if path.is_file() and path.suffix != ".edgeopt":
         return "The winner must be faster than this model, too; if nothing is, this is kept."
     profile = slow("edgeopt.bundle.read").read_bundle(path).deployment

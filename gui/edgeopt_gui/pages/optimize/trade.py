@@ -1,4 +1,4 @@
-"""What is given up, and what is won, if another candidate is delivered instead of the winner."""
+"""Losses and gains if another candidate is delivered instead of the winner."""
 
 from typing import TYPE_CHECKING
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from edgeopt.pipeline.outcome import CandidateReport, Outcome
 
 _NOTED_BYTES = 0.02
-"""Smaller differences, as a share, are not told."""
+"""Smallest difference to mention, as a share."""
 
 
 def trade_of(report: "CandidateReport", result: "Outcome") -> str:
-    """As a sentence; "" where it cannot be delivered."""
+    """Returns the losses and gains as a sentence; "" if the candidate cannot be delivered."""
     from edgeopt_gui.pages.optimize.result import can_be_delivered
 
     winner = next((each for each in result.candidates if each.candidate == result.winner), None)

@@ -100,7 +100,7 @@ class Verdict(QWidget):
             tile.set(compared)
 
     def say(self, sentence: str, retry: str = "") -> None:
-        """What came of saving; `retry` is the key of the action that tries it again elsewhere."""
+        """Shows the result of saving; `retry` is the key of the action that saves again elsewhere."""
         self.retry.set_key(retry)
         self.note.setText(sentence)
         self.note.setVisible(bool(sentence))
@@ -116,7 +116,7 @@ def _row(tiles: "Sequence[_Tile]", spacing: int) -> QHBoxLayout:
 
 
 class _Tile(QGridLayout):
-    """A caption, the value now, and what it was."""
+    """A tile with a caption, the present value, and the previous one."""
 
     def __init__(self) -> None:
         super().__init__()

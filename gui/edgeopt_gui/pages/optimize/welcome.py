@@ -1,4 +1,4 @@
-"""Before a search: what it will do, step by step."""
+"""The start of the page Optimize: the steps of a search before it begins."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
@@ -30,7 +30,7 @@ class Welcome(QScrollArea):
         column.setSpacing(height)
         for widget in (self.notice, self.title, _steps(height), quiet(selectable(QLabel(_PROMISE)))):
             column.addWidget(widget)
-        # Between stretches and not aligned: only so does Qt give wrapped text the height that it needs.
+        # Between stretches instead of aligned: Qt gives wrapped text enough height only in this way.
         whole = QWidget()
         row = QHBoxLayout(whole)
         row.setContentsMargins(0, 0, height, 0)

@@ -4,10 +4,10 @@ import re
 
 
 def short_title(title: str) -> str:
-    """The first words of a long one."""
+    """Returns the part of a title before the first punctuation mark."""
     return re.split("[:;,]", title, maxsplit=1)[0]
 
 
 def short_name(candidate: str) -> str:
-    """A candidate's name without the longest of the options' names."""
+    """Returns a candidate's name with the longest name of an option shortened."""
     return candidate.replace("dynamic_quantization_group_size", "group")
