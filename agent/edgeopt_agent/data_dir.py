@@ -78,6 +78,16 @@ class DataDir:
         return self.base / "trials"
 
     @property
+    def search(self) -> Path:
+        """What became of the last search that a fleet ordered."""
+        return self.base / "search.json"
+
+    @property
+    def search_files(self) -> "DataDir":
+        """Where the files of a running search are; a deployment sweeps its own downloads only."""
+        return DataDir(self.base / "search", self.base)
+
+    @property
     def drift(self) -> Path:
         """What the first requests to the serving release looked like."""
         return self.root / "drift.json"

@@ -51,7 +51,7 @@ def read_bundle_of(request: RolloutStartRequest, emit: Emit) -> RolloutBundle:
             "Compute it with: sha256sum BUNDLE; or leave it out, and it is read from the bundle.",
         )
     if request.copy is not None:
-        found = _read(request.copy, str(request.copy))
+        found, _ = read_file(request.copy, str(request.copy))
         if given not in {"", found.digest}:
             raise UsageError(
                 f"'{request.copy}' has another digest than --digest: {found.digest}.", "Leave out one of both."
@@ -60,21 +60,19 @@ def read_bundle_of(request: RolloutStartRequest, emit: Emit) -> RolloutBundle:
     return RolloutBundle(given) if given else _fetched(request.bundle, emit)
 
 
-def _read(file: Path, called: str) -> RolloutBundle:
+def read_file(file: Path, called: str) -> tuple[RolloutBundle, deployment.Deployment]:
+    """Reads a bundle in one file, and what it says of itself; raises BundleError for anything else."""
     if not file.is_file():
         raise BundleError(f"'{called}' is not a file.", _HOW)
     with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
-        for name, most_bytes in (
-            (deployment.FILE, deployment.LARGEST_BYTES),
-            (manifest.FILE, manifest.LARGEST_BYTES),
-        ):
+        for name, most_bytes in _READ:
             content = archive.read_member(file, name, most_bytes)
             if not content:
                 raise BundleError(f"'{called}' is not a bundle in one file.", _HOW)
             Path(folder, name).write_bytes(content)
         found = deployment.read_deployment(Path(folder, deployment.FILE))
         release = manifest.release_id(Path(folder))
-    return RolloutBundle(f"sha256:{manifest.file_digest(file)}", printable(found.name), release)
+    return RolloutBundle(f"sha256:{manifest.file_digest(file)}", printable(found.name), release), found
 
 
 def _fetched(url: str, emit: Emit) -> RolloutBundle:
@@ -98,7 +96,7 @@ def _fetched(url: str, emit: Emit) -> RolloutBundle:
                 f"The bundle cannot be fetched from {printable(url)}: {printable(_reason(error))}.",
                 "Check the address; or pass --digest, or --copy with a copy of the bundle.",
             ) from None
-        return _read(file, url)
+        return read_file(file, url)[0]
 
 
 def _reason(error: Exception) -> str:
