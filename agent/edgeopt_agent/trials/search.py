@@ -19,7 +19,7 @@ from edgeopt.errors import EdgeoptError, printable
 from edgeopt.events import Event, Progress
 from edgeopt.fleet.mqtt_documents import DesiredBundle, SearchOrder, SearchReport
 from edgeopt_agent.bundle_urls import shown
-from edgeopt_agent.control.desired import wanted
+from edgeopt_agent.control.desired import checked, wanted
 from edgeopt_agent.data_dir import remove, write_whole
 from edgeopt_agent.deployments.download import Link, TransferError
 from edgeopt_agent.deployments.fetch import fetch, retry_delay_s
@@ -81,9 +81,8 @@ class Searches:
         check_allowed(settings)
         _check(order)
         check_place(order.put, settings.put_to)
-        files = [wanted(DesiredBundle(bundle=order.model, digest=order.model_digest), settings)]
-        if order.data:
-            files.append(wanted(DesiredBundle(bundle=order.data, digest=order.data_digest), settings))
+        named = [(order.model, order.model_digest), *([(order.data, order.data_digest)] if order.data else [])]
+        files = [wanted(checked(DesiredBundle(bundle=url, digest=digest)), settings) for url, digest in named]
         if self._task is not None:
             raise RefusedError(
                 409, "busy", "Another search runs on this device.", "Cancel it, or wait for its end."
