@@ -4,6 +4,8 @@ import http.client
 import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -76,42 +78,51 @@ def read_file(file: Path, called: str) -> tuple[RolloutBundle, deployment.Deploy
 
 
 def _fetched(url: str, emit: Emit) -> RolloutBundle:
+    with _fetching(url, "bundle", emit) as file:
+        return read_file(file, url)[0]
+
+
+def digest_at(url: str, what: str, emit: Emit) -> str:
+    """Reads a file that devices fetch, for the digest that all of them must find; raises as `read_bundle_of`."""
+    with _fetching(url, what, emit) as file:
+        return f"sha256:{manifest.file_digest(file)}"
+
+
+@contextmanager
+def _fetching(url: str, what: str, emit: Emit) -> Iterator[Path]:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise UsageError(
-            f"'{printable(url)}' is not an address from which devices fetch bundles.",
+            f"'{printable(url)}' is not an address from which devices fetch a {what}.",
             "Give one that begins with https://; a copy on this machine is named with --copy.",
         )
     if parts.scheme == "http" and not is_this_device(parts.hostname):
         raise UsageError(
-            "A digest that is read over plain HTTP proves nothing: the bundle could be changed on its way.",
-            "Use https://; or pass --digest, or --copy with a copy of the bundle.",
+            f"A digest that is read over plain HTTP proves nothing: the {what} could be changed on its way.",
+            f"Use https://; or pass --digest, or --copy with a copy of the {what}.",
         )
     with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
-        file = Path(folder, "bundle")
+        file = Path(folder, "file")
         try:
-            _download(url, file, emit)
+            download(url, file, emit, what)
         except (OSError, http.client.HTTPException) as error:
             raise MissingError(
-                f"The bundle cannot be fetched from {printable(url)}: {printable(_reason(error))}.",
-                "Check the address; or pass --digest, or --copy with a copy of the bundle.",
+                f"The {what} cannot be fetched from {printable(url)}: {printable(reason_of(error))}.",
+                f"Check the address; or pass --digest, or --copy with a copy of the {what}.",
             ) from None
-        return read_file(file, url)[0]
+        yield file
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answers {error.code} {error.reason}"
     return str(error.reason) if isinstance(error, urllib.error.URLError) else said_by(error)
 
 
-def _download(url: str, file: Path, emit: Emit) -> None:
-    opener = urllib.request.OpenerDirector()
-    # A redirect from HTTPS to plain HTTP, where the bundle could be changed, finds no handler.
-    scheme = urllib.request.HTTPSHandler if urlsplit(url).scheme == "https" else urllib.request.HTTPHandler
-    for handler in (*_HANDLERS, scheme):
-        opener.add_handler(handler())
-    opener.addheaders = [("Accept-Encoding", "identity"), ("User-Agent", "edgeopt")]
+def download(url: str, file: Path, emit: Emit, what: str = "bundle") -> None:
+    """Raises OSError or HTTPException where the server does not send the file."""
+    opener = opener_for(url)
+    opener.addheaders.append(("Accept-Encoding", "identity"))
     with opener.open(url, timeout=_TIMEOUT_S) as answer:
         total = answer.length or 0
         received = 0
@@ -121,6 +132,17 @@ def _download(url: str, file: Path, emit: Emit) -> None:
                 if received > _LARGEST_BYTES:
                     raise InputError(f"{printable(url)} has more than {units.size(_LARGEST_BYTES)}.", "Check it.")
                 out.write(piece)
-                emit(Progress("reading the bundle", units.size(received), done=received, total=total or None))
+                emit(Progress(f"reading the {what}", units.size(received), done=received, total=total or None))
         if total and received != total:
             raise ConnectionError("it ended early")
+
+
+def opener_for(url: str) -> urllib.request.OpenerDirector:
+    """What makes requests to an address, and follows redirects, but none from HTTPS to plain HTTP."""
+    opener = urllib.request.OpenerDirector()
+    # There, the bundle could be changed: such a redirect finds no handler.
+    scheme = urllib.request.HTTPSHandler if urlsplit(url).scheme == "https" else urllib.request.HTTPHandler
+    for handler in (*_HANDLERS, scheme):
+        opener.add_handler(handler())
+    opener.addheaders = [("User-Agent", "edgeopt")]
+    return opener
