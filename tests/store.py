@@ -4,6 +4,8 @@ import threading
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from edgeopt.fleet.rollout_bundle import read_file
+
 
 class Store:
     def __init__(self):
@@ -19,6 +21,8 @@ class Store:
         self.asked = threading.Event()
         """Set once somebody waits for `held`."""
         self.holding.set()
+        self.spoils = False
+        """Whether what is written is kept with a byte more."""
         store = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -37,7 +41,7 @@ class Store:
                 status = store.statuses.pop(0) if store.statuses else 201
                 if status == 201:
                     name = self.path.rpartition("/")[2]
-                    store.files[name] = content
+                    store.files[name] = content + b"x" * store.spoils
                     store.put.append(name)
                 self.answer(status)
 
@@ -61,6 +65,11 @@ class Store:
         content = file.read_bytes()
         self.files[file.name] = content
         return f"{self.prefix}{file.name}", f"sha256:{sha256(content).hexdigest()}"
+
+    def deployment(self, name, folder):
+        """What a bundle that it has says of itself."""
+        (folder / name).write_bytes(self.files[name])
+        return read_file(folder / name, name)[1]
 
     def close(self):
         self.holding.set()

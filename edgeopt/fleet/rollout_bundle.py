@@ -77,6 +77,14 @@ def read_file(file: Path, called: str) -> tuple[RolloutBundle, deployment.Deploy
     return RolloutBundle(f"sha256:{manifest.file_digest(file)}", printable(found.name), release), found
 
 
+def speedup_in(found: deployment.Deployment) -> tuple[float | None, float | None, float | None]:
+    """Returns the proved speed-up with its interval; three times None where there is no usable one."""
+    proof = found.evidence
+    if proof is None or not units.usable_interval(proof.speedup_low, proof.speedup_high):
+        return None, None, None
+    return proof.speedup, proof.speedup_low, proof.speedup_high
+
+
 def _fetched(url: str, emit: Emit) -> RolloutBundle:
     with _fetching(url, "bundle", emit) as file:
         return read_file(file, url)[0]

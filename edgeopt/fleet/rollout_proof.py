@@ -9,7 +9,7 @@ import msgspec
 
 from edgeopt.errors import BundleError, EdgeoptError, printable
 from edgeopt.events import ignore
-from edgeopt.fleet.rollout_bundle import download, opener_for, read_file, reason_of
+from edgeopt.fleet.rollout_bundle import download, opener_for, read_file, reason_of, speedup_in
 from edgeopt.fleet.rollout_documents import KindProgress, SearchWishes
 
 _TIMEOUT_S = 300.0
@@ -40,13 +40,14 @@ def _checked(search: SearchWishes, known: KindProgress, key: Path | None, file: 
         raise BundleError(f"The bundle at {known.bundle} is of another model than {search.model}.")
     if found.evidence is None:
         raise BundleError(f"The bundle at {known.bundle} holds no proof.")
+    speedup, low, high = speedup_in(found)
     proved = msgspec.structs.replace(
         known,
         state="ready",
         summary=printable(found.summary),
-        speedup=found.evidence.speedup,
-        speedup_low=found.evidence.speedup_low,
-        speedup_high=found.evidence.speedup_high,
+        speedup=speedup,
+        speedup_low=low,
+        speedup_high=high,
     )
     if key is None:
         return proved

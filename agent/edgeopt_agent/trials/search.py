@@ -140,7 +140,7 @@ class Searches:
 
     async def _searched(self, order: SearchOrder, files: list[Record]) -> SearchReport:
         from edgeopt.commands.optimize import OptimizeSourceRequest
-        from edgeopt.fleet.rollout_bundle import read_file
+        from edgeopt.fleet.rollout_bundle import read_file, speedup_in
 
         settings = self._slots.first.site.settings
         folder = self._data.search_files
@@ -160,7 +160,7 @@ class Searches:
         bundle, deployment = await in_thread(lambda: read_file(out, "the bundle that was found"))
         await self._step("uploading")
         await _in_time(_uploaded(out, order.put, settings), settings.fetch_timeout_s, "The upload")
-        proof = deployment.evidence
+        speedup, low, high = speedup_in(deployment)
         return SearchReport(
             id=order.id,
             state="done",
@@ -168,9 +168,9 @@ class Searches:
             bundle=order.put,
             digest=bundle.digest,
             summary=printable(deployment.summary)[:_LONGEST_REASON],
-            speedup=None if proof is None else proof.speedup,
-            speedup_low=None if proof is None else proof.speedup_low,
-            speedup_high=None if proof is None else proof.speedup_high,
+            speedup=speedup,
+            speedup_low=low,
+            speedup_high=high,
         )
 
     async def _fetched(self, files: list[Record]) -> list[Path]:
