@@ -102,10 +102,7 @@ class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
         int | None, option("Requests that each device must serve in its trial period.", least=0, most=10**9)
     ] = None
     optimize: Annotated[
-        bool,
-        option(
-            "URL is that of an ONNX model: one device of each kind searches, and its kind gets what it proved."
-        ),
+        bool, option("One device of each kind searches for a bundle: URL is that of an ONNX model.")
     ] = False
     data: Annotated[
         str,
