@@ -207,7 +207,7 @@ def _wrong_prefix(values: Sequence[object]) -> str:
 
 
 def _wrong_store(values: Sequence[object]) -> str:
-    """What is wrong with the first place for uploads; what is sent over plain HTTP could be read and changed."""
+    """Returns the first fault of places for uploads: what is sent over plain HTTP could be changed."""
     if said := _wrong_prefix(values):
         return f"it is no URL prefix: {said}"
     places = (read_prefix(str(value)) for value in values)

@@ -79,12 +79,12 @@ class DataDir:
 
     @property
     def search(self) -> Path:
-        """What became of the last search that a fleet ordered."""
+        """The outcome of the last search that a fleet ordered."""
         return self.base / "search.json"
 
     @property
     def search_files(self) -> "DataDir":
-        """Where the files of a running search are; a deployment sweeps its own downloads only."""
+        """A folder for a running search, whose downloads no deployment sweeps."""
         return DataDir(self.base / "search", self.base)
 
     @property

@@ -33,7 +33,7 @@ class Presence(msgspec.Struct, frozen=True):
     time_s: float = 0.0
     """When the session began, in seconds since 1970."""
     labels: dict[str, str] = {}
-    """Those of the device's configuration, `target`: the profile that fits it, and `kind`: that of the device."""
+    """The configured labels, `target` (the profile that fits the device) and `kind`."""
 
     def after(self, known: "Presence | None") -> bool:
         """Whether it tells more than what is known: a late last will of an older session does not."""
@@ -128,16 +128,16 @@ SearchState = Literal["running", "done", "failed"]
 
 
 class SearchReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of the last `SearchOrder` of a device."""
+    """The outcome of the last `SearchOrder` of a device."""
 
     id: str
     state: SearchState
     time_s: float
-    """When this state or step began, in seconds since 1970."""
+    """The begin of this state or step, in seconds since 1970."""
     step: str = ""
-    """What the search is doing."""
+    """The step that the search is in."""
     code: str = ""
-    """Why it failed: `restarted`, `cancelled`, or that of the error."""
+    """The reason of a failure: `restarted`, `cancelled`, or the code of the error."""
     reason: str = ""
     hint: str = ""
     bundle: str = ""

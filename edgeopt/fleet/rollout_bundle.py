@@ -146,7 +146,7 @@ def download(url: str, file: Path, emit: Emit, what: str = "bundle") -> None:
 
 
 def opener_for(url: str) -> urllib.request.OpenerDirector:
-    """What makes requests to an address, and follows redirects, but none from HTTPS to plain HTTP."""
+    """Returns an opener that follows redirects, but none from HTTPS to plain HTTP."""
     opener = urllib.request.OpenerDirector()
     # There, the bundle could be changed: such a redirect finds no handler.
     scheme = urllib.request.HTTPSHandler if urlsplit(url).scheme == "https" else urllib.request.HTTPHandler

@@ -83,7 +83,7 @@ class RolloutDevice(msgspec.Struct, frozen=True):
     models: dict[str, str] = {}
     """The state of each model, where several were ordered together."""
     kind: str = ""
-    """Its kind, where each has a bundle of its own."""
+    """The kind of the device, if each kind has a bundle of its own."""
 
 
 class RolloutKind(msgspec.Struct, frozen=True):

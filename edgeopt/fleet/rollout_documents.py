@@ -72,11 +72,11 @@ class DeviceProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     refusal_before_s: float = 0.0
     """The time of the last refusal that it had reported before the order."""
     kind: str = ""
-    """Its label `kind`, where each kind gets a bundle of its own."""
+    """The label `kind` of the device, if each kind gets a bundle of its own."""
 
 
 class SearchWishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What each kind of device searches for by itself."""
+    """The search that each kind of device makes for itself."""
 
     model: str
     """The URL of the ONNX file."""
@@ -84,7 +84,7 @@ class SearchWishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     data: str = ""
     data_digest: str = ""
     store: str
-    """Where devices put the bundles: a URL that ends with a slash."""
+    """The URL, with a slash at its end, below which devices put their bundles."""
     time_limit_s: float
     floor: str = ""
     metric: str = ""
@@ -97,9 +97,9 @@ class KindProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     state: KindState = "searching"
     attempt: int = 1
     since_s: float = 0.0
-    """When the present state or step began."""
+    """The begin of the present state or step."""
     step: str = ""
-    """What the search is doing."""
+    """The step that the search is in."""
     code: str = ""
     reason: str = ""
     bundle: str = ""
@@ -161,7 +161,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     search: SearchWishes | None = None
     """Set where each kind gets a bundle of its own; `desired` has the other keys of its orders."""
     kinds: dict[str, KindProgress] = {}
-    """By the label `kind` of devices."""
+    """The kinds by the label `kind` of their devices."""
 
 
 class Control(msgspec.Struct, frozen=True):

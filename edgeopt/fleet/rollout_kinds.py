@@ -106,7 +106,7 @@ def begun_searches(rollout: Rollout, now_s: float) -> tuple[Rollout, tuple[Order
 
 
 def missing_searches(rollout: Rollout, reports: Mapping[str, DeviceReport]) -> tuple[Order, ...]:
-    """Returns searches that were decided and of which the device tells nothing: it makes a repeated one once."""
+    """Returns the decided searches that no device reports; a device makes a repeated one once."""
     orders = []
     for kind, known in rollout.kinds.items():
         reported = reports.get(known.device, DeviceReport()).reported

@@ -113,9 +113,11 @@ def test_which_of_equal_cores_are_allowed_does_not_matter_but_of_which_kind_does
 
 
 def test_devices_are_of_one_kind_if_all_parts_of_their_fingerprints_agree(device):
-    busy = replace(device, identity=Identity("other"), state=State(False), sources={})
+    busy = msgspec.structs.replace(
+        device, identity=Identity("other"), state=State(worth_measuring=False), sources={}
+    )
     assert kind_of(busy) == kind_of(device)
     assert len(kind_of(device)) == 12
-    fewer = replace(device, limits=replace(device.limits, usable_cores=device.limits.usable_cores + 1))
-    newer = replace(device, runtimes=(*device.runtimes, Runtime("other", "2.0")))
-    assert len({kind_of(each) for each in (device, fewer, newer)}) == 3
+    wider = changed(device, "limits", usable_cores=device.limits.usable_cores + 1)
+    newer = msgspec.structs.replace(device, runtimes=(*device.runtimes, Runtime("other", "2.0")))
+    assert len({kind_of(each) for each in (device, wider, newer)}) == 3

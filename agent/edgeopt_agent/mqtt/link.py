@@ -87,7 +87,7 @@ class FleetLink:
         self._figures = FleetFigures(slots) if settings.telemetry_s else None
         self._session = 0
         self._labels: Mapping[str, str] = settings.labels
-        """With those of its own, once they are known."""
+        """The configured labels, and those of the device once they are known."""
         self._client: aiomqtt.Client | None = None
         """That of the present connection."""
         self._tasks: list[asyncio.Task[None]] = []

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _LONGEST_S = 86_400.0
 _SLACK_S = 600.0
-"""How much longer than twice its time limit a search may take: a slow device needs long to start and to finish."""
+"""The time of a search beyond twice its limit: a slow device needs long to start and to finish."""
 _LONGEST_REASON = 300
 replace = msgspec.structs.replace
 Found = TypeVar("Found")

@@ -1,4 +1,4 @@
-"""The agent's own way to the program of a measurement, for what runs here in place of a client elsewhere."""
+"""The agent's own way to the program of a measurement, used by the agent itself instead of a client elsewhere."""
 
 import asyncio
 import concurrent.futures
@@ -56,7 +56,7 @@ class OwnWay:
         return MissingError(f"The measurement ended before it began{said}.", "The log of the agent may say more.")
 
     def close(self, patience_s: float) -> None:
-        """Nothing: who began the session ends it."""
+        """Does nothing, because the session is ended by who began it."""
 
     def _taken(self, size: int) -> bytes:
         taken, self._pending = self._pending[:size], self._pending[size:]
