@@ -18,7 +18,7 @@ from edgeopt_agent.deployments.refused import StepError
 MOST_REDIRECTS = 5
 PIECE_BYTES = 1 << 18
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_PASSING = frozenset({408, 425, 429})
+PASSING = frozenset({408, 425, 429})
 """Answers besides 5xx after which the same request may succeed."""
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 
@@ -132,7 +132,7 @@ def _checked(url: str, prefixes: Sequence[str]) -> BundleUrl:
 def _extent(response: http.client.HTTPResponse, offset: int, url: str) -> tuple[int, int | None]:
     """Where an answer begins in the bundle, and the size of all of it."""
     status = response.status
-    if status in _PASSING or status >= 500:
+    if status in PASSING or status >= 500:
         raise TransferError(f"{url} answers {status} {response.reason}")
     if status == 416:
         raise ChangedError(f"{url} has no more than {offset} bytes")

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -31,7 +31,7 @@ from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.tasks import end_tasks
 from edgeopt_agent.threads import in_thread
-from edgeopt_agent.trials.trials import Trials, check_allowed
+from edgeopt_agent.trials.trials import Trial, Trials, check_allowed
 from edgeopt_agent.trials.upload import check_place, put
 from edgeopt_agent.trials.way import OwnWay
 
@@ -101,7 +101,8 @@ class Searches:
             raise RefusedError(404, "not-found", sentence, "See `search` in the report of the device.")
         if self._task is not None:
             self._ended_by = ordered_by
-            await end_tasks((self._task,))
+            self._task.cancel()
+            await asyncio.wait((self._task,))
         return self.last
 
     async def stop(self) -> None:
@@ -213,9 +214,13 @@ class Searches:
 
             await in_thread(work)
         finally:
-            await end_tasks(steps)
-            await way.leave()
-            await asyncio.shield(self._trials.end(trial))
+            # To its end, however often it is cancelled: the session is the only one.
+            await asyncio.shield(self._let_go(trial, way, steps))
+
+    async def _let_go(self, trial: Trial, way: OwnWay, steps: Iterable[asyncio.Task[None]]) -> None:
+        await end_tasks(steps)
+        await way.leave()
+        await self._trials.end(trial)
 
     async def _step(self, step: str) -> None:
         if self.last is not None and self.last.state == "running" and self.last.step != step:

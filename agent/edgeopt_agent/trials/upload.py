@@ -6,12 +6,10 @@ from pathlib import Path
 
 from edgeopt.errors import printable
 from edgeopt_agent.bundle_urls import BundleUrl, allowed, read_url, shown
-from edgeopt_agent.deployments.download import Link, TransferError, connected_to, network_of
+from edgeopt_agent.deployments.download import PASSING, Link, TransferError, connected_to, network_of
 from edgeopt_agent.deployments.refused import RefusedError, StepError
 
 _TAKEN = frozenset({200, 201, 204})
-_AGAIN = frozenset({408, 425, 429})
-"""Answers besides 5xx after which the same request may succeed."""
 
 
 def check_place(url: str, prefixes: Sequence[str]) -> BundleUrl:
@@ -52,7 +50,7 @@ def put(file: Path, url: str, prefixes: Sequence[str], timeout_s: float, link: L
             answer = connection.getresponse()
     finally:
         connection.close()
-    if answer.status in _AGAIN or answer.status >= http.client.INTERNAL_SERVER_ERROR:
+    if answer.status in PASSING or answer.status >= http.client.INTERNAL_SERVER_ERROR:
         raise TransferError(f"{shown(url)} answers {answer.status} {printable(answer.reason)} to PUT")
     if answer.status not in _TAKEN:
         raise StepError(

@@ -138,6 +138,17 @@ def test_cancelled_search_says_who_ended_it(start_searching, client, store, orde
     assert nothing_left(agent)
 
 
+def test_search_that_is_cancelled_while_it_measures_makes_way_for_the_next(start_searching, client, order, ask):
+    agent = start_searching()
+    ask({**order, "time_limit_s": 600.0})
+    client.reported(lambda each: (each.get("search") or {}).get("step") not in {None, "fetching"}, within_s=300.0)
+    assert client.ask("deploy", {"command": "cancel-search", "id": "first"})["status"] == 200
+    assert ended(client)["code"] == "cancelled"
+    assert nothing_left(agent)
+    ask({**order, "id": "second", "metric": "steal.py:all"})
+    assert ended(client, "second")["code"] == "usage"
+
+
 def test_restarted_agent_reports_its_search_as_failed(start_searching, client, store, order, ask):
     agent = start_searching()
     store.held = "d.npz"
