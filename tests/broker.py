@@ -128,9 +128,9 @@ class Client:
         """The documents on a topic so far."""
         return [msgspec.json.decode(payload) for each, payload, _ in list(self.seen) if each == topic and payload]
 
-    def until(self, find, what):
+    def until(self, find, what, within_s=DEADLINE_S):
         """What `find` gives, once it gives something."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + within_s
         with self._new:
             while not (found := find()):
                 left = deadline - time.monotonic()
@@ -138,9 +138,11 @@ class Client:
                 self._new.wait(min(left, 1.0))
         return found
 
-    def reported(self, holds, what="the report"):
+    def reported(self, holds, what="the report", within_s=DEADLINE_S):
         """The last report, once something holds of it."""
-        return self.until(lambda: (all_ := self.of(self.topics.reported)) and holds(all_[-1]) and all_[-1], what)
+        return self.until(
+            lambda: (all_ := self.of(self.topics.reported)) and holds(all_[-1]) and all_[-1], what, within_s
+        )
 
     def presence(self, state, after=0):
         """The last presence, once it has this state and a session number above `after`."""

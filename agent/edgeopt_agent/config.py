@@ -12,6 +12,7 @@ import msgspec
 from edgeopt.bundle.toml import read_toml
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
+from edgeopt.fleet.address import is_this_device
 from edgeopt.hw.user_folders import expanded, home_folder
 from edgeopt.nearest import nearest
 from edgeopt_agent.bundle_urls import read_prefix
@@ -146,6 +147,8 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
         return f"'{name}' is not the address of a collector.", 'For instance "http://127.0.0.1:4318".'
     if name == "fetch_from" and isinstance(value, list) and (said := _wrong_prefix(value)):
         return f"'{name}' has an entry that is no URL prefix: {said}.", 'For instance ["https://host/bundles/"].'
+    if name == "put_to" and isinstance(value, list) and (said := _wrong_store(value)):
+        return f"'{name}' has an entry that cannot be used: {said}.", 'For instance ["https://host/bundles/"].'
     if name == "mqtt":
         return _wrong_mqtt(value)
     if name == "drift":
@@ -201,6 +204,15 @@ def _wrong_prefix(values: Sequence[object]) -> str:
         except ValueError as error:
             return str(error)
     return ""
+
+
+def _wrong_store(values: Sequence[object]) -> str:
+    """Returns the first fault of places for uploads: what is sent over plain HTTP could be changed."""
+    if said := _wrong_prefix(values):
+        return f"it is no URL prefix: {said}"
+    places = (read_prefix(str(value)) for value in values)
+    plain = (each for each in places if each.scheme != "https" and not is_this_device(each.host))
+    return "it must begin with https://, except on loopback" if any(plain) else ""
 
 
 def reloaded(old: Settings, new: Settings) -> tuple[Settings, tuple[str, ...]]:

@@ -83,6 +83,16 @@ class DataDir:
         return self.base / "trials"
 
     @property
+    def search(self) -> Path:
+        """The outcome of the last search that a fleet ordered."""
+        return self.base / "search.json"
+
+    @property
+    def search_files(self) -> "DataDir":
+        """A folder for a running search, whose downloads no deployment sweeps."""
+        return DataDir(self.base / "search", self.base)
+
+    @property
     def drift(self) -> Path:
         """What the first requests to the serving release looked like."""
         return self.root / "drift.json"

@@ -132,7 +132,7 @@ async def _serve(
     watching = _watch(slots, settings)
     watchdog = asyncio.create_task(systemd.keep_watchdog())
     exporting = _export(slots, settings, tracer)
-    fleet = await _join_fleet(slots, settings, started, trust)
+    fleet = await _join_fleet(slots, settings, started, trust, trials)
     try:
         tls = None if certificate is None else certificate.context
         async with _serving_grpc(slots, access, trust, certificate, stop, tracer):
@@ -186,13 +186,17 @@ async def _farewell(announced: "list[Announcement]") -> None:
         await announcement.stop()
 
 
-async def _join_fleet(slots: Slots, settings: Settings, started: float, trust: TrustWatch) -> "FleetLink | None":
+async def _join_fleet(
+    slots: Slots, settings: Settings, started: float, trust: TrustWatch, trials: Trials
+) -> "FleetLink | None":
     """Connects to a broker where one is named; its library is not loaded otherwise."""
     if settings.mqtt is None:
         return None
     from edgeopt_agent.mqtt.link import FleetLink
+    from edgeopt_agent.trials.search import Searches
 
-    fleet = FleetLink(slots, settings.mqtt, Answers(slots, started), trust)
+    searches = Searches(slots, trials)
+    fleet = FleetLink(slots, settings.mqtt, Answers(slots, started, searches), trust, searches)
     await fleet.start()
     return fleet
 

@@ -1,17 +1,17 @@
 """How the devices of a fleet and its rollouts look to people."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import printable
 from edgeopt.fleet.rollout_documents import device_word
 from edgeopt.views.blocks import Block, WordsBlock, filled, table_of
-from edgeopt.views.rollout import bundle_text, counts_text, state_text
+from edgeopt.views.rollout import bundle_text, counts_text, kind_text, speedup_of, state_text
 
 if TYPE_CHECKING:
     from edgeopt.fleet.devices import FleetDevices
     from edgeopt.fleet.discovery import DiscoveredAgents
-    from edgeopt.fleet.rollout_commands import RolloutList, RolloutReport
+    from edgeopt.fleet.rollout_commands import RolloutKind, RolloutList, RolloutReport
 
 
 def show_discovered(result: "DiscoveredAgents") -> list[Block]:
@@ -66,14 +66,29 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
         ("wave", lambda each: str(each.wave)),
         ("!state", state_text),
         ("models", lambda each: _models_text(each.models)),
+        ("=kind", lambda each: printable(each.kind)),
         ("reason", lambda each: printable(each.reason)),
     )
     return [
         filled(table),
-        WordsBlock(f"Bundle: {bundle_text(result)}"),
+        *([_kinds(result.kinds)] if result.kinds else []),
+        WordsBlock(f"{'Model' if result.kinds else 'Bundle'}: {bundle_text(result)}"),
         WordsBlock(waves),
         WordsBlock(title, "bad" if result.phase in {"stopped", "rollback-failed"} else ""),
     ]
+
+
+def _kinds(kinds: "Sequence[RolloutKind]") -> Block:
+    table = table_of(
+        kinds,
+        ("=kind", lambda each: printable(each.kind)),
+        ("devices", lambda each: str(each.devices)),
+        ("!bundle", kind_text),
+        ("=found by", lambda each: each.device),
+        ("speed-up", speedup_of),
+        ("summary", lambda each: printable(each.summary or each.reason)),
+    )
+    return filled(table)
 
 
 def _models_text(models: Mapping[str, str]) -> str:

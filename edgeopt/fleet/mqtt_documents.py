@@ -35,7 +35,7 @@ class Presence(msgspec.Struct, frozen=True):
     time_s: float = 0.0
     """When the session began, in seconds since 1970."""
     labels: dict[str, str] = {}
-    """Those of the device's configuration, and `target`: the target profile that fits it."""
+    """The configured labels, `target` (the profile that fits the device) and `kind`."""
 
     def after(self, known: "Presence | None") -> bool:
         """Whether it tells more than what is known: a late last will of an older session does not."""
@@ -107,6 +107,51 @@ class Following(msgspec.Struct, frozen=True):
     """The models of the order."""
 
 
+class SearchOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A search that a device makes for itself: what it fetches, the wishes, and where the bundle goes."""
+
+    id: str
+    """The same again is the same search, which is not made twice."""
+    model: str
+    """The URL of an ONNX file, ..."""
+    model_digest: str
+    data: str = ""
+    """... and that of its samples, an .npz file."""
+    data_digest: str = ""
+    put: str
+    """The URL of the bundle, which the device writes with PUT."""
+    time_limit_s: float
+    """The longest time of the search with its proof, without the transfers."""
+    floor: str = ""
+    metric: str = ""
+
+
+SearchState = Literal["running", "done", "failed"]
+
+
+class SearchReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of the last `SearchOrder` of a device."""
+
+    id: str
+    state: SearchState
+    time_s: float
+    """The begin of this state or step, in seconds since 1970."""
+    step: str = ""
+    """The step that the search is in."""
+    code: str = ""
+    """The reason of a failure: `restarted`, `cancelled`, or the code of the error."""
+    reason: str = ""
+    hint: str = ""
+    bundle: str = ""
+    """The URL of the bundle that it found, ..."""
+    digest: str = ""
+    """... and its digest."""
+    summary: str = ""
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+
+
 class Reported(msgspec.Struct, Generic[StatusDocument], frozen=True):
     """The state of a device: what GET /api/v1/status answers, and what became of the desired state."""
 
@@ -117,6 +162,8 @@ class Reported(msgspec.Struct, Generic[StatusDocument], frozen=True):
     """The newest desired state that the device follows."""
     refused: Following | None = None
     """The last one that it refused although it follows another: a replay, a wrong signature, another device's."""
+    search: SearchReport | None = None
+    """The last search that was ordered."""
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -130,6 +177,10 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """deployment: its number."""
     order: int = 0
     """rollback: the number of the order of several models that is taken back."""
+    search: SearchOrder | None = None
+    """optimize: what is searched for."""
+    id: str = ""
+    """cancel-search: the search that is ended."""
 
 
 class SignedCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -23,9 +23,20 @@ from edgeopt.fleet.rollout_documents import (
     Phase,
     Rollout,
 )
+from edgeopt.fleet.rollout_kinds import (
+    begun_searches,
+    desired_of,
+    ended_searches,
+    is_searching,
+    kind_of,
+    missing_searches,
+    seen_kinds,
+)
 from edgeopt.fleet.rollout_reports import last_refusal_s, newest_sequence, observed, removes, returns_by_document
 
 _FINISHED: tuple[DeviceState, ...] = ("done", "failed", "stuck")
+UNBEGUN: tuple[DeviceState, ...] = ("waiting", "ordered", "rolling-back")
+"""States in which a device that is offline is not waited for."""
 ROLLBACK_ENDED: tuple[Phase, ...] = ("rolled-back", "rollback-failed")
 _RETURNS: tuple[DeviceState, ...] = ("rolling-back", "rolled-back", "rollback-failed")
 _LONGEST_REASON = 300
@@ -56,7 +67,7 @@ def counts(rollout: Rollout) -> Counts:
 
 def is_pending(device: DeviceProgress) -> bool:
     """Whether the wave waits for the device: it is at work, or connected and about to be."""
-    return device.state == "deploying" or (device.state in {"ordered", "rolling-back"} and device.online)
+    return device.state == "deploying" or (device.state in UNBEGUN and device.online)
 
 
 def advance(
@@ -68,11 +79,17 @@ def advance(
     """
     before, rollout = rollout, seen(rollout, reports, now_s)
     orders: list[Order] = []
+    if rollout.phase == "running" and rollout.search is not None:
+        rollout, searches = begun_searches(rollout, now_s)
+        rollout, released = _released(rollout, reports, now_s)
+        orders += [*searches, *released]
     if rollout.phase == "running":
-        rollout, orders = _with_next_wave(_stopped_by_failures(rollout, now_s), reports, now_s)
+        rollout, more = _with_next_wave(_stopped_by_failures(rollout, now_s), reports, now_s)
+        orders += more
     if rollout.phase in {"cancelled", "stopped", "rolling-back", *ROLLBACK_ENDED}:
         rollout, withdrawn = _withdrawn(rollout, reports, now_s)
-        orders += withdrawn
+        rollout, ended = ended_searches(rollout, now_s)
+        orders += [*withdrawn, *ended]
     if rollout.phase == "rolling-back":
         rollout, returned = _returning(rollout, reports, now_s)
         orders += returned
@@ -87,7 +104,10 @@ def seen(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) ->
         name: observed(rollout, known, reports.get(name, DeviceReport()), now_s)
         for name, known in rollout.devices.items()
     }
-    return replace(rollout, devices=devices) if devices != rollout.devices else rollout
+    kinds = seen_kinds(rollout, reports, now_s)
+    if (devices, kinds) == (rollout.devices, rollout.kinds):
+        return rollout
+    return replace(rollout, devices=devices, kinds=kinds)
 
 
 def control(rollout: Rollout, asked: Control) -> Rollout:
@@ -112,7 +132,7 @@ def control(rollout: Rollout, asked: Control) -> Rollout:
 
 def missing_orders(rollout: Rollout, reports: Mapping[str, DeviceReport]) -> tuple[Order, ...]:
     """Orders that were decided but are not on the broker, because a client ended in between."""
-    orders = []
+    orders = list(missing_searches(rollout, reports))
     for name, known in rollout.devices.items():
         found = reports.get(name, DeviceReport())
         if known.state == "ordered" and found.desired_sequence < rollout.sequence:
@@ -126,7 +146,7 @@ def missing_orders(rollout: Rollout, reports: Mapping[str, DeviceReport]) -> tup
 
 def deploy_order(rollout: Rollout, device: str) -> Order:
     """The same for every client, so that a device follows it once."""
-    return Order(device, _state(rollout, device, rollout.sequence, rollout.desired))
+    return Order(device, _state(rollout, device, rollout.sequence, desired_of(rollout, device)))
 
 
 def _state(rollout: Rollout, device: str, sequence: int, desired: DesiredBundle) -> DesiredState:
@@ -161,6 +181,8 @@ def _with_next_wave(
     if rollout.wave:
         if any(is_pending(rollout.devices[name]) for name in rollout.waves[rollout.wave - 1]):
             return rollout, []
+        if is_searching(rollout):  # the device may be offline meanwhile
+            return rollout, []
         if rollout.wave == len(rollout.waves):
             return _entered(rollout, *result(replace(rollout, phase="completed")), now_s), []
         if not counts(rollout).finished and _has_planned(rollout):
@@ -180,15 +202,22 @@ def _has_planned(rollout: Rollout) -> bool:
 
 def _begun(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) -> tuple[Rollout, list[Order]]:
     devices, sources = dict(rollout.devices), rollout.sources
-    orders = []
+    orders, waiting = [], 0
     for name in rollout.waves[rollout.wave]:
         if devices[name].state != "planned":
             continue  # a newer rollout has it
         found = reports.get(name, DeviceReport())
+        if rollout.search is not None:
+            devices[name] = DeviceProgress("waiting", now_s, online=found.online, kind=kind_of(found))
+            waiting += 1
+            continue
         devices[name], sources = _ordered(found, sources, rollout.sequence, rollout.desired, now_s)
         if found.desired_sequence < rollout.sequence:
             orders.append(deploy_order(rollout, name))
-    began = Decision(now_s, f"wave {rollout.wave + 1}", f"{units.count(len(orders), 'device')} ordered")
+    done = f"{units.count(len(orders), 'device')} ordered"
+    if rollout.search is not None:
+        done = units.count(waiting, "device")
+    began = Decision(now_s, f"wave {rollout.wave + 1}", done)
     return replace(
         rollout,
         devices=devices,
@@ -197,6 +226,30 @@ def _begun(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) 
         wave_since_s=now_s,
         decisions=(*rollout.decisions, began),
     ), orders
+
+
+def _released(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) -> tuple[Rollout, list[Order]]:
+    """Orders the waiting devices whose kind has its bundle; fails those whose kind gets none."""
+    devices, sources, ready = dict(rollout.devices), rollout.sources, []
+    for name, known in rollout.devices.items():
+        if known.state != "waiting":
+            continue
+        kind = rollout.kinds.get(known.kind)
+        if kind is not None and kind.state == "ready":
+            found = reports.get(name, DeviceReport())
+            ordered, sources = _ordered(found, sources, rollout.sequence, rollout.desired, now_s)
+            devices[name] = replace(ordered, kind=known.kind)
+            ready += [name] if found.desired_sequence < rollout.sequence else []
+        elif kind is not None and kind.state == "failed":
+            reason = f"the search of {kind.device} for its kind failed: {kind.reason}"[:_LONGEST_REASON]
+            devices[name] = replace(known, state="failed", since_s=now_s, reason=reason)
+        elif not known.kind:
+            reason = "it tells no kind: update its agent, or set the label `kind`"
+            devices[name] = replace(known, state="failed", since_s=now_s, reason=reason)
+    if devices == rollout.devices:
+        return rollout, []
+    rollout = replace(rollout, devices=devices, sources=sources)
+    return rollout, [deploy_order(rollout, name) for name in ready]
 
 
 def _ordered(
@@ -223,7 +276,10 @@ def _withdrawn(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
     """Takes back the orders that devices have not followed yet, such as those that are offline."""
     devices, orders = dict(rollout.devices), []
     for name, known in rollout.devices.items():
-        if known.state == "ordered":
+        if known.state == "waiting":
+            reason = "it was not ordered"
+            devices[name] = replace(known, state="withdrawn", since_s=now_s, reason=reason)
+        elif known.state == "ordered":
             devices[name] = replace(
                 known, state="withdrawn", since_s=now_s, reason="the order was withdrawn before it was followed"
             )
@@ -295,7 +351,10 @@ def result(rollout: Rollout) -> tuple[Phase, str]:
     """Returns the phase and its reason, counted from the devices: those that were offline follow later."""
     states = [each.state for each in rollout.devices.values()]
     if rollout.phase == "completed":
-        return "completed", _late_text(states.count("ordered"))
+        waiting = units.count(states.count("waiting"), "device")
+        left = f"{waiting} offline got nothing, because no device has searched for the kind"
+        parts = [_late_text(states.count("ordered")), left if "waiting" in states else ""]
+        return "completed", "; ".join(filter(None, parts))
     if rollout.phase not in ROLLBACK_ENDED:
         return rollout.phase, rollout.reason
     failed = [

@@ -4,6 +4,8 @@ import http.client
 import tempfile
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -51,7 +53,7 @@ def read_bundle_of(request: RolloutStartRequest, emit: Emit) -> RolloutBundle:
             "Compute it with: sha256sum BUNDLE; or leave it out, and it is read from the bundle.",
         )
     if request.copy is not None:
-        found = _read(request.copy, str(request.copy))
+        found, _ = read_file(request.copy, str(request.copy))
         if given not in {"", found.digest}:
             raise UsageError(
                 f"'{request.copy}' has another digest than --digest: {found.digest}.", "Leave out one of both."
@@ -60,60 +62,75 @@ def read_bundle_of(request: RolloutStartRequest, emit: Emit) -> RolloutBundle:
     return RolloutBundle(given) if given else _fetched(request.bundle, emit)
 
 
-def _read(file: Path, called: str) -> RolloutBundle:
+def read_file(file: Path, called: str) -> tuple[RolloutBundle, deployment.Deployment]:
+    """Reads a bundle in one file, and what it says of itself; raises BundleError for anything else."""
     if not file.is_file():
         raise BundleError(f"'{called}' is not a file.", _HOW)
     with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
-        for name, most_bytes in (
-            (deployment.FILE, deployment.LARGEST_BYTES),
-            (manifest.FILE, manifest.LARGEST_BYTES),
-        ):
+        for name, most_bytes in _READ:
             content = archive.read_member(file, name, most_bytes)
             if not content:
                 raise BundleError(f"'{called}' is not a bundle in one file.", _HOW)
             Path(folder, name).write_bytes(content)
         found = deployment.read_deployment(Path(folder, deployment.FILE))
         release = manifest.release_id(Path(folder))
-    return RolloutBundle(f"sha256:{manifest.file_digest(file)}", printable(found.name), release)
+    return RolloutBundle(f"sha256:{manifest.file_digest(file)}", printable(found.name), release), found
+
+
+def speedup_in(found: deployment.Deployment) -> tuple[float | None, float | None, float | None]:
+    """Returns the proved speed-up with its interval; three times None where there is no usable one."""
+    proof = found.evidence
+    if proof is None or not units.usable_interval(proof.speedup_low, proof.speedup_high):
+        return None, None, None
+    return proof.speedup, proof.speedup_low, proof.speedup_high
 
 
 def _fetched(url: str, emit: Emit) -> RolloutBundle:
+    with _fetching(url, "bundle", emit) as file:
+        return read_file(file, url)[0]
+
+
+def digest_at(url: str, what: str, emit: Emit) -> str:
+    """Reads a file that devices fetch, for the digest that all of them must find; raises as `read_bundle_of`."""
+    with _fetching(url, what, emit) as file:
+        return f"sha256:{manifest.file_digest(file)}"
+
+
+@contextmanager
+def _fetching(url: str, what: str, emit: Emit) -> Iterator[Path]:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise UsageError(
-            f"'{printable(url)}' is not an address from which devices fetch bundles.",
+            f"'{printable(url)}' is not an address from which devices fetch a {what}.",
             "Give one that begins with https://; a copy on this machine is named with --copy.",
         )
     if parts.scheme == "http" and not is_this_device(parts.hostname):
         raise UsageError(
-            "A digest that is read over plain HTTP proves nothing: the bundle could be changed on its way.",
-            "Use https://; or pass --digest, or --copy with a copy of the bundle.",
+            f"A digest that is read over plain HTTP proves nothing: the {what} could be changed on its way.",
+            f"Use https://; or pass --digest, or --copy with a copy of the {what}.",
         )
     with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
-        file = Path(folder, "bundle")
+        file = Path(folder, "file")
         try:
-            _download(url, file, emit)
+            download(url, file, emit, what)
         except (OSError, http.client.HTTPException) as error:
             raise MissingError(
-                f"The bundle cannot be fetched from {printable(url)}: {printable(_reason(error))}.",
-                "Check the address; or pass --digest, or --copy with a copy of the bundle.",
+                f"The {what} cannot be fetched from {printable(url)}: {printable(reason_of(error))}.",
+                f"Check the address; or pass --digest, or --copy with a copy of the {what}.",
             ) from None
-        return _read(file, url)
+        yield file
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answers {error.code} {error.reason}"
     return str(error.reason) if isinstance(error, urllib.error.URLError) else said_by(error)
 
 
-def _download(url: str, file: Path, emit: Emit) -> None:
-    opener = urllib.request.OpenerDirector()
-    # A redirect from HTTPS to plain HTTP, where the bundle could be changed, finds no handler.
-    scheme = urllib.request.HTTPSHandler if urlsplit(url).scheme == "https" else urllib.request.HTTPHandler
-    for handler in (*_HANDLERS, scheme):
-        opener.add_handler(handler())
-    opener.addheaders = [("Accept-Encoding", "identity"), ("User-Agent", "edgeopt")]
+def download(url: str, file: Path, emit: Emit, what: str = "bundle") -> None:
+    """Raises OSError or HTTPException where the server does not send the file."""
+    opener = opener_for(url)
+    opener.addheaders.append(("Accept-Encoding", "identity"))
     with opener.open(url, timeout=_TIMEOUT_S) as answer:
         total = answer.length or 0
         received = 0
@@ -123,6 +140,17 @@ def _download(url: str, file: Path, emit: Emit) -> None:
                 if received > _LARGEST_BYTES:
                     raise InputError(f"{printable(url)} has more than {units.size(_LARGEST_BYTES)}.", "Check it.")
                 out.write(piece)
-                emit(Progress("reading the bundle", units.size(received), done=received, total=total or None))
+                emit(Progress(f"reading the {what}", units.size(received), done=received, total=total or None))
         if total and received != total:
             raise ConnectionError("it ended early")
+
+
+def opener_for(url: str) -> urllib.request.OpenerDirector:
+    """Returns an opener that follows redirects, but none from HTTPS to plain HTTP."""
+    opener = urllib.request.OpenerDirector()
+    # There, the bundle could be changed: such a redirect finds no handler.
+    scheme = urllib.request.HTTPSHandler if urlsplit(url).scheme == "https" else urllib.request.HTTPHandler
+    for handler in (*_HANDLERS, scheme):
+        opener.add_handler(handler())
+    opener.addheaders = [("User-Agent", "edgeopt")]
+    return opener

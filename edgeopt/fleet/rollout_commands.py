@@ -4,12 +4,14 @@ import asyncio
 import functools
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
+from edgeopt.bundle.manifest import file_digest
 from edgeopt.errors import EdgeoptError, InputError, UsageError, VerificationError, printable
 from edgeopt.events import Emit
 from edgeopt.fleet.devices import FleetDevices, described, known_names
@@ -17,16 +19,18 @@ from edgeopt.fleet.mqtt_client import broker_of, connected, fleet_topics
 from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredModel, is_digest
 from edgeopt.fleet.mqtt_topics import NAME
 from edgeopt.fleet.rollout import result, seen
-from edgeopt.fleet.rollout_bundle import RolloutBundle, read_bundle_of
+from edgeopt.fleet.rollout_bundle import RolloutBundle, digest_at, read_bundle_of
 from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
     DeviceProgress,
     Limits,
     Rollout,
+    SearchWishes,
     is_signed,
     rollout_message,
 )
 from edgeopt.fleet.rollout_driver import Driver, FleetState, ask, check_action, named, now_sequence, read_fleet
+from edgeopt.fleet.rollout_kinds import kind_of
 from edgeopt.fleet.rollout_plan import in_waves, read_share, selected
 from edgeopt.fleet.rollout_request import (
     BrokerRequest,
@@ -37,6 +41,7 @@ from edgeopt.fleet.rollout_request import (
     RolloutStatusRequest,
     in_fleet_commands,
 )
+from edgeopt.options import changed
 
 _LARGEST_STATE_BYTES = 1_900_000
 """Mosquitto takes 2,000,000 by default."""
@@ -77,6 +82,26 @@ class RolloutDevice(msgspec.Struct, frozen=True):
     since_s: float = 0.0
     models: dict[str, str] = {}
     """The state of each model, where several were ordered together."""
+    kind: str = ""
+    """The kind of the device, if each kind has a bundle of its own."""
+
+
+class RolloutKind(msgspec.Struct, frozen=True):
+    """One kind of device, where each searches for a bundle of its own."""
+
+    kind: str
+    devices: int
+    state: str = "planned"
+    device: str = ""
+    """The one that searches."""
+    step: str = ""
+    reason: str = ""
+    bundle: str = ""
+    digest: str = ""
+    summary: str = ""
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
 
 
 class RolloutReport(msgspec.Struct, frozen=True):
@@ -101,6 +126,8 @@ class RolloutReport(msgspec.Struct, frozen=True):
     model_name: str = ""
     """Name of the model in the bundle; empty until it is known."""
     release: str = ""
+    kinds: tuple[RolloutKind, ...] = ()
+    """Kinds of devices; without a search of their own there are none."""
 
 
 class RolloutList(msgspec.Struct, frozen=True):
@@ -136,10 +163,11 @@ def start(request: RolloutStartRequest, name: str, emit: Emit) -> RolloutReport:
     _models(request, request.digest)
     limits = _limits(request)
     broker_of(request)  # what is wrong there is said before the bundle is read
-    known = read_bundle_of(request, emit)
+    search = _search(request, emit)
+    known = read_bundle_of(request, emit) if search is None else RolloutBundle("")
 
     def plan(state: FleetState) -> Rollout:
-        return _planned(request, name, limits, known, state)
+        return _planned(request, name, limits, known, state, search)
 
     if request.dry_run:
         return _run(_dry_run(request, plan))
@@ -185,7 +213,7 @@ def seen_report(state: FleetState, rollout: Rollout) -> RolloutReport:
     """With what devices have reported since the state was written."""
     now = seen(rollout, state.devices, time.time())
     report = report_of(now, signed=is_signed(state.states[rollout.name]))
-    return report if report.model_name else _named_by_devices(report, now, state)
+    return report if report.model_name or rollout.search is not None else _named_by_devices(report, now, state)
 
 
 def _named_by_devices(report: RolloutReport, rollout: Rollout, state: FleetState) -> RolloutReport:
@@ -216,20 +244,39 @@ def report_of(rollout: Rollout, *, signed: bool = False) -> RolloutReport:
         found[each.state] = found.get(each.state, 0) + 1
     rows = tuple(
         RolloutDevice(
-            name, wave_of[name], each.state, each.online, each.stage, each.reason, each.since_s, each.models
+            *(name, wave_of[name], each.state, each.online, each.stage, each.reason, each.since_s, each.models),
+            kind=each.kind,
         )
         for name, each in sorted(rollout.devices.items(), key=lambda item: wave_of[item[0]])
     )
     sizes = tuple(map(len, rollout.waves))
     bundle = next((each for each in rollout.desired.models if each.bundle), rollout.desired)
+    search = rollout.search
+    named = (bundle.bundle, bundle.digest) if search is None else (search.model, search.model_digest)
     return RolloutReport(
-        *(rollout.name, *result(rollout), bundle.bundle, bundle.digest, rollout.wave, sizes),
+        *(rollout.name, *result(rollout), *named, rollout.wave, sizes),
         found,
         rows,
         models={each.model: each.bundle for each in rollout.desired.models},
         signed=signed,
         model_name=rollout.model_name,
         release=rollout.release,
+        kinds=_kinds_of(rollout),
+    )
+
+
+def _kinds_of(rollout: Rollout) -> tuple[RolloutKind, ...]:
+    if rollout.search is None:
+        return ()
+    sizes = Counter(each.kind for each in rollout.devices.values() if each.kind)
+    return tuple(
+        RolloutKind(kind, size)
+        if (found := rollout.kinds.get(kind)) is None
+        else RolloutKind(
+            *(kind, size, found.state, found.device, found.step, found.reason, found.bundle, found.digest),
+            *(found.summary, found.speedup, found.speedup_low, found.speedup_high),
+        )
+        for kind, size in sorted(sizes.items())
     )
 
 
@@ -305,8 +352,54 @@ def _limits(request: RolloutStartRequest) -> Limits:
     )
 
 
+def _search(request: RolloutStartRequest, emit: Emit) -> SearchWishes | None:
+    """Returns what each kind searches for; None for a bundle. Raises UsageError for what cannot be meant."""
+    if not request.optimize:
+        own = {"data", "store", "floor", "metric", "time_limit"}
+        if given := [each.flag for each in changed(request) if each.name in own]:
+            raise UsageError(f"{given[0]} is for --optimize only.", f"Leave out {given[0]}, or add --optimize.")
+        return None
+    if request.also or request.remove:
+        raise UsageError("--optimize is for a single model.", "Leave out --also and --remove.")
+    if urlsplit(request.store).scheme not in {"http", "https"}:
+        raise UsageError(
+            "--optimize needs the address of a web server to which devices upload what they found.",
+            "Pass --store https://…/; `put_to` in agent.toml must allow it on the devices.",
+        )
+    data, _, data_digest = request.data.partition("@sha256:")
+    return SearchWishes(
+        model=request.bundle,
+        model_digest=_digest_of_model(request, emit),
+        data=data,
+        data_digest=f"sha256:{data_digest}" if data_digest else digest_at(data, "data", emit) if data else "",
+        store=f"{request.store.removesuffix('/')}/",
+        time_limit_s=request.time_limit,
+        floor=request.floor,
+        metric=request.metric,
+    )
+
+
+def _digest_of_model(request: RolloutStartRequest, emit: Emit) -> str:
+    given = request.digest.lower()
+    if given and not is_digest(given):
+        raise UsageError("--digest must be 'sha256:' and 64 digits.", "Compute it with: sha256sum MODEL")
+    if request.copy is None:
+        return given or digest_at(request.bundle, "model", emit)
+    if not request.copy.is_file():
+        raise UsageError(f"'{request.copy}' is not a file.", "Name a copy of the model with --copy.")
+    found = f"sha256:{file_digest(request.copy)}"
+    if given not in {"", found}:
+        raise UsageError(f"'{request.copy}' has another digest than --digest: {found}.", "Leave out one of both.")
+    return found
+
+
 def _planned(
-    request: RolloutStartRequest, name: str, limits: Limits, known_bundle: RolloutBundle, state: FleetState
+    request: RolloutStartRequest,
+    name: str,
+    limits: Limits,
+    known_bundle: RolloutBundle,
+    state: FleetState,
+    search: SearchWishes | None,
 ) -> Rollout:
     known = state.rollouts().get(name)
     if known is not None and known.phase in OPEN_PHASES:
@@ -334,7 +427,7 @@ def _planned(
         fleet=fleet_topics(request).fleet,
         sequence=now_sequence(highest),
         desired=DesiredBundle(
-            bundle="" if models else request.bundle,
+            bundle="" if models or search is not None else request.bundle,
             digest="" if models else known_bundle.digest,
             models=models,
             model="" if models else request.model,
@@ -346,7 +439,12 @@ def _planned(
             soak_requests=request.soak_requests,
         ),
         waves=waves,
-        devices={each: _UNTOUCHED for wave in waves for each in wave},
+        devices={
+            each: _UNTOUCHED if search is None else DeviceProgress(kind=kind_of(state.devices[each]))
+            for wave in waves
+            for each in wave
+        },
+        search=search,
         limits=limits,
         control=0 if asked is None else asked.sequence,
         model_name=known_bundle.name,

@@ -18,6 +18,7 @@ CONTROL_TYPE = "application/vnd.edgeopt.rollout-control+json"
 
 DeviceState = Literal[
     "planned",
+    "waiting",
     "ordered",
     "withdrawn",
     "deploying",
@@ -38,6 +39,11 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 OPEN_PHASES: tuple[Phase, ...] = ("running", "paused")
 """Those in which more waves may follow."""
 Action = Literal["pause", "resume", "cancel", "rollback"]
+
+
+KindState = Literal["searching", "found", "ready", "failed"]
+KIND_STATES: tuple[KindState, ...] = get_args(KindState)
+"""found: the device has uploaded a bundle, which the client has not checked yet; ready: devices may have it."""
 
 
 class DeviceProgress(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,6 +71,43 @@ class DeviceProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of each model of that order."""
     refusal_before_s: float = 0.0
     """The time of the last refusal that it had reported before the order."""
+    kind: str = ""
+    """The label `kind` of the device, if each kind gets a bundle of its own."""
+
+
+class SearchWishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The search that each kind of device makes for itself."""
+
+    model: str
+    """The URL of the ONNX file."""
+    model_digest: str
+    data: str = ""
+    data_digest: str = ""
+    store: str
+    """The URL, with a slash at its end, below which devices put their bundles."""
+    time_limit_s: float
+    floor: str = ""
+    metric: str = ""
+
+
+class KindProgress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One kind of device in a rollout: who searches for it, and what was found."""
+
+    device: str
+    state: KindState = "searching"
+    attempt: int = 1
+    since_s: float = 0.0
+    """The begin of the present state or step."""
+    step: str = ""
+    """The step that the search is in."""
+    code: str = ""
+    reason: str = ""
+    bundle: str = ""
+    digest: str = ""
+    summary: str = ""
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -115,6 +158,10 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the model in the bundle, if the client that began the rollout has read it."""
     release: str = ""
     """Name that agents give the bundle; empty where it is not known."""
+    search: SearchWishes | None = None
+    """Set where each kind gets a bundle of its own; `desired` has the other keys of its orders."""
+    kinds: dict[str, KindProgress] = {}
+    """The kinds by the label `kind` of their devices."""
 
 
 class Control(msgspec.Struct, frozen=True):

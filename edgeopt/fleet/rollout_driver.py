@@ -16,7 +16,7 @@ from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.fleet.devices import DeviceReport, FleetView
 from edgeopt.fleet.mqtt_client import FleetClient, connected
-from edgeopt.fleet.mqtt_documents import CommandAnswer, SignedCommand, command_message, desired_message
+from edgeopt.fleet.mqtt_documents import Command, CommandAnswer, SignedCommand, command_message, desired_message
 from edgeopt.fleet.mqtt_topics import NAME, FleetTopics
 from edgeopt.fleet.rollout import advance, control, counts, is_pending, missing_orders
 from edgeopt.fleet.rollout_documents import (
@@ -26,6 +26,7 @@ from edgeopt.fleet.rollout_documents import (
     Decision,
     DeviceProgress,
     DeviceState,
+    KindProgress,
     Order,
     Phase,
     Rollout,
@@ -38,6 +39,7 @@ from edgeopt.fleet.rollout_documents import (
     rollout_message,
 )
 from edgeopt.fleet.rollout_merge import merged
+from edgeopt.fleet.rollout_proof import checked_kind
 from edgeopt.fleet.rollout_request import BrokerRequest
 from edgeopt.nearest import nearest
 
@@ -287,7 +289,27 @@ class Driver:
             self._rollout = mine
 
     async def _step(self, client: FleetClient, state: FleetState) -> None:
-        """Advances as far as it goes with what is known."""
+        """Advances as far as it goes with what is known, and with the bundles that devices have found."""
+        await self._advance(client, state)
+        while await self._check_found(client, state):
+            await self._advance(client, state)
+
+    async def _check_found(self, client: FleetClient, state: FleetState) -> bool:
+        """Checks one bundle that a device has found for its kind; returns whether there was one."""
+        rollout = self._rollout
+        if rollout is None or rollout.search is None or rollout.phase != "running":
+            return False
+        kind = next((name for name, each in rollout.kinds.items() if each.state == "found"), "")
+        if not kind:
+            return False
+        checked = await asyncio.to_thread(checked_kind, rollout.search, rollout.kinds[kind], self._key)
+        checked = replace(checked, since_s=self._clock())
+        after = replace(rollout, kinds={**rollout.kinds, kind: checked}, revision=rollout.revision + 1)
+        await self._write(client, after, state)
+        self._tell(rollout, after)
+        return True
+
+    async def _advance(self, client: FleetClient, state: FleetState) -> None:
         while True:
             before = self._rollout
             assert before is not None  # noqa: S101 - as above
@@ -328,7 +350,8 @@ class Driver:
             if order.command is not None and self._rollout is not None:
                 topics = client.topics.device(order.device)
                 state.expect_answer(order.device)
-                correlation = f"{self._name}/{self._rollout.return_sequence}"
+                number = _search_of(order.command) or f"{self._name}/{self._rollout.return_sequence}"
+                correlation = f"{order.command.command}/{number}"
                 self._sequence = now_sequence(self._sequence)
                 signed = SignedCommand(
                     sequence=self._sequence,
@@ -351,6 +374,10 @@ class Driver:
         for name, device in changed:
             if device.state not in _ORDERED:
                 self._emit(_told(name, device))
+        for kind, progress in after.kinds.items():
+            known = before.kinds.get(kind)
+            if known is None or (known.state, known.attempt) != (progress.state, progress.attempt):
+                self._emit(_told_kind(kind, progress))
         for decision in after.decisions[len(before.decisions) :]:
             self._emit(_decided(after, decision))
         for name, device in changed:
@@ -361,6 +388,10 @@ class Driver:
         message = f"{found.failed} failed, {found.pending} at work{_wait_text(after)}"
         phase = f"wave {after.wave} of {len(after.waves)}" if after.phase in OPEN_PHASES else after.phase
         self._emit(Progress(phase, message, done=done, total=len(after.devices), subject=after.name))
+
+
+def _search_of(command: Command) -> str:
+    return command.id if command.search is None else command.search.id
 
 
 def _decisions(rollout: Rollout) -> tuple[Phase, int, int]:
@@ -399,6 +430,18 @@ def _told(name: str, device: DeviceProgress) -> Log:
     )
     said = f"{name}: {device_word(device.state, device.stage)}{offline}{reason}"
     return Log(level, said, kind=f"rollout-{device.state}", subject=name, reason=device.reason)
+
+
+def _told_kind(kind: str, progress: KindProgress) -> Log:
+    level: Literal["info", "warning"] = "warning" if progress.state == "failed" else "info"
+    reason = f": {progress.reason}" if progress.reason else ""
+    said = {
+        "searching": f"Kind {kind}: {progress.device} searches.",
+        "found": f"Kind {kind}: {progress.device} has found a bundle, which is checked now.",
+        "ready": f"Kind {kind} has its bundle: {progress.summary}.",
+        "failed": f"Kind {kind}: the search of {progress.device} failed{reason.rstrip('.')}.",
+    }[progress.state]
+    return Log(level, said, kind=f"rollout-kind-{progress.state}", subject=kind, reason=progress.reason)
 
 
 async def ask(

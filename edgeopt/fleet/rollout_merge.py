@@ -2,7 +2,7 @@
 
 import msgspec
 
-from edgeopt.fleet.rollout_documents import PHASES, STATES, DeviceProgress, Rollout
+from edgeopt.fleet.rollout_documents import KIND_STATES, PHASES, STATES, DeviceProgress, KindProgress, Rollout
 
 replace = msgspec.structs.replace
 
@@ -30,6 +30,7 @@ def merged(mine: Rollout, theirs: Rollout) -> Rollout:
         return_sequence=max(mine.return_sequence, theirs.return_sequence),
         sources=tuple(sources),
         devices=devices,
+        kinds=_kinds(mine.kinds, theirs.kinds),
         decisions=tuple(sorted((*theirs.decisions, *more), key=lambda each: each.time_s)),
         revision=max(mine.revision, theirs.revision),
     )
@@ -37,3 +38,16 @@ def merged(mine: Rollout, theirs: Rollout) -> Rollout:
 
 def _rank(device: DeviceProgress) -> int:
     return STATES.index(device.state)
+
+
+def _kinds(mine: dict[str, KindProgress], theirs: dict[str, KindProgress]) -> dict[str, KindProgress]:
+    """The newer of both, kind by kind; clients order the same search, which a device makes once."""
+    found = dict(theirs)
+    for kind, own in mine.items():
+        if kind not in found or _kind_rank(own) > _kind_rank(found[kind]):
+            found[kind] = own
+    return found
+
+
+def _kind_rank(kind: KindProgress) -> tuple[int, int]:
+    return kind.attempt, KIND_STATES.index(kind.state)

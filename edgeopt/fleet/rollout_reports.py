@@ -21,11 +21,15 @@ def observed(rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_
         return _while_deploying(rollout, known, report, now_s)
     if known.state == "rolling-back":
         return _while_returning(rollout, known, report, now_s)
-    if known.state == "planned" and rollout.phase in {"running", "paused"}:
+    if known.state in {"planned", "waiting"} and rollout.phase in {"running", "paused"}:
         if report.claimed_by:
             return _moved(known, "superseded", now_s, f"the newer rollout {report.claimed_by} has it")
         if newest_sequence(report) > rollout.sequence:
             return _moved(known, "superseded", now_s, _NEWER)
+    if known.state == "waiting" and known.online != report.online:
+        # An offline device may come back as another kind, with more cores or another runtime.
+        kind = report.labels.get("kind", known.kind)
+        return replace(known, online=report.online, since_s=now_s, kind=kind)
     return known
 
 

@@ -101,6 +101,25 @@ class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
     soak_requests: Annotated[
         int | None, option("Requests that each device must serve in its trial period.", least=0, most=10**9)
     ] = None
+    optimize: Annotated[
+        bool, option("One device of each kind searches for a bundle: URL is that of an ONNX model.")
+    ] = False
+    data: Annotated[
+        str,
+        option("With --optimize, address of the samples (.npz).", metavar="URL[@SHA256:…]"),
+    ] = ""
+    store: Annotated[
+        str, option("With --optimize, where devices put the bundles that they found.", metavar="URL/")
+    ] = ""
+    floor: Annotated[
+        str, option("With --optimize, accuracy floor of the search (default: that of edgeopt optimize).")
+    ] = ""
+    metric: Annotated[
+        str, option("With --optimize, accuracy metric of the search (default: that of edgeopt optimize).")
+    ] = ""
+    time_limit: Annotated[
+        float, option("With --optimize, longest time of a search with its proof, in seconds.", least=1, most=86400)
+    ] = 600.0
     dry_run: Annotated[bool, option("Show the waves, and order nothing.")] = False
 
 

@@ -267,6 +267,7 @@ TOOLS = frozenset({"onnx", "onnxscript"})
 
 
 _DECIDING_PARTS = ("host", "cpu")
+_KIND_DIGITS = 12
 
 
 def differing_parts(proved: dict[str, str], here: dict[str, str]) -> list[str]:
@@ -309,6 +310,13 @@ def fingerprint(device: Device) -> dict[str, str]:
     return {
         name: hashlib.sha256(msgspec.json.encode(part, order="sorted")).hexdigest() for name, part in parts.items()
     }
+
+
+def kind_of(device: Device) -> str:
+    """Returns a short name that devices share for which one proof holds: a digest of the whole fingerprint."""
+    import hashlib  # as in `fingerprint`
+
+    return hashlib.sha256(msgspec.json.encode(fingerprint(device), order="sorted")).hexdigest()[:_KIND_DIGITS]
 
 
 def device_for_evidence(device: Device) -> Device:

@@ -3,6 +3,7 @@
 import getpass
 import hashlib
 import io
+import os
 import platform
 import secrets
 from collections.abc import Callable
@@ -58,73 +59,94 @@ class RemoteCommand:
         probes = self.name == "probe" and not getattr(request, "deep", False)
         with closing(opened(self.address, probes)) as link:
             self._link = link
-            run = secrets.token_hex(8)
-            placed = place(request, f"{link.folder}/runs/{run}", outputs)
-            what = " ".join([f"edgeopt {self.name}", *(path.name for path in list(placed.files.values())[:1])])
-            who = f"{getpass.getuser()}@{platform.node()}"
-            link.ask({"do": "begin", "run": run, "owner": {"who": who, "what": what}})
-            python, code = self._install(link, emit)
-            digests = _copy(link, placed.files, emit)
-            link.send(
-                {
-                    "do": "run",
-                    "arguments": [self.name, *placed.arguments, "--json"],
-                    "files": [[digests[path], there] for there, path in placed.files.items()],
-                    "python": python,
-                    "code": code,
-                    "environment": {},
-                }
-            )
-            renamed = _renaming(placed)
-            data = self._result(link, renamed, emit)
-            for there, path in placed.outputs.items():
-                _fetch(link, there, path, emit, renamed if is_record else None)
-            return data
+            return run_over(link, self.name, request, outputs, emit, self.extras, is_record)
 
-    def _install(self, link: Link, emit: Emit) -> tuple[str, str]:
-        """The Python to use there, and the folder of edgeopt."""
-        if link.has_edgeopt:
-            answer = link.ask({"do": "install", "version": __version__})
-            return answer["python"], answer["installed"]
-        content = packed_code()
-        digest = hashlib.sha256(content).hexdigest()
-        if link.ask({"do": "have", "digests": [digest]})["missing"]:
-            emit(Progress("installing edgeopt on the device", units.size(len(content))))
-            link.put(digest, io.BytesIO(content), len(content), lambda _: None)
-        link.send(
-            {
-                "do": "install",
-                "code": digest,
-                "name": f"{__version__}-{digest[:12]}",
-                "requirements": requirements(self.extras),
-            }
-        )
-        while "installing" in (answer := link.answer()):
-            emit(Progress("installing packages on the device", printable(answer["installing"])))
+
+def run_over(
+    link: Link,
+    name: str,
+    request: msgspec.Struct,
+    outputs: frozenset[str],
+    emit: Emit,
+    extras: tuple[str, ...] = (),
+    is_record: bool = False,
+) -> dict[str, Any]:
+    """Runs a command in a session, as `RemoteCommand.run` does."""
+    run = secrets.token_hex(8)
+    placed = place(request, f"{link.folder}/runs/{run}", outputs)
+    what = " ".join([f"edgeopt {name}", *(path.name for path in list(placed.files.values())[:1])])
+    link.ask({"do": "begin", "run": run, "owner": {"who": f"{_user()}@{platform.node()}", "what": what}})
+    python, code = _install(link, emit, extras)
+    digests = _copy(link, placed.files, emit)
+    link.send(
+        {
+            "do": "run",
+            "arguments": [name, *placed.arguments, "--json"],
+            "files": [[digests[path], there] for there, path in placed.files.items()],
+            "python": python,
+            "code": code,
+            "environment": {},
+        }
+    )
+    renamed = _renaming(placed)
+    data = _result(link, name, renamed, emit)
+    for there, path in placed.outputs.items():
+        _fetch(link, there, path, emit, renamed if is_record else None)
+    return data
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number without a name
+        return str(os.getuid())
+
+
+def _install(link: Link, emit: Emit, extras: tuple[str, ...]) -> tuple[str, str]:
+    """The Python to use there, and the folder of edgeopt."""
+    if link.has_edgeopt:
+        answer = link.ask({"do": "install", "version": __version__})
         return answer["python"], answer["installed"]
+    content = packed_code()
+    digest = hashlib.sha256(content).hexdigest()
+    if link.ask({"do": "have", "digests": [digest]})["missing"]:
+        emit(Progress("installing edgeopt on the device", units.size(len(content))))
+        link.put(digest, io.BytesIO(content), len(content), lambda _: None)
+    link.send(
+        {
+            "do": "install",
+            "code": digest,
+            "name": f"{__version__}-{digest[:12]}",
+            "requirements": requirements(extras),
+        }
+    )
+    while "installing" in (answer := link.answer()):
+        emit(Progress("installing packages on the device", printable(answer["installing"])))
+    return answer["python"], answer["installed"]
 
-    def _result(self, link: Link, renamed: Callable[[bytes], bytes], emit: Emit) -> dict[str, Any]:
-        result: Result | None = None
-        failure: Error | None = None
-        for line in link.lines():
-            event = decode(renamed(line))
-            if isinstance(event, Result):
-                result = event
-            elif isinstance(event, Error):
-                failure = event
-            else:
-                emit(event)
-        if result is not None:
-            return result.data
-        if failure is not None:
-            raise error_with_code(failure.code, failure.message, failure.hint)
-        words = printable(link.ended["words"].strip().splitlines()[-1:][0]) if link.ended["words"].strip() else ""
-        raise TrialError(
-            f"edgeopt {self.name} ended on '{self.address.host}' with exit code {link.ended['ended']}"
-            f"{f' ({words})' if words else ''}.",
-            "Nothing was written here. Run the same command again; perhaps the device has too little memory.",
-            ending="exited",
-        )
+
+def _result(link: Link, name: str, renamed: Callable[[bytes], bytes], emit: Emit) -> dict[str, Any]:
+    result: Result | None = None
+    failure: Error | None = None
+    for line in link.lines():
+        event = decode(renamed(line))
+        if isinstance(event, Result):
+            result = event
+        elif isinstance(event, Error):
+            failure = event
+        else:
+            emit(event)
+    if result is not None:
+        return result.data
+    if failure is not None:
+        raise error_with_code(failure.code, failure.message, failure.hint)
+    words = printable(link.ended["words"].strip().splitlines()[-1:][0]) if link.ended["words"].strip() else ""
+    raise TrialError(
+        f"edgeopt {name} ended on '{link.host}' with exit code {link.ended['ended']}"
+        f"{f' ({words})' if words else ''}.",
+        "Nothing was written here. Run the same command again; perhaps the device has too little memory.",
+        ending="exited",
+    )
 
 
 def _renaming(placed: PlacedRequest) -> Callable[[bytes], bytes]:

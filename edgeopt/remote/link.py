@@ -81,6 +81,10 @@ class Link:
         threading.Thread(target=self._stay_alive, daemon=True).start()
 
     @property
+    def host(self) -> str:
+        return self._way.host
+
+    @property
     def has_edgeopt(self) -> bool:
         return self._way.has_edgeopt
 

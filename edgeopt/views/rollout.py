@@ -4,11 +4,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from edgeopt import units
 from edgeopt.errors import printable
 from edgeopt.fleet.rollout_documents import STATES, device_word
 
 if TYPE_CHECKING:
-    from edgeopt.fleet.rollout_commands import RolloutDevice, RolloutReport
+    from edgeopt.fleet.rollout_commands import RolloutDevice, RolloutKind, RolloutReport
 
 
 def counts_text(report: "RolloutReport") -> str:
@@ -29,5 +30,17 @@ def bundle_text(report: "RolloutReport") -> str:
 
 def state_text(device: "RolloutDevice") -> str:
     """`soaking`, `ordered, offline`."""
-    offline = device.state in {"ordered", "rolling-back"} and not device.online
+    offline = device.state in {"waiting", "ordered", "rolling-back"} and not device.online
     return device_word(device.state, device.stage) + (", offline" if offline else "")
+
+
+def kind_text(kind: "RolloutKind") -> str:
+    """`searching (measuring)`, `ready`."""
+    return kind.state + (f" ({printable(kind.step)})" if kind.step else "")
+
+
+def speedup_of(kind: "RolloutKind") -> str:
+    """`1.42x [1.40 1.44]`, as the bundle states it; empty until it does."""
+    if kind.speedup is None or kind.speedup_low is None or kind.speedup_high is None:
+        return ""
+    return units.speedup_text(kind.speedup, kind.speedup_low, kind.speedup_high)

@@ -64,6 +64,16 @@ def test_without_a_file_all_is_as_ever(config):
             "https",
         ),
         (
+            'put_to = ["https://host/?a"]',
+            "'put_to' has an entry that cannot be used: it is no URL prefix: a prefix has no",
+            "https",
+        ),
+        (
+            'put_to = ["http://127.0.0.1/", "http://host/"]',
+            "'put_to' has an entry that cannot be used: it must begin with https://, except on loopback",
+            "https",
+        ),
+        (
             'fetch_from = ["https://host/a/../"]',
             "'fetch_from' has an entry that is no URL prefix: its path",
             "https",

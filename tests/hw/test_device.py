@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from edgeopt.hw.device import Device, Identity, Runtime, State, fingerprint
+from edgeopt.hw.device import Device, Identity, Runtime, State, fingerprint, kind_of
 from edgeopt.hw.probe import probe
 
 PARTS = {"host", "cpu", "limits", "memory", "accelerators", "drivers", "runtimes"}
@@ -110,3 +110,14 @@ def test_which_of_equal_cores_are_allowed_does_not_matter_but_of_which_kind_does
     assert different(*pinned) == set()
     fast_one = changed(device, "limits", affinity=fast.cpus.split("-")[0], affinity_cores=1)
     assert different(pinned[0], fast_one) == {"limits"}
+
+
+def test_devices_are_of_one_kind_if_all_parts_of_their_fingerprints_agree(device):
+    busy = msgspec.structs.replace(
+        device, identity=Identity("other"), state=State(worth_measuring=False), sources={}
+    )
+    assert kind_of(busy) == kind_of(device)
+    assert len(kind_of(device)) == 12
+    wider = changed(device, "limits", usable_cores=device.limits.usable_cores + 1)
+    newer = msgspec.structs.replace(device, runtimes=(*device.runtimes, Runtime("other", "2.0")))
+    assert len({kind_of(each) for each in (device, wider, newer)}) == 3

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgeopt.errors import DiskFullError, EdgeoptError, InputError
-from edgeopt.fleet.mqtt_documents import DesiredBundle
+from edgeopt.fleet.mqtt_documents import DesiredBundle, SearchOrder
 from edgeopt.fleet.records import OrderedModel
 from edgeopt.version import __version__
 from edgeopt_agent.control import documents
@@ -20,6 +21,9 @@ from edgeopt_agent.own_commands import for_client
 from edgeopt_agent.releases import list_releases
 from edgeopt_agent.settings import Settings
 
+if TYPE_CHECKING:
+    from edgeopt_agent.trials.search import Searches
+
 Answered = tuple[int, Document]
 
 
@@ -29,9 +33,10 @@ class Answers:
     `ordered_by` says for the log who asks.
     """
 
-    def __init__(self, slots: Slots, started: float) -> None:
-        """`started`: when the agent was, by the monotonic clock."""
+    def __init__(self, slots: Slots, started: float, searches: "Searches | None" = None) -> None:
+        """`started`: when the agent was, by the monotonic clock; `searches`: those that a fleet may order."""
         self._slots = slots
+        self._searches = searches
         self._started = started
 
     def error(self, error: EdgeoptError) -> Answered:
@@ -99,6 +104,17 @@ class Answers:
         machine = self._slots.with_deployment(model).machine
         record = await machine.cancel(ordered_by)
         return 202, {"deployment": documents.deployment(machine, record)}
+
+    async def optimize(self, order: SearchOrder | None, ordered_by: str) -> Answered:
+        if order is None or self._searches is None:
+            raise RefusedError(
+                400, "bad-document", "The command does not say what to search for.", "Add 'search'."
+            )
+        return 202, {"search": await self._searches.begin(order, ordered_by)}
+
+    async def cancel_search(self, search: str, ordered_by: str) -> Answered:
+        report = None if self._searches is None else await self._searches.cancel(search, ordered_by)
+        return 200, {"search": report}
 
     async def remove(self, model: str, ordered_by: str) -> Answered:
         if not model:

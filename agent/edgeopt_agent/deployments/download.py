@@ -18,7 +18,7 @@ from edgeopt_agent.deployments.refused import StepError
 MOST_REDIRECTS = 5
 PIECE_BYTES = 1 << 18
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_PASSING = frozenset({408, 425, 429})
+PASSING = frozenset({408, 425, 429})
 """Answers besides 5xx after which the same request may succeed."""
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 
@@ -71,7 +71,7 @@ class Body:
 
     def read(self) -> bytes:
         """The next piece; empty at the end."""
-        with _network(self.url):
+        with network_of(self.url):
             return self.response.read1(PIECE_BYTES)
 
     def close(self) -> None:
@@ -88,13 +88,13 @@ def open_body(url: str, offset: int, etag: str, prefixes: Sequence[str], timeout
             headers["If-Range"] = etag
     for _ in range(MOST_REDIRECTS + 1):
         place = _checked(url, prefixes)
-        with _network(place):
-            raw = _connected(place, timeout_s, link)
+        with network_of(place):
+            raw = connected_to(place, timeout_s, link)
         kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
         connection = kind(place.host, place.port, timeout=timeout_s)
         connection.sock = raw
         try:
-            with _network(place):
+            with network_of(place):
                 connection.request("GET", place.target, headers=headers)
                 response = connection.getresponse()
             if response.status not in _REDIRECTS:
@@ -132,7 +132,7 @@ def _checked(url: str, prefixes: Sequence[str]) -> BundleUrl:
 def _extent(response: http.client.HTTPResponse, offset: int, url: str) -> tuple[int, int | None]:
     """Where an answer begins in the bundle, and the size of all of it."""
     status = response.status
-    if status in _PASSING or status >= 500:
+    if status in PASSING or status >= 500:
         raise TransferError(f"{url} answers {status} {response.reason}")
     if status == 416:
         raise ChangedError(f"{url} has no more than {offset} bytes")
@@ -148,7 +148,7 @@ def _extent(response: http.client.HTTPResponse, offset: int, url: str) -> tuple[
     return offset, int(found[3])
 
 
-def _connected(place: BundleUrl, timeout_s: float, link: Link) -> socket.socket:
+def connected_to(place: BundleUrl, timeout_s: float, link: Link) -> socket.socket:
     """A connection to an address that the host's name may lead to."""
     found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
     fit = [each for each in found if may_lead_to(place.host, str(each[4][0]))]
@@ -195,7 +195,7 @@ def may_lead_to(host: str, address: str) -> bool:
 
 
 @contextmanager
-def _network(place: BundleUrl) -> Iterator[None]:
+def network_of(place: BundleUrl) -> Iterator[None]:
     """Turns the ways in which a network fails into a TransferError."""
     try:
         yield

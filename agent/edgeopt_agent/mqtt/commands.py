@@ -47,6 +47,8 @@ TABLE: tuple[Row, ...] = (
     Row("deployment", "view", lambda answers, asked, _: answers.deployment(str(asked.deployment), asked.model)),
     Row("rollback", "deploy", _roll_back),
     Row("cancel", "deploy", lambda answers, asked, by: answers.cancel(asked.model, by)),
+    Row("optimize", "deploy", lambda answers, asked, by: answers.optimize(asked.search, by)),
+    Row("cancel-search", "deploy", lambda answers, asked, by: answers.cancel_search(asked.id, by)),
     Row("remove", "deploy", lambda answers, asked, by: answers.remove(asked.model, by)),
 )
 _ROWS = {row.name: row for row in TABLE}

@@ -6,7 +6,7 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Literal
 
 import aiomqtt
@@ -39,8 +39,9 @@ from edgeopt_agent.mqtt.orders import Orders
 from edgeopt_agent.mqtt.outbox import Outbox
 from edgeopt_agent.mqtt.settings import MqttSettings, broker_of, topics_of
 from edgeopt_agent.mqtt.signatures import SignedCommands
-from edgeopt_agent.mqtt.target import TARGET, target_name
+from edgeopt_agent.mqtt.target import own_labels
 from edgeopt_agent.tasks import end_tasks
+from edgeopt_agent.trials.search import Searches
 from edgeopt_agent.trust import Trust
 
 log = logging.getLogger(__name__)
@@ -63,12 +64,20 @@ _PASSING = frozenset({"uptime_s"})
 
 
 class FleetLink:
-    def __init__(self, slots: Slots, settings: MqttSettings, answers: Answers, trust: Callable[[], Trust]) -> None:
+    def __init__(
+        self,
+        slots: Slots,
+        settings: MqttSettings,
+        answers: Answers,
+        trust: Callable[[], Trust],
+        searches: Searches,
+    ) -> None:
         data = slots.first.site.data
         self._slots = slots
         self._settings = settings
         self._answers = answers
         self._trust = trust
+        self._searches = searches
         self._topics = topics_of(settings)
         self._outbox = Outbox(data.outbox, settings.outbox_bytes, settings.outbox_s)
         self._changed = asyncio.Event()
@@ -81,8 +90,8 @@ class FleetLink:
         self._ordered = asyncio.Event()
         """Set when a desired state has come."""
         self._session = 0
-        self._labels = settings.labels
-        """With that of the target, once it is known."""
+        self._labels: Mapping[str, str] = settings.labels
+        """The configured labels, and those of the device once they are known."""
         self._client: aiomqtt.Client | None = None
         """That of the present connection."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -90,6 +99,7 @@ class FleetLink:
 
     async def start(self) -> None:
         await self._orders.load()
+        await self._searches.load(self._changed.set)
         self._slots.listeners.append(self._event)
         self._slots.watchers.append(self._changed.set)
         self._tasks.append(asyncio.create_task(self._connect_always(), name="mqtt"))
@@ -105,6 +115,7 @@ class FleetLink:
                 await client.publish(self._topics.status, farewell, 1, retain=True, timeout=_FAREWELL_S)
         await end_tasks((*self._tasks, *self._answering))
         await self._orders.stop()
+        await self._searches.stop()
         self._slots.listeners.remove(self._event)
         self._slots.watchers.remove(self._changed.set)
         await self._outbox.close()
@@ -112,8 +123,7 @@ class FleetLink:
     async def _connect_always(self) -> None:
         settings, delay_s = self._settings, self._settings.reconnect_s
         self._session = await self._outbox.next_session()
-        if TARGET not in settings.labels:
-            self._labels = {**settings.labels, **await self._target()}
+        self._labels = await self._own_labels()
         while True:
             began = time.monotonic()
             try:
@@ -129,13 +139,12 @@ class FleetLink:
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
             delay_s = min(2 * delay_s, settings.reconnect_most_s)
 
-    async def _target(self) -> dict[str, str]:
-        """The label that says which target profile fits the device; none where it cannot be told."""
+    async def _own_labels(self) -> Mapping[str, str]:
         try:
-            return {TARGET: await target_name(await self._slots.first.site.device())}
+            return await own_labels(await self._slots.first.site.device(), self._settings.labels)
         except (EdgeoptError, OSError) as error:
-            log.warning("The target of this device is not known: %s", error)
-            return {}
+            log.warning("The kind and target of this device are not known: %s", error)
+            return self._settings.labels
 
     async def _connect_once(self) -> None:
         """Returns or raises when the connection ends; each has a client of its own, and a session number."""
@@ -163,7 +172,7 @@ class FleetLink:
         await client.publish(self._topics.status, msgspec.json.encode(self._presence("online")), 1, retain=True)
 
     def _presence(self, state: Literal["online", "offline"]) -> Presence:
-        return Presence(state, self._session, __version__, time.time(), self._labels)
+        return Presence(state, self._session, __version__, time.time(), dict(self._labels))
 
     async def _listen(self, client: aiomqtt.Client) -> None:
         roles = {self._topics.command(role): role for role in ROLES}
@@ -219,10 +228,16 @@ class FleetLink:
             found: Document = {**status, "trust": self._trust()}
             orders = self._orders
             following = await self._with_end(orders.following)
-            seen: Document = {"status": _lasting(found), "desired": following, "refused": orders.refused}
+            search = self._searches.last
+            seen: Document = {
+                "status": _lasting(found),
+                "desired": following,
+                "refused": orders.refused,
+                "search": search,
+            }
             if seen != told:
                 told = seen
-                state = Reported(self._session, time.time(), found, following, orders.refused)
+                state = Reported(self._session, time.time(), found, following, orders.refused, search)
                 await client.publish(self._topics.reported, msgspec.json.encode(state), 1, retain=True)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), _LOOK_AGAIN_S)

@@ -1,10 +1,26 @@
-"""The target profile that fits this device, by which rollouts select it."""
+"""The labels that the agent gives itself: the target profile that fits the device, and its kind."""
 
-from edgeopt.hw.device import Device
+import logging
+from collections.abc import Mapping
+
+from edgeopt.errors import EdgeoptError
+from edgeopt.hw.device import Device, kind_of
 from edgeopt_agent.threads import in_thread
 
+log = logging.getLogger(__name__)
 TARGET = "target"
-"""The label; one of this name in the configuration takes its place."""
+KIND = "kind"
+
+
+async def own_labels(device: Device, configured: Mapping[str, str]) -> dict[str, str]:
+    """The labels of the device; one of the configuration takes the place of its own of the same name."""
+    found = {KIND: kind_of(device)}
+    if TARGET not in configured:
+        try:
+            found[TARGET] = await target_name(device)
+        except (EdgeoptError, OSError) as error:
+            log.warning("The target of this device is not known: %s", error)
+    return {**found, **configured}
 
 
 async def target_name(device: Device) -> str:

@@ -12,6 +12,7 @@ from edgeopt.remote.address import PROBE_ONLY
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.slots import Slots
+from edgeopt_agent.settings import Settings
 from edgeopt_agent.trials.confined import why_open
 
 log = logging.getLogger(__name__)
@@ -79,13 +80,7 @@ class Trials:
         Raises RefusedError where the agent takes none now.
         """
         settings = self._slots.first.site.settings
-        if not settings.trials:
-            raise RefusedError(
-                403,
-                "trials-off",
-                "This agent runs no measurements for others.",
-                "Allow them in its configuration: trials = true",
-            )
+        check_allowed(settings)
         if self._trial is not None or self._starting:
             raise RefusedError(
                 409, "busy", "Another measurement runs on this agent: one runs at a time.", "Try again later."
@@ -145,3 +140,14 @@ class Trials:
     def _deploying(self, record: Record) -> None:
         if self._trial is not None and not self._trial.beside_serving and not record.final:
             self._trial.make_way()
+
+
+def check_allowed(settings: Settings) -> None:
+    """Raises RefusedError unless the agent measures for others."""
+    if not settings.trials:
+        raise RefusedError(
+            403,
+            "trials-off",
+            "This agent runs no measurements for others.",
+            "Allow them in its configuration: trials = true",
+        )

@@ -1,6 +1,6 @@
 """One broker for the tests of a file, and agents that connect to it."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -10,6 +10,7 @@ from tests.agent.conftest import packed
 from tests.agent.deployments.fetching import RETRIES, digest_of
 from tests.agent.deployments.file_server import FileServer
 from tests.broker import Client
+from tests.store import Store
 
 mosquitto, broker, make_broker = brokers.mosquitto, brokers.broker, brokers.make_broker
 
@@ -63,3 +64,11 @@ def serve_bundle():
             return server, digest_of(server.content)
 
         yield serve
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """A web server from which agents fetch models, and to which they put what they found."""
+    monkeypatch.setenv("EDGEOPT_LOCK", str(tmp_path / "lock"))  # other tests measure on this machine too
+    with closing(Store()) as store:
+        yield store

@@ -44,6 +44,7 @@ def test_end_of_tidying_during_a_report_is_reported():
         link._slots = SimpleNamespace(all=[SimpleNamespace(machine=machine)])
         link._answers = SimpleNamespace(status=status)
         link._orders = SimpleNamespace(following=None, refused=None)
+        link._searches = SimpleNamespace(last=None)
         link._trust = lambda: "unsigned"
         link._topics, link._session, link._changed = TOPICS, 1, asyncio.Event()
         broker = Broker(machine, link._changed)

@@ -26,7 +26,7 @@ GROUPS: tuple[DeviceGroup, ...] = (
     DeviceGroup(
         "offline",
         "offline",
-        lambda each: each.state in {"ordered", "rolling-back"} and not each.online,
+        lambda each: each.state in {"waiting", "ordered", "rolling-back"} and not each.online,
     ),
     DeviceGroup(
         "updating",
@@ -34,7 +34,7 @@ GROUPS: tuple[DeviceGroup, ...] = (
         lambda each: each.state in {"ordered", "deploying", "rolling-back"},
     ),
     DeviceGroup("failed", "failed", lambda each: each.state in {"failed", "stuck", "rollback-failed"}),
-    DeviceGroup("waiting", "waiting", lambda each: each.state == "planned"),
+    DeviceGroup("waiting", "waiting", lambda each: each.state in {"planned", "waiting"}),
     DeviceGroup("left", "left alone", lambda _: True),
 )
 """The first that holds is that of a device; the last has those that were withdrawn or follow something newer."""
