@@ -194,3 +194,4 @@ class Client:
     def close(self):
         self._paho.disconnect()
         self._paho.loop_stop()
+        self._paho._reset_sockets()  # those by which its thread was woken, which it else leaves to the collector

@@ -100,8 +100,8 @@ def start(request: RolloutStartRequest, json: JsonFlag = False) -> None:
       edgeopt fleet rollout start URL --to @devices.txt --waves 5,25%,rest
       edgeopt fleet rollout start URL --to '*' --max-slowdown 20% --key release-key
       edgeopt fleet rollout start URL --to '*' --model eyes --also ears=URL@sha256:…
-      edgeopt fleet rollout start https://host/m.onnx --optimize --data https://host/data.npz \\
-        --store https://host/found/ --to '*'
+      edgeopt fleet rollout start https://host/m.onnx --to '*' --optimize \\
+        --data https://host/data.npz --store https://host/found/
     """
     from edgeopt.fleet import rollout_commands
 
