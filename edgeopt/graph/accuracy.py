@@ -1,4 +1,4 @@
-"""How close one set of outputs is to another, in dB, and how close it will be on samples not seen yet."""
+"""Comparison of the outputs of two models, in dB, with a lower bound for samples not seen yet."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,14 @@ class Tolerance(msgspec.Struct, frozen=True):
 
     rtol: float
     atol: float
-    """Together with `rtol`."""
+    """Absolute tolerance to use together with `rtol`."""
     atol_alone: float
     rtol_alone: float | None
-    """None where a value should be 0 and is not, which no relative tolerance lets pass."""
+    """Smallest relative tolerance alone; None if a value differs from a reference of 0, as none can pass then."""
 
 
 class OutputAccuracy(msgspec.Struct, frozen=True):
-    """One output over all samples."""
+    """Accuracy of one output over all samples."""
 
     name: str
     snr_db: float
@@ -46,18 +46,18 @@ class OutputAccuracy(msgspec.Struct, frozen=True):
     signal_power: tuple[float, ...]
     """The sum of squared reference values, one number a sample."""
     problem: str | None = None
-    """Why the outputs cannot be compared at all, as a sentence."""
+    """Reason why the outputs cannot be compared, as a sentence; None if they can."""
     mean_abs: float = 0.0
     agreement: float = 1.0
-    """The share of values that are equal: what counts for integers, truth values and texts."""
+    """Share of equal values; the measure for integers, truth values and texts."""
     counted: bool = False
-    """Integers, truth values or texts: agreement says more of them than decibels."""
+    """Whether the output holds integers, truth values or texts, which `agreement` describes better than dB."""
     not_finite: int = 0
     """Places where both hold the same NaN or infinity; they are left out of the figures."""
     silent_reference: bool = False
-    """What `silent` said before the figures for each sample were left out."""
+    """Value of `silent`, stored before the figures of each sample were dropped."""
     tolerance: Tolerance | None = None
-    """What would pass; None where the outputs cannot be compared."""
+    """Smallest tolerance that passes; None if the outputs cannot be compared."""
 
     @property
     def silent(self) -> bool:
@@ -141,7 +141,7 @@ def _pairs(
 
 
 def lower_bound_db(accuracy: Accuracy, group: int = 16, confidence: float = 0.95) -> float:
-    """What the worst output's ratio will be at least on other samples of the same kind, `group` at a time."""
+    """Estimates a lower bound of the worst output's ratio, in dB, over `group` other samples of the same kind."""
     if accuracy.problem or not accuracy.outputs:
         return -math.inf
     return min(
@@ -199,7 +199,7 @@ def _judge(name: str, reference: Sequence[Array], got: Sequence[Array | None]) -
 
 @dataclass(slots=True)
 class _Tally:
-    """What adds up over the samples of one output."""
+    """Running sums and maxima over the samples of one output."""
 
     max_abs: float = 0.0
     max_rel: float = 0.0
@@ -209,7 +209,7 @@ class _Tally:
     equal: int = 0
     not_finite: int = 0
     beyond: list[float] = field(default_factory=lambda: [0.0] * len(RTOLS))
-    """For each of `RTOLS` the absolute tolerance that it still needs."""
+    """Absolute tolerance needed beside each entry of `RTOLS`."""
 
     def add(self, size: Array, difference: Array, not_finite: int) -> None:
         """`size`: the absolute values of the reference."""
@@ -241,7 +241,7 @@ class _Tally:
 
 
 def _rounded_up(value: float) -> float:
-    """To two digits, and up: what is printed must let the outputs pass."""
+    """Rounds up to two digits, so that the outputs pass with the printed tolerance."""
     if value <= 0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
@@ -289,7 +289,7 @@ def _numbers(wanted: Array, result: Array) -> tuple[Array, Array, int]:
 
 
 def ratio_db(noise: float, signal: float) -> float:
-    """Of two powers, within what the scale holds."""
+    """Returns the ratio of two powers in dB, limited to ±`EQUAL_DB`."""
     if noise == 0:
         return EQUAL_DB
     if not (math.isfinite(noise) and math.isfinite(signal)):

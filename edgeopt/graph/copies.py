@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Copies:
-    """What one pass got and left as it was is what the next one gets."""
+    """A copy of a model that consecutive passes share as long as they leave it unchanged."""
 
     def __init__(self) -> None:
         self._source: ir.Model | None = None
@@ -22,7 +22,7 @@ class Copies:
         self._content: list[object] = []
 
     def of(self, model: "ir.Model") -> "ir.Model":
-        """A copy for a single user: taking it ends the use by the previous one."""
+        """Returns a copy for one user at a time: the next call invalidates the previous user's copy."""
         copy = self._copy
         if copy is None or self._source is not model or _content(copy) != self._content:
             copy = model.clone()
@@ -32,7 +32,7 @@ class Copies:
 
 
 def _content(model: "ir.Model") -> list[object]:
-    """All that a pass could change; equal contents are lists of the same objects."""
+    """Lists all parts of a model that a pass could change; equal models give lists of the same objects."""
     found: list[object] = [model.ir_version, dict(model.metadata_props), *model.functions.values()]
     for part in parts(model):
         found += (part.name, dict(part.opset_imports), *part.outputs)

@@ -1,8 +1,7 @@
-"""What became of each node between two models, and which of their values correspond.
+"""Matching of the nodes and values of two models, with the change of each node.
 
-Nodes are matched by what they compute (operator, attributes, weights and all that flows in), then by their names
-and the names of their outputs, and last by their place beside nodes that are matched already. Constants count as
-weights.
+Nodes are matched by what they compute (operator, attributes, weights and all inputs), then by their names and the
+names of their outputs, and last by their position beside matched nodes. Constants count as weights.
 """
 
 import hashlib
@@ -26,11 +25,11 @@ Status = Literal["changed", "fused into", "gone", "new"]
 class NodeChange(msgspec.Struct, frozen=True):
     status: Status
     node: str
-    """In the first model; of a new one, in the second."""
+    """Label of the node in the first model, or in the second for a new node."""
     other: str = ""
-    """The node of the second model that took its place or took it in."""
+    """Label of the node in the second model that replaces this one or absorbed it."""
     what: str = ""
-    """What is different."""
+    """Description of the difference."""
 
 
 class GraphDiff(msgspec.Struct, frozen=True):
@@ -88,7 +87,7 @@ def match(first: "ir.Model", second: "ir.Model") -> Matching:
 
 
 def diff(matching: Matching) -> GraphDiff:
-    """What became of each node, in the order of the graphs."""
+    """Classifies the change of each node, in the order of the graphs."""
     changes: list[NodeChange] = []
     kept = 0
     rebuilt = _rebuilt(matching)
@@ -249,7 +248,7 @@ def _neighbours(a: "ir.Node", b: "ir.Node") -> "Iterator[tuple[ir.Node, ir.Node]
 
 
 def _differences(matching: Matching, rebuilt: "dict[ir.Node, str]") -> "dict[ir.Node, str]":
-    """What tells matched nodes apart, of those that are not the same."""
+    """Describes the difference of each matched pair of nodes that is not identical."""
     different = {}
     for a, b in matching.nodes.items():
         said = [*filter(None, [rebuilt.get(a)])]
@@ -319,7 +318,7 @@ def _short(text: str | None) -> str:
 def _lost(
     node: "ir.Node", matching: Matching, different: "dict[ir.Node, str]", rebuilt: "dict[ir.Node, str]"
 ) -> NodeChange:
-    """What became of a node without a partner: it went into a changed node before or behind it, or it is gone."""
+    """Classifies a node without a match: fused into a changed node before or after it, or gone."""
     if host := _host_before(node, matching, rebuilt):
         return NodeChange("fused into", label(node), label(host))
     waiting, seen = [node], {node}

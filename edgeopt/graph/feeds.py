@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 
 class InputInfo(Protocol):
-    """One input, as `backends.base.TensorInfo` and others describe it."""
+    """Description of one input, as `backends.base.TensorInfo` and others provide it."""
 
     @property
     def name(self) -> str: ...
@@ -40,7 +40,7 @@ LENGTHS = (
 )
 CHANNELS = {1, 3, 4}
 TRIP_COUNTS = (2, 5)
-"""Of a Loop: what one turn hides shows in the second, and what grows with each in the later ones."""
+"""Trip counts to feed a Loop: 2 shows what a single iteration hides, 5 shows what grows with each iteration."""
 ATTENTION_MASK = 3
 """The place of the mask among the inputs of ONNX's Attention."""
 BRIGHT = 2.0
@@ -63,7 +63,7 @@ def generate_feeds(
 def limits_by_input(
     inputs: Sequence[InputInfo], model_ir: "ir.Model | None", shapes: Mapping[str, tuple[int, ...]]
 ) -> "dict[str, FeedLimits]":
-    """Which values each input may have, by what the graph does with it and by what it is called."""
+    """Derives the allowed values of each input from its use in the graph and from its name."""
     values = {value.name: value for value in model_ir.graph.inputs} if model_ir is not None else {}
     longest = max((max(shape[1:], default=0) for shape in shapes.values()), default=0) or TEXT_LENGTH
     return {info.name: limits_of(values.get(info.name), info, shapes[info.name], longest) for info in inputs}
@@ -111,19 +111,19 @@ def _size(dim: int | str | None, place: int, rank: int, info: InputInfo) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FeedLimits:
-    """Which values an input may have."""
+    """Limits on the values of an input."""
 
     integers: tuple[int, ...] | range = ()
-    """Empty: any small ones."""
+    """Allowed integers; any small ones if empty."""
     numbers: tuple[float, float] | None = None
-    """The least and the largest; None: as normal noise has them."""
+    """Minimum and maximum; standard normal noise if None."""
     mask: bool = False
     scores: bool = False
-    """Whether it is added to what a Softmax takes, as masks of minus infinity are."""
+    """Whether the input is added to the scores before a Softmax, as masks of minus infinity are."""
 
 
 def limits_of(value: "ir.Value | None", info: InputInfo, shape: tuple[int, ...], longest: int) -> FeedLimits:
-    """What the graph and the input's name say of its values."""
+    """Derives the allowed values of an input from its use in the graph and from its name."""
     name = info.name.lower()
     if info.dtype.startswith(("int", "uint")):
         if found := _integers(value):

@@ -26,29 +26,29 @@ InputLimits = dict[str, dict[str, SizeLimits]]
 
 
 class ImportProof(msgspec.Struct, frozen=True):
-    """What a model was imported from, and how well it agrees with that."""
+    """Source of an imported model, and its accuracy relative to that source."""
 
     source: str
-    """Name of the file, folder or code."""
+    """Name of the source file, folder or code."""
     kind: str
     framework: str
-    """Name and version, as of the exporter."""
+    """Name and version of the source framework; `exporter` has the same form."""
     exporter: str
     runtime: str
-    """Of the ONNX model in the proof."""
+    """Runtime of the ONNX model in the proof."""
     snr_db: float
-    """Of the worst output; 200 where all are equal."""
+    """SNR of the worst output in dB; 200 if all are equal."""
     floor_db: float
     samples: int
     sizes: tuple[dict[str, int], ...] = ()
-    """Of open dimensions, those of each run beside the samples."""
+    """Sizes of the open dimensions in each run beside the samples."""
     outputs: dict[str, float] = {}
-    """Agreement of each output in dB."""
+    """SNR of each output in dB."""
     limits: InputLimits = {}
     pre: str = ""
-    """Name of the file beside the model that does what its processor did before it."""
+    """Name of the file beside the model that does its processor's preprocessing; empty if there is none."""
     pre_db: float = 0.0
-    """How well that agrees with the processor."""
+    """SNR of that preprocessing relative to the processor, in dB."""
 
     @property
     def sizes_text(self) -> str:
@@ -71,7 +71,7 @@ def as_metadata(proof: ImportProof) -> dict[str, str]:
 
 
 def import_proof_in(metadata: Mapping[str, str]) -> ImportProof | None:
-    """None for a model that was not imported, and for metadata of another program under these keys."""
+    """Reads an import proof from metadata; None if there is none or another program wrote these keys."""
     found = {}
     for field in msgspec.structs.fields(ImportProof):
         text = metadata.get(f"{PREFIX}{field.name}")

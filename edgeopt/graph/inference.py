@@ -214,7 +214,8 @@ def _correct(node: Proto, infos: Mapping[str, Proto]) -> bool:
 
 
 def size_of(size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int) -> int:
-    """What a pool that rounds up makes of a side; each window begins within the input or the padding before."""
+    """Returns the output size of a pool with ceil_mode; each window starts in the input or the padding before
+    it."""
     reach = dilation * (kernel - 1) + 1
     windows = -(-(size + sum(pads) - reach) // stride) + 1
     return windows - 1 if (windows - 1) * stride >= size + pads[0] else windows

@@ -1,8 +1,8 @@
-"""What a ratio over all samples hides: samples of each level, and single weak samples.
+"""Accuracy by input level and of single samples, which a ratio over all samples hides.
 
-Loud samples carry such a ratio. Samples are of one level if each input is about as loud in both. Loudness is that
-of inputs, not of outputs: a chance near zero is an answer like another, while an input of a hundredth of the size
-is another regime.
+Loud samples dominate a ratio over all samples. Two samples are of one level if each input is about as loud in
+both. Loudness is measured on the inputs, not the outputs: a probability near zero is an ordinary answer, while an
+input of a hundredth of the size is a different distribution.
 """
 
 import math
@@ -21,36 +21,36 @@ from edgeopt.graph.accuracy import (
 )
 
 Level = tuple[float, ...]
-"""Of each input of a sample that has one, the root of the mean square."""
+"""Root mean square of each input of a sample that has one."""
 
 SPAN = math.sqrt(10.0)
 """The loudest sample of a level is at most 10 dB above its quietest."""
 SILENT_SHARE = 1e-13
-"""Beside an output of this many times its power, another is what rounding in float32 leaves of zero."""
+"""Share of an output's highest power below which it counts as the rounding of zero in float32."""
 _SILENCE = 1 << 30
 
 
 class LevelAccuracy(msgspec.Struct, frozen=True):
-    """One output on the samples of one level."""
+    """Accuracy of one output on the samples of one level."""
 
     output: str
     snr_db: float
     low_db: float
-    """What resampling says that it may be on other samples of this level."""
+    """Lower bound of the SNR on other samples of this level, in dB, by resampling."""
     samples: int
     share: float
-    """Of the loudest sample's level, that of the loudest here; of the input in which that is least."""
+    """Loudness of this level relative to the loudest (1.0 = equal), in the input with the lowest ratio."""
     levels: int
-    """How many there are."""
+    """Number of levels."""
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """Message that names the level with the lowest accuracy."""
         return f"Of {self.levels} levels of input the weakest decides: {self.where}."
 
     @property
     def where(self) -> str:
-        """The end of a sentence: what, how close and on which samples."""
+        """End of a sentence: the output, its accuracy, and the samples."""
         some = "1 sample" if self.samples == 1 else f"{self.samples} samples"
         where = "of silence" if not self.share else f"at {self.share:.2g} of the loudest"
         if self.share >= 1:
@@ -107,7 +107,7 @@ def _of_output(
 
 
 def _steps(top: float, own: float) -> int:
-    """How many spans quieter than the loudest."""
+    """Returns how many spans an input is quieter than the loudest sample."""
     if own <= 0 or top <= 0:
         return _SILENCE if top > 0 else 0
     return int(math.log(top / own) / math.log(SPAN))
@@ -120,17 +120,17 @@ def _share(group: Sequence[int], levels: Sequence[Level]) -> float:
 
 
 JUMP_DB, JUMP_BELOW_DB = 15.0, 50.0
-"""A sample so far below the middle one is not of the same noise; above 50 dB it does not matter."""
+"""Distance in dB below the median sample at which a sample is an outlier, if its SNR is below 50 dB."""
 FAR_DB = 10.0
-"""So far below the floor; single samples are a little better or worse than all together anyway."""
+"""Distance below the floor, in dB, that marks a weak sample; a single sample often deviates by less."""
 
 
 QUIETEST = 1e-6
-"""Of the usual power of an output: what a sample holds below that counts as this much. A detector answers pictures
-without an object by numbers near zero, which no two kernels round alike."""
+"""Smallest sample power that counts, as a share of the output's usual power. A detector answers pictures without
+an object by numbers near zero, which no two kernels round alike."""
 
 Usual = Mapping[str, float]
-"""The mean power of each output on other samples: those at hand may all be quiet."""
+"""Mean power of each output over other samples, because the samples at hand may all be quiet."""
 
 
 class WeakSamples(msgspec.Struct, frozen=True):
@@ -138,11 +138,11 @@ class WeakSamples(msgspec.Struct, frozen=True):
     of: int
     worst_db: float
     output: str
-    """The output in which the worst is so."""
+    """Output in which the worst sample has `worst_db`."""
 
     @property
     def warning(self) -> str:
-        """For people, where the rest of the result looks well."""
+        """Warning for a result that passes as a whole."""
         are = "is" if self.count == 1 else "are"
         return (
             f"{self.count} of the {self.of} samples that prove the result {are} far below the floor taken alone, "
@@ -178,7 +178,7 @@ class Tail(msgspec.Struct, frozen=True):
 
 
 def usual_power(accuracy: Accuracy) -> Usual:
-    """Of an accuracy that still has its figures for each sample."""
+    """Returns the mean power of each output; needs an accuracy with its figures for each sample."""
     return {
         each.name: math.fsum(each.signal_power) / len(each.signal_power)
         for each in accuracy.outputs
@@ -187,7 +187,7 @@ def usual_power(accuracy: Accuracy) -> Usual:
 
 
 def tail_of(accuracy: Accuracy, usual: Usual | None = None) -> Tail | None:
-    """Of an accuracy that still has its figures for each sample; None where no sample differs."""
+    """Summarizes the samples with the lowest ratios, from the figures for each sample; None if none differs."""
     found = sorted(_by_sample(accuracy, usual or {}).values())
     if not found:
         return None
@@ -201,7 +201,7 @@ def tail_of(accuracy: Accuracy, usual: Usual | None = None) -> Tail | None:
 
 
 def weak_samples(accuracy: Accuracy, floor_db: float, usual: Usual | None = None) -> WeakSamples | None:
-    """Those of an accuracy that still has its figures for each sample; None without any."""
+    """Counts the samples far below the floor, from the figures for each sample; None if there are none."""
     if not math.isfinite(floor_db):
         return None
     weak = [found for found in _by_sample(accuracy, usual or {}).values() if found[0] < floor_db - FAR_DB]

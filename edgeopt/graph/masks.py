@@ -9,7 +9,7 @@ _RANK = 2
 
 
 def is_mask(name: str, rank: int) -> bool:
-    """By what it is called; whether it is one in truth, only a proof can tell."""
+    """Whether the name and rank of an input suggest a mask; only a proof can confirm it."""
     return rank == _RANK and _WORD in name.lower()
 
 
@@ -41,7 +41,7 @@ def kept_length(mask: NDArray[Any]) -> int:
 
 
 def kept_share(samples: MaskRuns, mask: str) -> float:
-    """How much of all places is computed, by the first samples; 1 where there are none."""
+    """Returns the share of positions that is computed, estimated from the first samples; 1 without samples."""
     masks = [samples.feeds(index)[mask] for index in range(min(len(samples), _MOST_LOOKED_AT))]
     whole = sum(each.shape[1] for each in masks)
     return sum(kept_length(each) for each in masks) / whole if whole else 1.0

@@ -28,7 +28,7 @@ _LATER = ("sympy", "onnx_ir._symbolic_shapes")
 
 
 def import_onnx_ir() -> ModuleType:
-    """To be called before any other import of it; what loads later does so at its first use, for everyone."""
+    """Imports onnx_ir with lazy loading of slow dependencies; must run before any other import of onnx_ir."""
     finder = _Later()
     sys.meta_path.insert(0, finder)
     try:
@@ -71,7 +71,7 @@ class Model:
     """sha256 over the file and its external data."""
     external: tuple[Path, ...] = ()
     repairs: tuple[str, ...] = ()
-    """What had to be put right before the model could be used, as sentences' ends: "sorted the nodes, which …"."""
+    """Repairs that the model needed before use, as ends of sentences: "sorted the nodes, which …"."""
 
 
 def load(path: Path | str) -> Model:
@@ -159,7 +159,7 @@ def _legible(message: str) -> str:
 
 
 def _first(error: BaseException) -> BaseException:
-    """What went wrong at the start; the library wraps each error once for every level of the graph."""
+    """Returns the root cause of an error; the library wraps each error once for every level of the graph."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

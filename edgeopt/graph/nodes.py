@@ -83,10 +83,10 @@ def is_random(node: "ir.Node") -> bool:
 
 
 class _Libraries:
-    """What libraries log and warn of is held back while any thread asks for it.
+    """A switch that suppresses logs and warnings of libraries while any thread needs it.
 
-    Levels and filters belong to the process: of two threads that each restored what it found, the later one would
-    restore the silence of the other for ever.
+    Levels and filters belong to the process: if two threads each restored the state that they found, the later one
+    would restore the silence of the other for ever.
     """
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ class PipelineStep:
 
 @dataclass(frozen=True, slots=True)
 class NumericError:
-    """How far the outputs are from the source model's."""
+    """Error of the outputs relative to the source model."""
 
     snr_db: float
     max_abs: float

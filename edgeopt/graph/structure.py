@@ -1,4 +1,4 @@
-"""What must hold after every pass: the graph is valid ONNX, its inputs and outputs are what they were."""
+"""Conditions after every pass: the graph is valid ONNX, and its inputs and outputs are unchanged."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def _described(value: "ir.Value") -> tuple[str, str]:
 
 
 def fault(model: "ir.Model", before: Signature) -> str | None:
-    """Why a pass may not have left the model like this, as a sentence's end, or None."""
+    """Returns why the model after a pass is not acceptable, as the end of a sentence, or None."""
     after = signature(model)
     for role, old, new in (("input", before.inputs, after.inputs), ("output", before.outputs, after.outputs)):
         if [value[0] for value in old] != [value[0] for value in new]:
@@ -50,7 +50,7 @@ def fault(model: "ir.Model", before: Signature) -> str | None:
 
 
 def unsound(proto: Proto) -> str | None:
-    """What onnx's checker says against a model, on one line, or None."""
+    """Returns the message of onnx's checker about a model, on one line, or None if the model is valid."""
     import onnx
 
     try:
@@ -79,7 +79,7 @@ _KEY = "edgeopt.turned"
 
 
 def turned(model: "ir.Model") -> Mapping[str, Order]:
-    """By the name of an input or output: the axis `a` of the model's is the axis `order[a]` of the source's."""
+    """Returns the axis order of each transposed input or output: axis `a` here is the source's axis `order[a]`."""
     found: Mapping[str, Order] = model.graph.meta.get(_KEY, {})
     return found
 
@@ -89,7 +89,7 @@ def note_turned(model: "ir.Model", orders: Mapping[str, Order]) -> None:
 
 
 def as_model_takes(sample: Mapping[str, Any], model: "ir.Model") -> dict[str, Any]:
-    """A sample of the source's, for this model."""
+    """Converts a sample of the source model for this model."""
     import numpy as np
 
     orders = turned(model)
@@ -100,7 +100,7 @@ def as_model_takes(sample: Mapping[str, Any], model: "ir.Model") -> dict[str, An
 
 
 def as_source_gives(outputs: Iterable[Mapping[str, Any]], model: "ir.Model") -> list[dict[str, Any]]:
-    """What this model gave, as the source would have."""
+    """Converts outputs of this model to the axis order of the source model."""
     import numpy as np
 
     orders = {name: np.argsort(order) for name, order in turned(model).items()}

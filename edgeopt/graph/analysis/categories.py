@@ -1,4 +1,4 @@
-"""What kind of work an operator is: a table of all that onnx defines and of those that ONNX Runtime adds."""
+"""Categories of operators: a table of all that onnx defines and all that ONNX Runtime adds."""
 
 from enum import StrEnum
 
@@ -34,7 +34,7 @@ class OperatorType(StrEnum):
 HEAVY = frozenset(
     {OperatorType.MATRIX_PRODUCT, OperatorType.CONVOLUTION, OperatorType.ATTENTION, OperatorType.RECURRENT}
 )
-"""What most models spend their time on."""
+"""Categories that take most of the run time of most models."""
 
 
 _T = OperatorType

@@ -22,11 +22,11 @@ class OpenSizes:
     """A dimension of an input that the model leaves open, and the size that it gets here."""
 
     name: str
-    """As the model calls it, or `INPUT[AXIS]` where it does not."""
+    """Name in the model, or `INPUT[AXIS]` if it has none."""
     size: int
     origin: str
     at: tuple[tuple[str, int], ...]
-    """The inputs and axes that have it."""
+    """Inputs and axes with this dimension."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Info:
 
 
 def open_dimensions(model: "ir.Model", given: GivenShapes) -> tuple[OpenSizes, ...]:
-    """What the inputs leave open; one name has one size: what the user gave, else what was seen, else assumed."""
+    """Lists the open dimensions of the inputs with one size per name: given by the user, observed, or assumed."""
     found: dict[str, _Found] = {}
     for value in model.graph.inputs:
         if value.shape is None or value.is_initializer():
@@ -139,9 +139,9 @@ def dimensions(
     sizes: "Mapping[ir.Value, tuple[int, ...]]",
     real: Mapping[str, tuple[int, ...]],
 ) -> tuple[OpenDimension, ...]:
-    """Those of the inputs first, then those that data makes while the model runs.
+    """Lists the open dimensions of the inputs, then the data-dependent ones that arise while the model runs.
 
-    What follows from the inputs' sizes by arithmetic is none of its own, though inference gives it a name.
+    A dimension that shape arithmetic derives from the input sizes is not listed, even if inference names it.
     """
     named, called_by_model = named_model(model)
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What an ONNX model is made of and what it costs to run; external weights are read in blocks and never held."""
+"""Structure and cost of ONNX models; external weights are read in blocks and never loaded whole."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -54,12 +54,12 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class TensorSizes:
-    """Of the values of a model, with its open dimensions bound."""
+    """Shapes and sizes of a model's values with its open dimensions bound, and the cost of its nodes."""
 
     shapes: "dict[ir.Value, tuple[int, ...]]"
     bytes: "dict[ir.Value, int]"
     weights: "tuple[Weight, ...]"
-    """What the nodes cost, in the order of `walk`."""
+    """Cost of each node, in the order of `walk`."""
 
 
 def analyze_onnx(path: Path, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
@@ -273,15 +273,12 @@ class _Room:
 
 
 def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int, ir.Node | None]":
-    """How much memory activations take at once, when nodes run in the order of the graph.
+    """Returns the peak memory of activations in bytes, in the node order of the graph, and the node of the peak.
 
-    Inputs are held by the caller for the whole run, outputs from where they are made to its end; what lies
-    between, from the node that makes it to the last that reads it. What only has another shape lies where its
-    source lies. Weights do not count. A subgraph's peak is added at the node that holds it, of several the
-    largest; what it takes from outside is alive there anyway. No element-wise result takes the place of its input,
-    as some runtimes let it.
-
-    The most bytes at one node, and that node; a value without a size counts nothing.
+    Inputs are alive for the whole run, outputs from their node to the end of the run, and other values from their
+    node to their last reader. A value that only reshapes another shares its memory. Weights do not count, nor does
+    a value without a known size. The largest peak of a node's subgraphs is added at that node. In-place
+    element-wise operators, which some runtimes use, are not assumed.
     """
     nodes = tuple(graph)
     last = len(nodes)
@@ -316,7 +313,7 @@ def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int
 
 
 def read_by(node: "ir.Node") -> "list[ir.Value]":
-    """What a node reads, its subgraphs too."""
+    """Returns the values that a node reads, including those that its subgraphs read."""
     read = [value for value in node.inputs if value is not None]
     for _, inner in subgraphs(node):
         for each in inner:

@@ -1,4 +1,4 @@
-"""What an OpenVINO IR is made of, from its XML alone: neither OpenVINO nor the weights are needed."""
+"""Structure of an OpenVINO IR, read from its XML; needs neither OpenVINO nor the weights file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -37,7 +37,7 @@ _PRODUCTS = (
     "FusedMatMulActivation",
 )
 STANDS_FOR = {"FusedConv": "Conv", "FusedGemm": "Gemm"}
-"""What inference may take them for."""
+"""Standard operators that shape inference may substitute for fused ones."""
 
 
 def is_foreign(node: "ir.Node") -> bool:
@@ -167,7 +167,7 @@ class _Propagation:
             self._compute(node, arrays)
 
     def value(self, value: "ir.Value") -> "NDArray[np.generic] | None":
-        """What a value is in every run, where that is small and known."""
+        """Returns a value that is small and the same in every run, else None."""
         if value in self.values:
             return self.values[value]
         import onnx_ir as ir
@@ -302,7 +302,8 @@ class _Propagation:
 
 
 def enter_scan(node: "ir.Node", body: "ir.Graph") -> None:
-    """What goes into a Scan's body: states as they are, and of each sequence one step; exporters leave it out."""
+    """Fills in the types and shapes of a Scan's body inputs, which exporters omit; a sequence loses its scan
+    axis."""
     import onnx_ir as ir
 
     states = len(node.inputs) - (

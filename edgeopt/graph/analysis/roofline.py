@@ -20,7 +20,7 @@ _NEXT_LEVELS = ("L1", "L2", "L3", "memory")
 class Least:
     time_s: float
     bound: Literal["", "memory", "compute"]
-    """What takes that time; empty where there is nothing to do."""
+    """Resource that limits the time; empty if there is nothing to do."""
 
 
 def least(device: Device, precision: str, threads: int, operations: int, moved_bytes: int) -> Least | str:
@@ -44,7 +44,7 @@ def least(device: Device, precision: str, threads: int, operations: int, moved_b
 
 
 def _bytes_per_s(device: Device, threads: int, moved_bytes: int) -> float | None:
-    """Of the nearest level that holds all that is moved; of the next one where there is no figure for it."""
+    """Returns the bandwidth of the first memory level that holds `moved_bytes` and was measured, else None."""
     peaks = () if device.peaks is None else device.peaks.memory
     room = {
         f"L{cache.level}": cache.size_bytes * min(cache.instances, threads)
@@ -102,7 +102,7 @@ def timed(rows: Iterable[NodeRow], given: GivenShapes) -> tuple[tuple[NodeRow, .
 
 
 def precision(row: NodeRow, dequantized: Collection[str]) -> str:
-    """Of the numbers that a node computes with; between DQ and Q that is int8, as runtimes take it."""
+    """Returns the precision that a node computes in; int8 between DequantizeLinear and QuantizeLinear."""
     if row.inputs and row.inputs[0].name in dequantized:
         return "int8"
     dtypes = [tensor.dtype for tensor in (*row.inputs, *row.outputs) if tensor.name]

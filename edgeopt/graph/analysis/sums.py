@@ -1,4 +1,4 @@
-"""What the nodes of a model make together: by operator, by category, and in all."""
+"""Sums over the nodes of a model: by operator, by category, and in total."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -46,7 +46,7 @@ class Total:
 
 
 def own(row: NodeRow) -> Cost:
-    """What a node costs without those that it holds."""
+    """Returns the cost of a node without the nodes that it contains."""
     if row.operator not in HOLDERS:
         return row.cost
     if row.cost.unknown_within:

@@ -50,7 +50,7 @@ def dtype_name(dtype: "ir.DataType") -> str:
 
 
 def constant_tensor(node: "ir.Node") -> "ir.TensorProtocol | None":
-    """What a Constant node holds; None for other nodes, and for the short forms of a single number or text."""
+    """Returns the tensor of a Constant node; None for other nodes and for scalar or text attributes."""
     if node.op_type != "Constant" or node.domain not in OWN_DOMAINS or "value" not in node.attributes:
         return None
     attribute = node.attributes["value"]

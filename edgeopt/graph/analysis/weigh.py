@@ -1,4 +1,4 @@
-"""What every node of a model costs, those in branches, loops and functions too."""
+"""Cost of every node of a model, including nodes in branches, loops and functions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def called(
     model: "ir.Model", node: "ir.Node", operands: Operands
 ) -> "tuple[ir.Model, dict[ir.Value, NDArray[np.generic]]]":
-    """That model, and those of its values that are the same in every run."""
+    """Returns the body of a called function as a model, and those of its values that are the same in every run."""
     import onnx_ir as ir
 
     function = model.functions[node.op_identifier()]
@@ -65,9 +65,9 @@ OPSET_OF_TODAYS_SCAN = 9
 @dataclass(frozen=True, slots=True)
 class Weight:
     cost: Cost
-    """Of one run of the node, with what it holds."""
+    """Cost of one run of the node, including the nodes that it contains."""
     runs: int
-    """How often it runs in one run of the model."""
+    """Number of runs in one run of the model."""
     category: OperatorType
 
 
@@ -122,7 +122,7 @@ class Weigher:
         return self.graph(branches[taken], runs)
 
     def _function(self, node: "ir.Node") -> tuple[Cost, OperatorType]:
-        """That of its body with the shapes and attributes of this call."""
+        """Computes the cost and category of a function body with the shapes and attributes of this call."""
         call = self.operands.call(node)
         key = (
             node.op_identifier(),
@@ -139,7 +139,7 @@ class Weigher:
 
 
 def weigh(model: "ir.Model", operands: Operands) -> "dict[ir.Node, Weight]":
-    """Of every node of a model whose shapes are inferred."""
+    """Computes the cost of every node of a model whose shapes are inferred."""
     weigher = Weigher(model, operands)
     weigher.graph(model.graph, 1)
     return weigher.found
@@ -150,7 +150,7 @@ def is_loop(node: "ir.Node") -> bool:
 
 
 def trips(node: "ir.Node", call: Call, model: "ir.Model", operands: Operands) -> int | str:
-    """How often the body of a loop runs, or why that is not known."""
+    """Returns the number of iterations of a loop, or the reason why it is unknown."""
     try:
         found = _scan_trips(call, model) if node.op_type == "Scan" else _loop_trips(node, call, operands)
     except (Unknown, IndexError):

@@ -1,6 +1,6 @@
-"""What the weights hold: zeros, ranges, what is not finite or denormal, what nobody reads, what is there twice.
+"""Content of the weights: zeros, ranges, non-finite and denormal values, unused and duplicate weights.
 
-They are looked at in blocks, external ones straight from their file, so that no more than a block is in memory.
+Weights are read in blocks, external ones directly from their file, so that at most one block is in memory.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _EXPONENTS = {"FLOAT16": 0x7C00, "BFLOAT16": 0x7F80, "FLOAT": 0x7F800000, "DOUBL
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Of one weight; nothing where its type has no order or nobody can look inside."""
+    """Statistics of one weight; None or empty if its type has no order or its content cannot be read."""
 
     zeros_share: float | None = None
     minimum: float | None = None
@@ -39,7 +39,7 @@ class Content:
     has_denormals: bool = False
     is_finite: bool = True
     histogram: tuple[int, ...] = ()
-    """Values by equal steps from the smallest to the largest; nothing where all are equal."""
+    """Counts of values in equal steps from the minimum to the maximum; empty if all are equal."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class _Counts:
 class Looked:
     summary: WeightsSummary
     contents: "dict[int, Content]" = field(default_factory=dict)
-    """By the id of the tensor."""
+    """Statistics by the id of the tensor."""
 
 
 def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) -> Looked:
@@ -194,7 +194,7 @@ def twins(weights: "Iterable[ir.TensorProtocol]") -> "tuple[tuple[ir.TensorProto
 def _split(
     tensors: "list[ir.TensorProtocol]", key: "Callable[[ir.TensorProtocol], bytes]"
 ) -> "list[list[ir.TensorProtocol]]":
-    """Those that agree in a key, of two and more; one alone is not looked into."""
+    """Groups tensors by a key and drops groups of one; the key of a single tensor is not computed."""
     if len(tensors) < 2:
         return []
     groups: dict[bytes, list[ir.TensorProtocol]] = defaultdict(list)

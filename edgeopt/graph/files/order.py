@@ -73,7 +73,7 @@ def given(graph: Proto) -> Iterator[str]:
 
 
 def disorder(graph: Proto, outer: frozenset[str] = frozenset()) -> str | None:
-    """Why a sorted graph's nodes cannot be computed, as the second half of a sentence, or None."""
+    """Returns why a sorted graph's nodes cannot be computed, as the second half of a sentence, or None."""
     if twice := _first_repeated(weight.name for weight in graph.initializer):
         return f"contains the weight '{twice}' twice"
     if twice := _first_repeated(value.name for value in graph.input):
@@ -127,7 +127,7 @@ def node_label(node: Proto) -> str:
 
 
 def _why(node: Proto, name: str, producers: dict[str, Proto]) -> str:
-    """Why a node of a sorted graph reads a name that is not there yet: nobody computes it, or a cycle does."""
+    """Explains why a node of a sorted graph reads an undefined name: nothing computes it, or a cycle does."""
     if name not in producers:
         return f"reads '{name}' in {node_label(node)}, which no node, input or weight provides"
     if cycle := _cycle(node, producers):

@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, and which versions of ONNX it needs; a wrong file gets its own sentence."""
+"""Detection of file types by their first bytes, and of the ONNX versions that a model needs."""
 
 import shlex
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ AS_TEXT = "Convert it first: onnx.save(onnx.load(path, format='{}'), 'model.onnx
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a file is instead of an ONNX model, and what to do about it."""
+    """Type of a file that is not an ONNX model, and the next step for the user."""
 
     what: str
     hint: str = ""
     suffixes: tuple[str, ...] = ()
-    """The suffixes with which `edgeopt import` takes the file; empty where it does not."""
+    """Suffixes with which `edgeopt import` accepts the file; empty if it does not."""
 
 
 UNPACK = "Unpack it and pass the .onnx file inside."
@@ -69,7 +69,7 @@ IN_TEXT = (
 
 
 def what_is(head: bytes) -> Sighting | None:
-    """What a file that begins with `head` is, or None where it may be an ONNX model."""
+    """Identifies the type of a file by its first bytes `head`; None if it may be an ONNX model."""
     for offset, magic, what, hint in MAGIC:
         if head[offset : offset + len(magic)] == magic:
             return _sighting(what, hint)

@@ -120,7 +120,7 @@ TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64
 
 
 def tensor_fault(model: Proto) -> str | None:
-    """What is wrong with the first tensor whose data is not what its type and shape promise, or None."""
+    """Describes the first tensor whose data does not fit its type and shape, or returns None."""
     import onnx_ir as ir
 
     for tensor in tensors(model):
@@ -145,7 +145,7 @@ def tensor_fault(model: Proto) -> str | None:
 
 
 def _stored(data_type: int, count: int, bits: int) -> int:
-    """How many numbers stand for `count` elements; types of 2 and 4 bits share a byte, complex ones take two."""
+    """Returns how many numbers store `count` elements: 2- and 4-bit types share a byte, complex ones take two."""
     if data_type in {COMPLEX64, COMPLEX128}:
         return 2 * count
     return math.ceil(count * bits / 8) if bits in {2, 4} else count

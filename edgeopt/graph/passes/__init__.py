@@ -56,7 +56,7 @@ NAMES = tuple(name for name, _ in ORDER)
 
 @cache
 def standard_passes() -> tuple[Pass, ...]:
-    """All of them, imported with the first call."""
+    """Returns all passes in order and imports their modules at the first call."""
     return passes_at(__name__, (place for _, place in ORDER))
 
 

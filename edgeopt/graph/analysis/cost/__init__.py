@@ -1,7 +1,7 @@
-"""What one run of an operator takes at least, told from shapes alone.
+"""Minimum cost of one run of an operator, computed from shapes alone.
 
-A multiplication with the addition of its product is one MAC and two operations; any other function of a number
-(a sum, a comparison, an exponential) is one operation. What cannot be told says why, and is never zero in silence.
+A multiplication with the addition of its product is one MAC and two operations; any other function of a number (a
+sum, a comparison, an exponential) is one operation. An unknown figure is None with a reason, never zero.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def arithmetic(call: Call) -> Arithmetic:
 
 
 def cost_of(call: Call) -> Cost:
-    """All that can be told, and why the rest cannot."""
+    """Computes the figures that the shapes allow; the others are None, with the first reason."""
     reasons: list[Unknown] = []
 
     def told(figure: Callable[[], int]) -> int | None:

@@ -29,7 +29,7 @@ class Unknown(Exception):  # noqa: N818 - no error: the reason why a figure cann
 
 
 class Arithmetic(NamedTuple):
-    """Of one run; a figure that is neither a product nor known to be absent is in `other`."""
+    """Arithmetic of one run; operations that are not part of a MAC count in `other`."""
 
     macs: int = 0
     other: int = 0
@@ -47,11 +47,11 @@ class Operand:
     name: str = ""
     shape: Shape | None = None
     bits: int | None = None
-    """Of one element; None for what has no fixed size, as texts."""
+    """Size of one element in bits; None for types without a fixed size, such as strings."""
     values: tuple[Number, ...] | None = None
-    """What a small constant holds."""
+    """Elements of a small constant; None for other operands."""
     reason: str = ""
-    """Why the size cannot be told, where it is not the shape that is missing; `{}` is where the name goes."""
+    """Reason why the size is unknown, if not for a missing shape; `{}` marks the place of the name."""
 
     def known_shape(self) -> Shape:
         if self.shape is None:
@@ -75,7 +75,7 @@ class Operand:
 class Call:
     operator: str
     inputs: tuple[Operand | None, ...]
-    """None is an input that is left out."""
+    """Operands by position; None for an omitted optional input."""
     outputs: tuple[Operand | None, ...]
     domain: str = ""
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
@@ -106,11 +106,11 @@ class Call:
         return shape[place]
 
     def given(self) -> int:
-        """How many elements the first input has."""
+        """Returns the number of elements of the first input."""
         return self.input(0).count()
 
     def out(self) -> int:
-        """How many elements the first output has."""
+        """Returns the number of elements of the first output."""
         return self.output().count()
 
     def whole(self, name: str, default: int = 0) -> int:

@@ -35,7 +35,7 @@ def with_bias(operations: int) -> Rule:
 
 
 def skipped_norm(operations: int, bias: int) -> Rule:
-    """What skips a layer is added first, and a bias where there is one."""
+    """Returns the rule of a normalization that first adds the skip connection, and a bias if there is one."""
     return lambda call: Arithmetic(0, call.given() * (operations + 1 + call.has(bias)))
 
 
@@ -46,7 +46,7 @@ def drawn(call: Call) -> Arithmetic:
 
 
 def dropped(call: Call) -> Arithmetic:
-    """Nothing happens outside of training: then two operations, as numbers are drawn and the rest is scaled."""
+    """Counts nothing outside training, else two operations per element: a random number and a scaling."""
     training = call.inputs[2] if call.has(2) else None
     if training is None or training.values == (0,):
         return NOTHING
@@ -139,7 +139,7 @@ def resized(call: Call) -> Arithmetic:
 
 
 def sampled(call: Call) -> Arithmetic:
-    """At places that another tensor gives; those are scaled first, one operation each."""
+    """Counts interpolation at coordinates from a second input; scaling each coordinate is one operation."""
     mode, places = call.text("mode", "linear"), call.input(1).count()
     axes = max(1, len(call.shape(0)) - 2)
     neighbours = {"nearest": 0, "cubic": 4**axes, "bicubic": 4**axes}.get(mode, 2**axes)
@@ -177,7 +177,7 @@ def _constant(call: Call, position: int) -> int:
 
 
 def transform(call: Call) -> Arithmetic:
-    """From real numbers to half of the frequencies takes half as long."""
+    """Counts a Fourier transform; a one-sided transform costs half."""
     shape = call.shape(0)
     axis = call.whole("axis", 1)
     if call.has(2):
@@ -190,7 +190,7 @@ def transform(call: Call) -> Arithmetic:
 
 
 def short_time(call: Call) -> Arithmetic:
-    """For each frame the window and a transform."""
+    """Counts the window and the Fourier transform of each frame."""
     out = call.output().known_shape()
     length = call.axis(2, 0) if call.has(2) else _constant(call, 3)
     frames = prod(out[:-2])
@@ -259,7 +259,7 @@ def ensemble(call: Call) -> Arithmetic:
 
 
 def _nearest_leaf(after: dict[int, tuple[int, int]], root: int) -> int:
-    """How many comparisons the shortest way takes, level by level."""
+    """Returns the number of comparisons on the shortest path to a leaf, by breadth-first search."""
     level, depth, seen = {root}, 0, set[int]()
     while level and all(node in after for node in level):
         seen |= level
