@@ -1,4 +1,4 @@
-"""What a pass is; with the words of `graph/nodes.py`, all that most passes need."""
+"""The interface of a pass; together with the re-exports of `graph/nodes.py`, all that most passes need."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -40,19 +40,19 @@ def _clone(model: "ir.Model") -> "ir.Model":
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """What a pass may want to know besides the model."""
+    """Settings and services for a pass besides the model."""
 
     target_opset: int = 17
     folded_limit_bytes: int = 4 << 20
-    """A folded constant may add this much to the model; more only where it takes as much away."""
+    """Maximum size of one folded constant; a larger one is allowed if folding frees as much."""
     shapes: "Mapping[str, tuple[int, ...]]" = field(default_factory=dict)
-    """The shapes of inputs that the user fixes."""
+    """Input shapes that the user fixes."""
     empty_inputs: bool = False
-    """Empty inputs must give what the source gives: no rewrite that holds for non-empty ones only."""
+    """Whether results for empty inputs must not change; disables rewrites that need non-empty inputs."""
     layout: str = ""
-    """The order of dimensions in which the user wants to give and get pictures, where he wants another."""
+    """Layout that the user requests for picture inputs and outputs; empty to keep the model's."""
     copy: "Callable[[ir.Model], ir.Model]" = field(default=_clone, compare=False, repr=False)
-    """What a pass works on: it leaves the model that it gets as it is."""
+    """Copies the model for a pass, which must not modify the model that it receives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +66,26 @@ class PassResult:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One rewrite; `apply` leaves the model that it gets as it is."""
+    """A rewrite; `apply` does not modify the model that it receives."""
 
     name: str
     title: str
     apply: "Callable[[ir.Model, PassContext], PassResult]"
     tolerance_db: float | None = None
-    """Outputs keep at least this ratio of signal to noise; None: they stay the same to the last bit."""
+    """Lowest signal-to-noise ratio of the outputs, in dB; None if they stay the same to the last bit."""
     finite_only: bool = False
-    """NaN, infinity and -0 among the inputs may give other results; `simplify --strict` leaves the pass out."""
+    """Whether NaN, infinity or -0 among the inputs may change results; `simplify --strict` skips the pass."""
     nonempty_only: bool = False
-    """So may empty inputs, with some of its rewrites; with `PassContext.empty_inputs` it leaves those out."""
+    """Whether some rewrites may change results for empty inputs; `PassContext.empty_inputs` disables those."""
     on_request: bool = False
-    """It runs only where it is named, or where the context holds what it asks for."""
+    """Whether the pass runs only if the user names it or the context requires it."""
     lowest_opset: int = 0
-    """The opset that what it writes needs; below, the pass refuses and says so."""
+    """Lowest opset that the rewritten model needs; the pass refuses below it."""
 
 
 @dataclass(slots=True)
 class Notes:
-    """What a pass writes down while it works; equal sentences become one, with all their nodes."""
+    """Log of a pass: changes and refusals; equal sentences are merged, with all their nodes."""
 
     applied: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)

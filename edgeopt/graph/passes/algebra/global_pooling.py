@@ -1,4 +1,4 @@
-"""What is taken over a whole picture is global pooling, for which runtimes have kernels in their own layouts.
+"""Replacement of reductions and pools over a whole picture by global pooling, for which runtimes have kernels.
 
 ReduceMean(x, axes = all but batch and channel, keepdims = 1)  =  GlobalAveragePool(x), the same for ReduceMax
 AveragePool(x, kernel = the picture, no pads)                  =  GlobalAveragePool(x), the same for MaxPool
@@ -66,7 +66,7 @@ def _takes_all(pool: "ir.Node") -> bool:
 
 
 def _axes(node: "ir.Node") -> list[int] | None:
-    """From the attribute, or, from opset 18 on, from the second input."""
+    """Returns the constant axes of a reduction, from the attribute or, since opset 18, the second input."""
     if (attribute := node.attributes.get("axes")) is not None:
         return list(attribute.as_ints())
     array = constant(node.inputs[1]) if len(node.inputs) > 1 else None

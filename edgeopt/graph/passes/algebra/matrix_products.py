@@ -31,7 +31,7 @@ _UNNAMED = "αβγδεζηθ"
 """The dimensions behind `...`, counted from the last."""
 
 Lengths = Mapping[str, int | None]
-"""What is known of the length of an index; None where it is open."""
+"""Length of each index; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +82,17 @@ def called(index: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MatrixForm:
-    """One way to write an equation as a matrix product; each group of indices becomes one dimension."""
+    """A way to write an equation as a matrix product; each group of indices becomes one dimension."""
 
     swapped: bool
-    """The second operand comes first."""
+    """Whether the second operand comes first."""
     left: tuple[str, ...]
     right: tuple[str, ...]
     out: tuple[str, ...]
 
 
 def ways(equation: Equation) -> Iterator[MatrixForm]:
-    """All that are worth a thought: either operand first, the inner indices in the order of either."""
+    """Yields the matrix forms of an equation: either operand first, the inner indices in the order of either."""
     for swapped in (False, True):
         one, other = equation.terms[::-1] if swapped else equation.terms
         batch = "".join(c for c in equation.result if c in one and c in other)
@@ -166,7 +166,7 @@ def parted(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
 
 
 OPSET = 13
-"""From here on Unsqueeze takes its axes as an input, and MatMul every type of floats."""
+"""First opset in which Unsqueeze takes its axes as an input and MatMul accepts every floating-point type."""
 FLOATS = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16")
 _RESHAPE_COSTS = 0.1  # of a transpose: it moves nothing
 _INNER_COSTS = 0.3
@@ -232,7 +232,8 @@ def _is_ambiguous(way: MatrixForm, lengths: Lengths) -> bool:
 
 
 def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
-    """How long each index is; why that is not known well enough, for those that are summed."""
+    """Returns the length of each index, or why the equation is unsupported: an empty index or uncertain
+    lengths."""
     found: dict[str, int | None] = {}
     for term, value in zip(equation.terms, operands, strict=True):
         for axis, index in enumerate(term):
@@ -310,7 +311,7 @@ class ProductWriter:
         return self.put("Reshape", value, self.numbers("shape", shape))
 
     def finish(self, value: "ir.Value") -> None:
-        """What was written last gives the result, under its name."""
+        """Replaces the Einsum's output by `value`, which takes over its name, shape and type."""
         old = self.node.outputs[0]
         if value in self.node.inputs:
             value = self.put("Identity", value)

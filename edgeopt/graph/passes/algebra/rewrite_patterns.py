@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from onnxscript.rewriter import MatchResult, MatchStatus
 
 SAYS_NOTHING = ("Condition function check failed", "")
-"""What onnxscript gives as the reason for a check that returned False."""
+"""Reasons that onnxscript reports for a check that returned False."""
 
 
 class WhyNot:
@@ -254,7 +254,7 @@ class Rewrite:
 
     what: str
     kinds: tuple[str, ...]
-    """Its patterns hold one of these; a model that has none need not be searched."""
+    """Operators of which every match contains at least one; a model without any of them is not searched."""
     rules: tuple[Any, ...]
     oldest_opset: int = 7
     speaks: bool = False

@@ -174,7 +174,8 @@ def _why_not_fixed(model: "ir.Model", name: str, wanted: tuple[int, ...]) -> str
 
 
 def _misfit(value: "ir.Value", wanted: tuple[int, ...], sizes: dict[str, int]) -> str | None:
-    """Why an input cannot have this shape; notes which size each named dimension gets."""
+    """Returns why an input cannot have this shape, or None; records the size of each named dimension in
+    `sizes`."""
     if any(size < 1 and size != AS_IT_IS for size in wanted):
         return f"{_text(wanted)} is not a shape: sizes are at least 1, or -1 to keep a size"
     if value.shape is None:
@@ -217,7 +218,7 @@ def _bind(value: "ir.Value", sizes: dict[str, int]) -> bool:
 
 
 def _infer_again(model: "ir.Model") -> None:
-    """What was known of inner values holds the open dimensions; what follows of outputs is filled in too."""
+    """Infers all shapes again, because the old ones of inner values contain the open dimensions."""
     for value in (value for node in model.graph for value in node.outputs):
         if not value.is_graph_output():
             value.shape = None

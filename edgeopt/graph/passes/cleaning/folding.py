@@ -1,4 +1,4 @@
-"""What is the same in every run is computed once: shapes that follow from sizes, and nodes over constants."""
+"""Constant folding: computes nodes over constants, and shapes that follow from known sizes, ahead of time."""
 
 import math
 from collections.abc import Callable
@@ -258,7 +258,7 @@ def _keep_overflows(model: "ir.Model") -> None:
 
 @dataclass(slots=True)
 class FoldingBudget:
-    """How much folding may add to the model: by one result, and by all that are left to come."""
+    """Limits on the bytes that folding adds to the model: by one result, and by all further results."""
 
     one_bytes: int
     left_bytes: int
@@ -354,9 +354,10 @@ def _holds_text(node: "ir.Node") -> bool:
 
 
 def _disagreed(node: "ir.Node") -> bool:
-    """Where onnx's reference computes otherwise than ONNX Runtime does, which is not always the one that errs.
+    """Whether onnx's reference evaluator and ONNX Runtime compute a node differently; either may be wrong.
 
-    When aligning corners the reference takes sizes before rounding; by no axes ONNX Runtime squeezes all.
+    With aligned corners, the reference scales by the sizes before rounding. A Squeeze with an empty list of axes
+    removes all dimensions of size 1 in ONNX Runtime.
     """
     if is_op(node, "Squeeze"):
         return squeezes_by_no_axes(node)
@@ -369,7 +370,7 @@ def _gives_integers(node: "ir.Node") -> bool:
 
 
 def _output_bytes(node: "ir.Node") -> int | None:
-    """How big the results will be, where shape inference says so."""
+    """Returns the size of all results; None if shape inference does not know it."""
     total = 0
     for value in node.outputs:
         if value.dtype is None or value.shape is None or not all(isinstance(dim, int) for dim in value.shape):

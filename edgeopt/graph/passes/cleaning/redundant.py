@@ -235,7 +235,8 @@ def _key(node: "ir.Node") -> Hashable | None:
 
 
 def _alike(value: "ir.Value | None") -> Hashable:
-    """By what it is; a short weight by what it holds, for deduplicate-weights leaves some of these apart."""
+    """Returns a key for equal inputs: the content of a short weight, as deduplicate-weights skips some, else the
+    id."""
     tensor = None if value is None or value.is_graph_input() else value.const_value
     if tensor is None or tensor.dtype.is_string() or tensor.nbytes > SHORT_BYTES:
         return id(value)

@@ -63,25 +63,25 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The operands with four dimensions, packed where they are so, and what becomes superfluous."""
+    """Operands of an attention with four dimensions, packed ones if they exist, and the superfluous nodes."""
 
     root: "ir.Node"
     query: "ir.Value"
     key: "ir.Value"
     key_order: tuple[int, ...]
-    """How the key has to be turned to be (batch, heads, rows, width); empty where it is so."""
+    """Permutation that turns the key into (batch, heads, rows, width); empty if it has that order."""
     value: "ir.Value"
     scores: Scores
     nodes: "tuple[ir.Node, ...]"
     packed: tuple[Packed, Packed, Packed] | None = None
     packed_query: Packed | None = None
     packed_root: "ir.Node | None" = None
-    """Where the result is packed again, and the query was packed."""
+    """Last node that packs the result again; None if the result or the query is not packed."""
     packed_nodes: "tuple[ir.Node, ...]" = ()
     others: "tuple[ir.Node, ...]" = ()
-    """What made the operands; it goes where nobody else uses it."""
+    """Producers of the operands, which are removed if nothing else uses them."""
     reason: str | None = None
-    """Why it cannot be one operator, where that is seen at once."""
+    """Reason, known during matching, why the nodes cannot become one operator."""
 
 
 def find_attention(node: "ir.Node") -> Attention | None:
@@ -218,7 +218,7 @@ def _scores(value: "ir.Value | None", depth: int = 4) -> Scores | None:
 
 
 def _unscaled(value: "ir.Value | None") -> "tuple[ir.Value | None, float, tuple[ir.Node, ...]]":
-    """What a value is before numbers are multiplied to it, their product, and the nodes that do it."""
+    """Splits a value into an unscaled value, a constant factor, and the nodes that multiply the two."""
     scale, nodes = 1.0, list["ir.Node"]()
     while (node := producer(value, "Mul", "Div")) is not None:
         for below, other in operands(node):
@@ -271,7 +271,7 @@ def _has_rows(mask: "ir.Value") -> bool:
 
 
 def refusal(found: Attention) -> str | None:
-    """What stands against attention as one operator."""
+    """Returns why the nodes cannot be replaced by one attention operator, or None."""
     if found.reason is not None:
         return found.reason
     masks = [one for one in (found.scores.mask, found.scores.bias) if one is not None]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def why_not_affine(norm: "ir.Node") -> str | None:
-    """Why a batch normalization is more than that, as a sentence, or None."""
+    """Returns why a batch normalization is not a constant scale and shift per channel, as a sentence, or None."""
     # Before opset 14, more than one output is what says so, read or not.
     if integer(norm, "training_mode", 0) or any(output.name for output in norm.outputs[1:]):
         return "the batch normalization is in training mode: it depends on the data"

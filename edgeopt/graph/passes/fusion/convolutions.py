@@ -1,4 +1,4 @@
-"""What surrounds convolutions goes into them: sorted pixels, and convolutions side by side."""
+"""Fusion of pixel reordering before convolutions, and of parallel convolutions."""
 
 from collections.abc import Iterator
 from itertools import groupby

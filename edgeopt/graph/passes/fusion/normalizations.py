@@ -33,7 +33,7 @@ class Normalized:
 
 
 def normalized(mean: "ir.Node") -> Normalized | None:
-    """What a ReduceMean over squares is the heart of, in any spelling of square, root and quotient."""
+    """Matches a root-mean-square normalization around the ReduceMean of its squares, in any spelling."""
     axis = mean_axis(mean)
     squared = _squared(mean.inputs[0]) if axis is not None else None
     if axis is None or squared is None:

@@ -20,13 +20,13 @@ UNARY = (
     "DequantizeLinear", "Reciprocal", "Relu",
     "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
 )  # fmt: skip
-"""One tensor; what else they read has one number."""
+"""Operators that transform one tensor; their other inputs have a single element."""
 BROADCAST = (
     "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
     "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
 )  # fmt: skip
 WITH_AXIS = {"Concat": 0, "Split": 0, "Softmax": -1, "LogSoftmax": -1, "ArgMax": 0, "ArgMin": 0}
-"""With what the axis is where it is not said."""
+"""Operators with an axis attribute, with its default."""
 REDUCE = (
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
     "ReduceProd", "ReduceSum", "ReduceSumSquare",

@@ -1,10 +1,11 @@
-"""Element-wise arithmetic with constants: as scale and shift, where it changes nothing, and the sign of zeros.
+"""Element-wise arithmetic with constants: scale and shift, neutral operations, and the sign of zeros.
 
-x + 0, x - 0, x * 1 and x / 1 change nothing. A constant is 0 or 1 only where every element is equal to it, in the
-type that it has: 1e-10 is not 0, and keeps a logarithm finite. It may give the result no other shape. x - 0, x * 1
-and x / 1 are x to the last bit, for infinities, NaN and -0 too. x + 0 is +0 where x is -0, and 1 / x then has the
-other sign, so it goes only where nothing tells these apart; x + (-0) is x. Zeros are followed to everything that
-is computed of them, until an operator gives the same for both. Unknown operators and the model's outputs tell.
+x + 0, x - 0, x * 1 and x / 1 change nothing. A constant counts as 0 or 1 only if every element equals it in its
+own type: 1e-10 is not 0, and keeps a logarithm finite. The constant must not change the shape of the result. x -
+0, x * 1 and x / 1 are x to the last bit, for infinities, NaN and -0 too. x + 0 is +0 for x = -0, and 1 / x then
+has the other sign, so x + 0 is removed only if no later node depends on the sign of a zero; x + (-0) is x. Zeros
+are followed through all later nodes up to operators that give the same result for both. Unknown operators and the
+model's outputs count as dependent on the sign.
 """
 
 from collections import deque
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGEST = 2.0**32
-"""Larger factors, and smaller ones than its inverse, make numbers overflow or lose their digits that would not do
-so if several factors were multiplied first. What a model answers there is its answer."""
+"""Largest factor, and inverse of the smallest, that may be merged. Beyond it, the merged factor could make numbers
+overflow or lose digits that the separate factors preserve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ class ScaleAndShift:
 
 
 def step_of(node: "ir.Node | None") -> ScaleAndShift | None:
-    """What a node does to the one operand that is not constant; None where it is no such arithmetic.
+    """Returns a node's arithmetic with constants as a scale and shift of its other operand, or None.
 
-    Nor is it with factors so large or so small that it matters when they are multiplied.
+    Factors above `LARGEST` or below its inverse give None, because merging them could overflow or lose digits.
     """
     step = _step_of(node)
     if step is None:
@@ -78,13 +79,13 @@ def _step_of(node: "ir.Node | None") -> ScaleAndShift | None:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Steps one after another as one: factor * x + shift, and the largest number that is ever added, so scaled."""
+    """Consecutive steps as one, factor * x + shift, with the largest added number after scaling."""
 
     factor: "NDArray[Any]"
     shift: "NDArray[Any]"
     largest: "NDArray[Any]"
     reason: str | None = None
-    """Why the chain rounds in other places than the one step would, where that is more than rounding."""
+    """Reason why merging the steps would change results by more than rounding; None if it would not."""
 
 
 _DIGITS = 64.0
@@ -94,7 +95,7 @@ _USUAL_REACH = 2.0**20
 
 
 def chained(steps: "Sequence[ScaleAndShift]", dtype: "np.dtype[Any]") -> Chain:
-    """The steps as one, in the order in which they are taken, computed in float64."""
+    """Merges steps in their order into one, computed in float64."""
     factor, shift, largest = np.ones(()), np.zeros(()), np.zeros(())
     reason, smallest, widest = None, np.ones(()), np.ones(())
     with np.errstate(all="ignore"):  # what does not fit is refused by the caller
@@ -139,7 +140,8 @@ SIGN = "adding 0 turns -0 into +0, and later nodes depend on the sign"
 
 
 def arithmetic(node: "ir.Node") -> "ir.Value | str | None":
-    """What the arithmetic passes on, why it does not where only the sign of a zero is in the way, or None."""
+    """Returns the operand that a neutral operation passes on, why the sign of a zero prevents its removal, or
+    None."""
     places = (1, 0) if is_op(node, "Add", "Mul") else (1,)
     for place in places:
         x, array = node.inputs[1 - place], constant(node.inputs[place])
@@ -190,7 +192,7 @@ _CARRY = (
     *("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"),
 )
 _CARRY_FIRST = ("Div", "BatchNormalization", "LayerNormalization", "RMSNormalization", "Resize")
-"""What they do with their first input; a divisor or a variance of zero is another matter."""
+"""Operators that carry the sign of a zero in their first input only, not in a divisor or a variance."""
 _NEVER = (*("Abs", "Cosh", "Exp", "Sigmoid", "Softmax", "Softplus"), *("ReduceL1", "ReduceL2", "ReduceSumSquare"))
 _MOVED = ("Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand")
 

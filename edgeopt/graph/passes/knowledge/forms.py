@@ -17,14 +17,14 @@ EVERYWHERE = ("onnxruntime", "openvino")
 
 @dataclass(frozen=True, slots=True)
 class OperatorForm:
-    """`replace` changes what ends at a node; it tells what is gone, why not, or None for other nodes."""
+    """A replacement form; `replace` returns the removed nodes, why it refuses, or None for unmatched nodes."""
 
     what: str
     replace: "Callable[[ir.Graph, ir.Node], list[str] | str | None]"
     runtimes: tuple[str, ...] = EVERYWHERE
-    """Where it was measured to win or to be no slower; one that loses somewhere is a lowering of the others."""
+    """Runtimes on which the form was measured to be no slower; others get it only as a lowering of their own."""
     opset: int = 0
-    """What its operators need."""
+    """Lowest opset with the operators of the form."""
 
 
 def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[OperatorForm]) -> PassResult:
@@ -51,7 +51,7 @@ def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[OperatorFor
 
 
 def maker(node: "ir.Node | None", kind: str, place: int = 0) -> "ir.Node | None":
-    """What makes an input of a node, where that is of this kind."""
+    """Returns the node that produces an input, if it is of this kind."""
     value = node.inputs[place] if node is not None and place < len(node.inputs) else None
     made_by = value.producer() if value is not None else None
     return made_by if made_by is not None and is_op(made_by, kind) else None

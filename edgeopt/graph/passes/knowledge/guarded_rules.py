@@ -211,7 +211,7 @@ def padding_rules() -> tuple[Op, ...]:
 
 
 def _given(*values: "ir.Value | None") -> str | None:
-    """Why constants are none: they are inputs, for which others may be given."""
+    """Returns why values are not constant: they are graph inputs, which the caller may override; else None."""
     return next((f"'{each.name}' is an input" for each in values if each and each.is_graph_input()), None)
 
 
@@ -270,13 +270,13 @@ def squeeze_rules() -> tuple[Op, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Clipping:
-    """Numbers below `lowest` become it, those above `highest` likewise; None where there is no such limit."""
+    """A clipping of numbers to [`lowest`, `highest`]; None for a missing limit."""
 
     lowest: Op
     highest: Op
 
     def of(self, number: Op) -> Op:
-        """What becomes of a number."""
+        """Returns a number clipped to the limits."""
         number = number if self.lowest is None else max(number, self.lowest)
         return number if self.highest is None else min(number, self.highest)
 

@@ -20,7 +20,7 @@ KEEPS_ROWS = (
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What was split: three dimensions, and how many heads are in the last."""
+    """A packed tensor with three dimensions, the last of which contains all heads."""
 
     value: "ir.Value"
     heads: int
@@ -35,7 +35,7 @@ def permutation(node: "ir.Node | None") -> tuple[int, ...]:
 
 
 def split_heads(value: "ir.Value | None", order: tuple[int, ...] = SPLIT) -> Packed | None:
-    """What a Reshape and a Transpose split into heads; None where it cannot be proved that rows stay rows."""
+    """Matches a split into heads by Reshape and Transpose; None if the rows may not stay rows."""
     turn = producer(value, "Transpose")
     split = producer(turn.inputs[0], "Reshape") if turn is not None and permutation(turn) == order else None
     if turn is None or split is None or split.inputs[0] is None or rank(split.inputs[0]) != 3:
@@ -190,7 +190,7 @@ class Repeated(NamedTuple):
 
 
 def repeated_heads(value: "ir.Value | None") -> Repeated | None:
-    """What (batch, heads, rows, width) was before each head was repeated; None where that cannot be proved."""
+    """Matches heads that are repeated by Unsqueeze, Expand and Reshape; None if that cannot be proved."""
     merge = producer(value, "Reshape")
     expand = producer(merge.inputs[0], "Expand") if merge is not None else None
     apart = producer(expand.inputs[0], "Unsqueeze") if expand is not None else None

@@ -1,5 +1,6 @@
-"""What Conv, ConvTranspose, Gemm and MatMul have in common: an affine change of each channel, before or behind
-them, goes into their weights and bias. Computed in float64 and rounded once.
+"""Merging of affine changes per channel into the weights and bias of Conv, ConvTranspose, Gemm and MatMul.
+
+The new weights are computed in float64 and rounded once.
 
     behind:   f * (W x + b) + s  =  (f W) x + (f b + s)
     before:   W (f * x + s) + b  =  (W f) x + (W s + b)
@@ -45,7 +46,7 @@ class Affine:
 
 
 def why_not_weights(linear: "ir.Node", limit_bytes: int) -> str | None:
-    """Why the weights of a linear node cannot take anything in, as a sentence, or None.
+    """Returns why the weights of a linear node cannot be changed, as a sentence, or None.
 
     Weights that others use too stay in the model beside the new ones, so they may be no larger than the limit.
     """
@@ -64,7 +65,8 @@ def why_not_weights(linear: "ir.Node", limit_bytes: int) -> str | None:
 
 
 def why_not_copied(linear: "ir.Node", limit_bytes: int) -> str | None:
-    """Why changed weights would make the model bigger than it may become, as a sentence, or None."""
+    """Returns why the weights may not be duplicated (shared, and larger than the limit), as a sentence, or
+    None."""
     value = linear.inputs[1]
     if value is None or value.const_value is None or value.const_value.nbytes <= limit_bytes:
         return None
@@ -83,7 +85,7 @@ def spreads_weights(node: "ir.Node") -> bool:
 
 
 def why_not_behind(linear: "ir.Node", user: "ir.Node", limit_bytes: int) -> str | None:
-    """Why what `user` does to the result of `linear` cannot go into it, as a sentence, or None."""
+    """Returns why `user`, which reads the result of `linear`, cannot be merged into it, as a sentence, or None."""
     result = linear.outputs[0]
     if linear.graph is not user.graph:
         return f"the {linear.op_type} is outside the subgraph that holds it"
@@ -93,7 +95,7 @@ def why_not_behind(linear: "ir.Node", user: "ir.Node", limit_bytes: int) -> str 
 
 
 def channels_behind(linear: "ir.Node") -> int:
-    """How many channels the result has."""
+    """Returns the number of output channels."""
     weights = weights_of(linear)
     if is_op(linear, "Conv"):
         return int(weights.shape[0])
@@ -105,7 +107,7 @@ def channels_behind(linear: "ir.Node") -> int:
 
 
 def channels_before(linear: "ir.Node") -> int:
-    """How many channels the input has."""
+    """Returns the number of input channels."""
     weights = weights_of(linear)
     if is_op(linear, "Conv"):
         return int(weights.shape[1]) * integer(linear, "group", 1)
@@ -284,7 +286,7 @@ def _replace(graph: "ir.Graph", linear: "ir.Node", place: int, array: "NDArray[A
 
 
 def _as_small(graph: "ir.Graph", linear: "ir.Node", place: int, array: "NDArray[Any]", name: str) -> "ir.Value":
-    """As a weight; what a node spread out before is still spread out by one, so that the file stays small."""
+    """Makes a weight from an array; a weight that was expanded by a node stays so, to keep the file small."""
     if linear.inputs[place] is None or constant(linear.inputs[place]) is not None:
         return new_weight(graph, name, array)
     small = new_weight(graph, f"{name}_small", gathered(array))
@@ -328,7 +330,8 @@ def _spread_before(linear: "ir.Node", weights: "NDArray[Any]", numbers: "NDArray
 
 
 def _summed_by_result(linear: "ir.Node", products: "NDArray[Any]") -> "NDArray[Any]":
-    """What a constant input adds to each result; ConvTranspose is not asked, as its borders see fewer products."""
+    """Sums the contributions of a constant input to each result; excludes ConvTranspose, whose borders have
+    fewer."""
     if is_op(linear, "Conv"):
         by_result: NDArray[Any] = products.reshape(products.shape[0], -1).sum(axis=1)
         return by_result

@@ -1,4 +1,4 @@
-"""How fusions find several nodes that spell out one operator, and put that operator in their place.
+"""Matching of several nodes that compute one operator, and their replacement by that operator.
 
 Arithmetic is compared as polynomials, so that every way of writing x * 0.5 * (1 + erf(x / 1.414)) is the same:
 the order of operands and factors, divisions for products, powers for squares.
@@ -25,7 +25,7 @@ Operand = Any
 
 @dataclass(frozen=True, slots=True)
 class PatternMatch:
-    """What `root` computes, in other words; `nodes` are needed no more, root among them."""
+    """A match: the equivalent operator of `root`, and the `nodes` that it makes superfluous, including root."""
 
     root: "ir.Node"
     nodes: "tuple[ir.Node, ...]"
@@ -34,13 +34,13 @@ class PatternMatch:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
     opset: int = 0
-    """The opset of onnx that the operator needs."""
+    """Lowest opset of onnx with the operator."""
     reason: str | None = None
-    """Why it is not put in, where something stands against it."""
+    """Reason why the match is not replaced; None if it can be."""
     others: "tuple[ir.Node, ...]" = ()
-    """Nodes that go too, where nobody else uses what they give."""
+    """Nodes that are removed too, unless something else uses their results."""
     prepare: "Callable[[], tuple[list[ir.Node], tuple[Operand, ...]]] | None" = None
-    """Makes nodes that stand before the operator, and its inputs; asked only when it is put in."""
+    """Creates the nodes before the operator and returns them with its inputs; called only on replacement."""
 
 
 def fuse(
@@ -219,7 +219,7 @@ def operands(node: "ir.Node") -> "Iterator[tuple[ir.Value, ir.Value]]":
 
 
 def upstream(value: "ir.Value | None", depth: int = DEPTH) -> "list[ir.Value]":
-    """What a value is made of by arithmetic, nearest first, with itself."""
+    """Lists a value and all values that it is computed from by arithmetic, nearest first."""
     seen: dict[Any, int] = {}
     queue = deque([(value, 0)])
     while queue:
@@ -263,7 +263,7 @@ class Polynomial:
 
 
 def polynomial(value: "ir.Value | None", atoms: "tuple[ir.Value, ...]", depth: int = DEPTH) -> Polynomial | None:
-    """What a value is in terms of the atoms, or None where it is made of anything else."""
+    """Expresses a value as a polynomial in the atoms; None if it depends on anything else."""
     for place, atom in enumerate(atoms):
         if value is atom:
             return Polynomial({_unit(place, len(atoms)): 1.0})

@@ -98,7 +98,7 @@ def divide(a: Size, b: Size) -> Size:
 
 
 def remainder(a: Size, b: Size) -> Size:
-    """With the sign of the divisor, as ONNX's Mod does it unless told otherwise."""
+    """Computes a remainder with the sign of the divisor, as ONNX's Mod does by default."""
     if not isinstance(b, int) or b == 0 or a is None:
         return None
     if isinstance(a, int):
@@ -172,7 +172,7 @@ MOST_ELEMENTS = 64  # a shape has a handful; longer ones are data
 
 
 def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Elements]") -> Elements | None:
-    """What is known of a value: from a rule, or because it is a small constant of whole numbers."""
+    """Returns the known elements of a value, from a rule or a small integer constant, else None."""
     if value is None:
         return None
     if value in known:
@@ -186,7 +186,7 @@ def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Elements]") -> Ele
 
 
 def follow(node: "ir.Node", known: "dict[ir.Value, Elements]") -> Elements | None:
-    """What is known of a node's first result."""
+    """Computes the elements of a node's first result by the rule of its operator, else None."""
     rule = RULES.get(node.op_type) if is_op(node, node.op_type) else None
     if rule is None or not node.outputs:
         return None
@@ -291,7 +291,7 @@ def _slice(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
 
 
 def _squeeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
-    """To one number; the other way leads from one number to a list of one."""
+    """Converts a list of one element to a scalar; other Squeezes give None."""
     if squeezes_by_no_axes(node):
         return None
     if given[0] is None or len(given[0].elements) != 1 or given[0].scalar:
@@ -335,7 +335,7 @@ def _reduce_prod(node: "ir.Node", given: list[Elements | None]) -> Elements | No
 def _pairwise(
     operation: "Callable[[Size, Size], Size]",
 ) -> "Callable[[ir.Node, list[Elements | None]], Elements | None]":
-    """Of two, with one number repeated for all of the other's."""
+    """Makes the rule of a binary operator, which repeats a single number for all elements of the other operand."""
 
     def rule(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
         if len(given) != 2 or given[0] is None or given[1] is None:

@@ -39,12 +39,12 @@ SIZES_ONLY = ("Shape", "Size")
 
 @dataclass(slots=True)
 class Sight:
-    """How an input is read."""
+    """Readers of an input, by the layout in which they read it."""
 
     orders: dict[str, list[str]] = field(default_factory=dict)
-    """By layout, the nodes that take it for a picture in this layout."""
+    """Nodes that read the input as a picture, by layout."""
     strangers: list[str] = field(default_factory=list)
-    """Nodes to which the order of dimensions matters and that read no picture."""
+    """Nodes that depend on the order of dimensions but read no picture."""
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
@@ -275,7 +275,8 @@ def _turn_output(model: "ir.Model", value: "ir.Value", wanted: str) -> "ir.Value
 
 
 def _called(value: "ir.Value", wanted: str) -> str:
-    """What a picture is called within the model, where its own name is that of the turned one."""
+    """Returns a name for a picture inside the model, because the transposed input or output keeps the original
+    name."""
     return f"{value.name}_{_other(wanted).replace('-', '_')}"
 
 
@@ -284,12 +285,12 @@ def _other(layout: str) -> str:
 
 
 def _last(rank: int) -> Order:
-    """From channels first to channels last."""
+    """Returns the permutation from channels first to channels last."""
     return (0, *range(2, rank), 1)
 
 
 def _first(rank: int) -> Order:
-    """From channels last to channels first."""
+    """Returns the permutation from channels last to channels first."""
     return (0, rank - 1, *range(1, rank - 1))
 
 

@@ -55,20 +55,20 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 @dataclass(slots=True)
 class Region:
-    """Nodes that change their order, and what crosses their border."""
+    """A region of nodes that change their order of dimensions, and the values that cross its border."""
 
     order: Order
-    """Of the transpose that it starts from: x to y."""
+    """Permutation of the transpose at which the region starts, from x to y."""
     nodes: "dict[ir.Node, tuple[ir.Value, ...]]"
-    """With the inputs whose order matters."""
+    """Nodes of the region, each with its inputs whose order matters."""
     part: "ir.Graph"
 
     def order_of(self, node: "ir.Node | None") -> Order | None:
-        """The permutation of a Transpose that can be merged with one at the border, being in the same graph."""
+        """Returns the permutation of a Transpose in the same graph, which can merge with one at the border."""
         return _order(node) if node is not None and node.graph is self.part else None
 
     def entering(self) -> "list[ir.Value]":
-        """What it reads from outside, but for constants."""
+        """Lists the values that the region reads from outside, without constants."""
         found: dict[ir.Value, None] = {}
         for values in self.nodes.values():
             for value in values:
@@ -77,7 +77,7 @@ class Region:
         return list(found)
 
     def leaving(self) -> "list[ir.Value]":
-        """What is read from it, or is an output of the graph."""
+        """Lists the values of the region that outside nodes read or the graph outputs."""
         return [
             value
             for node in self.nodes
@@ -126,7 +126,8 @@ def _try(part: "ir.Graph", start: "ir.Node", tried: "set[ir.Node]", notes: Notes
 
 
 def _grow(start: "ir.Node", order: Order, up: bool) -> Region:
-    """What can change its order with the transpose: all behind it, and, going up, what those read too."""
+    """Collects the nodes after a transpose that can change their order, and, with `up`, the producers of their
+    inputs."""
     import onnx_ir as ir
 
     assert isinstance(start.graph, ir.Graph)  # noqa: S101 - tells mypy; functions are left alone
@@ -159,7 +160,7 @@ def _fits(values: "tuple[ir.Value, ...]", node: "ir.Node", rank: int) -> bool:
 
 
 def _moved_before(region: Region) -> "list[ir.Value]":
-    """What the transposes at its borders move; one that leads from the region back into it counts once."""
+    """Lists the values that transposes at the border move now; one that leads back into the region counts once."""
     total = dict.fromkeys(v for v in region.entering() if region.order_of(v.producer()) is not None)
     for value in region.leaving():
         total |= {use.node.outputs[0]: None for use in value.uses() if region.order_of(use.node) is not None}
@@ -167,7 +168,7 @@ def _moved_before(region: Region) -> "list[ir.Value]":
 
 
 def _moved_after(region: Region) -> "list[ir.Value]":
-    """What transposes would move once it is changed."""
+    """Lists the values that transposes would move after the change."""
     inverse, total = _inverse(region.order), []
     entering = dict.fromkeys(region.entering())
     for value in entering:
@@ -199,7 +200,7 @@ def _leads_back(value: "ir.Value", region: Region) -> bool:
 
 
 def _saves(region: Region) -> int:
-    """How many numbers less are moved; how many tensors less, where their sizes are not known."""
+    """Returns how many fewer elements are moved, or how many fewer tensors if a size is unknown."""
     before, after = _moved_before(region), _moved_after(region)
     sizes = {id(value): size(value) for value in (*before, *after)}
     known = all(found is not None for found in sizes.values())
@@ -234,7 +235,7 @@ def _change(part: "ir.Graph", region: Region) -> None:
 
 
 def _turn(part: "ir.Graph", value: "ir.Value", region: Region) -> None:
-    """Those outside a region read its result in the order in which they know it."""
+    """Inserts a Transpose after a result of a region, so that outside readers get the original order."""
     import onnx_ir as ir
 
     node = ir.node("Transpose", [value], {"perm": list(region.order)})
@@ -313,7 +314,7 @@ def _shape(dims: "list[int | ir.SymbolicDim]") -> "ir.Shape":
 
 
 def size(value: "ir.Value") -> int | None:
-    """How many numbers a tensor has, where that is known."""
+    """Returns the number of elements of a tensor; None if it is unknown."""
     dims = list(value.shape) if value.shape is not None else [None]
     return prod(dim for dim in dims if isinstance(dim, int)) if all(isinstance(d, int) for d in dims) else None
 
