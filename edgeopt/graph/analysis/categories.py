@@ -151,7 +151,7 @@ _OF_MICROSOFT = {**_OF_STANDARD, **_by_name(_MICROSOFT)}
 
 
 def operator_type(operator: str, domain: str = "") -> OperatorType:
-    """The category of an operator; UNKNOWN for one of a domain, or with a name, that is in no table."""
+    """Returns the category of an operator; UNKNOWN if no table contains its domain and name."""
     if domain in STANDARD_DOMAINS:
         # ONNX Runtime writes this one into ONNX's own domain.
         if operator == "SimplifiedLayerNormalization":

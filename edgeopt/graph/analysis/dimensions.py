@@ -1,4 +1,4 @@
-"""The dimensions that a model leaves open: their sizes, what sets them, and how many tensors have them."""
+"""Open dimensions of a model: their sizes, what sets them, and how many tensors have them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ GIVEN, SEEN, ASSUMED = "given", "as in the run", "assumed"
 
 @dataclass(frozen=True, slots=True)
 class OpenSizes:
-    """A dimension of an input that the model leaves open, and the size that it gets here."""
+    """An open dimension of the inputs, and the size that the analysis assumes."""
 
     name: str
     """Name in the model, or `INPUT[AXIS]` if it has none."""
@@ -72,7 +72,7 @@ def _size(info: _Info, axis: int, given: GivenShapes) -> tuple[int, str]:
 
 
 def concrete(model: "ir.Model", given: GivenShapes, opened: Iterable[OpenSizes]) -> "ir.Model":
-    """A clone in which the open dimensions have their sizes and everything behind them follows."""
+    """Returns a clone in which the open dimensions have their sizes and all shapes are inferred from them."""
     clone = model.clone()
     sizes = {place: each.size for each in opened for place in each.at}
     asked = {name for shapes in (given.real, given.shapes) for name in shapes}
@@ -104,7 +104,7 @@ def bind(
 
 
 def _forget_inner(model: "ir.Model") -> None:
-    """Takes away what the file claims of inner values: exporters freeze sizes there that are open in truth.
+    """Drops the shapes that the file states for inner values, as exporters freeze sizes there that are open.
 
     Of what goes into a subgraph sizes stay and names go: inference keeps a name where it could tell a size.
     """
@@ -120,7 +120,7 @@ def _forget_inner(model: "ir.Model") -> None:
 
 
 def claims(model: "ir.Model") -> dict[str, tuple[int, ...]]:
-    """The sizes that a file says of inner values, for those that nothing else tells."""
+    """Returns the shapes that a file states for inner values, as a fallback if nothing else determines them."""
     return {
         str(value.name): tuple(int(d) for d in value.shape)
         for graph in model.graphs()
@@ -179,7 +179,8 @@ def dimensions(
 
 
 def named_model(model: "ir.Model") -> "tuple[ir.Model, dict[str, str]]":
-    """The model with names for the nameless dimensions of its inputs, and outputs that have those that follow.
+    """Returns a model with names for all input dimensions and inferred output shapes, and the declared name of
+    each inferred one.
 
     And how the model itself calls what inference gave a name to, where an output declares one.
     """

@@ -22,7 +22,7 @@ _MOST_BETWEEN = 4
 
 
 def layer_counts(model: "ir.Model") -> dict[str, int]:
-    """The layers of each kind, and the nodes of each operator."""
+    """Counts the layers of each kind, and the nodes of each operator."""
     found: Counter[str] = Counter()
     for node in nodes_of(model):
         found.update((node.op_type, *_layers(node)))

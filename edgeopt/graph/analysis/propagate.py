@@ -47,7 +47,7 @@ def is_foreign(node: "ir.Node") -> bool:
 
 
 def infer_foreign(node: "ir.Node") -> None:
-    """Tells what is certain: the type of the first result, and its shape where that follows from the inputs'."""
+    """Sets the type of the first result, and its shape if that follows from the inputs."""
     import onnx_ir as ir
 
     place = _TYPED_BY.get(node.op_type, 0)
@@ -109,9 +109,9 @@ TypeProto = Any
 def propagate(
     model: "ir.Model", real: Mapping[str, tuple[int, ...]], claims: Mapping[str, tuple[int, ...]]
 ) -> "dict[ir.Value, NDArray[np.generic]]":
-    """Gives shapes to values of the model that have none, and tells which values it could compute.
+    """Infers missing shapes in a model and returns the values that it could compute.
 
-    Of `real` ones, by name, all is right; `claims` hold where nothing else tells a shape.
+    `real` shapes, by name, override inference; `claims` apply only if nothing else determines a shape.
     """
     found = _Propagation(model, real, claims)
     found.graph(model.graph)
@@ -196,7 +196,8 @@ class _Propagation:
         self._know(node.outputs[0], np.array(list(shape)[start:end], np.int64))
 
     def _branch(self, node: "ir.Node", held: "Mapping[str, ir.Graph]") -> None:
-        """The results of an If are those of the branch that it takes, or what both branches agree in."""
+        """Gives the results of an If the shapes of its known branch, or the dimensions that both branches
+        share."""
         if node.op_type != "If" or node.inputs[0] is None:
             return
         condition = self.value(node.inputs[0])
@@ -332,7 +333,7 @@ def is_static(value: "ir.Value") -> bool:
 
 
 def _described(value: "ir.Value") -> TypeProto | None:
-    """A value's type with its shape, as inference takes it; None where not even the type is known."""
+    """Returns a value's type and shape as protobuf for inference; None if even the type is unknown."""
     import onnx
     import onnx_ir as ir
 

@@ -16,7 +16,7 @@ LARGEST = 2000
 
 
 class TensorFacts(msgspec.Struct, frozen=True):
-    """An input or output of the model or of a node; a dimension is a size, a name, or None where it is open."""
+    """An input or output of the model or of a node; a dimension is a size, a name, or None if it is open."""
 
     name: str
     dtype: str | None = None
@@ -45,7 +45,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     name: str
     operator: str
     domain: str
-    """Empty for ONNX's own operators."""
+    """Domain of the operator; empty for ONNX's."""
     inputs: tuple[TensorFacts, ...]
     outputs: tuple[TensorFacts, ...]
     weights_bytes: int
@@ -60,8 +60,8 @@ class NodeRow(msgspec.Struct, frozen=True):
     runs: int = 1
     """Number of runs in one run of the model: 0 in a branch that is not counted, more than 1 in a loop."""
     least_ms: float | None = None
-    """The time that the device's measured peaks allow for one run; None where the cost or the peaks are not known,
-    and for nodes that contain others, whose times are listed."""
+    """Minimum time of one run in ms by the device's measured peaks; None if the cost or the peaks are unknown, and
+    for nodes that contain others, which are listed themselves."""
     bound: Literal["", "memory", "compute"] = ""
     """Resource that limits `least_ms`; empty if unknown."""
     attributes: dict[str, str] = {}
@@ -75,12 +75,12 @@ class OperatorRow(msgspec.Struct, frozen=True):
     domain: str
     count: int
     weights_bytes: int = 0
-    """Each weight of the model counts in one row."""
+    """Size of the weights in bytes; each weight of the model counts in one row."""
     category: str = ""
     operations: int = 0
     moved_bytes: int = 0
     unknown: int = 0
-    """Nodes whose cost is not known; they are in none of the sums."""
+    """Number of nodes with unknown cost, which no sum includes."""
     least_ms: float | None = None
 
 
@@ -104,8 +104,8 @@ class OperatorWork(msgspec.Struct, frozen=True):
     body counts once."""
     unknown_reasons: tuple[str, ...] = ()
     peak_activation_bytes: int | None = None
-    """The most that inputs and intermediate tensors take together when nodes run in the order of the file;
-    a lower bound where `unsized` is not 0."""
+    """Peak memory of inputs and intermediate tensors in the node order of the file; a lower bound if `unsized` is
+    not 0."""
     peak_node: str = ""
     unsized: int = 0
     """Number of intermediate tensors whose size is unknown."""
@@ -117,7 +117,7 @@ class OperatorWork(msgspec.Struct, frozen=True):
 
 
 class OpenDimension(msgspec.Struct, frozen=True):
-    """A dimension that the model leaves open."""
+    """An open dimension of the model."""
 
     name: str
     """Name in the model, or `INPUT[AXIS]` if it has none."""
@@ -139,7 +139,7 @@ class WeightsSummary(msgspec.Struct, frozen=True):
     """Names of the weights that contain denormal numbers, which slow some CPUs down."""
     unused: tuple[str, ...] = ()
     twins: tuple[tuple[str, ...], ...] = ()
-    """Groups of weights that are equal."""
+    """Groups of equal weights."""
     twins_bytes: int = 0
     note: str = ""
     """Reason why the weights were not read; empty if they were."""
@@ -173,7 +173,7 @@ class CoverageRow(msgspec.Struct, frozen=True):
     """Number of nodes; counted after the runtime's own conversion if only those are reported."""
     unsupported: tuple[str, ...] = ()
     boundaries: int | None = None
-    """Places where data goes from one provider or device to another."""
+    """Number of places where data moves from one provider or device to another."""
     reason: str = ""
     """Reason why the backend cannot run the model, or why its coverage is unknown."""
 
@@ -207,7 +207,7 @@ class OpTimes(msgspec.Struct, frozen=True):
     threads: int | None
     runs: int
     run_ms: float
-    """Median of whole runs while profiling."""
+    """Median time of whole runs with profiling."""
     kernels_ms: float
     """Part of `run_ms` spent inside kernels."""
     attributed_share: float
@@ -216,7 +216,7 @@ class OpTimes(msgspec.Struct, frozen=True):
     reason: str = ""
     """Reason why there are no times; empty if there are."""
     plain_ms: float | None = None
-    """Median of whole runs without profiling, interleaved with the others, to show the profiling overhead."""
+    """Median time of whole runs without profiling, interleaved with the others, to show the profiling overhead."""
 
 
 class WeightRow(msgspec.Struct, frozen=True):
@@ -306,7 +306,7 @@ class Analysis(NotebookRecord, msgspec.Struct, frozen=True):
     dimensions: tuple[OpenDimension, ...] = ()
     weights_summary: WeightsSummary = WeightsSummary()
     opportunities: tuple[Opportunity, ...] = ()
-    """The largest estimated gain first."""
+    """Opportunities in descending order of the estimated gain."""
     coverage: tuple[CoverageRow, ...] = ()
     op_times: tuple[OpTimes, ...] = ()
     schema: int = SCHEMA
@@ -318,12 +318,12 @@ def name_of(node: NodeRow) -> str:
 
 
 def largest(weights: Iterable[WeightRow]) -> tuple[WeightRow, ...]:
-    """The few largest weights, largest first."""
+    """Returns the largest weights, in descending order of size."""
     return tuple(sorted(weights, key=lambda weight: (-weight.size_bytes, weight.name))[:LARGEST])
 
 
 def unknown_shapes(nodes: Iterable[NodeRow]) -> str | None:
-    """A warning where shapes stay unknown, or None."""
+    """Returns a warning if shapes are unknown, else None."""
     outputs = [output for node in nodes for output in node.outputs]
     unknown = sum(output.shape is None for output in outputs)
     if not unknown:
@@ -334,11 +334,11 @@ def unknown_shapes(nodes: Iterable[NodeRow]) -> str | None:
 @dataclass(frozen=True, slots=True)
 class GivenShapes:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The shapes of inputs that the user fixes."""
+    """Input shapes that the user fixes."""
     real: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The shapes of any tensors as they were in a run; they win over what inference says."""
+    """Shapes of any tensors as observed in a run, which override inferred ones."""
     device: Device | None = None
     threads: int | None = None
-    """The cores that a run may use; None: all that the device has for it."""
+    """Number of cores that a run may use; all available ones if None."""
     large_weights: bool = False
-    """Look at the numbers in the weights however large they are."""
+    """Whether to read the content of weights of any size."""

@@ -1,4 +1,4 @@
-"""The shortest time that a device's measured peaks (`edgeopt probe --deep`) allow for a piece of work."""
+"""Minimum time of an operation by the roofline of a device's measured peaks (`edgeopt probe --deep`)."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Least:
 
 
 def least(device: Device, precision: str, threads: int, operations: int, moved_bytes: int) -> Least | str:
-    """Or why it cannot be told; precisions are called as those of the peaks are: `fp32`, `int8`."""
+    """Returns the minimum time, or why it is unknown; precisions are named as in the peaks: `fp32`, `int8`."""
     if device.peaks is None:
         return HINT
     if not operations and not moved_bytes:
@@ -70,7 +70,7 @@ _BYTES = ("uint8", "int8")
 
 
 def timed(rows: Iterable[NodeRow], given: GivenShapes) -> tuple[tuple[NodeRow, ...], str]:
-    """The rows with their least time, and why some have none."""
+    """Returns the rows with their minimum time, and why some have none."""
     rows = tuple(rows)
     device = given.device
     if device is None:

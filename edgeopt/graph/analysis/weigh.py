@@ -108,9 +108,10 @@ class Weigher:
         return total([cost_of(call), *(self.graph(graph, 0) for _, graph in held)])
 
     def _branches(self, node: "ir.Node", branches: "list[ir.Graph]", runs: int) -> Cost:
-        """The one that is taken where the condition is constant, else the dearer one; the others run never.
+        """Returns the cost of the branch that a constant condition selects, else of the more expensive one.
 
-        A branch that the shapes do not fit has nodes of unknown cost; one without such is taken rather.
+        The other branches count as never run. A branch that does not fit the shapes has nodes of unknown cost; a
+        branch without such nodes is preferred.
         """
         condition = self.operands.of(node.inputs[0]).values if node.inputs and node.inputs[0] is not None else None
         costs = [self.graph(graph, 0) for graph in branches]
@@ -182,7 +183,7 @@ def _loop_trips(node: "ir.Node", call: Call, operands: Operands) -> int | None:
 
 
 def _goes_on(node: "ir.Node", operands: Operands) -> bool:
-    """Whether the body leaves the condition as it is, or sets it to true."""
+    """Whether the loop body leaves the condition unchanged or sets it to true."""
     body = node.attributes["body"].as_graph()
     condition = body.outputs[0]
     while (producer := condition.producer()) is not None and producer.op_type in {"Identity", "Cast"}:
@@ -191,7 +192,7 @@ def _goes_on(node: "ir.Node", operands: Operands) -> bool:
 
 
 def total(costs: Iterable[Cost]) -> Cost:
-    """Their known figures, with the reason of the first unknown one."""
+    """Sums the known figures and keeps the reason of the first unknown one."""
     macs = operations = read = written = 0
     first = Cost()
     for cost in costs:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LOOKED_INTO_BYTES = 1_000_000_000
 MOST_COUNTED = 1 << 16
-"""Values of one weight in its histogram; of a larger weight they are a sample."""
+"""Maximum number of values in a histogram; larger weights are sampled."""
 BINS = 32
 # So that a block stays in a cache while it is looked at several times.
 _BLOCK_BYTES = 1 << 18
@@ -61,7 +61,7 @@ class Looked:
 
 
 def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) -> Looked:
-    """The figures of a model's weights; statistics of those over 1 GB only if everything is requested."""
+    """Computes statistics of a model's weights; those over 1 GB are included only if everything is requested."""
     size = sum(int(tensor.nbytes) for _, tensor in weights if _numeric(tensor))
     unused = tuple(str(value.name) for value, _ in weights if not value.uses() and not value.is_graph_output())
     note, contents = "", {}
@@ -110,7 +110,7 @@ def content(tensor: "ir.TensorProtocol") -> Content:
 
 
 def _sample_step(size: int) -> int:
-    """Every how many values one is counted: rows are often multiples of small primes, so it is none of these."""
+    """Returns the sampling step of a histogram, no multiple of small primes, because row lengths often are."""
     step = -(-size // MOST_COUNTED)
     while step > 1 and gcd(step, 2 * 3 * 5 * 7) > 1:
         step += 1
@@ -135,7 +135,7 @@ def _numeric(tensor: "ir.TensorProtocol") -> bool:
 
 
 def _arrays(tensor: "ir.TensorProtocol") -> "Iterator[NDArray[np.generic]]":
-    """The elements in blocks; odd types (four bits, eight-bit floats) as numpy's float32, whole."""
+    """Yields the elements in blocks; unusual types (four bits, eight-bit floats) as one float32 array."""
     import numpy as np
 
     kind = tensor.dtype.numpy()
@@ -176,7 +176,7 @@ _PROBE_BYTES = 4096
 
 
 def twins(weights: "Iterable[ir.TensorProtocol]") -> "tuple[tuple[ir.TensorProtocol, ...], ...]":
-    """Groups of equal weights, of two and more."""
+    """Returns groups of two or more equal weights."""
     import onnx_ir as ir
 
     # Rarely are two weights of one size alike, and their first bytes tell most of those apart.
@@ -211,7 +211,7 @@ def _digest(tensor: "ir.TensorProtocol") -> bytes:
 
 
 def blocks(tensor: "ir.TensorProtocol", size: int) -> "Iterator[bytes | memoryview]":
-    """The tensor's bytes piece by piece; external ones straight from their file, which is not mapped."""
+    """Yields a tensor's bytes in blocks; external data is read directly from its file, without mapping it."""
     import onnx_ir as ir
 
     if not isinstance(tensor, ir.ExternalTensor):

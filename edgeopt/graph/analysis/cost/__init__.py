@@ -34,7 +34,7 @@ DEPENDS_ON_DATA = {
 
 
 def arithmetic(call: Call) -> Arithmetic:
-    """Products and other operations of one run; raises Unknown where they cannot be told."""
+    """Counts the MACs and other operations of one run; raises Unknown if the shapes do not determine them."""
     rule = None
     if call.domain in MICROSOFT_DOMAINS:
         rule = layers.OF_MICROSOFT.get(call.operator) or RULES.get(call.operator)

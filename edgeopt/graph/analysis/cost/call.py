@@ -1,4 +1,4 @@
-"""One use of an operator as the cost rules see it, and the bytes that it must at least move.
+"""One use of an operator as the cost rules see it, and the minimum bytes that it moves.
 
 - Operators that only rename or reshape the same bytes (Reshape, Squeeze, Unsqueeze, Flatten, Identity) move none:
   runtimes let the result lie where the input lies.
@@ -18,9 +18,9 @@ Shape = tuple[int, ...]
 
 
 class Unknown(Exception):  # noqa: N818 - no error: the reason why a figure cannot be told
-    """Raised by a rule where the cost cannot be told; its text is a sentence's end.
+    """Raised by a rule if the cost is unknown; its text is the end of a sentence.
 
-    `kind` is the same for all tensors, where the text names one.
+    `kind` is equal for all tensors, while the text names one.
     """
 
     def __init__(self, text: str, kind: str = "") -> None:
@@ -99,7 +99,7 @@ class Call:
         return self.input(position).known_shape()
 
     def axis(self, position: int, place: int) -> int:
-        """The size of an input along one axis."""
+        """Returns the size of an input along one axis."""
         shape = self.shape(position)
         if not -len(shape) <= place < len(shape):
             raise Unknown(f"its input {position + 1} has {len(shape)} dimensions, fewer than expected")
@@ -130,7 +130,7 @@ Rule = Callable[[Call], Arithmetic]
 
 
 def rules(names: str, rule: Rule) -> dict[str, Rule]:
-    """The same rule for several operators."""
+    """Returns a table with the same rule for several operators."""
     return dict.fromkeys(names.split(), rule)
 
 
@@ -138,7 +138,7 @@ ALIASES = (
     *("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "ExpandDims"),
     *("Optional", "OptionalGetElement"),
 )
-"""Their output is their input under another name; `Constant` is a weight under another name."""
+"""Operators whose output is their input under another name; for `Constant`, a weight under another name."""
 ONLY_SHAPES = ("Shape", "Size", "SequenceLength", "OptionalHasElement", "EyeLike", "RandomNormalLike",
                 "RandomUniformLike")  # fmt: skip
 # The places of the inputs that are read in part.

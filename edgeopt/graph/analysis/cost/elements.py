@@ -18,7 +18,7 @@ def _each_given(operations: int, out: int = 0) -> Rule:
 
 
 def joined(call: Call) -> Arithmetic:
-    """Max, Sum and the like take any number of inputs: one operation fewer than those, and at least one."""
+    """Counts one operation fewer than inputs per element, at least one, for Max, Sum and the like."""
     inputs = sum(operand is not None for operand in call.inputs)
     more = call.operator == "Mean"
     return Arithmetic(0, call.out() * (max(1, inputs - 1) + more))
@@ -30,7 +30,7 @@ def moved(call: Call) -> Arithmetic:
 
 
 def with_bias(operations: int) -> Rule:
-    """One more for each element where there is a second input."""
+    """Returns a rule with one more operation per element if there is a second input."""
     return lambda call: Arithmetic(0, call.out() * (operations + call.has(1)))
 
 
@@ -40,7 +40,7 @@ def skipped_norm(operations: int, bias: int) -> Rule:
 
 
 def drawn(call: Call) -> Arithmetic:
-    """One operation a number that is drawn; a choice among classes adds them up first."""
+    """Counts one operation for each random number; a choice among classes also sums them up."""
     choices = call.given() if call.operator == "Multinomial" else 0
     return Arithmetic(0, call.out() + choices)
 
@@ -90,23 +90,23 @@ _MOVES = (
 
 
 def scattered(call: Call) -> Arithmetic:
-    """Moves, unless existing values are added to or compared with."""
+    """Counts operations only if values are added to or compared with existing ones."""
     place = 2 if call.operator in {"ScatterND", "ScatterElements"} else 0
     return NOTHING if call.text("reduction", "none") == "none" else Arithmetic(0, call.input(place).count())
 
 
 def scaled_and_shifted(call: Call) -> Arithmetic:
-    """Outside of training what scales and what shifts are constants: two operations."""
+    """Counts two operations per element, as scale and shift are constant outside training."""
     return Arithmetic(0, (2 if not call.whole("training_mode") else 7) * call.out())
 
 
 def neighbours(call: Call) -> Arithmetic:
-    """LRN: the squares of its window of channels, and scale, shift, power and quotient."""
+    """Counts LRN: the squares of its window of channels, and scale, shift, power and quotient."""
     return Arithmetic(0, call.given() * (2 * call.whole("size", 1) + 4))
 
 
 def embedded(call: Call) -> Arithmetic:
-    """Up to three rows of tables are added before the norm."""
+    """Counts the sum of up to three table rows, and the normalization."""
     tables = sum(call.has(place) for place in (2, 3, 4))
     return Arithmetic(0, call.out() * (5 + max(0, tables - 1)))
 
@@ -116,12 +116,12 @@ def pooled(call: Call) -> Arithmetic:
 
 
 def pooled_by_norm(call: Call) -> Arithmetic:
-    """A power and a sum for each, a root for all."""
+    """Counts a power and a sum for each element, and one root for each result."""
     return Arithmetic(0, call.out() * (2 * prod(call.wholes("kernel_shape") or (1,)) + 1))
 
 
 def of_regions(call: Call) -> Arithmetic:
-    """Each cell takes this number of samples along both sides, and each sample mixes four neighbours."""
+    """Counts the samples of each cell along both sides; each sample interpolates four neighbours."""
     samples = call.whole("sampling_ratio")
     if samples < 1:
         raise Unknown("the number of samples of a region depends on its size, so on the data")
@@ -129,7 +129,8 @@ def of_regions(call: Call) -> Arithmetic:
 
 
 def resized(call: Call) -> Arithmetic:
-    """Nearest moves; linear mixes two and cubic four neighbours along each axis that changes its size."""
+    """Counts two neighbours for linear and four for cubic interpolation along each resized axis, none for
+    nearest."""
     mode = call.text("mode", "nearest")
     if mode == "nearest":
         return NOTHING
@@ -151,7 +152,7 @@ def cropped(call: Call) -> Arithmetic:
 
 
 def affine_grid(call: Call) -> Arithmetic:
-    """Each place of the grid times a matrix with a column for the shift."""
+    """Counts the product of each grid position with a matrix that has a column for the shift."""
     return Arithmetic(call.out() * call.axis(0, -1))
 
 
@@ -198,14 +199,14 @@ def short_time(call: Call) -> Arithmetic:
 
 
 def along_last(call: Call) -> Arithmetic:
-    """Rfft and Irfft of ONNX Runtime: over the last axes, as many as `signal_ndim` says."""
+    """Counts ONNX Runtime's Rfft and Irfft over the last `signal_ndim` axes."""
     shape = call.shape(0) if call.operator == "Rfft" else call.output().known_shape()
     length = prod(shape[-max(1, call.whole("signal_ndim", 1)) :])
     return Arithmetic(0, prod(shape) // max(1, length) * _fourier(length) // 2)
 
 
 def window(call: Call) -> Arithmetic:
-    """A sum of cosines: two of them for Blackman's, one for the others; for each an angle, a product and a sum."""
+    """Counts the cosines of a window, two for Blackman's, else one, each with an angle, a product and a sum."""
     return Arithmetic(0, call.out() * (7 if call.operator == "BlackmanWindow" else 4))
 
 
@@ -220,18 +221,18 @@ def _length(call: Call, name: str) -> int:
 
 
 def linear(call: Call) -> Arithmetic:
-    """Each row of features times all coefficients."""
+    """Counts the product of each row of features with all coefficients."""
     return Arithmetic(_rows(call) * _length(call, "coefficients"))
 
 
 def support_vectors(call: Call) -> Arithmetic:
-    """A kernel over each of the vectors, then the coefficients."""
+    """Counts a kernel for each support vector, then the coefficients."""
     vectors, coefficients = _length(call, "support_vectors"), _length(call, "coefficients")
     return Arithmetic(_rows(call) * (vectors + coefficients))
 
 
 def forest(call: Call) -> Arithmetic:
-    """A comparison for each node on the way to a leaf; of all leaves of a tree the nearest is counted."""
+    """Counts one comparison for each node on the path to the nearest leaf of each tree."""
     trees, nodes = call.wholes("nodes_treeids"), call.wholes("nodes_nodeids")
     yes, no = call.wholes("nodes_truenodeids"), call.wholes("nodes_falsenodeids")
     modes = call.attributes.get("nodes_modes")
