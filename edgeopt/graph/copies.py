@@ -56,7 +56,7 @@ def _put_values(found: list[object], values: "Iterable[ir.Value]") -> None:
 
 
 def _put_extras(found: list[object], owner: "ir.Graph | ir.Function | ir.Node | ir.Value") -> None:
-    """Few have any, and one that gets some has a longer list then."""
+    """Appends the metadata of an object only if it has any; the list of an object that gets some then grows."""
     if owner.metadata_props:
         found.append(dict(owner.metadata_props))
     if owner.meta:
@@ -64,7 +64,7 @@ def _put_extras(found: list[object], owner: "ir.Graph | ir.Function | ir.Node | 
 
 
 def with_outputs(model: "ir.Model", names: Sequence[str]) -> "ir.Model":
-    """A copy whose outputs are these values of the main graph alone; the weights are shared."""
+    """Returns a copy whose only outputs are these values of the main graph; it shares the weights."""
     copy = model.clone()
     values = values_by_name(copy)
     copy.graph.outputs.clear()
@@ -76,7 +76,7 @@ def with_outputs(model: "ir.Model", names: Sequence[str]) -> "ir.Model":
 
 
 def with_float_outputs(model: "ir.Model") -> "ir.Model":
-    """A copy that returns every floating-point value of the main graph."""
+    """Returns a copy that outputs every floating-point value of the main graph."""
     from edgeopt.graph.nodes import quiet
     from edgeopt.graph.shapes import infer_shapes
 
@@ -89,7 +89,7 @@ def with_float_outputs(model: "ir.Model") -> "ir.Model":
 
 
 def values_by_name(model: "ir.Model") -> "dict[str, ir.Value]":
-    """The values that the nodes of the main graph make."""
+    """Returns the results of all nodes of the main graph by name."""
     return {str(v.name): v for node in model.graph for v in node.outputs if v.name}
 
 

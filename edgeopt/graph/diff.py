@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 HASHED_BYTES = 64 << 20
-"""Weights above this are distinguished by name, type and shape alone."""
+"""Size in bytes above which weights are compared by name, type and shape only."""
 Status = Literal["changed", "fused into", "gone", "new"]
 
 
@@ -33,7 +33,7 @@ class NodeChange(msgspec.Struct, frozen=True):
 
 
 class GraphDiff(msgspec.Struct, frozen=True):
-    """Nodes of the main graph; a node with subgraphs counts with all that is in them."""
+    """Changes of the nodes of the main graph; a node counts with its subgraphs."""
 
     kept: int
     changes: tuple[NodeChange, ...]
@@ -44,7 +44,7 @@ class GraphDiff(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Matching:
-    """Nodes of two models that belong together."""
+    """Matched nodes of two models."""
 
     first: "DiffSide"
     second: "DiffSide"
@@ -56,7 +56,7 @@ class Matching:
         self.taken.add(b)
 
     def free(self, a: "ir.Node | None", b: "ir.Node | None") -> bool:
-        """Whether both are nodes without a partner, of one operator."""
+        """Whether both nodes are unmatched and have the same operator."""
         if a is None or b is None or a in self.nodes or b in self.taken:
             return False
         return (a.domain, a.op_type) == (b.domain, b.op_type) and a in self.first.ids and b in self.second.ids
@@ -64,7 +64,7 @@ class Matching:
 
 @dataclass(slots=True)
 class DiffSide:
-    """A main graph with a name for what each node computes."""
+    """A main graph with an id for the computation of each node."""
 
     nodes: "list[ir.Node]"
     ids: "dict[ir.Node, str]"
@@ -104,13 +104,13 @@ def diff(matching: Matching) -> GraphDiff:
 
 
 def partners(matching: Matching) -> tuple[tuple[str, str], ...]:
-    """The labels of nodes that belong together, changed or not, in the order of the first model."""
+    """Returns the labels of matched nodes, changed or not, in the order of the first model."""
     found = ((node, matching.nodes.get(node)) for node in matching.first.nodes)
     return tuple((label(node), label(other)) for node, other in found if other is not None)
 
 
 def corresponding(matching: Matching) -> list[tuple[str, str]]:
-    """Values that should be equal, by their names, in the order in which the first model makes them."""
+    """Pairs the names of values that should be equal, in the order of the first model."""
     rebuilt = _rebuilt(matching)
     partner: dict[ir.Value, ir.Value] = {}
     source: dict[ir.Value, ir.Value] = {}
@@ -224,7 +224,7 @@ def _by_name(matching: Matching, naming: "Callable[[ir.Node], str]", same_operat
 
 
 def _by_place(matching: Matching) -> None:
-    """Nodes that feed the same place of matched nodes, or are the only ones of their kind to read from them."""
+    """Matches nodes that feed the same input of matched nodes, or alone of their operator read from them."""
     waiting = list(matching.nodes.items())
     for a, b in waiting:
         for near, other in _neighbours(a, b):
@@ -260,7 +260,7 @@ def _differences(matching: Matching, rebuilt: "dict[ir.Node, str]") -> "dict[ir.
 
 
 def _rebuilt(matching: Matching) -> "dict[ir.Node, str]":
-    """The nodes that compute something else now, whatever flows into them."""
+    """Describes the matched nodes that compute something else now, regardless of their inputs."""
     return {a: what for a, b in matching.nodes.items() if (what := _own_difference(a, b, matching))}
 
 
@@ -338,9 +338,9 @@ def _lost(
 
 
 def _host_before(node: "ir.Node", matching: Matching, rebuilt: "dict[ir.Node, str]") -> "ir.Node | None":
-    """The node that took this one and all between them in: its only source that is still there, rebuilt.
+    """Returns the changed node that absorbed this one: its only remaining source, if that feeds its readers now.
 
-    What read from this one must now read from that.
+    All nodes between the two were absorbed as well.
     """
     current: ir.Node | None = node
     while current is not None and current not in matching.nodes:
@@ -354,7 +354,7 @@ def _host_before(node: "ir.Node", matching: Matching, rebuilt: "dict[ir.Node, st
 
 
 def _reads_on(node: "ir.Node", host: "ir.Node", matching: Matching, further: bool = True) -> bool:
-    """Whether what read from a node, or further on from those that are lost too, reads from the host now."""
+    """Whether the readers of a node, or of lost nodes after it, now read from the host."""
     for value in node.outputs:
         if value.is_graph_output() and value.name in {each.name for each in host.outputs}:
             return True

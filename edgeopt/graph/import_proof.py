@@ -1,4 +1,4 @@
-"""The proof of an import in the metadata of a model; docs/importing.md lists the keys."""
+"""Proof of an import in the metadata of a model; docs/importing.md lists the keys."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ LIMITS_KEY = f"{PREFIX}limits"
 
 
 class SizeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The sizes of an axis that a model was proved for; `most` is None where there is no limit."""
+    """Sizes of an axis for which a model was proved; `most` is None without an upper limit."""
 
     least: int = 1
     most: int | None = None
@@ -22,7 +22,7 @@ class SizeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 InputLimits = dict[str, dict[str, SizeLimits]]
-"""The limits of open dimensions, by input and axis; an axis is a string, as keys of JSON and TOML are."""
+"""Limits of open dimensions by input and axis; an axis is a string, like keys of JSON and TOML."""
 
 
 class ImportProof(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ def import_proof_in(metadata: Mapping[str, str]) -> ImportProof | None:
 
 
 def decoded_limits(text: str) -> InputLimits:
-    """Returns the limits in a value of the metadata; none where the text is of another program."""
+    """Returns the limits in a metadata value; empty if another program wrote it."""
     try:
         return msgspec.json.decode(text, type=thread_safe(InputLimits)) if text else {}
     except msgspec.MsgspecError:

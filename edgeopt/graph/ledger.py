@@ -1,4 +1,4 @@
-"""The ledger: every pass tried on a model, what it changed, and why it did not apply elsewhere."""
+"""Ledger of the passes tried on a model: their changes, and why they did not apply elsewhere."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def promised_inputs(finite_only: bool, nonempty_only: bool) -> str:
-    """The inputs for which the results stay the same, where that is not all."""
+    """Describes the inputs for which the results stay the same; empty if that is all inputs."""
     kinds = [*(["finite"] if finite_only else []), *(["non-empty"] if nonempty_only else [])]
     return f"{' and '.join(kinds)} inputs only" if kinds else ""
 

@@ -24,7 +24,7 @@ Level = tuple[float, ...]
 """Root mean square of each input of a sample that has one."""
 
 SPAN = math.sqrt(10.0)
-"""The loudest sample of a level is at most 10 dB above its quietest."""
+"""Ratio of the loudest to the quietest sample of a level (10 dB)."""
 SILENT_SHARE = 1e-13
 """Share of an output's highest power below which it counts as the rounding of zero in float32."""
 _SILENCE = 1 << 30
@@ -60,7 +60,7 @@ class LevelAccuracy(msgspec.Struct, frozen=True):
 
 
 def groups_of(levels: Sequence[Level]) -> list[list[int]]:
-    """The places of the samples of each level, the loudest first; one group where no input tells."""
+    """Returns the indices of the samples of each level, the loudest first; one group if no input has a level."""
     tops = [max(column) for column in zip(*levels, strict=True)]
     found: dict[tuple[int, ...], list[int]] = {}
     for place, level in enumerate(levels):
@@ -70,11 +70,11 @@ def groups_of(levels: Sequence[Level]) -> list[list[int]]:
 
 
 def by_level(accuracy: Accuracy, levels: Sequence[Level]) -> list[LevelAccuracy]:
-    """Each output on each level, from an accuracy that still has its figures for each sample.
+    """Computes the accuracy of each output on each level, from the figures for each sample.
 
-    Empty if the samples are of one level, or nothing can be compared. An output that is practically zero on a
-    level gives no scale for errors there: they count with those of the level where it is
-    largest. Integers and texts are left out.
+    Empty if all samples are of one level or the outputs cannot be compared. An output that is practically zero on
+    a level gives no scale for errors there: its samples of that level count in the level with its highest power.
+    Integers and texts are skipped.
     """
     groups = groups_of(levels)
     if accuracy.problem or len(groups) < 2:
@@ -153,20 +153,20 @@ class WeakSamples(msgspec.Struct, frozen=True):
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """The samples with the lowest ratios, each by itself."""
+    """Summary of the samples with the lowest ratios."""
 
     lowest_db: float
     tenth_db: float
-    """The mean of the worst tenth of the samples, of one at least."""
+    """Mean ratio of the worst tenth of the samples (at least one), in dB."""
     output: str = ""
-    """The output in which the lowest sample is so low."""
+    """Output in which the worst sample has `lowest_db`."""
     jumps: int = 0
     """Number of samples whose ratio is more than 15 dB below that of the middle sample."""
     middle_db: float = 0.0
 
     @property
     def warning(self) -> str:
-        """The sentence for users, empty where no sample jumps."""
+        """Warning about outliers; empty if there are none."""
         if not self.jumps:
             return ""
         one = self.jumps == 1
@@ -212,7 +212,7 @@ def weak_samples(accuracy: Accuracy, floor_db: float, usual: Usual | None = None
 
 
 def _by_sample(accuracy: Accuracy, usual: Usual) -> dict[int, tuple[float, str]]:
-    """The ratio of each sample in the output in which it is lowest, where it differs at all."""
+    """Returns the lowest ratio over the outputs and that output, for each sample that differs."""
     if accuracy.problem:
         return {}
     worst: dict[int, tuple[float, str]] = {}

@@ -40,7 +40,7 @@ def import_onnx_ir() -> ModuleType:
 
 
 class _Later:
-    """Finds these modules as Python does, and has them executed when something is read from them."""
+    """An import finder that defers the execution of slow modules until an attribute is read."""
 
     @staticmethod
     def find_spec(
@@ -75,7 +75,7 @@ class Model:
 
 
 def load(path: Path | str) -> Model:
-    """Loads an ONNX model; anything else gets one ModelError that says what it is and what to do."""
+    """Loads an ONNX model; raises ModelError with the type of any other file and the next step."""
     try:
         import onnx
 
@@ -115,7 +115,7 @@ def _load(path: Path, onnx: ModuleType) -> Model:
 
 
 def _repair(proto: Proto, path: Path) -> tuple[str, ...]:
-    """Brings a model into the form that the rest expects; refuses what cannot be computed."""
+    """Repairs a model as far as possible and returns the repairs; raises ModelError for invalid models."""
     repairs = []
     if tensor_said := tensor_fault(proto):
         raise ModelError(f"'{path.name}' is damaged: {tensor_said}.", EXPORT_AGAIN)
@@ -142,7 +142,7 @@ def _repair(proto: Proto, path: Path) -> tuple[str, ...]:
 
 
 def _open_sizes(proto: Proto) -> bool:
-    """Makes sizes open that stand for "any": below zero, or a question mark, which would be one name for all."""
+    """Makes sizes open that mean "any": negative ones, or a question mark, which would be one name for all."""
     found = False
     for value in (*proto.graph.input, *proto.graph.output, *proto.graph.value_info):
         for dim in value.type.tensor_type.shape.dim:
@@ -153,7 +153,7 @@ def _open_sizes(proto: Proto) -> bool:
 
 
 def _legible(message: str) -> str:
-    """A message on one line of bearable length, whatever the names in a damaged model are."""
+    """Shortens a message to one line, whatever names a damaged model contains."""
     text = "".join(c if c.isprintable() else " " for c in message)
     return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 4]}..."
 
@@ -175,7 +175,7 @@ def _invalid(path: Path, said: str) -> ModelError:
 
 
 def digest_of(files: tuple[Path, ...]) -> str:
-    """sha256 over the contents of several files, in their order."""
+    """Returns the sha256 over the contents of several files, in their order."""
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:
@@ -214,7 +214,7 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
 
 
 def _read_small_tensors(graph: "ir.Model") -> None:
-    """Brings small external weights (shapes, axes, scales) into memory, where onnx's checks see them."""
+    """Loads small external weights (shapes, axes, scales) into memory, for onnx's checks."""
     import onnx_ir as ir
 
     for part in graph.graphs():

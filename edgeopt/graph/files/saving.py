@@ -1,4 +1,4 @@
-"""Writes models whole or not at all, weight by weight; a model of gigabytes takes a block of memory."""
+"""Atomic writing of models, weight by weight; a model of gigabytes needs the memory of one block."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ GRAPH_OF_MODEL, INITIALIZER_OF_GRAPH, RAW_DATA_OF_TENSOR = b"\x3a", b"\x2a", b"\
 
 
 def save(model_ir: "ir.Model", path: Path | str) -> None:
-    """Writes a model whole or not at all; above 1.5 GB its weights go beside it, named by their digest.
+    """Writes a model atomically; weights above 1.5 GB go into a file beside it, named by its digest.
 
     That name lets an older model at the same path stay valid until the very rename that replaces it.
     """
@@ -57,14 +57,14 @@ def save(model_ir: "ir.Model", path: Path | str) -> None:
 
 
 def _leave_out_inner_shapes(proto: Proto) -> None:
-    """Runtimes infer what they need. Told more, ONNX Runtime (1.31) fuses SkipLayerNormalization, whose kernel for
-    processors is slower than what it replaces."""
+    """Removes inner shapes, which runtimes infer. With them, ONNX Runtime (1.31) fuses SkipLayerNormalization,
+    whose CPU kernel is slower than the nodes that it replaces."""
     for graph in graphs_of(proto.graph):
         graph.ClearField("value_info")
 
 
 def _with_inner_tensors_read(model_ir: "ir.Model") -> "ir.Model":
-    """The model, or a copy that holds in memory what lies in files outside the main graph's weights."""
+    """Returns the model, or a copy that loads external data outside the main graph's weights into memory."""
     import onnx_ir as ir
 
     def lies_outside(model: "ir.Model") -> "list[tuple[ir.Node, ir.Attr]]":
@@ -93,7 +93,7 @@ def _read(tensor: "ir.TensorProtocol") -> "ir.Tensor":
 
 
 class _Digesting:
-    """A file that takes the digest of what goes through it; it has no descriptor, so that all does."""
+    """A file that computes the digest of all bytes written; without a descriptor, nothing can bypass it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -107,7 +107,7 @@ class _Digesting:
 
 
 def _write_data(proto: Proto, big: "Sequence[ir.TensorProtocol]", path: Path) -> str:
-    """Writes the weights into a file of their own and their places into the model; gives the file's digest."""
+    """Writes the weights into their own file and their offsets into the model; returns the file's digest."""
     held = [t for t in proto.graph.initializer if t.external_data]
     with path.open("wb") as file:
         out = _Digesting(file)
@@ -130,7 +130,7 @@ def _name_data(proto: Proto, name: str) -> None:
 
 
 def _write_whole(proto: Proto, big: "Sequence[ir.TensorProtocol]", file: IO[bytes]) -> None:
-    """One protobuf message, in pieces: all but the weights first, then these, each straight from its place."""
+    """Writes one protobuf message in pieces: all but the weights, then each weight from its source."""
     waiting = iter(big)
     pieces: list[tuple[bytes, ir.TensorProtocol | None]] = []
     for tensor in proto.graph.initializer:

@@ -1,4 +1,5 @@
-"""The tensors of a model file: external data is whole and in the model's folder; none is short or sparse."""
+"""Checks on the tensors of a model file: external data is complete and in the model's folder, no tensor is too
+short, and sparse ones become dense."""
 
 import math
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ IN_MEMORY = "_ORT_MEM_ADDR_"
 
 
 def external_files(model: Proto, path: Path) -> tuple[Path, ...]:
-    """The files with the model's external data, in order; raises ModelError for the first unusable one."""
+    """Returns the files with the model's external data, in order; raises ModelError for the first invalid one."""
     files: dict[Path, None] = {}
     for tensor in tensors(model):
         if tensor.data_location == EXTERNAL:
@@ -27,7 +28,7 @@ def external_files(model: Proto, path: Path) -> tuple[Path, ...]:
 
 
 def tensors(model: Proto) -> Iterator[Proto]:
-    """Every tensor of a model: weights, attributes, and those inside subgraphs and functions."""
+    """Yields every tensor of a model: weights, attributes, and those in subgraphs and functions."""
     yield from _graph_tensors(model.graph)
     for function in model.functions:
         yield from _node_tensors(function.node)
@@ -152,7 +153,7 @@ def _stored(data_type: int, count: int, bits: int) -> int:
 
 
 def make_dense(model: Proto) -> list[str]:
-    """Turns sparse weights and constants into dense ones; gives their names."""
+    """Converts sparse weights and constants to dense ones; returns their names."""
     done = _dense_graph(model.graph)
     for function in model.functions:
         done += _dense_nodes(function.node)
@@ -183,7 +184,7 @@ def _dense_nodes(nodes: Proto) -> list[str]:
 
 
 def _dense(sparse: Proto) -> Proto:
-    """Indices count either along the flattened tensor or, in rows, along each of its dimensions."""
+    """Converts a sparse tensor, whose indices are flat or, in rows, one for each dimension."""
     import numpy as np
     import onnx.numpy_helper
 

@@ -61,7 +61,7 @@ class PassResult:
     applied: tuple[Change, ...] = ()
     refused: tuple[Refusal, ...] = ()
     nonempty_only: bool = False
-    """Something that it applied may fail, or give other results, where an open dimension is 0."""
+    """Whether an applied change may fail, or change results, if an open dimension is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Notes:
 
 
 def replace_value(old: "ir.Value", new: "ir.Value") -> str | None:
-    """Lets everything that reads `old` read `new`; returns why that cannot be, where it cannot."""
+    """Makes all readers of `old` read `new`; returns the reason if that is impossible."""
     graph = old.producer().graph
     if old.is_graph_output():
         producer = new.producer()
@@ -125,7 +125,7 @@ def replace_value(old: "ir.Value", new: "ir.Value") -> str | None:
 
 
 def adopt_orphans(model: "ir.Model") -> None:
-    """Gives weights that a rule put into use under a name already taken a place and a name of their own."""
+    """Registers weights that a rule uses without registering them, under unique names."""
     taken = {weight.name for part in model.graphs() for weight in part.initializers.values()}
     taken |= {value.name for node in nodes_of(model) for value in node.outputs}
     for part in model.graphs():
@@ -147,7 +147,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def passes_at(package: str, places: Iterable[str]) -> "tuple[Pass, ...]":
-    """Each place is `file.NAME` within the package, or `folder.file.NAME`."""
+    """Imports passes; each place is `file.NAME` in the package, or `folder.file.NAME`."""
     return tuple(_pass_at(package, *place.rsplit(".", 1)) for place in places)
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic with constants: chains become one step, which goes into the weights of linear operators."""
+"""Merging of arithmetic with constants: chains into one step, and steps into the weights of linear operators."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,7 @@ _GROWTH = 2  # a column and a row become a matrix, which can be far larger than 
 
 
 def apply_constant_chains(model: "ir.Model", context: PassContext) -> PassResult:
-    """Chains of arithmetic with constants become one scale and one shift.
+    """Merges chains of arithmetic with constants into one scale and one shift.
 
         ((x * a) + b) * c + d  =  x * (a c) + (b c + d)
 
@@ -102,7 +102,7 @@ def _merge(part: "ir.Graph", last: "ir.Node", notes: Notes) -> None:
 
 
 def _chain(last: "ir.Node") -> "tuple[list[ir.Node], list[ScaleAndShift]]":
-    """The nodes from the last to the first, and their steps from the first to the last."""
+    """Returns the nodes from the last to the first, and their steps from the first to the last."""
     chain, step = [last], step_of(last)
     assert step is not None  # noqa: S101 - tells mypy; the caller has seen it
     steps = [step]
@@ -171,7 +171,7 @@ CONSTANT_CHAINS = Pass(
 
 
 def apply_scale_into_linear(model: "ir.Model", context: PassContext) -> PassResult:
-    """Arithmetic with constants before and behind Conv, ConvTranspose, Gemm and MatMul goes into their weights.
+    """Merges arithmetic with constants around Conv, ConvTranspose, Gemm and MatMul into their weights.
 
         (W x + b) * f + s = (f W) x + (f b + s)            f and s have one number for each channel of the result
         W (f * x + s) + b = (W f) x + (W s + b)            f and s have one number for each channel of the input
@@ -284,7 +284,7 @@ def _why_no_shift(linear: "ir.Node") -> str | None:
 
 
 def _only_reader(node: "ir.Node") -> "ir.Node | None":
-    """The linear node that alone reads a result, as its input (not as its weights)."""
+    """Returns the linear node that is the only reader of a result, as its input (not as its weights)."""
     result = node.outputs[0]
     uses = result.uses()
     if result.is_graph_output() or len(uses) != 1:
@@ -294,7 +294,7 @@ def _only_reader(node: "ir.Node") -> "ir.Node | None":
 
 
 def _affine(step: ScaleAndShift, linear: "ir.Node", channels: int, value: "ir.Value") -> Affine | str:
-    """The step by channel, or why it differs along other axes."""
+    """Returns the step by channel, or why it differs along other axes."""
     rank = _rank(linear, value)
     if rank is None:
         if max(step.factor.size, step.shift.size) > 1 or max(step.factor.ndim, step.shift.ndim) > 1:

@@ -48,7 +48,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _over_a_picture(node: "ir.Node") -> bool:
-    """All axes but batch and channel of a tensor that has a picture's dimensions."""
+    """Whether a reduction covers all axes but batch and channel of a tensor with a picture's dimensions."""
     shape = node.inputs[0].shape if node.inputs[0] is not None else None
     axes = _axes(node)
     if shape is None or axes is None or len(shape) not in _DIMENSIONS:
@@ -57,7 +57,7 @@ def _over_a_picture(node: "ir.Node") -> bool:
 
 
 def _takes_all(pool: "ir.Node") -> bool:
-    """Whether a pool takes all of a picture at once, and nothing but the picture."""
+    """Whether a pool's window covers exactly the whole picture."""
     shape = pool.inputs[0].shape if pool.inputs[0] is not None else None
     if shape is None or pads(pool) or len([output for output in pool.outputs if output.name]) > 1:
         return False

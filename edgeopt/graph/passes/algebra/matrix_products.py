@@ -1,4 +1,4 @@
-"""An Einsum of two operands is a matrix product between transposes and reshapes; runtimes have kernels for it.
+"""Replacement of Einsum by matrix products between transposes and reshapes, for which runtimes have kernels.
 
 Indices in both operands and in the result are the batch; those in both and not in the result are inner and
 summed; those of the first operand alone are rows, those of the second alone columns. Each kind becomes one
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _UNNAMED = "αβγδεζηθ"
-"""The dimensions behind `...`, counted from the last."""
+"""Letters for the dimensions behind `...`, counted from the last."""
 
 Lengths = Mapping[str, int | None]
 """Length of each index; None if it is unknown."""
@@ -36,14 +36,14 @@ Lengths = Mapping[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """The indices of each operand and of the result, a letter a dimension."""
+    """Indices of each operand and of the result, one letter for each dimension."""
 
     terms: tuple[str, ...]
     result: str
 
 
 def read(text: str, ranks: Sequence[int | None]) -> Equation | str:
-    """The equation of operands with these numbers of dimensions, or why it cannot be read."""
+    """Parses an equation for operands of these ranks; returns the reason as text if it cannot."""
     left, arrow, right = text.replace(" ", "").partition("->")
     letters, terms = left.replace(",", "").replace(".", ""), left.split(",")
     misfit = f"its equation '{text}' does not fit its operands"
@@ -76,7 +76,7 @@ def _unnamed(count: int) -> str:
 
 
 def called(index: str) -> str:
-    """An index as a reader of the equation knows it."""
+    """Returns the name of an index in messages; `...` for an unnamed one."""
     return "..." if index in _UNNAMED else index
 
 
@@ -108,27 +108,27 @@ def ways(equation: Equation) -> Iterator[MatrixForm]:
 
 
 def summed(equation: Equation) -> str:
-    """The indices that are in both operands and not in the result."""
+    """Returns the indices that are in both operands and not in the result."""
     one, other = equation.terms
     return "".join(c for c in one if c in other and c not in equation.result)
 
 
 def crosses(equation: Equation) -> bool:
-    """Each operand has an index of its own: every number of one meets every number of the other."""
+    """Whether each operand has an index that the other lacks, so that their elements are combined pairwise."""
     one, other = equation.terms
     return bool(set(one) - set(other)) and bool(set(other) - set(one))
 
 
 def alone(equation: Equation) -> str:
-    """The indices that are summed within one operand."""
+    """Returns the indices that are summed within one operand."""
     letters = "".join(equation.terms)
     return "".join(c for c in letters if c not in equation.result and letters.count(c) == 1)
 
 
 def joined(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
-    """The shape that makes one dimension of each group, and None where every group is one already.
+    """Returns the shape that merges each group into one dimension; None if each group has one index already.
 
-    Where more than one dimension is open, the index that is one too many.
+    If more than one dimension is open, returns the index that is one too many.
     """
     if all(len(group) == 1 for group in groups):
         return None
@@ -147,7 +147,7 @@ def joined(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
 
 
 def parted(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
-    """The same the other way: the shape in which every index is a dimension again."""
+    """Returns the shape that splits the groups into one dimension for each index, the reverse of `joined`."""
     if all(len(group) == 1 for group in groups):
         return None
     shape: list[int] = []
@@ -195,7 +195,7 @@ def apply_einsum_into_matmul(model: "ir.Model", context: PassContext) -> PassRes
 
 
 def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: Notes) -> str:
-    """Replaces the node; tells by which operator, or why it stays."""
+    """Replaces an Einsum and returns the new operator, or the reason why it stays."""
     operands = [value for value in node.inputs if value is not None]
     if not 0 < len(operands) == len(node.inputs) <= 2:
         return f"it has {len(node.inputs)} operands; a matrix product has two"
@@ -226,7 +226,7 @@ def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: N
 
 
 def _is_ambiguous(way: MatrixForm, lengths: Lengths) -> bool:
-    """Whether a dimension is left to be told from others that are copied, which may be 0."""
+    """Whether a Reshape would infer one size (-1) beside copied ones (0), which is ambiguous if those are 0."""
     shapes = (joined(way.left, lengths), joined(way.right, lengths), parted(way.out, lengths))
     return any(shape is not None and 0 in shape and -1 in shape for shape in shapes if not isinstance(shape, str))
 
@@ -254,7 +254,7 @@ def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
 
 
 def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) -> MatrixForm | str:
-    """The way with the fewest transposes, or why there is none."""
+    """Returns the matrix form with the fewest transposes, or why there is none."""
     best, least, reason = None, inf, ""
     for way in ways(equation):
         costs = 0.0
@@ -286,7 +286,7 @@ def _reshaping(shape: list[int] | str | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProductWriter:
-    """Puts nodes before an Einsum, and the last one in its place."""
+    """A writer of nodes that replace an Einsum."""
 
     graph: "ir.Graph"
     node: "ir.Node"

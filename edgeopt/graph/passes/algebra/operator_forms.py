@@ -1,4 +1,4 @@
-"""The same result in the form that runtimes compute fastest.
+"""Replacement of operators by equivalent forms that runtimes compute fastest.
 
     x / c                                              =  x * (1 / c)            c constant, and no zero in it
     x ** 0.5                                           =  Sqrt(x)                but for -inf
@@ -33,7 +33,7 @@ _SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Puts every operator into the form that wins in one runtime and loses in none."""
+    """Replaces operators by forms that are faster in one runtime and slower in none."""
     return rewrite(model, context, FORMS)
 
 
@@ -202,7 +202,7 @@ def _channels_in_group(conv: "ir.Node") -> int:
 
 
 def _by_channel(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
-    """A convolution that sees one place of one channel multiplies it."""
+    """Replaces a convolution of single pixels and channels by a multiplication."""
     import onnx_ir as ir
 
     weights = _depth_wise(node)
@@ -225,7 +225,7 @@ def _by_channel(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
 
 
 def _twofold(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
-    """Kernels for one result a channel are fast; those for two are not, and those for four lose again."""
+    """Replaces a depth-wise convolution with two results per channel, which is slow, by one with one result."""
     import onnx_ir as ir
 
     weights = _depth_wise(node)
@@ -242,7 +242,7 @@ def _twofold(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
 
 
 def _depth_wise(node: "ir.Node") -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None":
-    """The weights of a convolution in which each channel is a group."""
+    """Returns the weights of a convolution in which each channel is a group, else None."""
     weights = constant(node.inputs[1]) if is_op(node, "Conv") and integer(node, "group", 1) > 1 else None
     return weights if weights is not None and weights.shape[1] == 1 and weights.dtype.name in FLOATS else None
 
@@ -252,18 +252,18 @@ def _is_float(value: "ir.Value | None") -> bool:
 
 
 def _is_attribute(number: float) -> bool:
-    """Attributes are float32; 0.1 in float64 is another number."""
+    """Whether a number is exact as a float32 attribute; 0.1 in float64 is not."""
     return bool(np.isfinite(number)) and float(np.float32(number)) == number
 
 
 def _keeps_rank(node: "ir.Node", place: int) -> bool:
-    """A constant of one element does not give the result more dimensions than the other input has."""
+    """Whether a constant of one element leaves the rank of the other input unchanged."""
     array, known = constant(node.inputs[place]), rank(node.inputs[1 - place])
     return array is not None and (array.ndim == 0 or (known is not None and array.ndim <= known))
 
 
 def _spreads_over(shape: tuple[int, ...], value: "ir.Value | None") -> bool:
-    """Runtimes also take slopes of more than the input has, which gives a larger result."""
+    """Whether slopes broadcast to the input's shape; larger slopes would enlarge the result."""
     dims = () if value is None or value.shape is None else tuple(value.shape)[-len(shape) :]
     return len(dims) == len(shape) and all(own in (1, dim) for own, dim in zip(shape, dims, strict=True))
 

@@ -36,7 +36,7 @@ SAYS_NOTHING = ("Condition function check failed", "")
 
 
 class WhyNot:
-    """Given to `apply_to_model` as its tracer; tells the reason and the node of each match whose check failed."""
+    """A tracer for `apply_to_model` that records the node and the reason of each match whose check failed."""
 
     def __init__(self, tell: Callable[[str, str], None]) -> None:
         self.tell = tell
@@ -122,7 +122,7 @@ def _joined(op: Op, first: "ir.Value", second: "ir.Value") -> Op:
 
 
 def _axes(value: "ir.Value", rank: int | None) -> list[int] | None:
-    """Axes counted from the front; None where that takes a rank that is not known."""
+    """Returns the axes counted from the front; None if that requires an unknown rank."""
     array = constant(value)
     if array is None:
         return None
@@ -141,7 +141,7 @@ def _unsqueeze_unsqueeze(op: Op, x: Op, a1: Op, a2: Op) -> Op:
 
 
 def _both_axes(x: "ir.Value", a1: "ir.Value", a2: "ir.Value") -> tuple[list[int], list[int]] | None:
-    """The axes of both steps, counted from the front; each step's axes are places in its own result."""
+    """Returns the axes of both steps, counted from the front; each step's axes refer to its own result."""
     first, second = constant(a1), constant(a2)
     if first is None or second is None:
         return None
@@ -250,7 +250,7 @@ _WITH_BIAS = ("Conv", "ConvTranspose", "QLinearConv", "Gemm")
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A family of rules; `speaks` where a refusal is news to the user and not just "this is another node"."""
+    """A family of rules; `speaks` if its refusals are worth reporting to the user."""
 
     what: str
     kinds: tuple[str, ...]
@@ -261,7 +261,7 @@ class Rewrite:
 
 
 def rewrites() -> tuple[Rewrite, ...]:
-    """The rules in their order, imported here because onnxscript takes half a second."""
+    """Returns the rules in order; imports onnxscript here because that takes half a second."""
     slices, unsqueezes, flatten, softmax, casts = merge_rules()
     extremes, clips = limit_rules()
     known_shape, two_shapes = guarded.reshape_rules()
@@ -285,7 +285,7 @@ def rewrites() -> tuple[Rewrite, ...]:
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Applies all rules until none applies any more, then asks those that have something to say why not."""
+    """Applies all rules until none matches, then collects the refusals of the rules that report them."""
     from onnx_ir.passes import common
     from onnxscript.rewriter import RewriteRuleSet
 

@@ -35,7 +35,7 @@ WEIGHTS_OUT_OF_INPUTS = Pass(
 
 
 def inline_functions(model: "ir.Model", context: PassContext) -> PassResult:
-    """Inlines all functions that are written in the model's opsets, those that they call first."""
+    """Inlines all functions written in the model's opsets, called functions first."""
     import onnx_ir as ir
     from onnx_ir.passes import common
 
@@ -102,7 +102,7 @@ INLINE_FUNCTIONS = Pass(
 
 
 def name_nodes(model: "ir.Model", context: PassContext) -> PassResult:
-    """The first node of a name keeps it; others are called by their operator and first output."""
+    """Gives nodes unique names: the first of a name keeps it, others are named by operator and first output."""
     model, notes = context.copy(model), Notes()
     nodes = list(nodes_of(model))
     taken: set[str] = set()
@@ -140,7 +140,7 @@ AS_IT_IS = -1
 
 
 def fix_shapes(model: "ir.Model", context: PassContext) -> PassResult:
-    """Gives inputs the shapes that the user names, so that what depends on them is known before the model runs.
+    """Gives inputs the shapes that the user names, so that sizes that depend on them are known ahead of time.
 
     A dimension that other inputs or outputs share by name gets the same size there. -1 leaves a dimension as it
     is.

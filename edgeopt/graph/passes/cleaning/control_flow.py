@@ -1,4 +1,4 @@
-"""Plain nodes instead of branches and loops whose course is known.
+"""Replacement of branches and loops with known control flow by plain nodes.
 
     If(true)                         = its first branch
     Loop(0 times), Loop(never)       = what went in; what it would have collected is empty
@@ -140,7 +140,7 @@ def _run_once(node: "ir.Node", body: "ir.Graph", notes: Notes) -> None:
 
 
 def _move_out(inner: "ir.Graph", node: "ir.Node") -> "list[ir.Value]":
-    """Puts a subgraph's nodes and weights where its node stands; returns what were its outputs."""
+    """Moves a subgraph's nodes and weights to the place of its node; returns the former outputs."""
     outer = node.graph
     assert outer is not None  # noqa: S101 - the caller saw to it
     results = list(inner.outputs)
@@ -160,7 +160,7 @@ def _move_out(inner: "ir.Graph", node: "ir.Node") -> "list[ir.Value]":
 
 
 def _become(node: "ir.Node", results: "Sequence[ir.Value]") -> None:
-    """Lets those who read a node read other values, and removes it."""
+    """Redirects the readers of a node to other values, and removes the node."""
     import onnx_ir as ir
 
     graph = node.graph

@@ -33,7 +33,7 @@ INT64_MAX = 2**63 - 1
 
 
 def fold_shapes(model: "ir.Model", context: PassContext) -> PassResult:
-    """Takes away arithmetic on shapes whose result is known, or can be written without it.
+    """Removes arithmetic on shapes whose result is known, or can be written without it.
 
     Exporters compute the shape of a Reshape from other tensors' shapes, node by node. Where every dimension that
     enters is known, so is the result. Where one is open, much of the arithmetic still goes away:
@@ -72,7 +72,7 @@ def fold_shapes(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _put_constant(graph: "ir.Graph", value: "ir.Value", found: Elements) -> bool:
-    """Lets those who read a value read a weight; not where it is an output or does not fit its type."""
+    """Replaces a value by a weight unless it is an output or its type cannot hold the numbers; returns whether."""
     import numpy as np
 
     if value.is_graph_output() or not (found.elements or _are_sizes(value)):
@@ -156,7 +156,7 @@ def _expand(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]
 
 
 def _slice(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]", notes: Notes) -> None:
-    """An end that is the whole dimension needs no number."""
+    """Replaces the end of a Slice that equals the whole dimension by the maximum."""
     before = shape_of(node.inputs[0])
     ends = _computed(node, 2, known)
     starts = constant(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -186,7 +186,7 @@ def _numbers(node: "ir.Node", index: int, default: list[int]) -> list[int] | Non
 
 
 def _computed(node: "ir.Node", index: int, known: "dict[ir.Value, Elements]") -> tuple[Size, ...] | None:
-    """The sizes at an input that is computed, where their number is known."""
+    """Returns the sizes at a computed input, if their number is known."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None or value.producer() is None or constant(value) is not None:
         return None
@@ -208,7 +208,7 @@ SMALL_BYTES = SMALL_ELEMENTS * 4
 PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
 SPLIT_BY_INPUT, SPLIT_BY_NUMBER = 13, 18
-"""The opsets from which Split takes its sizes as an input, and their number as an attribute."""
+"""First opsets in which Split takes its sizes as an input, and the number of parts as an attribute."""
 
 READ_SIZES = ("Concat", "ConstantOfShape", "Expand", "Reshape", "Slice", "Squeeze", "Tile", "Unsqueeze")
 
@@ -217,7 +217,7 @@ MISCOMPUTED = ("GlobalMaxPool", "LRN", "LogSoftmax", "LpNormalization", "OneHot"
 
 
 def fold_constants(model: "ir.Model", context: PassContext) -> PassResult:
-    """Computes now what never changes: constants, arithmetic on known shapes, `If`s with a known condition."""
+    """Computes constants, arithmetic on known shapes, and `If`s with a known condition ahead of time."""
     from onnx_ir.passes import common
 
     model, notes = context.copy(model), Notes()
@@ -241,7 +241,7 @@ def fold_constants(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _keep_overflows(model: "ir.Model") -> None:
-    """Spells a CastLike that does not saturate as such a Cast; onnxscript's folding makes one that saturates."""
+    """Replaces a non-saturating CastLike by such a Cast, because onnxscript folds it to a saturating one."""
     import onnx_ir as ir
 
     for part in parts(model):
@@ -273,7 +273,7 @@ def _weight_bytes(model: "ir.Model") -> int:
 
 
 def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool | None]") -> bool:
-    """One sweep of onnxscript's folding; a node that it cannot cope with stays as it is."""
+    """Runs onnxscript's folding once; a node that it cannot handle stays."""
     from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
     class Sweep(FoldConstantsPass):  # type: ignore[misc, unused-ignore]
@@ -314,7 +314,7 @@ def _is_empty_constant(node: "ir.Node") -> bool:
 
 
 def _are_sizes(value: "ir.Value") -> bool:
-    """Whether all readers of a value take it for sizes; a list of sizes may be empty."""
+    """Whether all readers of a value interpret it as sizes; a list of sizes may be empty."""
     users = [use.node for use in value.uses()]
     return not value.is_graph_output() and all(is_op(user, *READ_SIZES) for user in users)
 
@@ -347,7 +347,7 @@ def _should_fold(node: "ir.Node", budget: FoldingBudget, notes: Notes) -> bool |
 
 
 def _holds_text(node: "ir.Node") -> bool:
-    """Nobody computes with text, and onnx-ir cannot say how many bytes it takes."""
+    """Whether a node handles text, which is not folded: onnx-ir does not know its size."""
     import onnx_ir as ir
 
     return any(value is not None and value.dtype == ir.DataType.STRING for value in (*node.inputs, *node.outputs))

@@ -1,4 +1,4 @@
-"""Removes nodes that pass their input on unchanged; `PASSES_ON` says of each kind when it does."""
+"""Removes nodes that return their input unchanged; `PASSES_ON` defines the condition for each operator."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -59,7 +59,7 @@ def _cast_like(node: "ir.Node") -> "ir.Value | None":
 
 
 def _reshape(node: "ir.Node") -> "ir.Value | None":
-    """Same shape before and after; one unknown dimension may be left, as the others fix it."""
+    """Returns the source of a Reshape to the same shape; one dimension may be unknown, as the others fix it."""
     before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
     if node.outputs[0].is_graph_output():
         after = None if after is None or not all(isinstance(size, int) for size in after) else after
@@ -198,7 +198,7 @@ def _concat(node: "ir.Node") -> "ir.Value | None":
 
 
 def _pool(node: "ir.Node") -> "ir.Value | None":
-    """Over single pixels."""
+    """Returns the source of a pool over single pixels."""
     kernel = node.attributes.get("kernel_shape")
     if kernel is None or kernel.is_ref() or any(side != 1 for side in kernel.as_ints()):
         return None
@@ -222,7 +222,7 @@ HOLDS = {
     "BFLOAT16": ("FLOAT", "DOUBLE"),
     "FLOAT": ("DOUBLE",),
 }
-"""The types that hold every value of a type."""
+"""Types that represent every value of a type, by that type."""
 
 PASSES_ON: "dict[str, Callable[[ir.Node], ir.Value | str | None]]" = {
     "Identity": _always,
@@ -257,7 +257,7 @@ PASSES_ON: "dict[str, Callable[[ir.Node], ir.Value | str | None]]" = {
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Takes the nodes that change nothing out of all graphs."""
+    """Removes the nodes without effect from all graphs."""
     model, notes = context.copy(model), Notes()
     removed: dict[str, list[str]] = {}
     for part in parts(model):

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 Change = Callable[["ir.Node"], str | None]
 OLDEST = 9
-"""Below, operators changed in ways that are not written down here."""
+"""Lowest opset from which `CHANGES` describes the differences."""
 _ENLARGES = "edgeopt.enlarges"
 _ZERO_IS_ZERO = "edgeopt.zero_is_zero"
 
 
 def _attribute_to_input(name: str, index: int) -> Change:
-    """A list of numbers that became an input."""
+    """Returns the change that turns an attribute with a list of numbers into an input."""
 
     def change(node: "ir.Node") -> str | None:
         import numpy as np
@@ -297,11 +297,11 @@ CHANGES: dict[int, dict[str, Change]] = {
 
 COMPATIBLE_FROM = 13
 MISCONVERTED = ("Dropout", "Hardmax", "Resize")
-"""onnx's converter leaves these as they are where they mean something else in the newer opset."""
+"""Operators that onnx's converter leaves unchanged although their meaning changed."""
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Raises the opset to the target where it is older."""
+    """Raises an older opset to the target."""
     from onnx.defs import onnx_opset_version
     from onnx_ir.passes import common
 
@@ -330,7 +330,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _raised(model: "ir.Model", before: int, after: int, notes: Notes) -> "ir.Model":
-    """One opset after the other; the converter takes a step only where `CHANGES` does not know it."""
+    """Raises the opset step by step; onnx's converter handles the steps that `CHANGES` does not."""
     branching = [label(node) for node in model.graph if any(True for _ in inner_graphs(node))]
     if before < OLDEST:
         if branching:
@@ -356,7 +356,7 @@ def _raised(model: "ir.Model", before: int, after: int, notes: Notes) -> "ir.Mod
 
 
 def _change(model: "ir.Model", changes: "Mapping[str, Change]") -> "list[tuple[ir.Node, str]]":
-    """Brings all nodes into the form of the next opset; which it cannot, and why."""
+    """Converts all nodes to the next opset; returns the nodes that it cannot convert, with the reason."""
     reasons = []
     for node in list(nodes_of(model)):
         change = changes.get(node.op_type) if is_op(node, node.op_type) else None
@@ -394,7 +394,7 @@ def _convert(model: "ir.Model", after: int, notes: Notes) -> None:
 
 
 def _with_weights_as_inputs(model: "ir.Model") -> "ir.Model":
-    """The converter handles only weights that are also inputs, as before IR version 4."""
+    """Returns a model whose weights are also inputs, as before IR version 4, which onnx's converter requires."""
     import onnx_ir as ir
     from onnx_ir.passes import common
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def remove_dead_nodes(model: "ir.Model", context: PassContext) -> PassResult:
-    """Removes what no output needs: walks back from the outputs; inputs stay, used or not."""
+    """Removes nodes, weights and functions that no output needs; keeps all inputs."""
     from onnx_ir.passes import common
 
     model, notes = context.copy(model), Notes()
@@ -105,7 +105,7 @@ def _is_vector(tensor: "ir.TensorProtocol") -> bool:
 
 
 def _sketch(tensor: "ir.TensorProtocol") -> Sketch:
-    """Type, shape and ends of a tensor: what differs there need not be read as a whole."""
+    """Returns type, shape, and first and last elements of a tensor, which need no full read to compare."""
     flat = tensor.numpy().reshape(-1)
     ends = flat[:SKETCH_ELEMENTS].tobytes() + flat[-SKETCH_ELEMENTS:].tobytes()
     return tensor.dtype, tuple(int(dim) for dim in tensor.shape), ends
@@ -126,7 +126,7 @@ PATH = re.compile(r"(^|[\s\"'(=])(/[^/\s]+){2,}|[A-Za-z]:\\[^\s]")
 
 
 def strip_metadata(model: "ir.Model", context: PassContext) -> PassResult:
-    """Drops what exporters leave behind: doc strings, stack traces, the paths of their sources, their own names.
+    """Removes exporters' metadata: doc strings, stack traces, source paths, and the exporter's name.
 
     The model's own metadata stays: applications read class names, strides and the like from it. So does the name
     of a quantizer, from which tools know that a model is quantized.
@@ -166,7 +166,7 @@ SMALL_ELEMENTS = 64  # comparing more in attributes costs more than it finds
 
 
 def merge_equal_subexpressions(model: "ir.Model", context: PassContext) -> PassResult:
-    """Computes once what a graph computes twice: nodes with the same operator, inputs and attributes."""
+    """Merges nodes with the same operator, inputs and attributes."""
     model, notes, merged = context.copy(model), Notes(), []
     for root in (model.graph, *model.functions.values()):
         merged += _merge(root, {}, notes)
@@ -188,7 +188,7 @@ def _merge(part: "ir.Graph | ir.Function", outside: "dict[Hashable, ir.Node]", n
 
 
 def _merged(node: "ir.Node", first: "dict[Hashable, ir.Node]", notes: Notes) -> bool:
-    """Lets those who read a node read its twin, where there is one."""
+    """Redirects the readers of a node to an equal earlier node; returns whether there is one."""
     key = _key(node)
     twin = node if key is None else first.setdefault(key, node)
     if twin is node:

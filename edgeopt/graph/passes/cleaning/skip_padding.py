@@ -69,7 +69,7 @@ def _is_computed(cut: "ir.Node") -> bool:
 
 
 def _length(mask: "ir.Value") -> str | None:
-    """The name of the dimension that is the length."""
+    """Returns the name of the mask's length dimension, or None."""
     assert mask.shape is not None  # noqa: S101 - a mask has two dimensions
     found = mask.shape[1]
     return None if isinstance(found, int) else found.value
@@ -119,7 +119,7 @@ def _skip(graph: "ir.Graph", mask: "ir.Value", cut: "list[ir.Value]", length: st
 
 
 def _rename(graph: "ir.Graph", old: str, new: str) -> None:
-    """Inside, the length is another: a runtime that took both for one would reuse memory of the wrong size."""
+    """Renames the length dimension inside, as runtimes would reuse memory of the wrong size under one name."""
     import onnx_ir as ir
 
     for part in (graph, *graph.subgraphs()):

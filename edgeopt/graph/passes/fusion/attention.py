@@ -1,4 +1,4 @@
-"""Scaled dot products become Attention.
+"""Fusion of scaled dot products into Attention.
 
     y = softmax(scale * q k^T + mask) v
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 OPSET = 23
 LOWEST = -1e30
-"""Added to any score, a number below this one gives the number itself: adding is then the same as replacing."""
+"""Threshold below which adding a number to a score gives the number itself, so that adding equals replacing."""
 
 EMPTY = "its operands may be empty, which ONNX Runtime's Attention refuses"
 GUARDED = "fully masked rows are set to zero, which Attention does not do"
@@ -48,14 +48,14 @@ GUARDED = "fully masked rows are set to zero, which Attention does not do"
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """scale * q k^T + mask, or the score where `seen` says so and `otherwise` elsewhere."""
+    """Attention scores: scale * q k^T + mask, or the score where `seen` is true and `otherwise` elsewhere."""
 
     product: "ir.Node"
     nodes: "tuple[ir.Node, ...]"
     scale: float = 1.0
     mask: "ir.Value | None" = None
     bias: "ir.Value | None" = None
-    """A second mask, as where the distance of tokens counts too."""
+    """Second mask, such as a bias by the distance of tokens."""
     condition: "ir.Value | None" = None
     chosen_where_true: bool = True
     otherwise: float = 0.0
@@ -85,7 +85,7 @@ class Attention:
 
 
 def find_attention(node: "ir.Node") -> Attention | None:
-    """The attention whose product with the values is this MatMul."""
+    """Matches the attention whose product with the values is this MatMul."""
     weights, guard = _weights(node) if is_op(node, "MatMul") else (None, ())
     value = node.inputs[1] if weights is not None else None
     if weights is None or value is None or not _last_axis(weights):
@@ -117,7 +117,7 @@ def find_attention(node: "ir.Node") -> Attention | None:
 
 
 def _unexpanded(scores: Scores) -> Scores:
-    """The same, where the condition is brought to the shape of the scores, which Where does by itself."""
+    """Returns the scores without an Expand of the condition to their shape, as Where broadcasts by itself."""
     expand = producer(scores.condition, "Expand")
     asked = producer(expand.inputs[1], "Shape") if expand is not None else None
     own = {value for node in scores.nodes for value in node.outputs}
@@ -130,7 +130,7 @@ def _unexpanded(scores: Scores) -> Scores:
 
 
 def _weights(product: "ir.Node") -> "tuple[ir.Node | None, tuple[ir.Node, ...]]":
-    """The Softmax before a product, and what sets rows that are no number to zero between them."""
+    """Returns the Softmax before a product, and the nodes between them that set rows of NaN to zero."""
     where = producer(product.inputs[0], "Where")
     if where is None:
         return producer(product.inputs[0], "Softmax"), ()
@@ -146,7 +146,7 @@ def _weights(product: "ir.Node") -> "tuple[ir.Node | None, tuple[ir.Node, ...]]"
 
 
 def _packed(found: Attention, turn: "ir.Node") -> Attention:
-    """The same with its packed forms, where operands and result have them."""
+    """Adds the packed operands and result to an attention, if they exist."""
     query, value = split_heads(found.query), split_heads(found.value)
     key = split_heads(turn.outputs[0], SPLIT_TURNED) if found.key_order else split_heads(found.key)
     users = [use.node for use in found.root.outputs[0].uses() if permutation(use.node) == SPLIT]
@@ -184,7 +184,7 @@ def _rank(value: "ir.Value") -> int | None:
 
 
 def _scores(value: "ir.Value | None", depth: int = 4) -> Scores | None:
-    """The product that scores are made of, with what was done to it."""
+    """Matches attention scores: a product with its scale, masks and replacement."""
     node = value.producer() if value is not None else None
     if node is None or depth == 0:
         return None
@@ -234,7 +234,7 @@ def _unscaled(value: "ir.Value | None") -> "tuple[ir.Value | None, float, tuple[
 
 
 def mask_of(found: Attention, query: "ir.Value", rows_axis: int) -> "tuple[list[ir.Node], ir.Value | None]":
-    """The mask to add to the scores, a row for every row of the query, and what has to be computed for it."""
+    """Returns the nodes that compute the mask to add to the scores, and the mask with a row for each query row."""
     import numpy as np
     import onnx_ir as ir
 
@@ -313,7 +313,7 @@ def _standard(node: "ir.Node") -> PatternMatch | None:
 
 
 def _grouped(found: Attention) -> Attention:
-    """The same with the keys and values before their heads were repeated, where several queries share one."""
+    """Replaces keys and values by those before their heads were repeated, if several queries share one."""
     key, value = repeated_heads(found.key), repeated_heads(found.value)
     if found.key_order or key is None or value is None or key.times != value.times:
         return found
@@ -340,7 +340,7 @@ def _inputs(found: Attention) -> "Callable[[], tuple[list[ir.Node], tuple[Any, .
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Fuses every attention, in subgraphs and functions too."""
+    """Fuses every attention, including those in subgraphs and functions."""
 
     def find(node: "ir.Node") -> PatternMatch | None:
         found = _standard(node)
@@ -355,7 +355,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _may_be_empty(values: "Iterable[ir.Value | None]") -> bool:
-    """Whether a size of one of them may be 0."""
+    """Whether any size of the values may be 0."""
     shapes = [value.shape for value in values if value is not None]
     return any(shape is None or not all(isinstance(dim, int) for dim in shape) for shape in shapes)
 

@@ -1,4 +1,4 @@
-"""Batch normalizations go into the weights of the linear operators around them: scale and shift by channel."""
+"""Folding of batch normalizations into the weights of adjacent linear operators, as scale and shift by channel."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ def why_not_affine(norm: "ir.Node") -> str | None:
 
 
 def affine_of(norm: "ir.Node") -> Affine:
-    """f = scale / sqrt(variance + epsilon), s = shift - mean * f."""
+    """Computes f = scale / sqrt(variance + epsilon) and s = shift - mean * f."""
     scale, shift, mean, variance = (_float64(value) for value in norm.inputs[1:5])
     with np.errstate(all="ignore"):  # why_not_affine() tells of it
         factor = scale / np.sqrt(variance + decimal(norm, "epsilon", 1e-5))
@@ -68,7 +68,7 @@ LINEAR = ("Conv", "ConvTranspose", "Gemm")
 
 
 def apply_into_conv(model: "ir.Model", context: PassContext) -> PassResult:
-    """Scales the weights of a Conv, ConvTranspose or Gemm so that the BatchNormalization behind it goes away.
+    """Folds a BatchNormalization after a Conv, ConvTranspose or Gemm into its weights.
 
     y = scale * (conv(x, W) + b - mean) / sqrt(variance + epsilon) + shift
       = conv(x, W * f) + (b - mean) * f + shift          with f = scale / sqrt(variance + epsilon)
@@ -121,7 +121,7 @@ _LINEAR = ("Conv", "Gemm")
 
 
 def apply_before_conv(model: "ir.Model", context: PassContext) -> PassResult:
-    """A BatchNormalization goes into the weights of the Conv or Gemm that alone reads it.
+    """Folds a BatchNormalization into the weights of the Conv or Gemm that is its only reader.
 
         conv(f * x + s, W) + b  =  conv(x, W f) + (W s + b)
 
@@ -148,7 +148,8 @@ def apply_before_conv(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _reader(norm: "ir.Node") -> "ir.Node | None":
-    """The Conv or Gemm behind; a normalization that follows one goes there (batchnorm-into-conv)."""
+    """Returns the Conv or Gemm after a normalization; None if it follows one, as batchnorm-into-conv handles
+    it."""
     uses = list(norm.outputs[0].uses())
     if not uses or not is_op(uses[0].node, *_LINEAR) or uses[0].idx != 0:
         return None

@@ -1,4 +1,4 @@
-"""A matrix product and the addition behind it become one Gemm.
+"""Fusion of a matrix product and the addition after it into one Gemm.
 
     Add(MatMul(a, b), c)  =  Gemm(a, b, c)      a and b are matrices, c has one number a column, or one for all
 
@@ -42,7 +42,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _product_and_bias(add: "ir.Node") -> "tuple[ir.Node, ir.Value] | None":
-    """The product of two matrices that an addition reads, and what it adds."""
+    """Returns the product of two matrices that an addition reads, and the added value."""
     if not is_op(add, "Add"):
         return None
     for place in (0, 1):

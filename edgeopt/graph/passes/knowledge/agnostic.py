@@ -36,7 +36,8 @@ Order = Sequence[int]
 
 
 def tensors_of(node: "ir.Node") -> "tuple[ir.Value, ...]":
-    """The inputs of a node whose order of dimensions matters to it; empty where it is not agnostic."""
+    """Returns the inputs of a node whose order of dimensions matters to it; empty for a node that is not
+    agnostic."""
     kinds: tuple[tuple[tuple[str, ...], Callable[[ir.Node], bool]], ...] = (
         (UNARY, _is_unary),
         (BROADCAST, lambda _: True),
@@ -64,7 +65,8 @@ def _is_unary(node: "ir.Node") -> bool:
 
 
 def _has_axis(node: "ir.Node") -> bool:
-    """Softmax took all axes from one on before opset 13; a model of the older kind says so by its version."""
+    """Whether a node has one axis; Softmax before opset 13, which its version shows, merges all axes from one
+    on."""
     if is_op(node, "ArgMax", "ArgMin"):
         return bool(integer(node, "keepdims", 1))
     if is_op(node, "Split"):
@@ -89,7 +91,7 @@ def _slices_known_axes(node: "ir.Node") -> bool:
 
 
 def tell(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
-    """Changes the axes that a node names from those of y to those of x; new constants are called after `stem`."""
+    """Changes the axes of a node from those of y to those of x; new constants are named after `stem`."""
     rank = len(order)
     if is_op(node, *WITH_AXIS):
         axis = integer(node, "axis", WITH_AXIS[node.op_type])

@@ -30,7 +30,7 @@ overflow or lose digits that the separate factors preserve."""
 
 @dataclass(frozen=True, slots=True)
 class ScaleAndShift:
-    """factor * source + shift, in float64, with the shapes that the constants have."""
+    """A step factor * source + shift in float64; both arrays have the shapes of the constants."""
 
     source: "ir.Value"
     factor: "NDArray[Any]"
@@ -89,7 +89,7 @@ class Chain:
 
 
 _DIGITS = 64.0
-"""A sum that cancels may lose this much of its precision: six bits."""
+"""Factor of precision (six bits) that a cancelling sum may lose."""
 _REACH = {"float16": 2.0**6}
 _USUAL_REACH = 2.0**20
 
@@ -115,14 +115,14 @@ def chained(steps: "Sequence[ScaleAndShift]", dtype: "np.dtype[Any]") -> Chain:
 
 
 def lost(shift: "NDArray[Any]", beside: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
-    """Whether a shift vanishes beside a constant, where it would not beside the data, which may be 0."""
+    """Whether a shift is rounded away beside a constant but would not be beside the data, which may be 0."""
     with np.errstate(all="ignore"):
         vanished = (beside + shift).astype(dtype) == beside.astype(dtype)
     return bool((vanished & (shift != 0) & (beside != 0)).any())
 
 
 def widens(source: "ir.Value", array: "NDArray[Any]") -> bool:
-    """Whether arithmetic with a constant may make a tensor bigger than it is, by broadcasting."""
+    """Whether arithmetic with a constant may enlarge a tensor by broadcasting."""
     if array.ndim == 0:
         return False
     shape = source.shape
@@ -217,9 +217,9 @@ def tells_zeros_apart(value: "ir.Value") -> bool:
 
 
 def may_divide_by(value: "ir.Value") -> bool:
-    """Whether a later node may divide by a zero in this value, which gives infinity of the sign of the zero.
+    """Whether a later node may divide by a zero in this value, which gives infinity with the sign of the zero.
 
-    What becomes of it outside a branch, or inside a loop, is not followed: it may be divided by.
+    Uses outside a branch and inside a loop are not followed: they count as divisions.
     """
     seen = {value}
     queue = deque([value])
@@ -245,7 +245,7 @@ def may_divide_by(value: "ir.Value") -> bool:
 
 
 def _absorbs(node: "ir.Node", place: int) -> bool:
-    """A sum with a number that is never zero; whole numbers, which have one zero; an exponent."""
+    """Whether a node's result is the same for both zeros: a sum with a nonzero number, an integer, an exponent."""
     if is_op(node, "Add", "Sub"):
         other = constant(node.inputs[1 - place])
         return other is not None and other.dtype.kind != "c" and bool(other.all())
@@ -266,7 +266,7 @@ def _carries_first(node: "ir.Node") -> bool:
 
 
 def never_negative_zero(value: "ir.Value | None", depth: int = DEPTH) -> bool:
-    """Whether a value is known to hold no -0. A sum is -0 only where both of its terms are."""
+    """Whether a value is known to contain no -0; a sum is -0 only if both terms are."""
     if value is None or depth == 0:
         return False
     if value.dtype is not None and (value.dtype.is_integer() or value.dtype.name == "BOOL"):
@@ -287,7 +287,7 @@ def never_negative_zero(value: "ir.Value | None", depth: int = DEPTH) -> bool:
 
 
 def _rounds_to_zero(cast: "ir.Node") -> bool:
-    """Whether small negative numbers may become zeros that keep their sign."""
+    """Whether a cast may round small negative numbers to zeros that keep their sign."""
     source = cast.inputs[0]
     return source is None or source.dtype is None or source.dtype.is_floating_point()
 

@@ -1,4 +1,4 @@
-"""Forms: the same result by other operators, which a runtime computes faster."""
+"""Replacement of operators by equivalent forms that a runtime computes faster."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class OperatorForm:
 
 
 def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[OperatorForm]) -> PassResult:
-    """Every node in the first form that takes it; nodes that runtimes make one operator stay together."""
+    """Replaces each node by the first form that accepts it; nodes that runtimes fuse stay together."""
     import onnx_ir as ir
 
     model, notes = context.copy(model), Notes()
@@ -58,7 +58,7 @@ def maker(node: "ir.Node | None", kind: str, place: int = 0) -> "ir.Node | None"
 
 
 def inner(node: "ir.Node | None", *kinds: str, place: int = 0) -> "ir.Node | None":
-    """The same, where nobody else reads the result, nor any graph gives it."""
+    """Returns the node of one of these kinds that produces an input, if nothing else uses its result."""
     found = next((one for kind in kinds if (one := maker(node, kind, place)) is not None), None)
     if found is None or node is None or found.graph is not node.graph:
         return None
@@ -67,7 +67,7 @@ def inner(node: "ir.Node | None", *kinds: str, place: int = 0) -> "ir.Node | Non
 
 
 def take_place(graph: "ir.Graph", old: "ir.Node", new: "ir.Node") -> None:
-    """Puts a node where another is, with its result's name, type and shape."""
+    """Replaces a node by another, which takes over its result's name, type and shape."""
     was, now = old.outputs[0], new.outputs[0]
     name, now.shape, now.type = was.name, was.shape, was.type
     graph.insert_before(old, new)

@@ -53,7 +53,7 @@ def split_heads(value: "ir.Value | None", order: tuple[int, ...] = SPLIT) -> Pac
 
 
 def extent(value: "ir.Value", axis: int) -> int | None:
-    """A dimension that is known as a number."""
+    """Returns a dimension if it is a known number, else None."""
     if value.shape is None or axis >= len(value.shape):
         return None
     dimension = value.shape[axis]
@@ -61,11 +61,11 @@ def extent(value: "ir.Value", axis: int) -> int | None:
 
 
 Part = Any
-"""A number, a value that holds a number, or None for what is not understood."""
+"""Part of a shape: a number, a value that contains a number, or None if unknown."""
 
 
 def target_shape(reshape: "ir.Node") -> list[Part]:
-    """The parts of the shape that a Reshape is given."""
+    """Returns the parts of a Reshape's target shape."""
     if "allowzero" in reshape.attributes and reshape.attributes["allowzero"].as_int():
         return []
     known = integers(reshape.inputs[1])
@@ -82,7 +82,7 @@ def target_shape(reshape: "ir.Node") -> list[Part]:
 
 
 def keeps_rows(target: list[Part], x: "ir.Value", of: "ir.Value | None" = None) -> bool:
-    """Whether the first two extents of a shape are those of x; `of` is what is reshaped, where that is not x."""
+    """Whether the first two sizes of a shape are those of x; `of` is the reshaped value, if it is not x."""
     if sum(part == -1 for part in target if isinstance(part, int)) > 1:
         return False
     return all(_same(part, axis, x, of if of is not None else x) for axis, part in enumerate(target[:2]))
@@ -102,7 +102,7 @@ def _same(part: Part, axis: int, x: "ir.Value", of: "ir.Value") -> bool:
 
 
 def asked_extent(value: Part) -> "tuple[ir.Value, int] | None":
-    """The value and the dimension whose extent this is, asked at run time."""
+    """Returns the value and the dimension whose size a part reads at run time, or None."""
     node = value.producer() if value is not None and not isinstance(value, int) else None
     while node is not None and is_op(node, "Unsqueeze", "Squeeze", "Reshape", "Cast", "Identity"):
         below = node.inputs[0]
@@ -132,7 +132,7 @@ def asked_extent(value: Part) -> "tuple[ir.Value, int] | None":
 
 
 def dimension(value: "ir.Value", axis: int) -> int | str | None:
-    """A dimension as the number or the name that it is known by."""
+    """Returns a dimension as a number or a name; None if it has neither."""
     if value.shape is None or axis >= len(value.shape):
         return None
     known = value.shape[axis]
@@ -140,12 +140,13 @@ def dimension(value: "ir.Value", axis: int) -> int | str | None:
 
 
 def same_dimension(z: "ir.Value", at: int, x: "ir.Value", axis: int) -> bool:
-    """Whether two dimensions are known to be the same number or to have the same name."""
+    """Whether two dimensions are the same known number or have the same name."""
     return dimension(z, at) is not None and dimension(z, at) == dimension(x, axis)
 
 
 def same_extent(z: "ir.Value", at: int, x: "ir.Value", axis: int) -> bool:
-    """Whether two dimensions are equal: as numbers, by name, or because both are of one computation by rows."""
+    """Whether two dimensions are equal: as numbers, by name, or because both stem from one row-wise
+    computation."""
     one, other = dimension(z, at), dimension(x, axis)
     if isinstance(one, int) and isinstance(other, int):
         return one == other
@@ -155,7 +156,7 @@ def same_extent(z: "ir.Value", at: int, x: "ir.Value", axis: int) -> bool:
 
 
 def _rows_of(value: "ir.Value") -> "set[ir.Value]":
-    """All values with the same first two extents that this one is computed from."""
+    """Returns all values with the same first two sizes from which a value is computed."""
     seen: set[Any] = set()
     queue = deque([value])
     while queue and len(seen) < STEPS:
@@ -182,7 +183,7 @@ def _axis(node: "ir.Node") -> int:
 
 
 class Repeated(NamedTuple):
-    """Each head of `value` stands `times` times one after the other; the nodes do that."""
+    """Heads of `value` that are each repeated `times` times in a row, and the nodes that repeat them."""
 
     value: "ir.Value"
     times: int
@@ -208,7 +209,7 @@ def repeated_heads(value: "ir.Value | None") -> Repeated | None:
 
 
 def _keeps(node: "ir.Node", x: "ir.Value", axes: tuple[int | None, ...]) -> bool:
-    """Whether the result of a Reshape or Expand has the dimensions of x at these places."""
+    """Whether the result of a Reshape or Expand keeps the dimensions of x at these positions."""
     shape = node.outputs[0]
     target = target_shape(node)
     if rank(shape) != len(axes):

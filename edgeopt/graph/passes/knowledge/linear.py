@@ -27,7 +27,7 @@ _SPATIAL = ("Conv", "ConvTranspose")
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """f * x + s by channel, in float64; both have one number a channel, or one for all."""
+    """An affine change f * x + s in float64, with one number for each channel or one for all."""
 
     factor: "NDArray[Any]"
     shift: "NDArray[Any]"
@@ -76,7 +76,7 @@ def why_not_copied(linear: "ir.Node", limit_bytes: int) -> str | None:
 
 
 def spreads_weights(node: "ir.Node") -> bool:
-    """Whether all that reads a node's result has it for weights, so that computing it now would only take room.
+    """Whether all readers of a node's result use it as weights, so that folding it would only take space.
 
     Not those of a MatMul, which exporters repeat for each matrix of a batch, and other passes want to see.
     """
@@ -119,14 +119,15 @@ def channels_before(linear: "ir.Node") -> int:
 
 
 def channel_axis(linear: "ir.Node", rank: int | None) -> int | None:
-    """The axis of input and result where the channels are; None where that depends on a rank not known."""
+    """Returns the channel axis of input and result; None if it depends on an unknown rank."""
     if is_op(linear, *_SPATIAL):
         return 1
     return None if rank is None else rank - 1
 
 
 def by_channel(array: "NDArray[Any]", axis: int, rank: int, channels: int) -> "NDArray[Any] | None":
-    """A constant operand as one number a channel (or one for all); None where it differs along other axes."""
+    """Returns a constant operand as one number for each channel (or for all); None if it differs along other
+    axes."""
     if array.size == 1:
         return array.reshape(1).astype(np.float64) if array.ndim <= rank else None
     shape = (*[1] * (rank - array.ndim), *array.shape)
@@ -136,9 +137,9 @@ def by_channel(array: "NDArray[Any]", axis: int, rank: int, channels: int) -> "N
 
 
 def put_behind(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) -> str | None:
-    """Lets the linear node do what came behind it; a MatMul takes no shift, having no bias.
+    """Folds an affine change after a linear node into it; a MatMul, which has no bias, accepts no shift.
 
-    Where the numbers do not fit into the type of the weights it changes nothing and returns that as a sentence.
+    If the numbers do not fit the type of the weights, it changes nothing and returns the reason as a sentence.
     """
     channels = channels_behind(linear)
     factor, shift = (np.broadcast_to(each, (channels,)) for each in (affine.factor, affine.shift))
@@ -161,9 +162,10 @@ def put_behind(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) 
 
 
 def put_before(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) -> str | None:
-    """Lets the linear node do what came before it; a shift asks for a node that pads nothing and has a bias.
+    """Folds an affine change before a linear node into it; a shift requires a node without padding and with a
+    bias.
 
-    Where the numbers do not fit into the type of the weights it changes nothing and returns that as a sentence.
+    If the numbers do not fit the type of the weights, it changes nothing and returns the reason as a sentence.
     """
     channels = channels_before(linear)
     factor, shift = (np.broadcast_to(each, (channels,)) for each in (affine.factor, affine.shift))
@@ -187,7 +189,7 @@ def put_before(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) 
 
 
 def fits(array: "NDArray[Any]", dtype: "np.dtype[Any]", precisely: bool = True) -> bool:
-    """Whether numbers stay what they are in a type: finite, and the largest as precise as the type can be."""
+    """Whether a type represents numbers as finite and the largest with full precision."""
     lost = largest = 0.0
     flat = array.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
@@ -217,7 +219,7 @@ def decimal(node: "ir.Node", name: str, default: float) -> float:
 
 
 def new_weight(graph: "ir.Graph", name: str, array: "NDArray[Any]") -> "ir.Value":
-    """A weight of the graph under a name that is still free there."""
+    """Adds a weight to the graph under a free name."""
     import onnx_ir as ir
 
     free, number = name, 1
@@ -236,7 +238,7 @@ def _array(value: "ir.Value | None") -> "NDArray[Any] | None":
 
 
 def weights_of(linear: "ir.Node") -> "NDArray[Any]":
-    """The weights of a node that why_not_weights() has nothing to say about; they may be a view."""
+    """Returns the weights of a node that `why_not_weights()` accepts, possibly as a view."""
     weights = _array(linear.inputs[1])
     assert weights is not None, "why_not_weights() has seen to it"  # noqa: S101 - tells mypy; never a user's doing
     return weights
@@ -255,7 +257,7 @@ def _bias_by_channel(linear: "ir.Node", channels: int) -> "NDArray[Any]":
 
 
 def rounds_away(shift: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
-    """Whether a shift is so large that a sum with it is rounded to steps of about a thousandth and more.
+    """Whether a shift is so large that sums with it are rounded to steps of about a thousandth or more.
 
     (x - 1e6) * 2 is exact where x is near 1e6; x * 2 - 2e6 is not.
     """
@@ -294,7 +296,7 @@ def _as_small(graph: "ir.Graph", linear: "ir.Node", place: int, array: "NDArray[
 
 
 def _spread_behind(linear: "ir.Node", weights: "NDArray[Any]", factor: "NDArray[Any]") -> "NDArray[Any]":
-    """Numbers by channel of the result, laid out so that they multiply the weights."""
+    """Arranges numbers by output channel so that they multiply the weights."""
     if is_op(linear, "Conv"):
         spread = factor.reshape(-1, *[1] * (weights.ndim - 1))
     elif is_op(linear, "ConvTranspose"):
@@ -313,7 +315,7 @@ def _spread_behind(linear: "ir.Node", weights: "NDArray[Any]", factor: "NDArray[
 
 
 def _spread_before(linear: "ir.Node", weights: "NDArray[Any]", numbers: "NDArray[Any]") -> "NDArray[Any]":
-    """Numbers by input channel, each row laid out so that it multiplies the weights."""
+    """Arranges numbers by input channel, row by row, so that they multiply the weights."""
     rows = len(numbers)
     if is_op(linear, "Conv"):
         # (results, inputs of one group, kernel...); the results lie group after group.
@@ -340,7 +342,8 @@ def _summed_by_result(linear: "ir.Node", products: "NDArray[Any]") -> "NDArray[A
 
 
 def spread_out(value: "ir.Value | None") -> "NDArray[Any] | None":
-    """The array that a ConstantOfShape or an Expand of constants makes, as a view that takes no memory."""
+    """Returns the array that a ConstantOfShape or an Expand of constants produces, as a view without own
+    memory."""
     node = value.producer() if value is not None else None
     if node is None or not is_op(node, "ConstantOfShape", "Expand"):
         return None
@@ -364,7 +367,7 @@ def _filling(node: "ir.Node") -> "NDArray[Any]":
 
 
 def gathered(array: "NDArray[Any]") -> "NDArray[Any]":
-    """The smallest array that broadcasting makes the same of: axes along which nothing differs have length 1."""
+    """Returns the smallest array that broadcasts to the same: axes along which nothing differs have length 1."""
     for axis in range(array.ndim):
         first = array.take([0], axis) if array.shape[axis] else array
         if array.shape[axis] > 1 and (array == first).all():
@@ -373,7 +376,7 @@ def gathered(array: "NDArray[Any]") -> "NDArray[Any]":
 
 
 def expanded_before(node: "ir.Node", small: "ir.Value", shape: "ir.Value", name: str) -> "ir.Value":
-    """A new Expand in the same graph; its name may be taken, so that a name fix must follow."""
+    """Adds an Expand in the same graph; its name may exist already, so that a name fix must follow."""
     import onnx_ir as ir
 
     made = ir.node("Expand", [small, shape], name=f"{name}_expand")
