@@ -36,7 +36,7 @@ TOLERANCE_DB = 80.0
 
 
 def load_rules(path: Path) -> tuple[Pass, ...]:
-    """The rules of a file as passes called `FILE:RULE`; InputError with one sentence for what is wrong in it."""
+    """Loads the rules of a file as passes named `FILE:RULE`; raises InputError if it is invalid."""
     try:
         from onnxscript.rewriter import RewriteRule, RewriteRuleSet
     except ImportError:
@@ -64,7 +64,7 @@ def load_rules(path: Path) -> tuple[Pass, ...]:
 
 
 def _number(names: list[str], place: int) -> str:
-    """Rules of one name get a number from the second on."""
+    """Returns the number that a rule gets from the second of its name on."""
     before = names[:place].count(names[place])
     return f"-{before + 1}" if before else ""
 
@@ -133,7 +133,8 @@ def _rewritten(model: "ir.Model", context: PassContext, rule: "RewriteRule") -> 
 
 
 def _only_on(nodes: "Collection[ir.Node]", rule: "RewriteRule") -> "RewriteRule":
-    """The rule, blind to what it made itself: onnxscript would never end where that holds the pattern again."""
+    """Restricts a rule to existing nodes, because onnxscript never ends if the replacement contains the
+    pattern."""
     bounded = copy(rule)
 
     def try_rewrite(model: "ir.Model", container: object, node: "ir.Node", **more: object) -> object:
@@ -151,7 +152,7 @@ def _why_not(notes: Notes) -> WhyNot:
 
 
 def _place(error: BaseException, path: Path) -> str:
-    """` in line 7: NameError: ...`: the last line of the user's own file that was running."""
+    """Formats ` in line 7: NameError: ...` with the last executed line of the user's file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     where = f" in line {lines[-1]}" if lines else ""
     return f"{where}: {type(error).__name__}: {error}".rstrip(".")

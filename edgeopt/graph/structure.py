@@ -19,7 +19,7 @@ Proto = Any
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Names and types of what goes in and out, in order; weights that are listed as inputs do not count."""
+    """Names and types of inputs and outputs in order; weights that are listed as inputs are excluded."""
 
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
@@ -61,7 +61,7 @@ def unsound(proto: Proto) -> str | None:
 
 
 def keep_declared_shapes(before: "ir.Model", after: "ir.Model") -> None:
-    """Gives inputs and outputs back the shapes that they were declared with; passes may refine them."""
+    """Restores the declared shapes of inputs and outputs, which passes may refine."""
     pairs = ((before.graph.inputs, after.graph.inputs), (before.graph.outputs, after.graph.outputs))
     for old, new in pairs:
         declared = {value.name: value for value in old}

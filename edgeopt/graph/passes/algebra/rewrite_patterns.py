@@ -70,7 +70,7 @@ def merge_rules() -> tuple[Op, ...]:
 
     The Softmax is what onnx's converter makes of a Softmax older than opset 13.
 
-    The rules as onnxscript's RewriteRule objects.
+    Returns onnxscript's RewriteRule objects.
     """
     from onnxscript.rewriter import RewriteRule
 

@@ -63,7 +63,7 @@ HARD_SWISH_OPSET = 14
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A clipped line between 0 and `top`, slope * inner + offset."""
+    """A clipped line: slope * inner + offset, limited to the range from 0 to `top`."""
 
     inner: "ir.Value"
     top: float

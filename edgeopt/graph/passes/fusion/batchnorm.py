@@ -148,8 +148,7 @@ def apply_before_conv(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _reader(norm: "ir.Node") -> "ir.Node | None":
-    """Returns the Conv or Gemm after a normalization; None if it follows one, as batchnorm-into-conv handles
-    it."""
+    """Returns the Conv or Gemm that reads a normalization as its data input, else None."""
     uses = list(norm.outputs[0].uses())
     if not uses or not is_op(uses[0].node, *_LINEAR) or uses[0].idx != 0:
         return None

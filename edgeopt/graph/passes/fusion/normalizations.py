@@ -202,8 +202,7 @@ RMS_OPSET = 23
 
 
 def find_rms_normalization(node: "ir.Node") -> PatternMatch | None:
-    """Matches the RMS normalization whose mean square is this ReduceMean, unless it is part of a layer
-    normalization."""
+    """Matches the RMS normalization around the ReduceMean of its squares, if not part of a layer normalization."""
     normal = normalized(node) if is_op(node, "ReduceMean") else None
     if normal is None or find_layer_normalization(node) is not None:
         return None

@@ -36,8 +36,7 @@ Order = Sequence[int]
 
 
 def tensors_of(node: "ir.Node") -> "tuple[ir.Value, ...]":
-    """Returns the inputs of a node whose order of dimensions matters to it; empty for a node that is not
-    agnostic."""
+    """Returns the inputs whose order of dimensions matters to a node; empty if the node is not agnostic."""
     kinds: tuple[tuple[tuple[str, ...], Callable[[ir.Node], bool]], ...] = (
         (UNARY, _is_unary),
         (BROADCAST, lambda _: True),
@@ -65,8 +64,7 @@ def _is_unary(node: "ir.Node") -> bool:
 
 
 def _has_axis(node: "ir.Node") -> bool:
-    """Whether a node has one axis; Softmax before opset 13, which its version shows, merges all axes from one
-    on."""
+    """Whether the axis of a node can be changed: it keeps the rank, and the sizes of a Split are constant."""
     if is_op(node, "ArgMax", "ArgMin"):
         return bool(integer(node, "keepdims", 1))
     if is_op(node, "Split"):

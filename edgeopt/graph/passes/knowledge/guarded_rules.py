@@ -133,8 +133,7 @@ def _filling(node: "ir.Node", to: Op) -> "NDArray[Any] | None":
 
 
 def reshape_rules() -> tuple[Op, Op]:
-    """Returns the rules for a computed shape that follows from others, and for two consecutive Reshapes (our
-    own)."""
+    """Returns rules for a computed shape that follows from others, and for consecutive Reshapes (our own)."""
     from onnxscript.rewriter import MatchResult, RewriteRule
     from onnxscript.rewriter.rules.common import _materialize_reshape_shape
 
@@ -170,8 +169,7 @@ def _can_say_at_once(context: Op, shape: "ir.Value", result: "ir.Value", **_: Op
 
 
 def _said_at_once(shape: "NDArray[Any]", result: "ir.Value") -> "NDArray[Any] | None":
-    """Replaces the zeros of a shape, which copy intermediate dimensions; an output's dimensions are only
-    declared."""
+    """Replaces the zeros of a shape, which copy intermediate dimensions, by known sizes; None if it cannot."""
     if result.producer().attributes.get_int("allowzero", 0):
         return shape
     inferred = None if result.is_graph_output() else result.shape
@@ -248,8 +246,8 @@ def bias_rules() -> tuple[Op, ...]:
 
 
 def scatter_rules() -> tuple[Op, ...]:
-    """Returns the rule for a ScatterND over all rows; excludes a dimension counted from the end, which Shape may
-    clip."""
+    """Returns the rule for a ScatterND over all rows, without dimensions counted from the end, which Shape
+    clips."""
     from onnxscript.rewriter import MatchResult, RewriteRule
     from onnxscript.rewriter.rules.common import _redundant_scatter_nd
 
@@ -300,7 +298,7 @@ def limit_rules() -> tuple[tuple[Op, ...], tuple[Op, ...]]:
     Clip(5, 6) everything is 5. onnxscript's own rules take the larger of the lower limits and the smaller of the
     upper ones, which is 1 there.
 
-    Those of Min and Max, and those of Relu and Clip, as onnxscript's RewriteRule objects.
+    Returns the rules of Min and Max, and those of Relu and Clip, as onnxscript's RewriteRule objects.
     """
     from onnxscript.rewriter import RewriteRule
 
@@ -396,7 +394,7 @@ def _merged(op: Op, x: "ir.Value", before: "ir.Value", behind: "ir.Value", **_: 
 
 
 def _unsaid(operator: str, kind: "np.dtype[Any]") -> tuple[Op, Op]:
-    """Returns the default limits of an operator: finite ones for Clip, none for the others."""
+    """Returns the default limits of an operator: finite for Clip, infinite for others, None if not of floats."""
     import ml_dtypes
 
     try:

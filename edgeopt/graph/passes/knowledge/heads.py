@@ -145,8 +145,7 @@ def same_dimension(z: "ir.Value", at: int, x: "ir.Value", axis: int) -> bool:
 
 
 def same_extent(z: "ir.Value", at: int, x: "ir.Value", axis: int) -> bool:
-    """Whether two dimensions are equal: as numbers, by name, or because both stem from one row-wise
-    computation."""
+    """Whether two dimensions are equal: as numbers, by name, or through one row-wise computation."""
     one, other = dimension(z, at), dimension(x, axis)
     if isinstance(one, int) and isinstance(other, int):
         return one == other

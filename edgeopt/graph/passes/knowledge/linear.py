@@ -126,8 +126,7 @@ def channel_axis(linear: "ir.Node", rank: int | None) -> int | None:
 
 
 def by_channel(array: "NDArray[Any]", axis: int, rank: int, channels: int) -> "NDArray[Any] | None":
-    """Returns a constant operand as one number for each channel (or for all); None if it differs along other
-    axes."""
+    """Returns a constant operand as one number per channel or for all; None if it differs along other axes."""
     if array.size == 1:
         return array.reshape(1).astype(np.float64) if array.ndim <= rank else None
     shape = (*[1] * (rank - array.ndim), *array.shape)
@@ -342,8 +341,7 @@ def _summed_by_result(linear: "ir.Node", products: "NDArray[Any]") -> "NDArray[A
 
 
 def spread_out(value: "ir.Value | None") -> "NDArray[Any] | None":
-    """Returns the array that a ConstantOfShape or an Expand of constants produces, as a view without own
-    memory."""
+    """Returns the array of a ConstantOfShape or an Expand of constants, as a view that takes no memory."""
     node = value.producer() if value is not None else None
     if node is None or not is_op(node, "ConstantOfShape", "Expand"):
         return None

@@ -1,4 +1,4 @@
-"""The order of dimensions in which a model takes and gives pictures, where the user asks for one.
+"""Layout of picture inputs and outputs: transposes them to the order that the user requests.
 
 With an order of dimensions p and its inverse q (of four: 0, 2, 3, 1 and 0, 3, 1, 2), the model y = f(x) becomes
 
@@ -30,11 +30,11 @@ PICTURE = (
     "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GridSample", "InstanceNormalization", "LRN",
     "LpPool", "MaxPool", "MaxRoiPool", "QLinearConv", "RoiAlign", "SpaceToDepth",
 )  # fmt: skip
-"""They read their first input as a picture with the channels behind the batch, and most give such."""
+"""Operators that read their first input as a channels-first picture; most also return one."""
 RESIZE = ("Resize", "Upsample")
 QUANTIZE = ("DynamicQuantizeLinear",)
 SIZES_ONLY = ("Shape", "Size")
-"""They move nothing, so a transpose of their small tensors costs nothing."""
+"""Operators that read only the shape, so that transposing their small results costs nothing."""
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ def _why_not(name: str, sight: Sight, wanted: str) -> str | None:
 
 
 def _sights(model: "ir.Model") -> dict[str, Sight]:
-    """Follows the inputs that may be pictures to what reads them."""
+    """Follows the inputs that may be pictures to their readers."""
     sights: dict[str, Sight] = {}
     known: dict[ir.Value, dict[str, Order]] = {}
     for value in model.graph.inputs:
@@ -123,7 +123,7 @@ def _sights(model: "ir.Model") -> dict[str, Sight]:
 
 
 def _given(model: "ir.Model", pictures: "dict[ir.Value, str]") -> "dict[ir.Value, str]":
-    """The layouts of values that are pictures, or come from such through what passes them on."""
+    """Returns the layouts of values that are pictures, or derive from pictures without losing the layout."""
     known: dict[ir.Value, dict[str, Order]] = {}
     for value, layout in pictures.items():
         rank = len(value.shape or ())
@@ -144,9 +144,9 @@ def _given(model: "ir.Model", pictures: "dict[ir.Value, str]") -> "dict[ir.Value
 
 
 def _passed(node: "ir.Node", known: "dict[ir.Value, dict[str, Order]]") -> dict[str, Order] | None:
-    """The order of a node's results against each input that they stem from; None where it does not pass them on.
+    """Returns the order of a node's results relative to each input; None if the node does not preserve pictures.
 
-    Nothing is said of what is joined with other things than inputs.
+    Values that combine inputs with other values have no order.
     """
     if is_op(node, "Transpose"):
         return _transposed(node, known)
@@ -168,7 +168,7 @@ def _passed(node: "ir.Node", known: "dict[ir.Value, dict[str, Order]]") -> dict[
 
 
 def _passing(node: "ir.Node") -> "list[ir.Value]":
-    """The results that have the dimensions of what went in."""
+    """Returns the results with the dimensions of the input."""
     outputs = node.outputs[:1] if is_op(node, *QUANTIZE) else node.outputs
     return [output for output in outputs if output.name]
 
@@ -188,7 +188,7 @@ def _perm(node: "ir.Node") -> Order | None:
 
 
 def _layout_of(node: "ir.Node", order: Order) -> str | None:
-    """The layout of an input that a node reads as a picture after its dimensions were put into this order."""
+    """Returns the layout of an input that a node reads as a picture after a permutation to this order."""
     own, same = _own_layout(node), tuple(range(len(order)))
     if own is not None and order == same:
         return own
@@ -198,7 +198,7 @@ def _layout_of(node: "ir.Node", order: Order) -> str | None:
 
 
 def _own_layout(node: "ir.Node") -> str | None:
-    """The layout in which a node takes and gives pictures; None for others, and where it cannot be told."""
+    """Returns the layout in which a node reads and returns pictures; None if it has none or it is unknown."""
     if is_op(node, *PICTURE):
         return FIRST if _rank(node.inputs[0]) in RANKS else None
     if not is_op(node, *RESIZE):
@@ -210,7 +210,7 @@ def _own_layout(node: "ir.Node") -> str | None:
 
 
 def _kept(node: "ir.Node") -> set[int]:
-    """The axes that a Resize leaves as they are, where its constants tell."""
+    """Returns the axes that a Resize does not change, if its constants show that."""
     rank = _rank(node.inputs[0]) or 0
     axes = list(node.attributes["axes"].as_ints()) if "axes" in node.attributes else list(range(rank))
     changed: set[int] = set()
@@ -228,7 +228,7 @@ def _kept(node: "ir.Node") -> set[int]:
 
 
 def _turn_input(model: "ir.Model", value: "ir.Value", wanted: str) -> None:
-    """The input gets the wanted shape; all that read it read what a transpose makes of it."""
+    """Gives an input the requested layout and its readers a transposed value."""
     import onnx_ir as ir
 
     rank = len(value.shape or ())
@@ -254,7 +254,7 @@ def _turn_input(model: "ir.Model", value: "ir.Value", wanted: str) -> None:
 
 
 def _turn_output(model: "ir.Model", value: "ir.Value", wanted: str) -> "ir.Value":
-    """The output's name goes to what a transpose makes of it."""
+    """Transposes an output to the requested layout under the output's name."""
     import onnx_ir as ir
 
     graph, name, rank = model.graph, str(value.name), len(value.shape or ())

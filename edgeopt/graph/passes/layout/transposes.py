@@ -1,4 +1,4 @@
-"""Fewer transposes: whole regions of nodes that compute the same in any order of dimensions change theirs.
+"""Removal of transposes: changes the order of dimensions of whole regions of layout-agnostic nodes.
 
 A region is what such nodes make up between transposes. In it, every value y = Transpose(x, perm) is computed as x:
 
@@ -87,7 +87,7 @@ class Region:
 
 
 def _merge(part: "ir.Graph", notes: Notes) -> None:
-    """Two transposes in a row are one; the first goes where nobody else reads it."""
+    """Merges consecutive transposes; the first is removed if nothing else reads it."""
     import onnx_ir as ir
 
     for node in list(part):
@@ -103,7 +103,7 @@ def _merge(part: "ir.Graph", notes: Notes) -> None:
 
 
 def _try(part: "ir.Graph", start: "ir.Node", tried: "set[ir.Node]", notes: Notes) -> bool:
-    """Changes the region behind or around a transpose that has not been tried yet, where that saves something."""
+    """Changes the region after or around a transpose that has not been tried yet, if that saves transposing."""
     order = _order(start) if start not in tried else None
     if order is None:
         return False
@@ -148,7 +148,7 @@ def _grow(start: "ir.Node", order: Order, up: bool) -> Region:
 
 
 def _fits(values: "tuple[ir.Value, ...]", node: "ir.Node", rank: int) -> bool:
-    """Every tensor has as many dimensions as the order; constants may have fewer, as they can be reshaped."""
+    """Whether all tensors have the rank of the order; constants may have fewer, as they can be reshaped."""
     for value in values:
         known = value.shape
         array = constant(value)
@@ -194,7 +194,8 @@ def _moved_after(region: Region) -> "list[ir.Value]":
 
 
 def _leads_back(value: "ir.Value", region: Region) -> bool:
-    """Whether what enters is a transposed result of the region itself, which stays transposed in any order."""
+    """Whether an entering value is a transposed result of the region itself, which stays transposed in any
+    order."""
     transpose = value.producer()
     return transpose is not None and _producer(transpose) in region.nodes
 
@@ -212,7 +213,7 @@ def _saves(region: Region) -> int:
 
 
 def _change(part: "ir.Graph", region: Region) -> None:
-    """Turns what enters back, tells each node of the order, and turns what leaves."""
+    """Transposes entering values back, adapts each node to the order, and transposes leaving values."""
     inverse = _inverse(region.order)
     turned = {value: _transpose(part, value, inverse) for value in region.entering()}
     leaving = region.leaving()
@@ -286,7 +287,7 @@ def _drop_without_effect(part: "ir.Graph") -> None:
 
 
 def _order(node: "ir.Node | None") -> Order | None:
-    """The permutation of a Transpose; None for other nodes."""
+    """Returns the permutation of a Transpose; None for other nodes."""
     if node is None or not is_op(node, "Transpose"):
         return None
     if "perm" in node.attributes:
