@@ -160,7 +160,7 @@ def snr_lower_bound(powers: Sequence[tuple[float, float]], group: int = 16, conf
     noise, signal = np.array(powers, dtype=np.float64).T
     drawn = np.random.default_rng(SEED).integers(0, len(noise), size=(RESAMPLES, group))
     ratios = [ratio_db(n, s) for n, s in zip(noise[drawn].sum(axis=1), signal[drawn].sum(axis=1), strict=True)]
-    # A quantile between two draws is not defined where one of them is -inf.
+    # A quantile between two draws is undefined if one of them is -inf.
     return float(np.quantile(ratios, 1.0 - confidence, method="lower"))
 
 
@@ -294,5 +294,5 @@ def ratio_db(noise: float, signal: float) -> float:
     if noise == 0:
         return EQUAL_DB
     if not (math.isfinite(noise) and math.isfinite(signal)):
-        return -EQUAL_DB  # the squares overflow; nothing good can be said
+        return -EQUAL_DB  # the squares overflow, so the ratio is unknown
     return max(-EQUAL_DB, min(EQUAL_DB, 10 * math.log10(max(signal, SILENT_POWER) / noise)))

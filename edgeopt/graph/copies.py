@@ -26,7 +26,7 @@ class Copies:
         copy = self._copy
         if copy is None or self._source is not model or _content(copy) != self._content:
             copy = model.clone()
-            # The objects themselves and not their numbers, which others get once these are gone.
+            # Stores the objects instead of their ids, which are reused once the objects are freed.
             self._source, self._copy, self._content = model, copy, _content(copy)
         return copy
 

@@ -118,7 +118,7 @@ def corresponding(matching: Matching) -> list[tuple[str, str]]:
         other = matching.nodes.get(node)
         if other is None:
             host = _host_before(node, matching, rebuilt)
-            # It went into the node before: its result is that one's, and no longer what that gave alone.
+            # The previous node absorbed it: its result is now the result of both.
             other = host if host is not None and _reads_on(node, host, matching, further=False) else None
         if other is None or len(node.outputs) != len(other.outputs):
             continue

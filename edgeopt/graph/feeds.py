@@ -28,7 +28,7 @@ class InputInfo(Protocol):
 
 PASS_ON = ("Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Expand")
 TEXT_LENGTH, IMAGE_SIDE, SIGNAL_LENGTH = 16, 64, 512
-STATES = ("state", "hidden", "cell")  # what a recurrent model hands to itself: all but the batch is fixed
+STATES = ("state", "hidden", "cell")  # state of a recurrent model: only the batch dimension varies
 LENGTHS = (
     # (part of a dimension's name, size)
     ("batch", 1),
@@ -185,7 +185,7 @@ def _integers(value: "ir.Value | None") -> tuple[int, ...] | range:
             turns = TRIP_COUNTS
     if sizes:
         return range(min(sizes))
-    # The first comparison is the one that an exporter writes for the case it was traced with.
+    # An exporter writes the first comparison for the case that it traced.
     return turns or tuple(compared[:1])
 
 

@@ -194,7 +194,7 @@ def tail_of(accuracy: Accuracy, usual: Usual | None = None) -> Tail | None:
     count = len(accuracy.outputs[0].noise_power)
     ratios = [ratio for ratio, _ in found]
     tenth = ratios[: max(1, round(count / 10))]
-    # Samples that do not differ at all are above the middle.
+    # Samples without any difference rank above the median.
     middle_db = ratios[count // 2] if count // 2 < len(ratios) else EQUAL_DB
     jumps = sum(ratio < min(middle_db - JUMP_DB, JUMP_BELOW_DB) for ratio in ratios)
     return Tail(ratios[0], math.fsum(tenth) / len(tenth), found[0][1], jumps, middle_db)

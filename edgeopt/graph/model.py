@@ -23,7 +23,7 @@ from edgeopt.graph.structure import unsound
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-# The second only makes a table of functions of the first.
+# The second module only builds a table of functions of the first.
 _LATER = ("sympy", "onnx_ir._symbolic_shapes")
 
 
@@ -93,14 +93,14 @@ def load(path: Path | str) -> Model:
         raise ModelError(
             f"The files of '{path}' cannot be read: {said_by(error)}.", "Check them and their permissions."
         ) from error
-    except Exception as error:  # damaged bytes make the libraries raise what has no class in common
+    except Exception as error:  # damaged files make the libraries raise unrelated exceptions
         raise _invalid(Path(path), _legible(said_by(_first(error)))) from error
 
 
 def _load(path: Path, onnx: ModuleType) -> Model:
     proto = _parse(path, onnx)
     check_versions(proto, path, onnx)
-    ir = import_onnx_ir()  # slow, and most files that are refused have been by now
+    ir = import_onnx_ir()  # slow, so it comes after the checks that reject most invalid files
     external = external_files(proto, path)
     repairs = _repair(proto, path)
     if said := unsound(checkable(without_big_tensors(proto))):
@@ -109,7 +109,7 @@ def _load(path: Path, onnx: ModuleType) -> Model:
     graph = ir.from_proto(proto)
     ir.external_data.set_base_dir(graph.graph, str(path.parent.resolve()))
     _read_small_tensors(graph)
-    skeleton(graph)  # names that are no UTF-8 come in, but do not go out again
+    skeleton(graph)  # reading accepts names that are not UTF-8, writing does not
     fill_outputs(graph)
     return Model(graph, path, digest_of((path, *external)), external, repairs)
 

@@ -62,7 +62,7 @@ def is_op(node: "ir.Node | None", *types: str) -> bool:
 
 
 def constant(value: "ir.Value | None") -> "NDArray[np.generic] | None":
-    """Returns the array of a constant value: a weight that is no input, or a Constant's output; else None."""
+    """Returns the array of a constant value, a weight that is no input or a Constant's output, or None."""
     import onnx_ir as ir
 
     if value is None or value.is_graph_input():
@@ -124,7 +124,7 @@ def quiet() -> Iterator[None]:
         _LIBRARIES.let_speak()
 
 
-_COLLECTED_AFTER = 100_000  # new objects; the clone of a model of a thousand nodes makes about this many
+_COLLECTED_AFTER = 100_000  # in new objects; cloning a model of a thousand nodes creates about this many
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from edgeopt.nearest import near
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-ROUNDS = 4  # one pass makes work for another; most models are done after the second round
+ROUNDS = 4  # one pass enables another; most models need two rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassConte
         result = one.apply(current, context)
         broken = fault(result.model, before) if result.applied else None
         if broken is None and result.applied:
-            if not one.on_request:  # to change them may be what was requested
+            if not one.on_request:  # a requested pass may change them on purpose
                 keep_declared_shapes(current, result.model)
             with quiet():
                 infer_shapes(result.model)

@@ -64,7 +64,7 @@ def load_rules(path: Path) -> tuple[Pass, ...]:
 
 
 def _number(names: list[str], place: int) -> str:
-    """Returns the number that a rule gets from the second of its name on."""
+    """Returns the suffix of a repeated rule name: `-2` for the second rule of a name; empty for the first."""
     before = names[:place].count(names[place])
     return f"-{before + 1}" if before else ""
 
@@ -78,7 +78,7 @@ def _run(path: Path) -> Mapping[str, Any]:
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"The rules file '{path}' is not UTF-8 text.", HOW) from error
-    # Registered, because onnxscript and dataclasses look up the module of what they are given.
+    # Registers the module, because onnxscript and dataclasses look it up.
     module = types.ModuleType(f"edgeopt_rules_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
@@ -127,7 +127,7 @@ def _rewritten(model: "ir.Model", context: PassContext, rule: "RewriteRule") -> 
             left = set(nodes_of(model))
             gone = [name for node, name in before.items() if node not in left]
             notes.did(f"replaced {count} {'match' if count == 1 else 'matches'}", *gone)
-        # With a tracer rules only look; a copy, because looking may still add opset imports.
+        # With a tracer, rules only match; works on a copy, because matching may still add opset imports.
         RewriteRuleSet([rule]).apply_to_model(model.clone(), tracer=_why_not(notes))
     return notes.result(model)
 

@@ -20,7 +20,7 @@ NOTHING_GIVEN: Mapping[str, tuple[int, ...]] = {}
 # onnx follows the contents of 1-D integer tensors at 140 bytes an element; shapes have a few dimensions.
 FOLLOWED_ELEMENTS = 10_000
 INTEGERS = {6, 7}
-ROUNDS = 12  # each finds the numbers behind the shapes that the one before found
+ROUNDS = 12  # each finds the constants that follow from the shapes of the previous one
 
 
 def infer_shapes(model: "ir.Model", given: Mapping[str, tuple[int, ...]] = NOTHING_GIVEN) -> None:
@@ -107,7 +107,7 @@ def _drop_shapes(model: "ir.Model") -> None:
             for value in node.outputs:
                 if not value.is_graph_output():
                     value.shape = None
-            # The state of a loop may grow; the number of the turn and the condition stay single numbers.
+            # The state of a loop may grow; the iteration number and the condition stay scalars.
             for inner in inner_graphs(node):
                 for value in (*list(inner.inputs)[2 if is_op(node, "Loop") else 0 :], *inner.outputs):
                     value.shape = None
@@ -195,7 +195,7 @@ def _followed(proto: Proto) -> Proto | None:
     try:
         found = infer(proto)
         if _largest_followed(found.graph) <= FOLLOWED_ELEMENTS:
-            # Again, because generated names of the first inference would hide those that follow from data.
+            # Infers again, because generated names of the first inference would hide sizes that follow from data.
             found = infer(proto, data_prop=True)
             for _ in range(ROUNDS):
                 if not put_in_numbers(found):
@@ -270,7 +270,7 @@ def _fill_functions(model: "ir.Model") -> None:
         }
         ready = [identifier for identifier in waiting if identifier not in called_by_waiting]
         if not ready:
-            return  # functions that call themselves; the checks on loading refuse them
+            return  # recursive functions, which loading refuses
         for identifier in ready:
             function = waiting.pop(identifier)
             if identifier in calls:

@@ -85,7 +85,7 @@ def turned(model: "ir.Model") -> Mapping[str, Order]:
 
 
 def note_turned(model: "ir.Model", orders: Mapping[str, Order]) -> None:
-    model.graph.meta[_KEY] = {**turned(model), **orders}  # a new one: copies of the model share the old
+    model.graph.meta[_KEY] = {**turned(model), **orders}  # a new dict: copies share the old one
 
 
 def as_model_takes(sample: Mapping[str, Any], model: "ir.Model") -> dict[str, Any]:

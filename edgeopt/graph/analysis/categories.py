@@ -146,14 +146,14 @@ def _by_name(table: dict[OperatorType, str]) -> dict[str, OperatorType]:
 
 
 _OF_STANDARD = _by_name(_STANDARD)
-# ONNX Runtime has operators of ONNX's own names too: newer forms, or the same for another layout.
+# ONNX Runtime also defines operators with names of ONNX: newer versions, or the same in another layout.
 _OF_MICROSOFT = {**_OF_STANDARD, **_by_name(_MICROSOFT)}
 
 
 def operator_type(operator: str, domain: str = "") -> OperatorType:
     """Returns the category of an operator; UNKNOWN if no table contains its domain and name."""
     if domain in STANDARD_DOMAINS:
-        # ONNX Runtime writes this one into ONNX's own domain.
+        # ONNX Runtime puts this operator into ONNX's domain.
         if operator == "SimplifiedLayerNormalization":
             return OperatorType.NORMALIZATION
         return _OF_STANDARD.get(operator, OperatorType.UNKNOWN)

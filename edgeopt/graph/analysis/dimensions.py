@@ -78,7 +78,7 @@ def concrete(model: "ir.Model", given: GivenShapes, opened: Iterable[OpenSizes])
     asked = {name for shapes in (given.real, given.shapes) for name in shapes}
     bind(clone.graph.inputs, sizes, {name: given.shapes.get(name) or given.real.get(name, ()) for name in asked})
     _forget_inner(clone)
-    # Inference leaves outputs as they are declared; without the declaration it tells their sizes too.
+    # Inference keeps declared output shapes; without a declaration it computes them.
     clone.graph.outputs.clear()
     infer_shapes(clone)
     return clone
@@ -160,7 +160,7 @@ def dimensions(
                     continue
                 size = shape[axis] if shape is not None and axis < len(shape) else None
                 if size is None or value.name in real:
-                    # Under the name that inference made up, until it is shown.
+                    # Stored under the generated name until it is shown.
                     made.setdefault(name or f"{value.name}[{axis}]", (label(node), size, f"{value.name}[{axis}]"))
     rows = [
         OpenDimension(
@@ -202,7 +202,7 @@ def named_model(model: "ir.Model") -> "tuple[ir.Model, dict[str, str]]":
     for graph in clone.graphs():
         for value in (output for node in graph for output in node.outputs):
             if value.shape is not None and not value.shape.is_static():
-                value.shape = None  # inference made names up where the inputs had none
+                value.shape = None  # inference generated names for unnamed inputs
     infer_shapes(clone)
     called: dict[str, str] = {}
     for value, declared in zip(outputs, model.graph.outputs, strict=True):

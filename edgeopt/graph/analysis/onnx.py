@@ -295,7 +295,7 @@ def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int
             if alias is not None and alias in rooms:
                 rooms[value] = rooms[alias]
             elif alias is None and node.op_type != "Constant":
-                # Another name of a weight is a weight, and of a value from outside it lies there.
+                # An alias of a weight or of an outer value takes no memory here.
                 rooms[value] = _Room(sizes.get(value, 0), place, place)
     for value in graph.outputs:
         if value in rooms:

@@ -185,7 +185,7 @@ def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | N
         for number, layer in layers.items():
             source = producers.get((number, "0"))
             if layer.get("type") == "Convert" and source is not None and source[0] in constants:
-                # How an IR stores compressed weights; loading it undoes that, so it is part of the weight.
+                # An IR stores compressed weights like this; loading undoes that, so it counts as the weight.
                 constants[number] = constants[source[0]]
             if layer.get("type") in _NOT_NODES or number in constants:
                 continue

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-# Where it is not the first input that has the type of the result.
+# Position of the input with the type of the result, if it is not the first.
 _TYPED_BY = {
     "EmbedLayerNormalization": 5, "MatMulIntegerToFloat": 2, "DequantizeLinear": 1, "QuantizeLinear": 2,
     "GatherBlockQuantized": 2,
@@ -241,7 +241,7 @@ class _Propagation:
                 opset_imports=[onnx.helper.make_opsetid("", version)],
             )
         except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, ValueError, RuntimeError, TypeError):
-            return  # then it stays as open as it was
+            return  # the shape stays open
         for value in node.outputs:
             found = told.get(str(value.name))
             if found is not None:

@@ -11,7 +11,7 @@ from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
 
 HINT = "no peaks are known; measure them with: edgeopt probe --deep"
-# Below this number of operations per byte, memory limits an operator on any device.
+# Operations per byte below which memory bandwidth limits an operator on any device.
 _COMPUTE_MATTERS_FROM = 1.0
 _NEXT_LEVELS = ("L1", "L2", "L3", "memory")
 

@@ -93,7 +93,7 @@ def _plain(value: object) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-# Constants up to this many elements are looked into: axes, counts, conditions.
+# Largest number of elements of constants that are read: axes, counts, conditions.
 _SMALL = 16
 _LISTS = ("INTS", "FLOATS", "STRINGS")
 _NUMBERS = ("INT", "FLOAT", "STRING")
@@ -164,7 +164,7 @@ def _constant(value: "ir.Value") -> "ir.TensorProtocol | None":
     try:
         found: ir.TensorProtocol | None = ir.convenience.get_const_tensor(value)
     except ValueError:
-        return None  # a Constant of a form that nobody knows
+        return None  # a Constant of an unknown form
     return found
 
 

@@ -43,7 +43,7 @@ def called(
         constant = None if passed.is_graph_input() else passed.const_value
         if constant is not None and constant.size <= 16:
             value.const_value = constant
-    # Without outputs that need a type the body is a whole model for inference.
+    # Without outputs, which would need a type, the body is a complete model for inference.
     body.outputs.clear()
     body.opset_imports.update(function.opset_imports)
     found = ir.Model(body, ir_version=model.ir_version, functions=tuple(model.functions.values()))
@@ -104,7 +104,7 @@ class Weigher:
             if isinstance(times, int):
                 return cost
             return msgspec.structs.replace(cost, unknown=times, unknown_kind="", unknown_within=False)
-        # Their work on each number belongs to the operator and is reported with it.
+        # Their element-wise work belongs to the operator and is reported with it.
         return total([cost_of(call), *(self.graph(graph, 0) for _, graph in held)])
 
     def _branches(self, node: "ir.Node", branches: "list[ir.Graph]", runs: int) -> Cost:
@@ -173,7 +173,7 @@ def _loop_trips(node: "ir.Node", call: Call, operands: Operands) -> int | None:
     carried = len(call.inputs) - 2
     for operand in call.outputs[carried:]:
         if operand is not None and operand.shape:
-            return operand.shape[0]  # what a loop collects has a row for each trip
+            return operand.shape[0]  # a collected output has a row for each iteration
     count = call.inputs[0]
     start = call.inputs[1]
     endless = start is None or start.values == (True,)

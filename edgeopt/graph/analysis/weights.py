@@ -22,7 +22,7 @@ LOOKED_INTO_BYTES = 1_000_000_000
 MOST_COUNTED = 1 << 16
 """Maximum number of values in a histogram; larger weights are sampled."""
 BINS = 32
-# So that a block stays in a cache while it is looked at several times.
+# A block stays in a cache while it is read several times.
 _BLOCK_BYTES = 1 << 18
 _MOST_NAMED = 20
 _UNSIGNED = {2: "<u2", 4: "<u4", 8: "<u8"}
@@ -95,7 +95,7 @@ def content(tensor: "ir.TensorProtocol") -> Content:
         return Content()
     counts, step = _Counts(), _sample_step(tensor.size)
     for array in _arrays(tensor):
-        # Goes on with the step of the block before.
+        # Continues the sampling step of the previous block.
         counts.sample.append(array[-counts.count % step :: step].astype(np.float64))
         _count(counts, array, _EXPONENTS.get(tensor.dtype.name))
     known = counts.minimum <= counts.maximum
@@ -120,7 +120,7 @@ def _sample_step(size: int) -> int:
 def _histogram(values: "NDArray[np.float64]", low: float, high: float) -> tuple[int, ...]:
     import numpy as np
 
-    # Divided first: the difference of the largest numbers would overflow.
+    # Divides first, because the difference of the largest numbers would overflow.
     scale = max(abs(low), abs(high))
     span = high / scale - low / scale if scale else 0.0
     if not span:
@@ -169,7 +169,7 @@ def _count(counts: _Counts, array: "NDArray[np.generic]", exponent: int | None) 
         counts.denormals += small - zeros
 
 
-# Smaller ones (shapes, axes) are often alike and never matter.
+# Smaller weights (shapes, axes) are often equal and never matter.
 _SMALLEST_BYTES = 1024
 _DIGEST_BLOCK_BYTES = 1 << 20
 _PROBE_BYTES = 4096
@@ -179,7 +179,7 @@ def twins(weights: "Iterable[ir.TensorProtocol]") -> "tuple[tuple[ir.TensorProto
     """Returns groups of two or more equal weights."""
     import onnx_ir as ir
 
-    # Rarely are two weights of one size alike, and their first bytes tell most of those apart.
+    # Two weights of one size are rarely equal, and most differ in their first bytes.
     alike: dict[tuple[str, int], list[ir.TensorProtocol]] = defaultdict(list)
     for tensor in weights:
         if tensor.dtype is not ir.DataType.STRING and tensor.nbytes >= _SMALLEST_BYTES:

@@ -9,7 +9,7 @@ from edgeopt.errors import ModelError
 
 SUFFIXES = (".pt", ".pth", ".ts")
 """Suffixes with which `edgeopt import` accepts TorchScript modules."""
-# What tensors, their types and containers are made of; any other class is the user's code, or a layer.
+# Modules of tensors, their types and containers; any other class is the user's code or a layer.
 _OF_WEIGHTS = frozenset({"torch", "collections", "numpy", "builtins", "__builtin__", "_codecs"})
 _LAYERS = "torch.nn.modules"
 FROM_CODE = (

@@ -24,7 +24,7 @@ def sort(graph: Proto) -> bool:
     order = _order(nodes)
     if order == list(range(len(nodes))):
         return changed
-    # Without a type for protobuf's containers, taking all out and putting them back is the one way to move them.
+    # Protobuf's containers cannot be reordered in place, so all nodes are removed and added again.
     moved = [nodes[position] for position in order]
     del graph.node[:]
     graph.node.extend(moved)
@@ -139,7 +139,7 @@ def _cycle(start: Proto, producers: dict[str, Proto]) -> str | None:
     """Describes a node that needs its own output, among those that `start` depends on, or returns None."""
     done: set[int] = set()
     trail: list[tuple[Proto, Iterator[str]]] = [(start, reads(start))]
-    needs: dict[int, str] = {}  # what each node on the trail needs from the next one
+    needs: dict[int, str] = {}  # the name that each node on the path reads from the next one
     while trail:
         node, names = trail[-1]
         for name in names:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 # protobuf classes carry no types; these are onnx's ModelProto and TensorProto.
 Proto = Any
 EXTERNAL_ABOVE_BYTES = 1_500_000_000  # protobuf ends at 2 GB, with the graph itself still to come
-PAGE_BYTES = 4096  # what begins on a page can be mapped into memory
+PAGE_BYTES = 4096  # page-aligned data can be mapped into memory
 MAPPED_ABOVE_BYTES = 1 << 20
-# OpenVINO takes a file for no ONNX model where one of these fields comes twice before the graph.
+# OpenVINO does not recognize an ONNX model if one of these fields occurs twice before the graph.
 AFTER_GRAPH = ("opset_import", "metadata_props", "training_info", "functions", "configuration")
 # Fields of onnx.proto, as protobuf writes them in front of bytes with a length.
 GRAPH_OF_MODEL, INITIALIZER_OF_GRAPH, RAW_DATA_OF_TENSOR = b"\x3a", b"\x2a", b"\x4a"
@@ -166,7 +166,7 @@ def _write_tensor(tensor: "ir.TensorProtocol", out: _Digesting) -> None:
     except OSError as error:
         if error.errno is not None:
             raise
-        # onnx-ir's own, for a file that is shorter than it was
+        # raised by onnx-ir if the file was truncated since
     if out.written - start != tensor.nbytes:
         raise ModelError(
             f"The weight '{tensor.name}' has {out.written - start:,} bytes; its type and shape need "

@@ -183,7 +183,7 @@ def is_cut_short(data: bytes) -> bool:
         fields += 1
         if wire == 2:
             position += value
-    # One field alone would make a truncated model of a good part of all random files.
+    # With a single field, many random files would look like a truncated model.
     return position > len(data) and fields > 1
 
 
@@ -232,7 +232,7 @@ def check_versions(proto: Proto, path: Path, onnx: ModuleType) -> None:
                 f"'{path.name}' uses opset {opset.version}{of}; the newest supported is {latest}.", newer
             )
     if not own and proto.ir_version < 3:
-        own = [1]  # before IR version 3 no model said which
+        own = [1]  # models before IR version 3 do not state it
     if own and min(own) < OLDEST_OPSET and (changed := _changed(proto.graph, min(own), onnx)):
         raise ModelError(
             f"'{path.name}' uses opset {min(own)}, where {changed} has another meaning than in "

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and TensorProto.
 Proto = Any
-KEPT_BYTES = 1024  # shapes, axes, scales: what checks and inference may want to know
+KEPT_BYTES = 1024  # shapes, axes, scales, which checks and inference may read
 STAND_IN = "edgeopt-stand-in"
 _EXCUSED = "edgeopt.deprecated"
 
@@ -221,11 +221,9 @@ MARK = "edgeopt.map."  # the type of the keys stands behind it
 
 
 def hide_maps(model: Proto) -> None:
-    """Map types, which classical models give (`ZipMap`) and onnx-ir cannot hold.
+    """Replaces map types, which classical models output (`ZipMap`) and onnx-ir cannot represent.
 
-    They go through onnx-ir as optional types with a mark, and become maps again where a model is written.
-
-    Puts marked types in the place of maps.
+    They become optional types with a mark, which `restore_maps` converts back when a model is written.
     """
     for type_ in _types(model.graph):
         _hide(type_)

@@ -11,7 +11,7 @@ from edgeopt.errors import ModelError
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and TensorProto.
 Proto = Any
 EXTERNAL = 1  # TensorProto.EXTERNAL
-# ONNX Runtime marks weights that it holds in memory so; in a file the offset would be taken for an address.
+# ONNX Runtime marks weights in memory like this; it would interpret the offset in a file as an address.
 IN_MEMORY = "_ORT_MEM_ADDR_"
 
 

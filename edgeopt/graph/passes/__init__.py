@@ -14,7 +14,7 @@ from functools import cache
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, passes_at
 
-# The name of each, and where it is; small passes of one family share a file.
+# Name and location of each pass; small passes of one family share a file.
 ORDER = (
     ("weights-out-of-inputs", "cleaning.common_form.WEIGHTS_OUT_OF_INPUTS"),
     ("inline-functions", "cleaning.common_form.INLINE_FUNCTIONS"),

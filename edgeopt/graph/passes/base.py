@@ -113,7 +113,7 @@ def replace_value(old: "ir.Value", new: "ir.Value") -> str | None:
         producer = new.producer()
         if producer is None or producer.graph is not graph or new.is_graph_output():
             return "its result is a graph output, and its input cannot take that name"
-        # The model's outputs keep the names, types and shapes that they were declared with.
+        # The model's outputs keep their declared names, types and shapes.
         name, new.shape, new.type = old.name, old.shape or new.shape, old.type or new.type
         for position, output in enumerate(graph.outputs):
             if output is old:

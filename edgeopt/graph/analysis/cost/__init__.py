@@ -46,7 +46,7 @@ def arithmetic(call: Call) -> Arithmetic:
     try:
         return rule(call)
     except (IndexError, ValueError, KeyError) as error:
-        # An operator of another form than its definition has, as hand-made and damaged models do.
+        # The operator does not follow its definition, as in hand-made or damaged models.
         raise Unknown(f"its shapes do not fit {call.operator}") from error
 
 

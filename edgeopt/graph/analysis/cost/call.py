@@ -141,7 +141,7 @@ ALIASES = (
 """Operators whose output is their input under another name; for `Constant`, a weight under another name."""
 ONLY_SHAPES = ("Shape", "Size", "SequenceLength", "OptionalHasElement", "EyeLike", "RandomNormalLike",
                 "RandomUniformLike")  # fmt: skip
-# The places of the inputs that are read in part.
+# Positions of the inputs that are read only in part.
 _READ_IN_PART = {
     **dict.fromkeys(
         (

@@ -75,7 +75,7 @@ _ONE = (
     # activations
     "Relu LeakyRelu PRelu Elu Selu Celu Sigmoid HardSigmoid HardSwish Swish Gelu Mish Softplus Softsign Tanh "
     "ThresholdedRelu Shrink Clip QuickGelu ScaledSiLU QLinearLeakyRelu QLinearSigmoid "
-    # quantization, and what makes numbers from an index
+    # quantization, and functions of an index
     "QuantizeLinear DequantizeLinear QLinearConcat QLinearWhere MurmurHash3 IsAllFinite Range GatherBlockQuantized"
 )
 _MOVES = (
@@ -276,12 +276,12 @@ RULES: dict[str, Rule] = {
     **rules("Scatter ScatterElements ScatterND", scattered),
     "Dropout": dropped,
     **rules("Scaler GatedAdd SwiGLU BiasGelu", _each_out(2)),
-    # A product of complex numbers is four products and two sums, for each two real numbers.
+    # A complex product is four products and two sums for two real numbers.
     **rules("ComplexMul ComplexMulConj BiasSplitGelu", _each_out(3)),
     "FastGelu": with_bias(1),
     **rules("QLinearAdd QLinearMul", _each_out(4)),
     "BatchNormalization": scaled_and_shifted,
-    # The largest or the mean, the difference, a function of it, the sum, the quotient.
+    # The maximum or the mean, the difference, a function of it, the sum, the quotient.
     **rules(
         "InstanceNormalization LayerNormalization GroupNormalization GroupNorm RMSNormalization Softmax "
         "LogSoftmax SimplifiedLayerNormalization LpNormalization MeanVarianceNormalization Hardmax Normalizer "
@@ -300,11 +300,11 @@ RULES: dict[str, Rule] = {
     **rules("ReduceMean ReduceLogSum", _each_given(1, 1)),
     **rules("ReduceL1 ReduceSumSquare", _each_given(2)),
     **rules("ReduceL2 ReduceLogSumExp", _each_given(2, 1)),
-    # Each is scaled back and added up, and the results are quantized.
+    # Each element is dequantized and summed, and the results are quantized.
     "QLinearReduceMean": _each_given(2, 2),
-    # Each is compared at least once.
+    # Each element is compared at least once.
     **rules("TopK Unique", _each_given(1)),
-    # The largest and the smallest first.
+    # The maximum and the minimum come first.
     "DynamicQuantizeLinear": _each_given(3),
     **rules("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli", drawn),
     "NegativeLogLikelihoodLoss": lambda call: Arithmetic(0, 2 * call.input(1).count()),

@@ -218,7 +218,7 @@ def linear_attention(call: Call) -> Arithmetic:
     written = call.axis(1, -1) * value_size
     read = width * value_size
     rule = call.text("update_rule", "linear")
-    # The delta rule first reads what the state already says of the key.
+    # The delta rule first reads the state at the key.
     corrected = written if "delta" in rule else 0
     decayed = written if call.has(4) else 0
     return Arithmetic(batch * steps * (written + read + corrected), batch * steps * decayed)
@@ -233,7 +233,7 @@ def _layer(of_state: int) -> Rule:
     def rule(call: Call) -> Arithmetic:
         steps = prod(call.shape(0)[:2])  # length and batch, in either order
         weights = call.input(1).count() + call.input(2).count()
-        # Those of a dynamically quantized layer lie transposed: [directions, state, gates].
+        # The weights of a dynamically quantized layer are transposed: [directions, state, gates].
         state = min(call.shape(2)[-2:])
         return Arithmetic(steps * weights, steps * call.axis(2, 0) * of_state * state)
 
@@ -242,7 +242,7 @@ def _layer(of_state: int) -> Rule:
 
 RULES: dict[str, Rule] = {
     **rules("MatMul Gemm MatMulInteger MatMulInteger16 FusedMatMul TransposeMatMul GemmFloat8", matrix_product),
-    # An activation, or sums that are scaled back.
+    # One operation per result for an activation or for rescaling the sums.
     **rules(
         "FusedGemm FusedMatMulActivation GemmFastGelu QLinearMatMul QGemm QOrderedMatMul MatMulIntegerToFloat",
         activated_product,

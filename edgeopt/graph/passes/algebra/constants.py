@@ -189,7 +189,7 @@ def apply_scale_into_linear(model: "ir.Model", context: PassContext) -> PassResu
             if step is None or node.graph is not part:
                 continue
             if node in whole:
-                # No news: it stays what it is, one operator to the runtimes.
+                # Not a refusal to report: the runtimes fuse it into one operator.
                 continue
             if is_op(step.source.producer(), *LINEAR):
                 _try_behind(part, node, step, limit, notes, behind)
@@ -209,7 +209,7 @@ def _try_behind(
     linear = step.source.producer()
     assert linear is not None  # noqa: S101 - tells mypy; the caller has seen it
     if is_op(linear, "MatMul") and step.shift.any():
-        return  # a bias: matmul-add-to-gemm and the runtimes know what to do with it
+        return  # a bias, which matmul-add-to-gemm and the runtimes handle
     if reason := why_not_behind(linear, node, limit_bytes):
         if not is_op(linear, "MatMul"):  # most matrix products have no weights at all
             notes.refuse(reason, label(node))
@@ -224,7 +224,7 @@ def _try_behind(
     if reason := put_behind(part, linear, affine, node.name or node.outputs[0].name or linear.op_type):
         notes.refuse(reason, label(node))
         return
-    # Cannot be refused: the linear node lies in the same graph and its output goes nowhere else.
+    # Always succeeds: the linear node is in the same graph and its output has no other reader.
     replace_value(node.outputs[0], linear.outputs[0])
     part.remove(node, safe=True)
     done.append(label(node))

@@ -13,8 +13,8 @@ from edgeopt.graph.passes.knowledge.sizes import picture_may_be_empty
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-# Below four dimensions a mean over the last axis is a normalization's far more often than a picture's.
-_DIMENSIONS = (4, 5)  # no runtime pools over more
+# Below four dimensions, a mean over the last axis usually belongs to a normalization, not a picture.
+_DIMENSIONS = (4, 5)  # no runtime supports more
 _POOLS = {"ReduceMean": "GlobalAveragePool", "ReduceMax": "GlobalMaxPool"}
 
 

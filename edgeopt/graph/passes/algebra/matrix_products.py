@@ -103,7 +103,7 @@ def ways(equation: Equation) -> Iterator[MatrixForm]:
             if batch:
                 yield MatrixForm(swapped, (*batch, rows, order), (*batch, order, columns), (*batch, rows, columns))
             else:
-                # A matrix goes with all rows of the first operand, in however many dimensions they lie.
+                # One matrix applies to all rows of the first operand, regardless of their number of dimensions.
                 yield MatrixForm(swapped, (*rows, order), (order, columns), (*rows, columns))
 
 
@@ -138,7 +138,7 @@ def joined(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
         if None not in known:
             shape.append(prod(length for length in known if length is not None))
         elif all(len(before) == 1 for before in groups[: place + 1]):
-            shape.append(0)  # copied from where it stands already
+            shape.append(0)  # copied from the same position
         elif -1 in shape:
             return next(c for c in group if lengths[c] is None)
         else:
@@ -276,7 +276,7 @@ def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) 
 def _turning(old: str, new: str) -> float:
     if old == new:
         return 0.0
-    # The last two are turned within the product by most runtimes.
+    # Most runtimes transpose the last two within the product.
     return _INNER_COSTS if old == new[:-2] + new[:-3:-1] else 1.0
 
 
@@ -327,7 +327,7 @@ class ProductWriter:
         sides = []
         for term, value in zip(equation.terms, operands, strict=True):
             order = "".join(c for c in equation.result if c in term)
-            # Those before the first are stretched by themselves.
+            # Dimensions before the first are broadcast.
             begun = equation.result.index(order[0]) if order else len(equation.result)
             missing = [place for place, c in enumerate(equation.result[begun:]) if c not in term]
             side = self.turned(value, term, order)

@@ -47,7 +47,7 @@ def _divide(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     with np.errstate(all="ignore"):
         factor = (1.0 / exact).astype(divisor.dtype)
         # Near the ends of a type's range a reciprocal has fewer digits (1 / 60000 in float16 is 0.2 % off), and
-        # below its smallest normal number some runtimes take what is there for 0.
+        # some runtimes flush numbers below the smallest normal one to 0.
         precise = np.abs(factor.astype(np.float64) * exact - 1) <= EPSILON[divisor.dtype.name]
         precise &= np.abs(factor.astype(np.float64)) >= _SMALLEST_NORMAL[factor.dtype.name]
     if not precise.all():
@@ -163,7 +163,7 @@ def _shuffle(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
         return None
     sides = list(source.shape)[2:]
     if list(split.shape)[3:] != sides or not all(isinstance(size, int) for size in sides):
-        return None  # with all but the batch known, that must be the same too
+        return None  # all but the batch is known, so the batch must be equal too
     for one in (first, middle):
         if one.outputs[0].is_graph_output() or len(one.outputs[0].uses()) > 1:
             return "the channels between the groups are used elsewhere too"

@@ -204,7 +204,7 @@ def _rows_are_the_last_axis(
     if not _rank(x) or not all(isinstance(dim, int) for dim in x.shape):
         return MatchResult().fail("the shape is not known")
     rank, wanted = len(x.shape), constant(bound["shape"])
-    result = None if bound["result"].is_graph_output() else bound["result"].shape  # what is declared need not hold
+    result = None if bound["result"].is_graph_output() else bound["result"].shape  # a declared shape need not hold
     flat_axis = rows.producer().attributes.get_int("axis", 1) % rank
     if flat_axis != rank - 1 or chances.producer().attributes.get_int("axis", -1) not in {1, -1}:
         return MatchResult().fail("the Softmax goes over more than the last axis")
@@ -254,7 +254,7 @@ class Rewrite:
 
     what: str
     kinds: tuple[str, ...]
-    """Operators of which every match contains at least one; a model without any of them is not searched."""
+    """Operators that the patterns contain; a model without any of them is not searched."""
     rules: tuple[Any, ...]
     oldest_opset: int = 7
     speaks: bool = False
@@ -304,13 +304,13 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
                     adopt_orphans(model)
                     left = {node: label(node) for node in nodes_of(model)}
                     notes.did(rewrite.what, *(name for node, name in before.items() if node not in left))
-                    before = left  # in the order of the graph: that of a set would change from run to run
+                    before = left  # in graph order, because the order of a set varies between runs
             if not changed:
                 break
             common.RemoveUnusedNodesPass()(model)
             common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
         common.NameFixPass()(model)
-        # With a tracer rules only look; a copy, because looking may still add opset imports.
+        # With a tracer, rules only match; works on a copy, because matching may still add opset imports.
         looked_at = model.clone()
         for rewrite in rewrites_here:
             if rewrite.speaks:
@@ -326,8 +326,8 @@ def _why_not(rewrite: Rewrite, notes: Notes) -> WhyNot:
     return WhyNot(tell)
 
 
-# The first is no refusal: there is nothing left to do.
+# The first reason is no refusal: there is nothing to do.
 SILENT = ("Shape input is already a constant", *SAYS_NOTHING)
 
-# A convolution that pads itself may add up in another order.
+# A convolution with padding of its own may sum in another order.
 PASS = Pass("rewrite-patterns", "small patterns become simpler nodes", apply, tolerance_db=100.0)

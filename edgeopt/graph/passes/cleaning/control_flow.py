@@ -33,7 +33,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
     model, notes = context.copy(model), Notes()
     for node in [node for graph in model.graphs() for node in graph]:
-        if node.graph is None:  # it went away with the branch that held it
+        if node.graph is None:  # it was removed with its branch
             continue
         if is_op(node, "If"):
             _resolve_if(node, notes)
@@ -185,7 +185,7 @@ def _drop_unread_results(node: "ir.Node", notes: Notes) -> None:
     import onnx_ir as ir
 
     read = [bool(output.uses() or output.is_graph_output()) for output in node.outputs]
-    if all(read) or not any(read):  # with none left, the whole node is dead
+    if all(read) or not any(read):  # without any, the whole node is dead
         return
     branches = [attribute.as_graph() for attribute in node.attributes.values() if not attribute.is_ref()]
     if len(branches) != 2:

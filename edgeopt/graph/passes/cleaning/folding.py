@@ -123,7 +123,7 @@ def _reshape(
             label(node),
         )
         return
-    # Where the dimension copied is 0, no runtime can tell the one that is left.
+    # If the copied dimension is 0, no runtime can infer the remaining one.
     is_ambiguous = -1 in target and 0 in target
     if is_ambiguous and empty_inputs:
         notes.refuse("the new shape is ambiguous if one of its dimensions is 0", label(node))
@@ -204,7 +204,7 @@ FOLD_SHAPES = Pass("fold-shapes", "arithmetic on known shapes is removed", fold_
 ROUNDS = 6
 SMALL_ELEMENTS = 16_384  # of a filled tensor: the scales of a normalization may go into the file, weights not
 SMALL_BYTES = SMALL_ELEMENTS * 4
-# Small in the file and big in memory (the first), or carrying what a quantized kernel needs.
+# Small in the file and big in memory (the first), or required by quantized kernels.
 PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
 SPLIT_BY_INPUT, SPLIT_BY_NUMBER = 13, 18
@@ -282,7 +282,7 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
                 return None
             try:
                 found = super().process_node(node, is_function)
-            except RuntimeError:  # what the folding of one operator raises, whatever the cause
+            except RuntimeError:  # raised if one operator cannot be folded, for any reason
                 return None
             if (
                 found is not None
@@ -292,13 +292,13 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
                 return None
             if found is not None and self._opset_imports.get("", 1) < SPLIT_BY_NUMBER:
                 for made in found.new_nodes:
-                    if is_op(made, "Split"):  # into equal parts, which is what one without sizes does there
+                    if is_op(made, "Split"):  # into equal parts, the default in these opsets
                         made.attributes.pop("num_outputs", None)
             return found
 
         def new_initializer(self, node: "ir.Node", array: "np.ndarray[Any, Any]") -> "ir.Value | None":
             if not array.size and not _are_sizes(node.outputs[0]):
-                # OpenVINO takes a weight without elements for one of another shape, such as a single number.
+                # OpenVINO reads a weight without elements in a wrong shape, such as a scalar.
                 return None
             return super().new_initializer(node, array)  # type: ignore[no-any-return, unused-ignore]
 
@@ -395,7 +395,7 @@ def _tell(before: "dict[ir.Node, str]", left: "set[ir.Node]", notes: Notes) -> N
             notes.refuse("the condition of the If is known only at run time", label(node))
 
 
-# onnx's reference computes them, and rounds otherwise than a runtime would.
+# onnx's reference evaluator computes them and rounds differently than a runtime.
 FOLD_CONSTANTS = Pass(
     "fold-constants", "results that depend only on constants are computed once", fold_constants, tolerance_db=100.0
 )

@@ -162,7 +162,7 @@ STRIP_METADATA = Pass("strip-metadata", "doc strings and exporters' notes are re
 
 
 SHORT_BYTES = 1 << 14
-SMALL_ELEMENTS = 64  # comparing more in attributes costs more than it finds
+SMALL_ELEMENTS = 64  # comparing larger attributes costs more than it saves
 
 
 def merge_equal_subexpressions(model: "ir.Model", context: PassContext) -> PassResult:

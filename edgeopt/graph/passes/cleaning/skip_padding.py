@@ -21,7 +21,7 @@ from edgeopt.graph.passes.knowledge.linear import new_weight
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-_OPSET = 12  # ArgMax takes the last of several equals from here on
+_OPSET = 12  # first opset in which ArgMax can select the last of equal values
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
@@ -99,7 +99,7 @@ def _skip(graph: "ir.Graph", mask: "ir.Value", cut: "list[ir.Value]", length: st
     step, start = number("step", STEP), number("start", 0)
     held = add("Cast", mask, to=ir.DataType.BOOL.value)
     counted = add("Cast", held, to=ir.DataType.INT32.value)
-    # A row that holds nothing has its largest number, zero, at the end as well: then nothing is skipped.
+    # A row of zeros has its maximum, zero, at the end as well: then nothing is skipped.
     last = add("ArgMax", counted, axis=1, keepdims=0, select_last_index=1)
     longest = add("ReduceMax", last, keepdims=1)
     end = add("Mul", add("Div", add("Add", longest, step), step), step)

@@ -128,7 +128,7 @@ HARD_SWISH = Pass(
 
 OVERFLOWS = "its exponentials can overflow, because the maximum is not subtracted; those of Softmax cannot"
 VANISHES = "the logarithm of a Softmax of 0 is minus infinity; LogSoftmax returns a finite number"
-OPSET = 13  # before, Softmax took all dimensions after its axis together
+OPSET = 13  # before, Softmax covers all dimensions from its axis on
 
 
 def find_softmax(node: "ir.Node") -> PatternMatch | None:
@@ -196,7 +196,7 @@ def _difference(node: "ir.Node") -> PatternMatch | None:
 
 
 def _without_maximum(value: "ir.Value", axis: int) -> "tuple[ir.Value, tuple[ir.Node, ...]]":
-    """Returns x for a value x - max(x) along the axis, which only affects the range; else the value itself."""
+    """Returns x for a value x - max(x) along the axis, which only affects the range, or the value itself."""
     shift = producer(value, "Sub")
     if shift is None or shift.inputs[0] is None:
         return value, ()

@@ -255,7 +255,7 @@ def mask_of(found: Attention, query: "ir.Value", rows_axis: int) -> "tuple[list[
     if mask is None or any(one is not None and _has_rows(one) for one in shaped):
         return nodes, mask
     rows = ir.node("Shape", [query], {"start": rows_axis, "end": rows_axis + 1})
-    # Of four dimensions, because OpenVINO does not load an Attention whose mask is expanded to fewer.
+    # Uses four dimensions, because OpenVINO does not load an Attention whose mask is expanded to fewer.
     ones, one = (ir.node("Constant", [], {"value": ir.tensor(np.ones(count, np.int64))}) for count in (2, 1))
     target = ir.node("Concat", [ones.outputs[0], rows.outputs[0], one.outputs[0]], {"axis": 0})
     wide = ir.node("Expand", [mask, target.outputs[0]])

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def why_not_affine(norm: "ir.Node") -> str | None:
     """Returns why a batch normalization is not a constant scale and shift per channel, as a sentence, or None."""
-    # Before opset 14, more than one output is what says so, read or not.
+    # Before opset 14, more than one output means training mode, even if nothing reads it.
     if integer(norm, "training_mode", 0) or any(output.name for output in norm.outputs[1:]):
         return "the batch normalization is in training mode: it depends on the data"
     if integer(norm, "spatial", 1) != 1:
@@ -53,7 +53,7 @@ def why_not_affine(norm: "ir.Node") -> str | None:
 def affine_of(norm: "ir.Node") -> Affine:
     """Computes f = scale / sqrt(variance + epsilon) and s = shift - mean * f."""
     scale, shift, mean, variance = (_float64(value) for value in norm.inputs[1:5])
-    with np.errstate(all="ignore"):  # why_not_affine() tells of it
+    with np.errstate(all="ignore"):  # why_not_affine() reports it
         factor = scale / np.sqrt(variance + decimal(norm, "epsilon", 1e-5))
         return Affine(factor, shift - mean * factor)
 
@@ -86,7 +86,7 @@ def apply_into_conv(model: "ir.Model", context: PassContext) -> PassResult:
             else:
                 done.append(label(node))
                 linear = node.inputs[0].producer()
-                # Cannot be refused: the linear node lies in the same graph and its output goes nowhere else.
+                # Always succeeds: the linear node is in the same graph and its output has no other reader.
                 replace_value(node.outputs[0], linear.outputs[0])
                 part.remove(node, safe=True)
     if done:

@@ -128,7 +128,7 @@ def _widen_kernel(
     for name, default in (("strides", [1, 1]), ("pads", [0, 0, 0, 0])):
         given = list(conv.attributes[name].as_ints()) if name in conv.attributes else default
         conv.attributes[name] = ir.AttrInt64s(name, [n * step for n in given])
-    conv.attributes.pop("auto_pad", None)  # it pads nothing, as the pads now say
+    conv.attributes.pop("auto_pad", None)  # redundant: `pads` states the padding
     conv.attributes["kernel_shape"] = ir.AttrInt64s("kernel_shape", wide.shape[2:])
 
 
@@ -232,7 +232,7 @@ def _widen_output(part: "ir.Graph", concat: "ir.Node", group: "list[ir.Node]") -
     concat.resize_inputs(len(kept))
     for place, value in enumerate(kept):
         concat.replace_input_with(place, value)
-    # What the others read is there before the first of them, so that the wider one may stay where that stood.
+    # The inputs of all are available before the first, so the wider convolution can take its position.
     first.outputs[0].shape = None
     for conv in group[1:]:
         part.remove(conv, safe=True)

@@ -31,10 +31,10 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
                 continue
             gemm = ir.node("Gemm", [*product.inputs, bias], name=product.name or add.name)
             result = gemm.outputs[0]
-            result.name = f"{product.outputs[0].name}_gemm"  # for a moment: it takes over the name of the sum
+            result.name = f"{product.outputs[0].name}_gemm"  # temporary: it takes over the name of the sum
             result.shape, result.type = add.outputs[0].shape, add.outputs[0].type
             part.insert_before(add, gemm)
-            # Cannot be refused: the new node lies in the same graph and is no output yet.
+            # Always succeeds: the new node is in the same graph and is no output yet.
             replace_value(add.outputs[0], result)
             part.remove([add, product], safe=True)
             notes.did("merged a matrix product and the addition after it into a Gemm", label(product), label(add))

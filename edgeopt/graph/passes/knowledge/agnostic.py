@@ -140,6 +140,6 @@ def _tell_slice(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> 
     axes = list(range(count)) if given is None else [int(axis) for axis in given]
     if len(node.inputs) < 4:
         node.resize_inputs(4)
-    kind = np.int64 if starts is None else starts.dtype  # all of them have one type
+    kind = np.int64 if starts is None else starts.dtype  # all inputs have one type
     moved = np.asarray([order[axis % len(order)] for axis in axes], kind)
     node.replace_input_with(3, new_weight(graph, f"{stem}_axes", moved))

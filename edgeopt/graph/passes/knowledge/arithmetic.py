@@ -73,7 +73,7 @@ def _step_of(node: "ir.Node | None") -> ScaleAndShift | None:
     if is_op(node, "Mul"):
         return ScaleAndShift(source, exact, zero)
     if second is None or not exact.all():
-        return None  # c / x, or a division by zero, which gives infinities that a product would not
+        return None  # c / x, or a division by zero, whose infinities a product would not give
     return ScaleAndShift(source, 1.0 / exact, zero)
 
 
@@ -98,7 +98,7 @@ def chained(steps: "Sequence[ScaleAndShift]", dtype: "np.dtype[Any]") -> Chain:
     """Merges steps in their order into one, computed in float64."""
     factor, shift, largest = np.ones(()), np.zeros(()), np.zeros(())
     reason, smallest, widest = None, np.ones(()), np.ones(())
-    with np.errstate(all="ignore"):  # what does not fit is refused by the caller
+    with np.errstate(all="ignore"):  # the caller refuses overflows
         for step in steps:
             moved = shift * step.factor
             if lost(step.shift, moved, dtype):
@@ -161,7 +161,7 @@ def _is_neutral(node: "ir.Node", array: "NDArray[Any]") -> bool:
     if array.dtype.kind in "OSU" or array.dtype.name.startswith("complex"):
         return False
     wanted = 0 if is_op(node, "Add", "Sub") else 1
-    first = array.reshape(-1)[:1]  # large weights differ in their first number already
+    first = array.reshape(-1)[:1]  # large weights usually differ in their first number
     return bool((first == wanted).all()) and bool((array == wanted).all())
 
 
@@ -225,7 +225,7 @@ def may_divide_by(value: "ir.Value") -> bool:
     queue = deque([value])
     while queue:
         one = queue.popleft()
-        # Only the graph of the model has operator sets of its own.
+        # Only the main graph has opset imports.
         if one.is_graph_output() and one.graph is not None and not one.graph.opset_imports:
             return True
         for node, place in one.uses():

@@ -39,7 +39,7 @@ def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[OperatorFor
         possible = [form for form in forms if opset >= form.opset]
         for node in list(part):
             if node.graph is not part or node in whole:
-                continue  # gone with another, or to stay
+                continue  # removed with another node, or fused by a runtime
             for form in possible:
                 found = form.replace(part, node)
                 if isinstance(found, str):
@@ -84,12 +84,10 @@ FINDERS = (
 
 
 def spelled_out(model: "ir.Model") -> "dict[ir.Node, str]":
-    """Nodes that belong together, because a runtime makes them one operator when it loads.
+    """Returns the nodes that a runtime fuses into one operator when it loads, each with that operator.
 
-    Below the opset of the operator the passes here leave them as they are, and other passes must not take them
-    apart: without its last factor, ONNX Runtime no longer recognizes a GELU, and runs all of its parts.
-
-    The nodes of every operator that is spelled out, with what that is.
+    Below the opset of the operator, the passes here do not fuse these nodes, and other passes must not change
+    them: without its last factor, ONNX Runtime does not recognize a GELU and runs all of its parts.
     """
     found: dict[ir.Node, str] = {}
     for node in nodes_of(model):

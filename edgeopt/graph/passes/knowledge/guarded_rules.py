@@ -71,7 +71,7 @@ def _is_product(
     if one[-1] != other[-2] or cut[-1] != one[-1] or other_cut[-2:] != other[-2:]:
         return False
     matrix = all(size == 1 for size in (*other[:-2], *other_cut[:-2]))
-    # With one matrix for all, it does not matter how rows are grouped; otherwise each matrix must keep its rows.
+    # With one matrix for all rows, their grouping does not matter; otherwise each matrix must keep its rows.
     if not matrix and not (cut[-2] == one[-2] and one[:-2] == other[:-2] and cut[:-2] == other_cut[:-2]):
         return False
     try:
@@ -211,7 +211,7 @@ def padding_rules() -> tuple[Op, ...]:
 
 
 def _given(*values: "ir.Value | None") -> str | None:
-    """Returns why values are not constant: they are graph inputs, which the caller may override; else None."""
+    """Returns why values are not constant (they are graph inputs, which the caller may override), or None."""
     return next((f"'{each.name}' is an input" for each in values if each and each.is_graph_input()), None)
 
 

@@ -20,7 +20,7 @@ KEEPS_ROWS = (
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A packed tensor with three dimensions, the last of which contains all heads."""
+    """A packed tensor with three dimensions; the last one contains all heads."""
 
     value: "ir.Value"
     heads: int
@@ -90,7 +90,7 @@ def keeps_rows(target: list[Part], x: "ir.Value", of: "ir.Value | None" = None) 
 
 def _same(part: Part, axis: int, x: "ir.Value", of: "ir.Value") -> bool:
     if isinstance(part, int):
-        # 0 copies the extent, and -1 is what is left when all others are right.
+        # 0 copies the size, and -1 is correct if all others are.
         return part in {0, -1} or part == extent(x, axis)
     asked = asked_extent(part)
     if asked is None:
@@ -217,7 +217,7 @@ def _keeps(node: "ir.Node", x: "ir.Value", axes: tuple[int | None, ...]) -> bool
         if axis is None or same_dimension(shape, place, x, axis):
             continue
         if is_op(node, "Reshape") and len(target) == len(axes) and target[place] == -1:
-            continue  # what is left when all others are right
+            continue  # correct if all others are
         asked = asked_extent(target[place]) if len(target) == len(axes) else None
         if asked is None or not (asked == (x, axis) or same_dimension(*asked, x, axis)):
             return False

@@ -21,7 +21,7 @@ LINEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52, "bfloat16": 2.0**-7}
 _SMALLEST_LIMIT = 64.0  # types of few bits round everything
 FLOATS = tuple(EPSILON)
-_BLOCK = 1 << 20  # numbers looked at together, as large weights are several times as large in float64
+_BLOCK = 1 << 20  # numbers processed at a time, because float64 copies of large weights take much memory
 _SPATIAL = ("Conv", "ConvTranspose")
 
 

@@ -128,7 +128,7 @@ def replace(part: "ir.Graph | ir.Function", model: "ir.Model", found: PatternMat
     old.replace_all_uses_with(new, replace_graph_outputs=True)
     old.name, new.name = f"{name}__replaced", name
     while waiting:
-        # From the root backwards, whatever the order in which a pattern named them.
+        # Removes from the root backwards, whatever the order of the pattern.
         free = [one for one in waiting if not any(v.uses() or v.is_graph_output() for v in one.outputs)]
         if not free:
             break
@@ -249,7 +249,7 @@ def downstream(value: "ir.Value", depth: int = 4) -> "list[ir.Node]":
 
 @dataclass(slots=True)
 class Polynomial:
-    """A polynomial: coefficients by the powers of the atoms, the nodes that compute it, and their widest
+    """Coefficients of a polynomial by powers of the atoms, the nodes that compute it, and their widest
     constant."""
 
     terms: dict[tuple[int, ...], float]
@@ -338,7 +338,7 @@ def _unit(place: int, length: int) -> tuple[int, ...]:
 def written_as(
     inner: "ir.Value", argument: Mapping[Any, float], value: "ir.Value", whole: Mapping[Any, float]
 ) -> "tuple[ir.Value, ir.Node, tuple[ir.Node, ...]] | None":
-    """Matches `inner` = argument(x) and a root whole(x, value), and returns x and the root."""
+    """Matches `inner` = argument(x) and a root whole(x, value); returns x, the root and the nodes of both."""
     for x in upstream(inner):
         of_inner = polynomial(inner, (x,))
         if of_inner is None or not of_inner.equals(argument, x):

@@ -212,7 +212,7 @@ def _is_whole(value: "ir.Value") -> bool:
 
 def _shape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
     source = node.inputs[0]
-    # What an output is declared to be is a promise of the exporter's, which need not hold for every input.
+    # An exporter's declared output shape need not hold for every input.
     dims = None if source is None or source.is_graph_output() else shape_of(source)
     if dims is None:
         return None

@@ -71,7 +71,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             else:
                 notes.refuse(f"the input '{name}' is {wanted} already", *sight.orders[wanted])
     if blocked.refused:
-        return blocked.result(model)  # nobody wants pictures in one order here and in another there
+        return blocked.result(model)  # all pictures get the same layout, or none
     given = _given(model, pictures)
     leaving = [v for v in model.graph.outputs if v.name not in done and given.get(v) == _other(wanted)]
     for value in chosen:
@@ -152,7 +152,7 @@ def _passed(node: "ir.Node", known: "dict[ir.Value, dict[str, Order]]") -> dict[
         return _transposed(node, known)
     first = node.inputs[0] if node.inputs else None
     if first in known and (is_op(node, *QUANTIZE) or (is_op(node, *RESIZE) and _own_layout(node) is None)):
-        return known[first]  # what resizes does the same in any order, as far as can be told
+        return known[first]  # a resizing node is assumed to work the same in any order
     tensors = [value for value in tensors_of(node) if constant(value) is None]
     if not tensors:
         return None
@@ -241,7 +241,7 @@ def _turn_input(model: "ir.Model", value: "ir.Value", wanted: str) -> None:
         if use.node is node:
             continue
         if is_op(use.node, "Transpose") and _perm(use.node) == order and not result.is_graph_output():
-            result.replace_all_uses_with(value)  # what it did is done before the model now
+            result.replace_all_uses_with(value)  # the input already has this order now
             use.node.graph.remove(use.node, safe=True)
         else:
             use.node.replace_input_with(use.idx, out)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 Order = tuple[int, ...]
-_OPSET_OF_SOFTMAX = 13  # before, its axis meant all from there on
+_OPSET_OF_SOFTMAX = 13  # before, Softmax covers all axes from its axis on
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
@@ -45,7 +45,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         _merge(part, notes)
         tried: set[ir.Node] = set()
-        # Each change moves fewer numbers, as far as sizes are known; this bounds them where they are not.
+        # Each change moves fewer elements if sizes are known; this bounds the changes if they are not.
         for _ in range(2 * sum(_order(node) is not None for node in part)):
             if not any(_try(part, start, tried, notes) for start in list(part)):
                 break
@@ -194,8 +194,7 @@ def _moved_after(region: Region) -> "list[ir.Value]":
 
 
 def _leads_back(value: "ir.Value", region: Region) -> bool:
-    """Whether an entering value is a transposed result of the region itself, which stays transposed in any
-    order."""
+    """Whether an entering value is a transposed result of the region, which stays transposed in any order."""
     transpose = value.producer()
     return transpose is not None and _producer(transpose) in region.nodes
 
