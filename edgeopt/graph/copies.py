@@ -1,7 +1,7 @@
 """Copies of models: for passes to change, and with intermediate values as outputs.
 
-Most passes find nothing to do in most models, and copying a large graph takes longer than looking through it: so a
-copy is made only where the last one was changed.
+Most passes change nothing in most models, and copying a large graph takes longer than searching it, so a new copy
+is made only after a change.
 """
 
 from collections.abc import Iterable, Sequence

@@ -35,7 +35,7 @@ RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 def put_in_numbers(model: Proto) -> int:
     """Replaces nodes whose results follow from shapes by constants, in place; returns how many.
 
-    Nodes keep their places, so that the model can still be laid beside the one that it was made from.
+    Nodes keep their positions, so that the model can still be compared node by node with its source.
     """
     opsets = {opset.domain: opset.version for opset in model.opset_import}
     return _put_in(model.graph, opsets, {})

@@ -65,9 +65,9 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
 ) -> PipelineResult:
     """Applies passes, by default the standard ones, to a copy of the model.
 
-    Structure is checked after every pass. `check` judges the numbers once, at the end; where they are
-    wrong, the guilty passes are found by bisection, rolled back, and the ledger says so; `on_failure` is called
-    with the name of each. `measure` is asked about every pass that changed something.
+    The structure is checked after every pass. `check` compares the results once, at the end; if they are wrong,
+    the responsible passes are found by bisection, rolled back, and recorded in the ledger; `on_failure` is called
+    with the name of each. `measure` is called for every pass that changed something.
     """
     context = context or PassContext()
     chosen = select(standard_passes() if passes is None else passes, only, skip, also)

@@ -3,16 +3,16 @@
 A file holds either `RULES`, a list of onnxscript's `RewriteRule`s (or what its rule classes' `rule()` gives), or
 one rule as three functions in the operators' own words:
 
-    def pattern(op, x):            what is looked for; arguments stand for any value
+    def pattern(op, x):            the pattern; arguments match any value
         return op.Mul(x, op.Sigmoid(x))
 
     def check(context, x):         optional: whether it may be replaced; `MatchResult().fail("why")` says why not
         return True
 
-    def replacement(op, x):        what takes its place
+    def replacement(op, x):        the replacement
         return op.Swish(x)
 
-`NAME` and `TITLE` are what the ledger and `edgeopt passes` call it. The file is run as the Python that it is.
+`NAME` and `TITLE` are its name and title in the ledger and in `edgeopt passes`. The file runs as Python code.
 """
 
 import sys

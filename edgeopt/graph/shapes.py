@@ -26,8 +26,8 @@ ROUNDS = 12  # each finds the constants that follow from the shapes of the previ
 def infer_shapes(model: "ir.Model", given: Mapping[str, tuple[int, ...]] = NOTHING_GIVEN) -> None:
     """Fills in unknown shapes and types, including subgraphs and functions; never fails.
 
-    Those that are known stay, and so do inputs and outputs; but `given` fixes open dimensions of inputs first, and
-    what follows from that of outputs. A size that contradicts a declared one does not count.
+    Known shapes stay, and so do inputs and outputs, except that `given` first fixes open dimensions of inputs and
+    the dimensions of outputs that depend on them. A size that contradicts a declared one is ignored.
     """
     bind(model, given)
     if _all_known(model, outputs=bool(given)):
@@ -83,7 +83,7 @@ DECLARED = "edgeopt.declared"
 def forget_claims(model: "ir.Model") -> None:
     """Drops the shapes that a file states for inner values; types stay, and `declared` restores those of bodies.
 
-    Exporters freeze sizes there that are open in truth: what a pass derived from them would be wrong for others.
+    Exporters freeze sizes there that are open, so a pass that used them would be wrong for other sizes.
     """
     claims = any(v.shape is not None for part in parts(model) for node in part for v in node.outputs)
     open_outputs = any(_is_open(value.shape) for inner in _bodies(model) for value in inner.outputs)
@@ -136,7 +136,8 @@ def _outputs_by_claims(model: "ir.Model") -> "dict[tuple[int, int], ir.Shape]":
 def declared(model: "ir.Model") -> "Iterator[None]":
     """Gives inputs and outputs of bodies exactly the shapes that the file declares, for writing the model.
 
-    Of what a Loop collects in no turn, ONNX Runtime takes the shape that is declared or inferred in the body.
+    For outputs that a Loop without iterations collects, ONNX Runtime uses the shape that the body declares or
+    implies.
     """
     before: list[tuple[ir.Value, ir.Shape | None]] = []
     for part in parts(model):

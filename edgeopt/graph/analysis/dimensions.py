@@ -106,7 +106,8 @@ def bind(
 def _forget_inner(model: "ir.Model") -> None:
     """Drops the shapes that the file states for inner values, as exporters freeze sizes there that are open.
 
-    Of what goes into a subgraph sizes stay and names go: inference keeps a name where it could tell a size.
+    Values passed into a subgraph keep sizes and lose names, because inference keeps a name even if it could
+    compute a size.
     """
     import onnx_ir as ir
 
@@ -179,11 +180,7 @@ def dimensions(
 
 
 def named_model(model: "ir.Model") -> "tuple[ir.Model, dict[str, str]]":
-    """Returns a model with names for all input dimensions and inferred output shapes, and the declared name of
-    each inferred one.
-
-    And how the model itself calls what inference gave a name to, where an output declares one.
-    """
+    """Returns a model with names for all open input dimensions, and the declared names of inferred ones."""
     import onnx_ir as ir
 
     own = {name for value in model.graph.inputs for name in _names(value)}

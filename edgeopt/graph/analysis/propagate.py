@@ -1,8 +1,8 @@
-"""Fills the holes of shape inference where all sizes of inputs are numbers: it computes the arithmetic of shapes.
+"""Completion of shape inference for known input sizes: computes the arithmetic of shapes.
 
-onnx's inference follows a few operators (Shape, Gather, Concat …) and gives up at others (Slice, Expand, Range).
-Here small values that are the same in every run are computed by onnx's own reference evaluator, node by node, and
-each node behind them is inferred with them at hand. `If` takes its branch where the condition is such a value.
+onnx's inference follows a few operators (Shape, Gather, Concat …) and stops at others (Slice, Expand, Range). Here
+onnx's reference evaluator computes small values that are the same in every run, node by node, and each node that
+reads them is inferred with their content. `If` takes its branch if the condition is such a value.
 """
 
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ Proto = Any
 def sort(graph: Proto) -> bool:
     """Sorts the nodes of a graph or function and its subgraphs as far as possible; returns whether it had to.
 
-    Nodes keep the place they have unless they must wait for another one.
+    Nodes keep their positions unless they depend on a later one.
     """
     changed = False
     for node in graph.node:

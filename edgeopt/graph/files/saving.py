@@ -26,9 +26,9 @@ GRAPH_OF_MODEL, INITIALIZER_OF_GRAPH, RAW_DATA_OF_TENSOR = b"\x3a", b"\x2a", b"\
 
 
 def save(model_ir: "ir.Model", path: Path | str) -> None:
-    """Writes a model atomically; weights above 1.5 GB go into a file beside it, named by its digest.
+    """Writes a model atomically; above 1.5 GB, its weights go into a file beside it, named by their digest.
 
-    That name lets an older model at the same path stay valid until the very rename that replaces it.
+    Because of that name, an older model at the same path stays valid until the rename that replaces it.
     """
     path = Path(path)
     weights = [w.const_value for w in model_ir.graph.initializers.values() if w.const_value is not None]

@@ -122,7 +122,7 @@ def _is_tensorflow(head: bytes) -> bool:
     """Whether the head is a TensorFlow graph: a frozen one starts with a node (field 1 with a length), a saved
     model with its schema version, 1, and a graph.
 
-    An ONNX model's first field is its IR version, a number; what follows is short.
+    An ONNX model starts with its IR version, a number.
     """
     if head.startswith(b"\x08\x01\x12"):
         return _varint(head, 3)[0] > 1000

@@ -1,7 +1,7 @@
 """Models as protobuf without their big weights, for onnx's checker, shape inference, and writing.
 
 Weights are most of a model's bytes, and neither the checker nor shape inference reads the big ones; a copy of a
-model of gigabytes without them takes kilobytes.
+model of gigabytes takes kilobytes without them.
 """
 
 import math
@@ -23,8 +23,7 @@ _EXCUSED = "edgeopt.deprecated"
 
 
 def skeleton(model: "ir.Model", everything: bool = True) -> "tuple[Proto, list[ir.TensorProtocol]]":
-    """Returns the model as protobuf with a placeholder for each big weight, whose `offset` is its index in the
-    list.
+    """Returns the model as protobuf with placeholders for big weights; an `offset` is the index in the list.
 
     With `everything`, big tensors in subgraphs and attributes are replaced too, else the main graph's weights
     only.
@@ -155,7 +154,8 @@ def is_big(tensor: "ir.TensorProtocol") -> bool:
 def checkable(proto: Proto) -> Proto:
     """Adapts a skeleton to onnx's checker, which requires data, but none for an empty tensor.
 
-    It also wants a type and a shape for every input and output. Real models leave both out, and no runtime minds.
+    The checker also requires a type and a shape for every input and output, which real models omit and no runtime
+    requires.
     """
     for tensor in tensors(proto):
         if _is_stand_in(tensor):

@@ -2,10 +2,10 @@
 
 | folder      | what its passes do                                                              |
 |-------------|---------------------------------------------------------------------------------|
-| `cleaning/` | take away what has no effect on the results, and bring a model into common form |
+| `cleaning/` | remove what has no effect on the results, and bring a model into common form    |
 | `algebra/`  | compute the same with fewer or cheaper operators                                |
-| `fusion/`   | several nodes become the one operator that they spell out                       |
-| `layout/`   | the order of dimensions                                                         |
+| `fusion/`   | replace several nodes by the one operator that they compute                     |
+| `layout/`   | change the order of dimensions                                                  |
 
 `knowledge/` holds facts about operators that several passes use.
 """

@@ -1,9 +1,9 @@
 """Layers whose cost is products: matrix products, convolutions, attention and recurrent layers.
 
-A bias starts the sum of products, so it costs nothing of its own. Scaling a quantized number is one operation. The
-weights of a convolution have the channels of one group; products with padding count like the others. Attention is
-every query times every key, a softmax (five operations each), then the values; masked places count, because most
-kernels compute them. A recurrent layer takes all its weights at every step.
+A bias is the start of a sum of products, so it costs nothing. Scaling a quantized number is one operation. The
+weights of a convolution have the channels of one group; products with padding count as well. Attention is the
+product of every query with every key, a softmax (five operations each), and the product with the values; masked
+positions count, because most kernels compute them. A recurrent layer uses all its weights at every step.
 """
 
 from math import prod

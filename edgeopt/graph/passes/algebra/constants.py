@@ -58,10 +58,9 @@ def apply_constant_chains(model: "ir.Model", context: PassContext) -> PassResult
 
         ((x * a) + b) * c + d  =  x * (a c) + (b c + d)
 
-    Computed in float64 and rounded once. Only where fewer nodes are left, where no constant makes the tensor
-    bigger than it is, and where the chain rounds nothing off that the two steps would keep, or the other way
-    round: x + 1 - 1
-    is 0 for x = 1e-12. Integers are left alone: their arithmetic wraps around, and their division rounds.
+    The constants are computed in float64 and rounded once. A chain is merged only if fewer nodes are left, no
+    constant enlarges the tensor, and neither the chain nor the two steps round off what the other keeps: (x + 1) -
+    1 is 0 for x = 1e-12. Integers are excluded: their arithmetic wraps around, and their division rounds.
     """
     model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
@@ -176,8 +175,8 @@ def apply_scale_into_linear(model: "ir.Model", context: PassContext) -> PassResu
         (W x + b) * f + s = (f W) x + (f b + s)            f and s have one number for each channel of the result
         W (f * x + s) + b = (W f) x + (W s + b)            f and s have one number for each channel of the input
 
-    A shift in front of a convolution that pads is left alone: the zeros at its borders are not shifted. A MatMul
-    has no bias, so that only scales go into it.
+    A shift before a convolution with padding stays, because the zeros at the borders are not shifted. A MatMul has
+    no bias, so it takes scales only.
     """
     model, notes, limit = context.copy(model), Notes(), context.folded_limit_bytes
     behind: list[str] = []

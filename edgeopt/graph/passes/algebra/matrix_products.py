@@ -8,8 +8,8 @@ dimension:
     Einsum(a, b) = Mul(a', b')                         where nothing is summed, and rows or columns are missing
     Einsum(a)    = Transpose(a)                        where nothing is summed
 
-Either operand may come first, and the inner indices follow the order of either: the way with the fewest
-transposes is taken. In a Reshape one dimension may be open, more may not.
+Either operand may come first, and the inner indices follow the order of either; the form with the fewest
+transposes is used. A Reshape may have at most one open dimension.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -10,10 +10,9 @@
     Conv(x, w), a group a channel, kernel 1            =  x * w (+ bias)
     Conv(x, w), a group a channel, two results each    =  Conv(Gather(x, each twice), w), one result each
 
-A form is in the table where it was measured to win in one runtime and to lose in none, by
-`benchmarks/operator_forms.py`, whose other rows show what does not win; what wins in one runtime and loses in
-another is a lowering of the first. Nodes that runtimes make one operator when they load (a GELU that is spelled
-out) stay together.
+The table contains forms that `benchmarks/operator_forms.py` measured to win in one runtime and to lose in none;
+its other rows show forms that do not win. A form that wins in one runtime and loses in another is a lowering of
+the first. Nodes that runtimes fuse when they load (such as a decomposed GELU) stay together.
 """
 
 from typing import TYPE_CHECKING
@@ -182,7 +181,7 @@ def _shuffle(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
 def _reaches_convolution(value: "ir.Value") -> bool:
     """Whether OpenVINO may move a Gather into the weights of a convolution; Split and groups of channels keep it.
 
-    It does so in the order of the Gather and not in its inverse, which are the same for equal groups.
+    OpenVINO uses the order of the Gather instead of its inverse; the two are equal for equal groups.
     """
     waiting, seen = [value], {value}
     while waiting:

@@ -1,10 +1,10 @@
-"""Small patterns that mean something simpler, by onnxscript's matcher, each told in the user's words.
+"""Simplification of small patterns by onnxscript's matcher, each change described in the user's words.
 
-Of its rules only those are taken that are exact, and with what they leave unasked (`knowledge/guarded_rules.py`).
-Left out of its default set, because they can change what a model computes: arithmetic with 0 or 1 (takes 1e-10 for
-0), clips and minima (wrong where limits lie apart), Slice pairs to Split (wrong for odd sizes), automatic to
-explicit padding (ignores dilations), static ScatterND (ignores the reduction), pairs of casts (may round twice).
-Left out because other passes do the same with reasons: batch normalization, identities, slices of everything.
+Only exact rules of onnxscript are used, with the checks that they lack (`knowledge/guarded_rules.py`). Excluded
+from its default set, because they can change what a model computes: arithmetic with 0 or 1 (treats 1e-10 as 0),
+clips and minima (wrong for disjoint limits), Slice pairs to Split (wrong for odd sizes), automatic to explicit
+padding (ignores dilations), static ScatterND (ignores the reduction), pairs of casts (may round twice). Excluded
+because other passes do the same and report reasons: batch normalization, identities, slices of everything.
 """
 
 from collections.abc import Callable

@@ -142,8 +142,7 @@ AS_IT_IS = -1
 def fix_shapes(model: "ir.Model", context: PassContext) -> PassResult:
     """Gives inputs the shapes that the user names, so that sizes that depend on them are known ahead of time.
 
-    A dimension that other inputs or outputs share by name gets the same size there. -1 leaves a dimension as it
-    is.
+    A dimension that other inputs or outputs share by name gets the same size there; -1 keeps a dimension.
     """
     source, model, notes = model, context.copy(model), Notes()
     sizes: dict[str, int] = {}

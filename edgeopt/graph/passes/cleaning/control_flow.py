@@ -4,7 +4,7 @@
     Loop(0 times), Loop(never)       = what went in; what it would have collected is empty
     Loop(once)                       = its body, with what it collects wrapped in one more dimension
 
-Branches stop computing what nobody reads.
+Branches stop computing results without readers.
 """
 
 from collections.abc import Sequence

@@ -35,8 +35,8 @@ INT64_MAX = 2**63 - 1
 def fold_shapes(model: "ir.Model", context: PassContext) -> PassResult:
     """Removes arithmetic on shapes whose result is known, or can be written without it.
 
-    Exporters compute the shape of a Reshape from other tensors' shapes, node by node. Where every dimension that
-    enters is known, so is the result. Where one is open, much of the arithmetic still goes away:
+    Exporters compute the shape of a Reshape from other tensors' shapes, node by node. If all of its dimensions are
+    known, so is the result. If some are open, much of the arithmetic can still be removed:
 
         Reshape(x, [batch, 12, 64])   = Reshape(x, [0, 12, 64])    the dimension at that place of x
         Reshape(x, [batch * 12, 64])  = Reshape(x, [-1, 64])       one is left, and the others fix it

@@ -69,8 +69,8 @@ SMALL_BYTES = 1 << 16
 def deduplicate_weights(model: "ir.Model", context: PassContext) -> PassResult:
     """Keeps one copy of weights that are equal to the last bit; subgraphs use the main graph's copy.
 
-    Vectors of floats stay as they are: they are small, and OpenVINO joins a bias with the product before it only
-    where nothing else reads that bias.
+    Vectors of floats are not merged: they are small, and OpenVINO fuses a bias with the product before it only if
+    nothing else reads that bias.
     """
     model, notes = context.copy(model), Notes()
     main: dict[Sketch, list[ir.Value]] = {}
@@ -128,8 +128,8 @@ PATH = re.compile(r"(^|[\s\"'(=])(/[^/\s]+){2,}|[A-Za-z]:\\[^\s]")
 def strip_metadata(model: "ir.Model", context: PassContext) -> PassResult:
     """Removes exporters' metadata: doc strings, stack traces, source paths, and the exporter's name.
 
-    The model's own metadata stays: applications read class names, strides and the like from it. So does the name
-    of a quantizer, from which tools know that a model is quantized.
+    The model's own metadata stays, because applications read class names, strides and the like from it. The name
+    of a quantizer stays too, because tools recognize a quantized model by it.
     """
     model, notes = context.copy(model), Notes()
     cleared = 0

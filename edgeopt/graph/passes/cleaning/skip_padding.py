@@ -1,13 +1,13 @@
-"""A sequence that a mask says is padded is computed up to its last token only.
+"""Removal of padding: computes padded sequences only up to the last token that the mask marks.
 
     mask [batch, length]  ->  Slice(each input that has this length, 0 : n)
-                              n = the last place that any row's mask holds, rounded up to a multiple of 16
+                              n = length up to the last 1 of any row's mask, rounded up to a multiple of 16
 
-Tokenizers fill sentences up to one length, and a transformer computes the filling like the rest, to throw it
-away in the end: attention weighs it with zero, and what is pooled leaves it out. That is so only where no output
-has a row for each token, and where the mask is heard everywhere; the graph does not show that, so it is proved by
-running both on lengths and fillings of all kinds (`rewriting/padded_cases.py`). On request, as what it gains
-depends on the data: where nothing is padded, it costs the freedom to plan for one length.
+Tokenizers pad sentences to one length, and a transformer computes the padding like the rest, although attention
+gives it no weight and pooling ignores it. Skipping it is correct only if no output has a row for each token and
+every layer applies the mask; the graph does not show that, so it is proved by running both models on lengths and
+paddings of all kinds (`rewriting/padded_cases.py`). The pass runs only on request, because its gain depends on the
+data: without padding, the runtime cannot plan for one length any more.
 """
 
 from typing import TYPE_CHECKING

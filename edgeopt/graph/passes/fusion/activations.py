@@ -113,7 +113,7 @@ def apply_hard_swish(model: "ir.Model", context: PassContext) -> PassResult:
 
         hard_swish(x) = x * max(0, min(1, x / 6 + 0.5))
 
-    The clipped part may be a Clip, a Min over a Relu, or a HardSigmoid; wherever the sixth is taken.
+    The clipped part may be a Clip, a Min over a Relu, or a HardSigmoid, and the factor 1/6 may be anywhere.
     """
     return fuse(model, context, find_hard_swish, "HardSwish operator")
 
@@ -233,10 +233,9 @@ def apply_softmax(model: "ir.Model", context: PassContext) -> PassResult:
 
         softmax(x) = exp(x - m) / sum(exp(x - m))        log_softmax(x) = x - m - log(sum(exp(x - m)))
 
-    where m is the maximum along the axis; the sum may be a ReduceLogSumExp. Without the maximum, exp(100) is
-    infinite and the quotient no number, where Softmax gives 1; and the logarithm of a Softmax is minus infinity
-    where it is 0, where LogSoftmax gives a number. What answers NaN or infinity must go on doing so: these are
-    refused.
+    where m is the maximum along the axis; the sum may be a ReduceLogSumExp. Forms that give NaN or infinity where
+    the operator gives a number are refused: without the maximum, exp(100) is infinite and the quotient NaN instead
+    of 1; the logarithm of a Softmax is minus infinity where it is 0, unlike LogSoftmax.
     """
     return fuse(model, context, find_softmax, "softmax")
 

@@ -125,7 +125,8 @@ def apply_before_conv(model: "ir.Model", context: PassContext) -> PassResult:
 
         conv(f * x + s, W) + b  =  conv(x, W f) + (W s + b)
 
-    Only where the convolution does not pad, or the normalization does not shift: what pads is not normalized.
+    This requires a convolution without padding or a normalization without shift, because padding is not
+    normalized.
     """
     model, notes, done = context.copy(model), Notes(), []
     for part in model.graphs():  # functions are inlined before; they can hold no weights

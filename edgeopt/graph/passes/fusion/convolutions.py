@@ -24,8 +24,8 @@ def apply_focus_into_conv(model: "ir.Model", context: PassContext) -> PassResult
           =  Conv(x, W', strides = n * strides, pads = n * pads)
              W'[o, c, n * y + i, n * x + j] = W[o, the place of (i, j, c) in the Concat, y, x]
 
-    The same products are summed, without copies of the picture (the "focus" layer of YOLO models). A SpaceToDepth
-    says the same. The picture's sides must be multiples of n.
+    The same products are summed, without copies of the picture (the "focus" layer of YOLO models); a SpaceToDepth
+    is handled too. The picture's sides must be multiples of n.
     """
     model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
@@ -155,7 +155,7 @@ def apply_parallel_convs(model: "ir.Model", context: PassContext) -> PassResult:
 
         Concat(conv(x, W1) + b1, conv(x, W2) + b2, axis = 1)  =  conv(x, [W1; W2]) + [b1; b2]
 
-    They must be alike in all but their weights, and stand side by side in the Concat.
+    The convolutions must be equal except for their weights, and adjacent in the Concat.
     """
     model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights

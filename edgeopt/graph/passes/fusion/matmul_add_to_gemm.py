@@ -2,8 +2,8 @@
 
     Add(MatMul(a, b), c)  =  Gemm(a, b, c)      a and b are matrices, c has one number a column, or one for all
 
-Matrix products of more dimensions stay as they are: Gemm takes two only. In float both forms are as fast; in int8
-ONNX Runtime adds the bias inside the product.
+Matrix products of more dimensions stay, because Gemm takes two only. In float both forms are as fast; in int8 ONNX
+Runtime adds the bias inside the product.
 """
 
 from typing import TYPE_CHECKING

@@ -3,8 +3,8 @@
     AveragePool(Pad(x, p, 0))     =  AveragePool(x, pads = p, count_include_pad = 1)
     MaxPool(Pad(x, p, lowest))    =  MaxPool(x, pads = p)
 
-A MaxPool ignores what it pads, so that only a filling at or below all numbers is the same: minus infinity, or
-the lowest number of the type; or zero behind a Relu, after which nothing is lower.
+A MaxPool ignores its padding, so the filling must be at or below all numbers: minus infinity, the lowest number of
+the type, or zero after a Relu.
 """
 
 from typing import TYPE_CHECKING

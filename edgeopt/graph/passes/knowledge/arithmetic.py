@@ -1,11 +1,11 @@
 """Element-wise arithmetic with constants: scale and shift, neutral operations, and the sign of zeros.
 
-x + 0, x - 0, x * 1 and x / 1 change nothing. A constant counts as 0 or 1 only if every element equals it in its
-own type: 1e-10 is not 0, and keeps a logarithm finite. The constant must not change the shape of the result. x -
-0, x * 1 and x / 1 are x to the last bit, for infinities, NaN and -0 too. x + 0 is +0 for x = -0, and 1 / x then
-has the other sign, so x + 0 is removed only if no later node depends on the sign of a zero; x + (-0) is x. Zeros
-are followed through all later nodes up to operators that give the same result for both. Unknown operators and the
-model's outputs count as dependent on the sign.
+Adding or subtracting 0 and multiplying or dividing by 1 changes nothing. A constant counts as 0 or 1 only if every
+element equals it in its own type: 1e-10 is not 0, and keeps a logarithm finite. The constant must not change the
+shape of the result. Subtracting 0 and multiplying or dividing by 1 give x to the last bit, for infinities, NaN and
+-0 too. x + 0 is +0 for x = -0, and 1 / x then has the other sign, so x + 0 is removed only if no later node
+depends on the sign of a zero; x + (-0) is x. Zeros are followed through all later nodes up to operators that give
+the same result for both. Unknown operators and the model's outputs count as dependent on the sign.
 """
 
 from collections import deque
@@ -219,7 +219,7 @@ def tells_zeros_apart(value: "ir.Value") -> bool:
 def may_divide_by(value: "ir.Value") -> bool:
     """Whether a later node may divide by a zero in this value, which gives infinity with the sign of the zero.
 
-    Uses outside a branch and inside a loop are not followed: they count as divisions.
+    Outside a branch and inside a loop, uses are not followed and count as divisions.
     """
     seen = {value}
     queue = deque([value])

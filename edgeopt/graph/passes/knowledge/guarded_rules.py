@@ -1,6 +1,6 @@
-"""onnxscript's rules where they take too much for granted: the same patterns, with what they leave unasked.
+"""Guarded versions of onnxscript's rules: the same patterns, with the checks that they lack.
 
-| rule                           | what onnxscript (0.7.2) does not ask                                       |
+| rule                           | what onnxscript (0.7.2) does not check                                     |
 |--------------------------------|----------------------------------------------------------------------------|
 | Reshape(Reshape(a) Reshape(b)) | of a product: what the first two shapes are; rows may have been cut        |
 | Cast(ConstantOfShape)          | whether the number is the same in the other type (3.7 or 300 as uint8)     |
@@ -294,9 +294,9 @@ def limit_rules() -> tuple[tuple[Op, ...], tuple[Op, ...]]:
         Clip(Clip(x, a, b), c, d)  =  Clip(x, limited(a), limited(b))     limited: by c and d, as all numbers are
         Min(Min(x, a), b)          =  Min(x, Min(a, b))                   Max alike
 
-    The second limits work on the first as on any number, whichever way round the four lie: after Clip(0, 1) and
-    Clip(5, 6) everything is 5. onnxscript's own rules take the larger of the lower limits and the smaller of the
-    upper ones, which is 1 there.
+    The second limits clip the first ones like any number, in whatever order the four are: after Clip(0, 1) and
+    Clip(5, 6) every number is 5. onnxscript's own rules take the larger of the lower limits and the smaller of the
+    upper ones, which gives 1.
 
     Returns the rules of Min and Max, and those of Relu and Clip, as onnxscript's RewriteRule objects.
     """

@@ -48,7 +48,7 @@ class Affine:
 def why_not_weights(linear: "ir.Node", limit_bytes: int) -> str | None:
     """Returns why the weights of a linear node cannot be changed, as a sentence, or None.
 
-    Weights that others use too stay in the model beside the new ones, so they may be no larger than the limit.
+    Shared weights stay in the model beside the new ones, so they may be no larger than the limit.
     """
     for value in linear.inputs[1:]:
         if value is not None and _array(value) is None:
@@ -78,7 +78,8 @@ def why_not_copied(linear: "ir.Node", limit_bytes: int) -> str | None:
 def spreads_weights(node: "ir.Node") -> bool:
     """Whether all readers of a node's result use it as weights, so that folding it would only take space.
 
-    Not those of a MatMul, which exporters repeat for each matrix of a batch, and other passes want to see.
+    The weights of a MatMul are excluded: exporters repeat them for each matrix of a batch, and other passes match
+    that.
     """
     uses = node.outputs[0].uses()
     return is_op(node, "Expand") and all(is_op(use.node, *_SPATIAL, "Gemm") and use.idx > 0 for use in uses)
@@ -161,8 +162,7 @@ def put_behind(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) 
 
 
 def put_before(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) -> str | None:
-    """Folds an affine change before a linear node into it; a shift requires a node without padding and with a
-    bias.
+    """Folds an affine change before a linear node into it; a shift requires a bias and no padding.
 
     If the numbers do not fit the type of the weights, it changes nothing and returns the reason as a sentence.
     """
@@ -258,7 +258,7 @@ def _bias_by_channel(linear: "ir.Node", channels: int) -> "NDArray[Any]":
 def rounds_away(shift: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
     """Whether a shift is so large that sums with it are rounded to steps of about a thousandth or more.
 
-    (x - 1e6) * 2 is exact where x is near 1e6; x * 2 - 2e6 is not.
+    (x - 1e6) * 2 is exact for x near 1e6; x * 2 - 2e6 is not.
     """
     limit = max(_SMALLEST_LIMIT, 1e-3 / EPSILON[dtype.name])
     return bool(shift.size) and bool(np.abs(shift).max() > limit)

@@ -4,10 +4,10 @@ With an order of dimensions p and its inverse q (of four: 0, 2, 3, 1 and 0, 3, 1
 
     y' = Transpose(f(Transpose(x', q)), p)        x' = Transpose(x, p),  y' = Transpose(y, p)
 
-An input is a picture where a convolution, a pooling, a resizing and the like reads it, through transposes and
-through what computes the same in any order; how it gets there tells which of its dimensions are the channels. An
-output is one where it comes from such. What a transpose at the border costs, the pass `transposes` saves where it
-can: a model whose pictures were turned by its own transposes loses those.
+An input is a picture if a convolution, a pooling, a resizing or the like reads it, directly or after transposes
+and layout-agnostic operators; their order shows which dimension is the channels. An output is a picture if it
+derives from one. The pass `transposes` removes transposes at the border if it can: a model that transposed its
+pictures itself loses those transposes.
 """
 
 from dataclasses import dataclass, field

@@ -1,13 +1,13 @@
 """Removal of transposes: changes the order of dimensions of whole regions of layout-agnostic nodes.
 
-A region is what such nodes make up between transposes. In it, every value y = Transpose(x, perm) is computed as x:
+A region is a group of such nodes between transposes. In it, every value y = Transpose(x, perm) is computed as x:
 
     Relu(Transpose(x, perm))                              =  Transpose(Relu(x), perm)
     Concat(Transpose(x, perm), Transpose(z, perm), a)     =  Transpose(Concat(x, z, perm[a]), perm)
     Transpose(Transpose(x, first), second)                =  Transpose(x, first[second])
 
-A region is changed only where fewer numbers are moved by transposes than before, with those that the change needs
-at its borders counted. Sums run through the same numbers in another order, and may round otherwise.
+A region is changed only if transposes move fewer elements than before, including those that the change needs at
+its borders. Sums run over the same numbers in another order, and may round differently.
 """
 
 from dataclasses import dataclass
