@@ -217,7 +217,8 @@ def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | N
 
 
 def _batch(inputs: list[TensorFacts], given: GivenShapes) -> tuple[int | None, tuple[str, ...]]:
-    """Returns the batch size if the first dimension is the only open one; an IR has no names for dimensions."""
+    """Returns the first dimension's size (default 1) with a note, if no other is open; an IR has no names for
+    more."""
     opened = [tensor for tensor in inputs if tensor.shape is None or None in tensor.shape]
     if not opened or any(tensor.shape is None or None in tensor.shape[1:] for tensor in opened):
         return None, ()

@@ -61,7 +61,8 @@ class Looked:
 
 
 def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) -> Looked:
-    """Computes statistics of a model's weights; those over 1 GB are included only if everything is requested."""
+    """Computes statistics of a model's weights; more than 1 GB in total is read only if everything is
+    requested."""
     size = sum(int(tensor.nbytes) for _, tensor in weights if _numeric(tensor))
     unused = tuple(str(value.name) for value, _ in weights if not value.uses() and not value.is_graph_output())
     note, contents = "", {}
@@ -110,7 +111,7 @@ def content(tensor: "ir.TensorProtocol") -> Content:
 
 
 def _sample_step(size: int) -> int:
-    """Returns the sampling step of a histogram, no multiple of small primes, because row lengths often are."""
+    """Returns the sampling step of a histogram, without the factors 2, 3, 5 and 7 that row lengths often have."""
     step = -(-size // MOST_COUNTED)
     while step > 1 and gcd(step, 2 * 3 * 5 * 7) > 1:
         step += 1

@@ -56,7 +56,7 @@ def dropped(call: Call) -> Arithmetic:
 
 
 def updated(operations: int) -> Rule:
-    """Optimizers: the tensors come in groups after the rate and the count, parameters first."""
+    """Returns the rule of an optimizer, whose tensors come in groups after rate and count, parameters first."""
 
     def rule(call: Call) -> Arithmetic:
         tensors = {"Adam": 4, "Momentum": 3, "Adagrad": 3}[call.operator]
@@ -96,7 +96,7 @@ def scattered(call: Call) -> Arithmetic:
 
 
 def scaled_and_shifted(call: Call) -> Arithmetic:
-    """Counts two operations per element, as scale and shift are constant outside training."""
+    """Counts two operations per element (scale and shift), or seven in training mode."""
     return Arithmetic(0, (2 if not call.whole("training_mode") else 7) * call.out())
 
 
@@ -129,8 +129,7 @@ def of_regions(call: Call) -> Arithmetic:
 
 
 def resized(call: Call) -> Arithmetic:
-    """Counts two neighbours for linear and four for cubic interpolation along each resized axis, none for
-    nearest."""
+    """Counts two (linear) or four (cubic) neighbours along each resized axis; nearest counts nothing."""
     mode = call.text("mode", "nearest")
     if mode == "nearest":
         return NOTHING
@@ -248,7 +247,8 @@ def forest(call: Call) -> Arithmetic:
 
 
 def ensemble(call: Call) -> Arithmetic:
-    """The newer form: places of nodes, and of leaves where a flag says so."""
+    """Counts comparisons for the newer form of ensembles, whose children are nodes, or leaves if a flag says
+    so."""
     roots, yes, no = call.wholes("tree_roots"), call.wholes("nodes_truenodeids"), call.wholes("nodes_falsenodeids")
     yes_leaf, no_leaf = call.wholes("nodes_trueleafs"), call.wholes("nodes_falseleafs")
     if roots is None or yes is None or no is None or yes_leaf is None or no_leaf is None:
