@@ -35,7 +35,7 @@ INT64_MAX = 2**63 - 1
 def fold_shapes(model: "ir.Model", context: PassContext) -> PassResult:
     """Removes arithmetic on shapes whose result is known, or can be written without it.
 
-    Exporters compute the shape of a Reshape from other tensors' shapes, node by node. If the dimensions involved are
+    Exporters compute the shape of a Reshape from other tensors' shapes, node by node. If all dimensions used are
     known, so is the result. If some are open, much of the arithmetic can still be removed:
 
         Reshape(x, [batch, 12, 64])   = Reshape(x, [0, 12, 64])    the dimension at that place of x
