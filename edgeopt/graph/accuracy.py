@@ -1,4 +1,4 @@
-"""How close one set of outputs is to another, in dB, and how close it will be on samples not seen yet."""
+"""Comparison of the outputs of two models, in dB, with a lower bound for samples not seen yet."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,29 +12,29 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 EQUAL_DB = 200.0
-"""The ratio of equal outputs; a float64 comparison tells no more apart."""
+"""Ratio of equal outputs in dB, the precision of a float64 comparison."""
 SILENT_POWER = 1e-60
 """An output whose squares sum to less than this counts as zero: its values are near the limit of float32. Errors
 are then measured against this power, not against the silence, and `OutputAccuracy.silent` says so."""
 RTOLS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-"""The relative tolerances that people write."""
+"""Relative tolerances in common use."""
 RESAMPLES = 2000
 SEED = 20240
 
 
 class Tolerance(msgspec.Struct, frozen=True):
-    """The smallest with which the outputs count as equal, by NumPy's rule: |a - b| <= atol + rtol * |a|."""
+    """Smallest tolerance with which the outputs count as equal, by NumPy's rule: |a - b| <= atol + rtol * |a|."""
 
     rtol: float
     atol: float
-    """Together with `rtol`."""
+    """Absolute tolerance to use together with `rtol`."""
     atol_alone: float
     rtol_alone: float | None
-    """None where a value should be 0 and is not, which no relative tolerance lets pass."""
+    """Smallest relative tolerance alone; None if a value differs from a reference of 0, as none can pass then."""
 
 
 class OutputAccuracy(msgspec.Struct, frozen=True):
-    """One output over all samples."""
+    """Accuracy of one output over all samples."""
 
     name: str
     snr_db: float
@@ -42,35 +42,35 @@ class OutputAccuracy(msgspec.Struct, frozen=True):
     max_rel: float
     cosine: float
     noise_power: tuple[float, ...]
-    """The sum of squared differences, one number a sample."""
+    """Sum of squared differences of each sample."""
     signal_power: tuple[float, ...]
-    """The sum of squared reference values, one number a sample."""
+    """Sum of squared reference values of each sample."""
     problem: str | None = None
-    """Why the outputs cannot be compared at all, as a sentence."""
+    """Reason why the outputs cannot be compared, as a sentence; None if they can."""
     mean_abs: float = 0.0
     agreement: float = 1.0
-    """The share of values that are equal: what counts for integers, truth values and texts."""
+    """Share of equal values; the measure for integers, truth values and texts."""
     counted: bool = False
-    """Integers, truth values or texts: agreement says more of them than decibels."""
+    """Whether the output holds integers, truth values or texts, which `agreement` describes better than dB."""
     not_finite: int = 0
-    """Places where both hold the same NaN or infinity; they are left out of the figures."""
+    """Number of positions where both are the same NaN or infinity, which no other figure includes."""
     silent_reference: bool = False
-    """What `silent` said before the figures for each sample were left out."""
+    """Value of `silent`, stored before the figures of each sample were dropped."""
     tolerance: Tolerance | None = None
-    """What would pass; None where the outputs cannot be compared."""
+    """Smallest tolerance that passes; None if the outputs cannot be compared."""
 
     @property
     def silent(self) -> bool:
-        """The reference itself is practically zero on all samples, so there is nothing to compare with."""
+        """Whether the reference is practically zero on all samples, so that there is nothing to compare with."""
         return not self.problem and sum(self.signal_power) < SILENT_POWER
 
     def without_samples(self) -> "OutputAccuracy":
-        """The same without its figures for each sample, for reports."""
+        """Returns a copy without the figures of each sample, for reports."""
         return msgspec.structs.replace(self, noise_power=(), signal_power=(), silent_reference=self.silent)
 
 
 class Accuracy(msgspec.Struct, frozen=True):
-    """All outputs; the worst one decides."""
+    """Accuracy of all outputs; the worst output decides."""
 
     outputs: tuple[OutputAccuracy, ...]
     snr_db: float
@@ -78,12 +78,12 @@ class Accuracy(msgspec.Struct, frozen=True):
 
 
 def decibels(ratio_db: float) -> str:
-    """The ratio for people; the top of the scale means that nothing differs."""
+    """Formats a ratio; the top of the scale means that nothing differs."""
     return "equal" if ratio_db >= EQUAL_DB else f"{ratio_db:.1f} dB"
 
 
 def agreement(ratio_db: float, reference: str = "the source model", against: bool = False) -> str:
-    """The same within a sentence: `43.1 dB`, or `equal to the source model`.
+    """Formats a ratio within a sentence: `43.1 dB`, or `equal to the source model`.
 
     `against` names the reference in both cases.
     """
@@ -93,17 +93,17 @@ def agreement(ratio_db: float, reference: str = "the source model", against: boo
 
 
 def accuracy_text(ratio_db: float) -> str:
-    """The same as an item of a list: `accuracy 43.1 dB`, or `equal outputs`."""
+    """Formats a ratio as an item of a list: `accuracy 43.1 dB`, or `equal outputs`."""
     return "equal outputs" if ratio_db >= EQUAL_DB else f"accuracy {decibels(ratio_db)}"
 
 
 def signal_to_noise_db(reference: Array, got: Array) -> float:
-    """The ratio for one pair of arrays: 200 where they are equal, -inf where they cannot be compared."""
+    """Returns the ratio of one pair of arrays: 200 if they are equal, -inf if they cannot be compared."""
     return _judge("", [reference], [got]).snr_db
 
 
 def compare_outputs(reference: Sequence[Mapping[str, Array]], got: Sequence[Mapping[str, Array]]) -> Accuracy:
-    """Each output over all samples together: one with hardly any signal does not decide alone."""
+    """Compares each output over all samples together, so that a sample with hardly any signal does not decide."""
     if len(reference) != len(got) or not reference:
         problem = f"There are {len(got)} results for {len(reference)} samples."
         return Accuracy((), -math.inf, problem)
@@ -117,7 +117,7 @@ def compare_outputs(reference: Sequence[Mapping[str, Array]], got: Sequence[Mapp
 
 
 def flat(sample: Mapping[str, Any]) -> dict[str, Array]:
-    """Sequences and maps by their elements: `boxes[0]`, `chances['cat']`."""
+    """Flattens sequences and maps into their elements: `boxes[0]`, `chances['cat']`."""
     found: dict[str, Array] = {}
     for name, value in sample.items():
         if isinstance(value, dict):
@@ -133,7 +133,7 @@ def flat(sample: Mapping[str, Any]) -> dict[str, Array]:
 def _pairs(
     name: str, reference: Sequence[Mapping[str, Array]], got: Sequence[Mapping[str, Array]]
 ) -> tuple[list[Array], list[Array | None]]:
-    """One output of all samples; elements of sequences are not in all of them."""
+    """Pairs one output of all samples; a sequence element that a reference sample lacks is skipped."""
     both = [
         (wanted[name], sample.get(name)) for wanted, sample in zip(reference, got, strict=True) if name in wanted
     ]
@@ -141,7 +141,7 @@ def _pairs(
 
 
 def lower_bound_db(accuracy: Accuracy, group: int = 16, confidence: float = 0.95) -> float:
-    """What the worst output's ratio will be at least on other samples of the same kind, `group` at a time."""
+    """Estimates a lower bound of the worst output's ratio, in dB, over `group` other samples of the same kind."""
     if accuracy.problem or not accuracy.outputs:
         return -math.inf
     return min(
@@ -151,7 +151,7 @@ def lower_bound_db(accuracy: Accuracy, group: int = 16, confidence: float = 0.95
 
 
 def snr_lower_bound(powers: Sequence[tuple[float, float]], group: int = 16, confidence: float = 0.95) -> float:
-    """The ratio that `group` resampled samples reach with this confidence, by bootstrap with a fixed seed.
+    """Returns the ratio that `group` resampled samples reach with this confidence, by bootstrap with a fixed seed.
 
     `powers` holds the noise power and the signal power of each sample.
     """
@@ -160,7 +160,7 @@ def snr_lower_bound(powers: Sequence[tuple[float, float]], group: int = 16, conf
     noise, signal = np.array(powers, dtype=np.float64).T
     drawn = np.random.default_rng(SEED).integers(0, len(noise), size=(RESAMPLES, group))
     ratios = [ratio_db(n, s) for n, s in zip(noise[drawn].sum(axis=1), signal[drawn].sum(axis=1), strict=True)]
-    # A quantile between two draws is not defined where one of them is -inf.
+    # A quantile between two draws is undefined if one of them is -inf.
     return float(np.quantile(ratios, 1.0 - confidence, method="lower"))
 
 
@@ -199,7 +199,7 @@ def _judge(name: str, reference: Sequence[Array], got: Sequence[Array | None]) -
 
 @dataclass(slots=True)
 class _Tally:
-    """What adds up over the samples of one output."""
+    """Running sums and maxima over the samples of one output."""
 
     max_abs: float = 0.0
     max_rel: float = 0.0
@@ -209,10 +209,10 @@ class _Tally:
     equal: int = 0
     not_finite: int = 0
     beyond: list[float] = field(default_factory=lambda: [0.0] * len(RTOLS))
-    """For each of `RTOLS` the absolute tolerance that it still needs."""
+    """Absolute tolerance needed beside each entry of `RTOLS`."""
 
     def add(self, size: Array, difference: Array, not_finite: int) -> None:
-        """`size`: the absolute values of the reference."""
+        """Adds one sample; `size` is the absolute values of the reference."""
         self.values += difference.size
         self.not_finite += not_finite
         wrong = difference > 0
@@ -231,7 +231,8 @@ class _Tally:
             self.beyond[place] = max(self.beyond[place], float((difference - rtol * size).max()))
 
     def tolerance(self, typical: float) -> Tolerance:
-        """The pair: the smallest usual rtol that leaves an atol in proportion to a typical value."""
+        """Pairs the smallest common rtol with the atol that it needs, if that is in proportion to a typical
+        value."""
         if not self.max_abs:
             return Tolerance(0.0, 0.0, 0.0, 0.0)
         pairs = zip(RTOLS, self.beyond, strict=True)
@@ -241,7 +242,7 @@ class _Tally:
 
 
 def _rounded_up(value: float) -> float:
-    """To two digits, and up: what is printed must let the outputs pass."""
+    """Rounds up to two digits, so that the outputs pass with the printed tolerance."""
     if value <= 0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
@@ -249,7 +250,7 @@ def _rounded_up(value: float) -> float:
 
 
 def _not_finite(a: Array, b: Array) -> str | None:
-    """The problem with two arrays whose NaN or infinity are at different places."""
+    """Describes a mismatch of NaN or infinity between two arrays, or returns None."""
     if np.isfinite(a).all() and np.isfinite(b).all():
         return None
     count = int(np.count_nonzero(~np.isfinite(a) | ~np.isfinite(b)))
@@ -273,9 +274,9 @@ def _problem(name: str, wanted: Array, result: Array | None) -> str | None:
 
 
 def _numbers(wanted: Array, result: Array) -> tuple[Array, Array, int]:
-    """Both as flat float64 arrays; equal values that are no numbers (NaN, infinities, texts) agree.
+    """Returns both as flat float64 arrays, and how many positions hold the same NaN or infinity.
 
-    And how many of them are NaN or infinite in both.
+    Equal values that are no numbers (NaN, infinities, texts) agree.
     """
     if wanted.dtype.kind in "OUS":
         wrong = (wanted.reshape(-1) != result.reshape(-1)).astype(np.float64)
@@ -289,9 +290,9 @@ def _numbers(wanted: Array, result: Array) -> tuple[Array, Array, int]:
 
 
 def ratio_db(noise: float, signal: float) -> float:
-    """Of two powers, within what the scale holds."""
+    """Returns the ratio of two powers in dB, limited to ±`EQUAL_DB`."""
     if noise == 0:
         return EQUAL_DB
     if not (math.isfinite(noise) and math.isfinite(signal)):
-        return -EQUAL_DB  # the squares overflow; nothing good can be said
+        return -EQUAL_DB  # the squares overflow, so the ratio is unknown
     return max(-EQUAL_DB, min(EQUAL_DB, 10 * math.log10(max(signal, SILENT_POWER) / noise)))

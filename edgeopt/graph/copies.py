@@ -1,7 +1,7 @@
 """Copies of models: for passes to change, and with intermediate values as outputs.
 
-Most passes find nothing to do in most models, and copying a large graph takes longer than looking through it: so a
-copy is made only where the last one was changed.
+Most passes change nothing in most models, and copying a large graph takes longer than searching it, so a new copy
+is made only after a change.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Copies:
-    """What one pass got and left as it was is what the next one gets."""
+    """A copy of a model that consecutive passes share as long as they leave it unchanged."""
 
     def __init__(self) -> None:
         self._source: ir.Model | None = None
@@ -22,17 +22,17 @@ class Copies:
         self._content: list[object] = []
 
     def of(self, model: "ir.Model") -> "ir.Model":
-        """A copy for a single user: taking it ends the use by the previous one."""
+        """Returns a copy for one user at a time: the next call invalidates the previous user's copy."""
         copy = self._copy
         if copy is None or self._source is not model or _content(copy) != self._content:
             copy = model.clone()
-            # The objects themselves and not their numbers, which others get once these are gone.
+            # Stores the objects instead of their ids, which are reused once the objects are freed.
             self._source, self._copy, self._content = model, copy, _content(copy)
         return copy
 
 
 def _content(model: "ir.Model") -> list[object]:
-    """All that a pass could change; equal contents are lists of the same objects."""
+    """Lists all parts of a model that a pass could change; equal models give lists of the same objects."""
     found: list[object] = [model.ir_version, dict(model.metadata_props), *model.functions.values()]
     for part in parts(model):
         found += (part.name, dict(part.opset_imports), *part.outputs)
@@ -56,7 +56,7 @@ def _put_values(found: list[object], values: "Iterable[ir.Value]") -> None:
 
 
 def _put_extras(found: list[object], owner: "ir.Graph | ir.Function | ir.Node | ir.Value") -> None:
-    """Few have any, and one that gets some has a longer list then."""
+    """Appends the metadata of an object only if it has any; the list of an object that gets some then grows."""
     if owner.metadata_props:
         found.append(dict(owner.metadata_props))
     if owner.meta:
@@ -64,7 +64,7 @@ def _put_extras(found: list[object], owner: "ir.Graph | ir.Function | ir.Node | 
 
 
 def with_outputs(model: "ir.Model", names: Sequence[str]) -> "ir.Model":
-    """A copy whose outputs are these values of the main graph alone; the weights are shared."""
+    """Returns a copy whose only outputs are these values of the main graph; it shares the weights."""
     copy = model.clone()
     values = values_by_name(copy)
     copy.graph.outputs.clear()
@@ -76,7 +76,7 @@ def with_outputs(model: "ir.Model", names: Sequence[str]) -> "ir.Model":
 
 
 def with_float_outputs(model: "ir.Model") -> "ir.Model":
-    """A copy that returns every floating-point value of the main graph."""
+    """Returns a copy that outputs every floating-point value of the main graph."""
     from edgeopt.graph.nodes import quiet
     from edgeopt.graph.shapes import infer_shapes
 
@@ -89,7 +89,7 @@ def with_float_outputs(model: "ir.Model") -> "ir.Model":
 
 
 def values_by_name(model: "ir.Model") -> "dict[str, ir.Value]":
-    """The values that the nodes of the main graph make."""
+    """Returns the results of all nodes of the main graph by name."""
     return {str(v.name): v for node in model.graph for v in node.outputs if v.name}
 
 

@@ -1,8 +1,7 @@
-"""What became of each node between two models, and which of their values correspond.
+"""Matching of the nodes and values of two models, with the change of each node.
 
-Nodes are matched by what they compute (operator, attributes, weights and all that flows in), then by their names
-and the names of their outputs, and last by their place beside nodes that are matched already. Constants count as
-weights.
+Nodes are matched by what they compute (operator, attributes, weights and all inputs), then by their names and the
+names of their outputs, and last by their position beside matched nodes. Constants count as weights.
 """
 
 import hashlib
@@ -19,22 +18,22 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 HASHED_BYTES = 64 << 20
-"""Weights above this are distinguished by name, type and shape alone."""
+"""Size in bytes above which weights are compared by name, type and shape only."""
 Status = Literal["changed", "fused into", "gone", "new"]
 
 
 class NodeChange(msgspec.Struct, frozen=True):
     status: Status
     node: str
-    """In the first model; of a new one, in the second."""
+    """Label of the node in the first model, or in the second for a new node."""
     other: str = ""
-    """The node of the second model that took its place or took it in."""
+    """Label of the node in the second model that replaces this one or absorbed it."""
     what: str = ""
-    """What is different."""
+    """Description of the difference."""
 
 
 class GraphDiff(msgspec.Struct, frozen=True):
-    """Nodes of the main graph; a node with subgraphs counts with all that is in them."""
+    """Changes of the nodes of the main graph; a node counts with its subgraphs."""
 
     kept: int
     changes: tuple[NodeChange, ...]
@@ -45,7 +44,7 @@ class GraphDiff(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Matching:
-    """Nodes of two models that belong together."""
+    """Matched nodes of two models."""
 
     first: "DiffSide"
     second: "DiffSide"
@@ -57,7 +56,7 @@ class Matching:
         self.taken.add(b)
 
     def free(self, a: "ir.Node | None", b: "ir.Node | None") -> bool:
-        """Whether both are nodes without a partner, of one operator."""
+        """Whether both nodes are unmatched and have the same operator."""
         if a is None or b is None or a in self.nodes or b in self.taken:
             return False
         return (a.domain, a.op_type) == (b.domain, b.op_type) and a in self.first.ids and b in self.second.ids
@@ -65,7 +64,7 @@ class Matching:
 
 @dataclass(slots=True)
 class DiffSide:
-    """A main graph with a name for what each node computes."""
+    """A main graph with an id for the computation of each node."""
 
     nodes: "list[ir.Node]"
     ids: "dict[ir.Node, str]"
@@ -88,7 +87,7 @@ def match(first: "ir.Model", second: "ir.Model") -> Matching:
 
 
 def diff(matching: Matching) -> GraphDiff:
-    """What became of each node, in the order of the graphs."""
+    """Classifies the change of each node, in the order of the graphs."""
     changes: list[NodeChange] = []
     kept = 0
     rebuilt = _rebuilt(matching)
@@ -105,13 +104,13 @@ def diff(matching: Matching) -> GraphDiff:
 
 
 def partners(matching: Matching) -> tuple[tuple[str, str], ...]:
-    """The labels of nodes that belong together, changed or not, in the order of the first model."""
+    """Returns the labels of matched nodes, changed or not, in the order of the first model."""
     found = ((node, matching.nodes.get(node)) for node in matching.first.nodes)
     return tuple((label(node), label(other)) for node, other in found if other is not None)
 
 
 def corresponding(matching: Matching) -> list[tuple[str, str]]:
-    """Values that should be equal, by their names, in the order in which the first model makes them."""
+    """Pairs the names of values that should be equal, in the order of the first model."""
     rebuilt = _rebuilt(matching)
     partner: dict[ir.Value, ir.Value] = {}
     source: dict[ir.Value, ir.Value] = {}
@@ -119,7 +118,7 @@ def corresponding(matching: Matching) -> list[tuple[str, str]]:
         other = matching.nodes.get(node)
         if other is None:
             host = _host_before(node, matching, rebuilt)
-            # It went into the node before: its result is that one's, and no longer what that gave alone.
+            # The previous node absorbed it: its result is now the result of both.
             other = host if host is not None and _reads_on(node, host, matching, further=False) else None
         if other is None or len(node.outputs) != len(other.outputs):
             continue
@@ -225,7 +224,7 @@ def _by_name(matching: Matching, naming: "Callable[[ir.Node], str]", same_operat
 
 
 def _by_place(matching: Matching) -> None:
-    """Nodes that feed the same place of matched nodes, or are the only ones of their kind to read from them."""
+    """Matches nodes that feed the same input of matched nodes, or alone of their operator read from them."""
     waiting = list(matching.nodes.items())
     for a, b in waiting:
         for near, other in _neighbours(a, b):
@@ -249,7 +248,7 @@ def _neighbours(a: "ir.Node", b: "ir.Node") -> "Iterator[tuple[ir.Node, ir.Node]
 
 
 def _differences(matching: Matching, rebuilt: "dict[ir.Node, str]") -> "dict[ir.Node, str]":
-    """What tells matched nodes apart, of those that are not the same."""
+    """Describes the difference of each matched pair of nodes that is not identical."""
     different = {}
     for a, b in matching.nodes.items():
         said = [*filter(None, [rebuilt.get(a)])]
@@ -261,7 +260,7 @@ def _differences(matching: Matching, rebuilt: "dict[ir.Node, str]") -> "dict[ir.
 
 
 def _rebuilt(matching: Matching) -> "dict[ir.Node, str]":
-    """The nodes that compute something else now, whatever flows into them."""
+    """Describes the matched nodes that compute something else now, regardless of their inputs."""
     return {a: what for a, b in matching.nodes.items() if (what := _own_difference(a, b, matching))}
 
 
@@ -319,7 +318,7 @@ def _short(text: str | None) -> str:
 def _lost(
     node: "ir.Node", matching: Matching, different: "dict[ir.Node, str]", rebuilt: "dict[ir.Node, str]"
 ) -> NodeChange:
-    """What became of a node without a partner: it went into a changed node before or behind it, or it is gone."""
+    """Classifies a node without a match: fused into a changed node before or after it, or gone."""
     if host := _host_before(node, matching, rebuilt):
         return NodeChange("fused into", label(node), label(host))
     waiting, seen = [node], {node}
@@ -339,9 +338,9 @@ def _lost(
 
 
 def _host_before(node: "ir.Node", matching: Matching, rebuilt: "dict[ir.Node, str]") -> "ir.Node | None":
-    """The node that took this one and all between them in: its only source that is still there, rebuilt.
+    """Returns the changed node that absorbed this one: its only remaining source, if that feeds its readers now.
 
-    What read from this one must now read from that.
+    All nodes between the two were absorbed as well.
     """
     current: ir.Node | None = node
     while current is not None and current not in matching.nodes:
@@ -355,7 +354,7 @@ def _host_before(node: "ir.Node", matching: Matching, rebuilt: "dict[ir.Node, st
 
 
 def _reads_on(node: "ir.Node", host: "ir.Node", matching: Matching, further: bool = True) -> bool:
-    """Whether what read from a node, or further on from those that are lost too, reads from the host now."""
+    """Whether the readers of a node, or of lost nodes after it, now read from the host."""
     for value in node.outputs:
         if value.is_graph_output() and value.name in {each.name for each in host.outputs}:
             return True

@@ -1,4 +1,4 @@
-"""Inputs made up for a model when the user gave no data: right in type and shape, and plausible in value."""
+"""Synthetic inputs for a model without user data: right in type and shape, and plausible in value."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 
 class InputInfo(Protocol):
-    """One input, as `backends.base.TensorInfo` and others describe it."""
+    """Description of one input, as `backends.base.TensorInfo` and others provide it."""
 
     @property
     def name(self) -> str: ...
@@ -28,7 +28,7 @@ class InputInfo(Protocol):
 
 PASS_ON = ("Cast", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Expand")
 TEXT_LENGTH, IMAGE_SIDE, SIGNAL_LENGTH = 16, 64, 512
-STATES = ("state", "hidden", "cell")  # what a recurrent model hands to itself: all but the batch is fixed
+STATES = ("state", "hidden", "cell")  # state of a recurrent model: only the batch dimension varies
 LENGTHS = (
     # (part of a dimension's name, size)
     ("batch", 1),
@@ -40,17 +40,17 @@ LENGTHS = (
 )
 CHANNELS = {1, 3, 4}
 TRIP_COUNTS = (2, 5)
-"""Of a Loop: what one turn hides shows in the second, and what grows with each in the later ones."""
+"""Trip counts to feed a Loop: 2 shows what a single iteration hides, 5 shows what grows with each iteration."""
 ATTENTION_MASK = 3
-"""The place of the mask among the inputs of ONNX's Attention."""
+"""Position of the mask among the inputs of ONNX's Attention."""
 BRIGHT = 2.0
-"""A mean above this is one of bytes; those of brightness between 0 and 1 are below 1."""
+"""Mean above which a picture has values from 0 to 255; pictures with values from 0 to 1 have means below 1."""
 
 
 def generate_feeds(
     inputs: Sequence[InputInfo], model_ir: "ir.Model | None", count: int, seed: int
 ) -> list[dict[str, Array]]:
-    """`count` samples, the same for the same seed; the graph, where given, says which values make sense."""
+    """Generates `count` samples, the same for the same seed; the graph, if given, restricts the values."""
     random = np.random.default_rng(seed)
     shapes = input_shapes(inputs)
     limits = limits_by_input(inputs, model_ir, shapes)
@@ -63,14 +63,14 @@ def generate_feeds(
 def limits_by_input(
     inputs: Sequence[InputInfo], model_ir: "ir.Model | None", shapes: Mapping[str, tuple[int, ...]]
 ) -> "dict[str, FeedLimits]":
-    """Which values each input may have, by what the graph does with it and by what it is called."""
+    """Derives the allowed values of each input from its use in the graph and from its name."""
     values = {value.name: value for value in model_ir.graph.inputs} if model_ir is not None else {}
     longest = max((max(shape[1:], default=0) for shape in shapes.values()), default=0) or TEXT_LENGTH
     return {info.name: limits_of(values.get(info.name), info, shapes[info.name], longest) for info in inputs}
 
 
 def input_shapes(inputs: Sequence[InputInfo]) -> dict[str, tuple[int, ...]]:
-    """Sizes for all dimensions of all inputs; one that several inputs name is the same in all of them."""
+    """Chooses sizes for all dimensions of all inputs; a name shared by several inputs gets one size."""
     sizes: dict[str, int] = {}
     shapes = {}
     for info in inputs:
@@ -82,7 +82,7 @@ def input_shapes(inputs: Sequence[InputInfo]) -> dict[str, tuple[int, ...]]:
 
 
 def input_shape(info: InputInfo) -> tuple[int, ...]:
-    """Sizes for all dimensions of an input; those that the model leaves open get one by their name or place."""
+    """Chooses sizes for all dimensions of an input; an open one gets a size by its name or position."""
     rank = len(info.shape)
     return tuple(
         dim if isinstance(dim, int) and dim >= 0 else _size(dim, place, rank, info)
@@ -91,7 +91,7 @@ def input_shape(info: InputInfo) -> tuple[int, ...]:
 
 
 def _size(dim: int | str | None, place: int, rank: int, info: InputInfo) -> int:
-    """A size for a dimension that the model leaves open: by its name, else by its place."""
+    """Chooses a size for an open dimension, by its name, else by its position."""
     name = dim.lower() if isinstance(dim, str) else ""
     signal = info.dtype.startswith("float") and rank == 2
     if "+" in name:  # `past_sequence + 1`
@@ -111,19 +111,19 @@ def _size(dim: int | str | None, place: int, rank: int, info: InputInfo) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FeedLimits:
-    """Which values an input may have."""
+    """Limits on the values of an input."""
 
     integers: tuple[int, ...] | range = ()
-    """Empty: any small ones."""
+    """Allowed integers; any small ones if empty."""
     numbers: tuple[float, float] | None = None
-    """The least and the largest; None: as normal noise has them."""
+    """Minimum and maximum; standard normal noise if None."""
     mask: bool = False
     scores: bool = False
-    """Whether it is added to what a Softmax takes, as masks of minus infinity are."""
+    """Whether the input is added to the scores before a Softmax, as masks of minus infinity are."""
 
 
 def limits_of(value: "ir.Value | None", info: InputInfo, shape: tuple[int, ...], longest: int) -> FeedLimits:
-    """What the graph and the input's name say of its values."""
+    """Derives the allowed values of an input from its use in the graph and from its name."""
     name = info.name.lower()
     if info.dtype.startswith(("int", "uint")):
         if found := _integers(value):
@@ -159,7 +159,7 @@ def _array(info: InputInfo, shape: tuple[int, ...], limits: FeedLimits, random: 
 
 
 def _mask(shape: tuple[int, ...], random: np.random.Generator) -> Array:
-    """Ones, and zeros at the end as padding makes them; the first is always one."""
+    """Returns a mask of ones with zeros at the end, as padding gives; the first value is always one."""
     mask = np.ones(shape, dtype=np.int64)
     if shape and shape[-1] > 1:
         mask[..., int(random.integers(max(1, shape[-1] * 3 // 4), shape[-1] + 1)) :] = 0
@@ -167,7 +167,7 @@ def _mask(shape: tuple[int, ...], random: np.random.Generator) -> Array:
 
 
 def _integers(value: "ir.Value | None") -> tuple[int, ...] | range:
-    """The integers that the graph can take: places in a table, or what it compares with; empty for any."""
+    """Returns the integers that the graph accepts: rows of a table, or compared values; empty if any."""
     compared: list[int] = []
     sizes: list[int] = []
     turns: tuple[int, ...] = ()
@@ -185,7 +185,7 @@ def _integers(value: "ir.Value | None") -> tuple[int, ...] | range:
             turns = TRIP_COUNTS
     if sizes:
         return range(min(sizes))
-    # The first comparison is the one that an exporter writes for the case it was traced with.
+    # An exporter writes the first comparison for the case that it traced.
     return turns or tuple(compared[:1])
 
 
@@ -199,7 +199,7 @@ TABLES = (
 
 
 def _table(node: "ir.Node", place: int) -> int | None:
-    """The number of rows of the table that this node looks this input up in, if it does."""
+    """Returns the number of rows of the table that a node looks this input up in, else None."""
     if is_op(node, "OneHot") and place == 0:
         depth = constant(node.inputs[1])
         return None if depth is None else int(depth.item())
@@ -213,7 +213,7 @@ def _table(node: "ir.Node", place: int) -> int | None:
 
 
 def _brightness(value: "ir.Value | None", shape: tuple[int, ...]) -> tuple[float, float] | None:
-    """The range of a picture's values, where the graph begins with the arithmetic that pictures get."""
+    """Returns the value range of a picture, if the graph starts with the usual normalization of pictures."""
     if value is None or len(shape) not in {3, 4} or not CHANNELS & {shape[-1], shape[-3]}:
         return None
     for node, place, _ in _readers(value):
@@ -230,7 +230,7 @@ def _brightness(value: "ir.Value | None", shape: tuple[int, ...]) -> tuple[float
 
 
 def _added_before_softmax(value: "ir.Value | None") -> bool:
-    """Whether the graph adds a value to scores; a Softmax in several nodes begins with the largest of a row."""
+    """Whether the graph adds a value to scores; a decomposed Softmax starts with the maximum of a row."""
     for node, place, _ in _readers(value, ("Slice", "Transpose")):
         if is_op(node, "Attention") and place == ATTENTION_MASK:
             return True
@@ -243,9 +243,9 @@ def _added_before_softmax(value: "ir.Value | None") -> bool:
 
 
 def _readers(value: "ir.Value | None", more: tuple[str, ...] = ()) -> "Iterator[tuple[ir.Node, int, int]]":
-    """The nodes that read a value, also behind nodes that only change its type or shape, in subgraphs too.
+    """Yields the readers of a value, also after nodes that only change its type or shape, including subgraphs.
 
-    `more`: operators behind which it goes on as well, from any of their inputs.
+    `more` names further operators to follow, from any of their inputs.
     """
     waiting = [(value, 0)] if value is not None else []
     while waiting:

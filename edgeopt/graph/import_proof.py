@@ -1,4 +1,4 @@
-"""The proof of an import in the metadata of a model; docs/importing.md lists the keys."""
+"""Proof of an import in the metadata of a model; docs/importing.md lists the keys."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ LIMITS_KEY = f"{PREFIX}limits"
 
 
 class SizeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The sizes of an axis that a model was proved for; `most` is None where there is no limit."""
+    """Sizes of an axis for which a model was proved; `most` is None without an upper limit."""
 
     least: int = 1
     most: int | None = None
@@ -22,33 +22,33 @@ class SizeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 InputLimits = dict[str, dict[str, SizeLimits]]
-"""The limits of open dimensions, by input and axis; an axis is a string, as keys of JSON and TOML are."""
+"""Limits of open dimensions by input and axis; an axis is a string, like keys of JSON and TOML."""
 
 
 class ImportProof(msgspec.Struct, frozen=True):
-    """What a model was imported from, and how well it agrees with that."""
+    """Source of an imported model, and its accuracy relative to that source."""
 
     source: str
-    """Name of the file, folder or code."""
+    """Name of the source file, folder or code."""
     kind: str
     framework: str
-    """Name and version, as of the exporter."""
+    """Name and version of the source framework; `exporter` has the same form."""
     exporter: str
     runtime: str
-    """Of the ONNX model in the proof."""
+    """Runtime of the ONNX model in the proof."""
     snr_db: float
-    """Of the worst output; 200 where all are equal."""
+    """SNR of the worst output in dB; 200 if all are equal."""
     floor_db: float
     samples: int
     sizes: tuple[dict[str, int], ...] = ()
-    """Of open dimensions, those of each run beside the samples."""
+    """Sizes of the open dimensions in each run beside the samples."""
     outputs: dict[str, float] = {}
-    """Agreement of each output in dB."""
+    """SNR of each output in dB."""
     limits: InputLimits = {}
     pre: str = ""
-    """Name of the file beside the model that does what its processor did before it."""
+    """Name of the file beside the model that does its processor's preprocessing; empty if there is none."""
     pre_db: float = 0.0
-    """How well that agrees with the processor."""
+    """SNR of that preprocessing relative to the processor, in dB."""
 
     @property
     def sizes_text(self) -> str:
@@ -71,7 +71,7 @@ def as_metadata(proof: ImportProof) -> dict[str, str]:
 
 
 def import_proof_in(metadata: Mapping[str, str]) -> ImportProof | None:
-    """None for a model that was not imported, and for metadata of another program under these keys."""
+    """Reads an import proof from metadata; None if there is none or another program wrote these keys."""
     found = {}
     for field in msgspec.structs.fields(ImportProof):
         text = metadata.get(f"{PREFIX}{field.name}")
@@ -84,7 +84,7 @@ def import_proof_in(metadata: Mapping[str, str]) -> ImportProof | None:
 
 
 def decoded_limits(text: str) -> InputLimits:
-    """Returns the limits in a value of the metadata; none where the text is of another program."""
+    """Returns the limits in a metadata value; empty if another program wrote it."""
     try:
         return msgspec.json.decode(text, type=thread_safe(InputLimits)) if text else {}
     except msgspec.MsgspecError:

@@ -33,16 +33,16 @@ RESHAPES = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def put_in_numbers(model: Proto) -> int:
-    """Turns nodes whose results follow from shapes into constants, in place; how many it could.
+    """Replaces nodes whose results follow from shapes by constants, in place; returns how many.
 
-    Nodes keep their places, so that the model can still be laid beside the one that it was made from.
+    Nodes keep their positions, so that the model can still be compared node by node with its source.
     """
     opsets = {opset.domain: opset.version for opset in model.opset_import}
     return _put_in(model.graph, opsets, {})
 
 
 def _put_in(graph: Proto, opsets: dict[str, int], known: "dict[str, NDArray[np.generic]]") -> int:
-    """Works on one graph; what is known in it is added to `known`, under names that subgraphs may read."""
+    """Replaces nodes of one graph by constants and adds their values to `known`, which subgraphs may read."""
     import onnx.numpy_helper
 
     given = {value.name for value in graph.input}
@@ -78,7 +78,7 @@ def _put_in(graph: Proto, opsets: dict[str, int], known: "dict[str, NDArray[np.g
 
 
 def _take_branch(node: Proto, taken: Proto, graph: Proto, infos: dict[str, Proto]) -> int:
-    """Gives an `If` whose condition is known the shapes of the branch that it takes; how many are new."""
+    """Gives an `If` with a known condition the shapes of its branch; returns the number of new shapes."""
     count = 0
     inner_infos = {info.name: info for info in (*taken.output, *taken.value_info)}
     for name, inner in zip(node.output, taken.output, strict=False):
@@ -102,7 +102,7 @@ def _is_small(dims: Proto) -> bool:
 
 
 def _has_data(tensor: Proto) -> bool:
-    """Big weights are left out of what inference sees; text never shapes anything."""
+    """Whether a tensor has numeric data; placeholders of big weights have none, and text never affects shapes."""
     return tensor.data_type != 8 and (
         tensor.HasField("raw_data")
         or any(len(getattr(tensor, f)) for f in ("int64_data", "int32_data", "float_data", "double_data"))
@@ -153,7 +153,7 @@ def _of_shape(node: Proto, infos: dict[str, Proto]) -> "NDArray[np.generic] | No
 
 
 def _is_whole_and_small(info: Proto) -> bool:
-    """Numbers that may become a shape; results of unknown size are not tried, they could be huge."""
+    """Whether a value is integers of a known small number; a result of unknown size could be huge."""
     kind = info.type.tensor_type
     return kind.elem_type in WHOLE and _is_static(info) and _is_small(d.dim_value for d in kind.shape.dim)
 
@@ -162,20 +162,20 @@ POOLS = ("MaxPool", "AveragePool", "LpPool")
 
 
 def correct_a_pool(proto: Proto, found: Proto) -> bool:
-    """Changes the first pool that has a wrong size in `found`, `proto` with shapes; whether there is one.
+    """Corrects the first pool of `proto` whose inferred size in `found` is wrong; returns whether there is one.
 
-    The shapes after it have to be inferred again.
+    The shapes after the pool must be inferred again.
     """
     return any(_correct(node, sizes) for node, sizes in _pools(proto.graph, found.graph, {}))
 
 
 def rounds_up(proto: Proto) -> bool:
-    """Whether there is a pool that does; most models have none."""
+    """Whether a pool in the model rounds up; most models have none."""
     return any(True for _ in _pools(proto.graph, proto.graph, {}))
 
 
 def _pools(graph: Proto, found: Proto, outer: Mapping[str, Proto]) -> Iterator[tuple[Proto, Mapping[str, Proto]]]:
-    """The pools that round up, in subgraphs too, with what is known of values there."""
+    """Yields the pools that round up, including subgraphs, with the known shapes around them."""
     sizes = {**outer, **{info.name: info for info in (*found.value_info, *found.input, *found.output)}}
     for node, twin in zip(graph.node, found.node, strict=False):
         if node.op_type in POOLS and not node.domain and _integer(node, "ceil_mode"):
@@ -187,7 +187,7 @@ def _pools(graph: Proto, found: Proto, outer: Mapping[str, Proto]) -> Iterator[t
 
 
 def _correct(node: Proto, infos: Mapping[str, Proto]) -> bool:
-    """Lets the pool round down to the size that it has, where inference gives it another."""
+    """Makes a pool round down to its actual size if inference computes a different one."""
     source, result = (_sides(infos.get(name)) for name in (node.input[0], node.output[0]))
     kernel = _integers(node, "kernel_shape")
     axes = len(kernel)
@@ -214,14 +214,15 @@ def _correct(node: Proto, infos: Mapping[str, Proto]) -> bool:
 
 
 def size_of(size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int) -> int:
-    """What a pool that rounds up makes of a side; each window begins within the input or the padding before."""
+    """Returns the output size of a pool with ceil_mode; each window starts in the input or the padding before
+    it."""
     reach = dilation * (kernel - 1) + 1
     windows = -(-(size + sum(pads) - reach) // stride) + 1
     return windows - 1 if (windows - 1) * stride >= size + pads[0] else windows
 
 
 def _sides(info: Proto | None) -> list[int | None]:
-    """The sizes behind batch and channels; nothing where not even their number is known."""
+    """Returns the sizes after batch and channels; empty if even their number is unknown."""
     if info is None or not info.type.tensor_type.HasField("shape"):
         return []
     return [d.dim_value if d.HasField("dim_value") else None for d in info.type.tensor_type.shape.dim[2:]]
@@ -240,7 +241,7 @@ def _text(node: Proto, name: str) -> str:
 
 
 def squeezes_by_no_axes(node: "ir.Node") -> bool:
-    """Whether a Squeeze names no axes, in a list that is there, or that is known only at run time."""
+    """Whether a Squeeze has an explicit list of axes that is empty or known only at run time."""
     if not is_op(node, "Squeeze"):
         return False
     if "axes" in node.attributes:
@@ -252,7 +253,7 @@ def squeezes_by_no_axes(node: "ir.Node") -> bool:
 
 
 def leave_out_empty_axes(graph: Proto) -> None:
-    """Lets shape inference see such a Squeeze as runtimes compute it, in subgraphs too."""
+    """Removes empty axes of Squeezes, including subgraphs, so that shape inference follows the runtimes."""
     empty = {weight.name for weight in graph.initializer if 0 in weight.dims}
     for node in graph.node:
         if node.op_type == "Constant":

@@ -1,4 +1,4 @@
-"""The ledger: every pass tried on a model, what it changed, and why it did not apply elsewhere."""
+"""Ledger of the passes tried on a model: their changes, and why they did not apply elsewhere."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def promised_inputs(finite_only: bool, nonempty_only: bool) -> str:
-    """The inputs for which the results stay the same, where that is not all."""
+    """Describes the inputs for which the results stay the same; empty if that is all inputs."""
     kinds = [*(["finite"] if finite_only else []), *(["non-empty"] if nonempty_only else [])]
     return f"{' and '.join(kinds)} inputs only" if kinds else ""
 
@@ -26,22 +26,22 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     nodes_before: int = 0
     nodes_after: int = 0
     rolled_back: str | None = None
-    """Why the pass was undone after it ran, where it was."""
+    """Reason why the pass was undone; None if it was not."""
     wrong_in: str = ""
-    """The backend whose results it changes, where those of the one that judges stay; set in searches."""
+    """Backend whose results the pass changes while the reference backend's stay the same; set in searches."""
     seconds: float = 0.0
     snr_db: float | None = None
-    """The outputs against the source model's after this pass, where that was measured."""
+    """SNR of the outputs relative to the source model after this pass, in dB; None if not measured."""
     max_abs: float | None = None
-    """The largest difference of the outputs after this pass, where that was measured."""
+    """Largest difference of the outputs after this pass; None if not measured."""
     tolerance_db: float | None = None
-    """What the pass promises: outputs keep at least this ratio; None: they stay the same to the last bit."""
+    """Lowest SNR of the outputs that the pass promises, in dB; None if outputs stay the same to the last bit."""
     finite_only: bool = False
-    """The pass changed something, and keeps the results for finite inputs alone, without -0."""
+    """Whether the pass changed something and keeps the results for finite inputs without -0 only."""
     nonempty_only: bool = False
-    """The pass changed something, and where an open dimension is 0 the result may fail or differ."""
+    """Whether the pass changed something and the result may fail or differ if an open dimension is 0."""
     gain: float | None = None
-    """How much faster the model became by this pass, where that was measured."""
+    """Speedup by this pass; None if not measured."""
 
 
 Ledger = tuple[LedgerEntry, ...]

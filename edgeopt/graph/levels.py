@@ -1,8 +1,8 @@
-"""What a ratio over all samples hides: samples of each level, and single weak samples.
+"""Accuracy by input level and of single samples, which a ratio over all samples hides.
 
-Loud samples carry such a ratio. Samples are of one level if each input is about as loud in both. Loudness is that
-of inputs, not of outputs: a chance near zero is an answer like another, while an input of a hundredth of the size
-is another regime.
+Loud samples dominate a ratio over all samples. Two samples are of one level if each input is about as loud in
+both. Loudness is measured on the inputs, not the outputs: a probability near zero is an ordinary answer, while an
+input of a hundredth of the size is a different distribution.
 """
 
 import math
@@ -21,36 +21,36 @@ from edgeopt.graph.accuracy import (
 )
 
 Level = tuple[float, ...]
-"""Of each input of a sample that has one, the root of the mean square."""
+"""Root mean square of each input of a sample that has one."""
 
 SPAN = math.sqrt(10.0)
-"""The loudest sample of a level is at most 10 dB above its quietest."""
+"""Ratio of the loudest to the quietest sample of a level (10 dB)."""
 SILENT_SHARE = 1e-13
-"""Beside an output of this many times its power, another is what rounding in float32 leaves of zero."""
+"""Share of an output's highest power below which it counts as the rounding of zero in float32."""
 _SILENCE = 1 << 30
 
 
 class LevelAccuracy(msgspec.Struct, frozen=True):
-    """One output on the samples of one level."""
+    """Accuracy of one output on the samples of one level."""
 
     output: str
     snr_db: float
     low_db: float
-    """What resampling says that it may be on other samples of this level."""
+    """Lower bound of the SNR on other samples of this level, in dB, by resampling."""
     samples: int
     share: float
-    """Of the loudest sample's level, that of the loudest here; of the input in which that is least."""
+    """Loudness of this level relative to the loudest (1.0 = equal), in the input with the lowest ratio."""
     levels: int
-    """How many there are."""
+    """Number of levels."""
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """Message that names the level with the lowest accuracy."""
         return f"Of {self.levels} levels of input the weakest decides: {self.where}."
 
     @property
     def where(self) -> str:
-        """The end of a sentence: what, how close and on which samples."""
+        """End of a sentence: the output, its accuracy, and the samples."""
         some = "1 sample" if self.samples == 1 else f"{self.samples} samples"
         where = "of silence" if not self.share else f"at {self.share:.2g} of the loudest"
         if self.share >= 1:
@@ -60,7 +60,7 @@ class LevelAccuracy(msgspec.Struct, frozen=True):
 
 
 def groups_of(levels: Sequence[Level]) -> list[list[int]]:
-    """The places of the samples of each level, the loudest first; one group where no input tells."""
+    """Returns the indices of the samples of each level, the loudest first; one group if no input has a level."""
     tops = [max(column) for column in zip(*levels, strict=True)]
     found: dict[tuple[int, ...], list[int]] = {}
     for place, level in enumerate(levels):
@@ -70,11 +70,11 @@ def groups_of(levels: Sequence[Level]) -> list[list[int]]:
 
 
 def by_level(accuracy: Accuracy, levels: Sequence[Level]) -> list[LevelAccuracy]:
-    """Each output on each level, from an accuracy that still has its figures for each sample.
+    """Computes the accuracy of each output on each level, from the figures for each sample.
 
-    Empty if the samples are of one level, or nothing can be compared. An output that is practically zero on a
-    level gives no scale for errors there: they count with those of the level where it is
-    largest. Integers and texts are left out.
+    Empty if all samples are of one level or the outputs cannot be compared. An output that is practically zero on
+    a level gives no scale for errors there: its samples of that level count in the level with its highest power.
+    Integers and texts are skipped.
     """
     groups = groups_of(levels)
     if accuracy.problem or len(groups) < 2:
@@ -107,7 +107,7 @@ def _of_output(
 
 
 def _steps(top: float, own: float) -> int:
-    """How many spans quieter than the loudest."""
+    """Returns how many spans an input is quieter than the loudest sample."""
     if own <= 0 or top <= 0:
         return _SILENCE if top > 0 else 0
     return int(math.log(top / own) / math.log(SPAN))
@@ -120,17 +120,17 @@ def _share(group: Sequence[int], levels: Sequence[Level]) -> float:
 
 
 JUMP_DB, JUMP_BELOW_DB = 15.0, 50.0
-"""A sample so far below the middle one is not of the same noise; above 50 dB it does not matter."""
+"""Distance in dB below the median sample at which a sample is an outlier, if its SNR is below 50 dB."""
 FAR_DB = 10.0
-"""So far below the floor; single samples are a little better or worse than all together anyway."""
+"""Distance below the floor, in dB, that marks a weak sample; a single sample often deviates by less."""
 
 
 QUIETEST = 1e-6
-"""Of the usual power of an output: what a sample holds below that counts as this much. A detector answers pictures
-without an object by numbers near zero, which no two kernels round alike."""
+"""Smallest sample power that counts, as a share of the output's usual power. A detector answers pictures without
+an object by numbers near zero, which no two kernels round alike."""
 
 Usual = Mapping[str, float]
-"""The mean power of each output on other samples: those at hand may all be quiet."""
+"""Mean power of each output over other samples, because the samples at hand may all be quiet."""
 
 
 class WeakSamples(msgspec.Struct, frozen=True):
@@ -138,11 +138,11 @@ class WeakSamples(msgspec.Struct, frozen=True):
     of: int
     worst_db: float
     output: str
-    """The output in which the worst is so."""
+    """Output in which the worst sample has `worst_db`."""
 
     @property
     def warning(self) -> str:
-        """For people, where the rest of the result looks well."""
+        """Warning for a result that passes as a whole."""
         are = "is" if self.count == 1 else "are"
         return (
             f"{self.count} of the {self.of} samples that prove the result {are} far below the floor taken alone, "
@@ -153,20 +153,20 @@ class WeakSamples(msgspec.Struct, frozen=True):
 
 
 class Tail(msgspec.Struct, frozen=True):
-    """The samples with the lowest ratios, each by itself."""
+    """Summary of the samples with the lowest ratios."""
 
     lowest_db: float
     tenth_db: float
-    """The mean of the worst tenth of the samples, of one at least."""
+    """Mean ratio of the worst tenth of the samples (at least one), in dB."""
     output: str = ""
-    """The output in which the lowest sample is so low."""
+    """Output in which the worst sample has `lowest_db`."""
     jumps: int = 0
     """Number of samples whose ratio is more than 15 dB below that of the middle sample."""
     middle_db: float = 0.0
 
     @property
     def warning(self) -> str:
-        """The sentence for users, empty where no sample jumps."""
+        """Warning about outliers; empty if there are none."""
         if not self.jumps:
             return ""
         one = self.jumps == 1
@@ -178,7 +178,7 @@ class Tail(msgspec.Struct, frozen=True):
 
 
 def usual_power(accuracy: Accuracy) -> Usual:
-    """Of an accuracy that still has its figures for each sample."""
+    """Returns the mean power of each output; needs an accuracy with its figures for each sample."""
     return {
         each.name: math.fsum(each.signal_power) / len(each.signal_power)
         for each in accuracy.outputs
@@ -187,21 +187,21 @@ def usual_power(accuracy: Accuracy) -> Usual:
 
 
 def tail_of(accuracy: Accuracy, usual: Usual | None = None) -> Tail | None:
-    """Of an accuracy that still has its figures for each sample; None where no sample differs."""
+    """Summarizes the samples with the lowest ratios, from the figures for each sample; None if none differs."""
     found = sorted(_by_sample(accuracy, usual or {}).values())
     if not found:
         return None
     count = len(accuracy.outputs[0].noise_power)
     ratios = [ratio for ratio, _ in found]
     tenth = ratios[: max(1, round(count / 10))]
-    # Samples that do not differ at all are above the middle.
+    # Samples without any difference rank above the median.
     middle_db = ratios[count // 2] if count // 2 < len(ratios) else EQUAL_DB
     jumps = sum(ratio < min(middle_db - JUMP_DB, JUMP_BELOW_DB) for ratio in ratios)
     return Tail(ratios[0], math.fsum(tenth) / len(tenth), found[0][1], jumps, middle_db)
 
 
 def weak_samples(accuracy: Accuracy, floor_db: float, usual: Usual | None = None) -> WeakSamples | None:
-    """Those of an accuracy that still has its figures for each sample; None without any."""
+    """Counts the samples far below the floor, from the figures for each sample; None if there are none."""
     if not math.isfinite(floor_db):
         return None
     weak = [found for found in _by_sample(accuracy, usual or {}).values() if found[0] < floor_db - FAR_DB]
@@ -212,7 +212,7 @@ def weak_samples(accuracy: Accuracy, floor_db: float, usual: Usual | None = None
 
 
 def _by_sample(accuracy: Accuracy, usual: Usual) -> dict[int, tuple[float, str]]:
-    """The ratio of each sample in the output in which it is lowest, where it differs at all."""
+    """Returns the lowest ratio over the outputs and that output, for each sample that differs."""
     if accuracy.problem:
         return {}
     worst: dict[int, tuple[float, str]] = {}

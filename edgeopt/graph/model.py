@@ -23,12 +23,12 @@ from edgeopt.graph.structure import unsound
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-# The second only makes a table of functions of the first.
+# The second module only builds a table of functions of the first.
 _LATER = ("sympy", "onnx_ir._symbolic_shapes")
 
 
 def import_onnx_ir() -> ModuleType:
-    """To be called before any other import of it; what loads later does so at its first use, for everyone."""
+    """Imports onnx_ir with lazy loading of slow dependencies; must run before any other import of onnx_ir."""
     finder = _Later()
     sys.meta_path.insert(0, finder)
     try:
@@ -40,7 +40,7 @@ def import_onnx_ir() -> ModuleType:
 
 
 class _Later:
-    """Finds these modules as Python does, and has them executed when something is read from them."""
+    """An import finder that defers the execution of slow modules until an attribute is read."""
 
     @staticmethod
     def find_spec(
@@ -71,11 +71,11 @@ class Model:
     """sha256 over the file and its external data."""
     external: tuple[Path, ...] = ()
     repairs: tuple[str, ...] = ()
-    """What had to be put right before the model could be used, as sentences' ends: "sorted the nodes, which …"."""
+    """Repairs that the model needed before use, as ends of sentences: "sorted the nodes, which …"."""
 
 
 def load(path: Path | str) -> Model:
-    """Loads an ONNX model; anything else gets one ModelError that says what it is and what to do."""
+    """Loads an ONNX model; raises ModelError with the type of any other file and the next step."""
     try:
         import onnx
 
@@ -93,14 +93,14 @@ def load(path: Path | str) -> Model:
         raise ModelError(
             f"The files of '{path}' cannot be read: {said_by(error)}.", "Check them and their permissions."
         ) from error
-    except Exception as error:  # damaged bytes make the libraries raise what has no class in common
+    except Exception as error:  # damaged files make the libraries raise unrelated exceptions
         raise _invalid(Path(path), _legible(said_by(_first(error)))) from error
 
 
 def _load(path: Path, onnx: ModuleType) -> Model:
     proto = _parse(path, onnx)
     check_versions(proto, path, onnx)
-    ir = import_onnx_ir()  # slow, and most files that are refused have been by now
+    ir = import_onnx_ir()  # slow, so it comes after the checks that reject most invalid files
     external = external_files(proto, path)
     repairs = _repair(proto, path)
     if said := unsound(checkable(without_big_tensors(proto))):
@@ -109,13 +109,13 @@ def _load(path: Path, onnx: ModuleType) -> Model:
     graph = ir.from_proto(proto)
     ir.external_data.set_base_dir(graph.graph, str(path.parent.resolve()))
     _read_small_tensors(graph)
-    skeleton(graph)  # names that are no UTF-8 come in, but do not go out again
+    skeleton(graph)  # reading accepts names that are not UTF-8, writing does not
     fill_outputs(graph)
     return Model(graph, path, digest_of((path, *external)), external, repairs)
 
 
 def _repair(proto: Proto, path: Path) -> tuple[str, ...]:
-    """Brings a model into the form that the rest expects; refuses what cannot be computed."""
+    """Repairs a model as far as possible and returns the repairs; raises ModelError for invalid models."""
     repairs = []
     if tensor_said := tensor_fault(proto):
         raise ModelError(f"'{path.name}' is damaged: {tensor_said}.", EXPORT_AGAIN)
@@ -142,7 +142,7 @@ def _repair(proto: Proto, path: Path) -> tuple[str, ...]:
 
 
 def _open_sizes(proto: Proto) -> bool:
-    """Makes sizes open that stand for "any": below zero, or a question mark, which would be one name for all."""
+    """Makes sizes open that mean "any": negative ones, or a question mark, which would be one name for all."""
     found = False
     for value in (*proto.graph.input, *proto.graph.output, *proto.graph.value_info):
         for dim in value.type.tensor_type.shape.dim:
@@ -153,13 +153,13 @@ def _open_sizes(proto: Proto) -> bool:
 
 
 def _legible(message: str) -> str:
-    """A message on one line of bearable length, whatever the names in a damaged model are."""
+    """Shortens a message to one line, whatever names a damaged model contains."""
     text = "".join(c if c.isprintable() else " " for c in message)
     return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 4]}..."
 
 
 def _first(error: BaseException) -> BaseException:
-    """What went wrong at the start; the library wraps each error once for every level of the graph."""
+    """Returns the root cause of an error; the library wraps each error once for every level of the graph."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
@@ -175,7 +175,7 @@ def _invalid(path: Path, said: str) -> ModelError:
 
 
 def digest_of(files: tuple[Path, ...]) -> str:
-    """sha256 over the contents of several files, in their order."""
+    """Returns the sha256 over the contents of several files, in their order."""
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:
@@ -214,7 +214,7 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
 
 
 def _read_small_tensors(graph: "ir.Model") -> None:
-    """Brings small external weights (shapes, axes, scales) into memory, where onnx's checks see them."""
+    """Loads small external weights (shapes, axes, scales) into memory, for onnx's checks."""
     import onnx_ir as ir
 
     for part in graph.graphs():

@@ -1,4 +1,4 @@
-"""The few words in which all of `graph` speaks about nodes and values."""
+"""Basic functions on nodes and values, which all modules of `graph` share."""
 
 import gc
 import logging
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def parts(model: "ir.Model") -> "Iterator[ir.Graph | ir.Function]":
-    """The main graph, all subgraphs, and all functions with theirs."""
+    """Yields the main graph, all functions, and the subgraphs of both."""
     yield from model.graphs()
     for function in model.functions.values():
         yield function
@@ -23,7 +23,7 @@ def parts(model: "ir.Model") -> "Iterator[ir.Graph | ir.Function]":
 
 
 def subgraphs(node: "ir.Node") -> "tuple[tuple[str, ir.Graph], ...]":
-    """The graphs that a node holds, each with the name of its attribute."""
+    """Returns the graphs that a node contains, each with the name of its attribute."""
     import onnx_ir as ir
 
     found: list[tuple[str, ir.Graph]] = []
@@ -38,7 +38,7 @@ def subgraphs(node: "ir.Node") -> "tuple[tuple[str, ir.Graph], ...]":
 
 
 def inner_graphs(node: "ir.Node") -> "Iterator[ir.Graph]":
-    """The branches or the body of a node that has such."""
+    """Yields the branches or the body of a node, if it has any."""
     yield from (graph for _, graph in subgraphs(node))
 
 
@@ -48,12 +48,12 @@ def nodes_of(model: "ir.Model") -> "Iterator[ir.Node]":
 
 
 def node_count(model: "ir.Model") -> int:
-    """All nodes, those in subgraphs and functions too."""
+    """Counts all nodes, including those in subgraphs and functions."""
     return sum(len(part) for part in parts(model))
 
 
 def label(node: "ir.Node") -> str:
-    """A node by its name, or by its first output where it has none."""
+    """Returns a node's label: its name, else its first output."""
     return f"{node.op_type} '{node.name or (node.outputs[0].name if node.outputs else '')}'"
 
 
@@ -62,7 +62,7 @@ def is_op(node: "ir.Node | None", *types: str) -> bool:
 
 
 def constant(value: "ir.Value | None") -> "NDArray[np.generic] | None":
-    """The array behind a value that never changes: a weight that is no input, or a Constant's output."""
+    """Returns the array of a constant value, a weight that is no input or a Constant's output, or None."""
     import onnx_ir as ir
 
     if value is None or value.is_graph_input():
@@ -78,15 +78,15 @@ RANDOM = ("RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLik
 
 
 def is_random(node: "ir.Node") -> bool:
-    """Whether a node draws random numbers, so that running it twice gives two results."""
+    """Whether a node draws random numbers, so that two runs give different results."""
     return is_op(node, *RANDOM) or (is_op(node, "Dropout") and len(node.inputs) > 2)
 
 
 class _Libraries:
-    """What libraries log and warn of is held back while any thread asks for it.
+    """A switch that suppresses logs and warnings of libraries while any thread needs it.
 
-    Levels and filters belong to the process: of two threads that each restored what it found, the later one would
-    restore the silence of the other for ever.
+    Levels and filters belong to the process: if two threads each restored the state that they found, the later one
+    would restore the silence of the other for ever.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ _LIBRARIES = _Libraries()
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps what libraries log and numpy warns about off the user's terminal; the ledger tells."""
+    """Suppresses logs of libraries and warnings of numpy on the terminal; the ledger reports instead."""
     _LIBRARIES.silence()
     try:
         yield
@@ -124,12 +124,12 @@ def quiet() -> Iterator[None]:
         _LIBRARIES.let_speak()
 
 
-_COLLECTED_AFTER = 100_000  # new objects; the clone of a model of a thousand nodes makes about this many
+_COLLECTED_AFTER = 100_000  # in new objects; cloning a model of a thousand nodes creates about this many
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Graphs are cycles of small objects; at its usual pace Python's collector takes a third of a pass's time."""
+    """Makes garbage collection rare, because collecting the cycles in graphs takes a third of a pass's time."""
     usual = gc.get_threshold()
     gc.set_threshold(_COLLECTED_AFTER, usual[1], usual[2])
     try:

@@ -1,4 +1,4 @@
-"""Runs the passes one after another and keeps the ledger; nothing that is not proved stays in the model."""
+"""Runs the passes in order and records the ledger; unproved changes are rolled back."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ from edgeopt.nearest import near
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-ROUNDS = 4  # one pass makes work for another; most models are done after the second round
+ROUNDS = 4  # one pass enables another; most models need two rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class PipelineResult:
     model_ir: "ir.Model"
     ledger: Ledger
     steps: "tuple[PipelineStep, ...]" = ()
-    """The model after each pass, where they are to be kept: each may hold weights of its own."""
+    """Model after each pass, if requested, because each may contain weights of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineStep:
-    """One pass, run once: what it told, and the model after it."""
+    """A single run of a pass: its ledger entry, and the model after it."""
 
     entry: LedgerEntry
     model_ir: "ir.Model"
@@ -42,7 +42,7 @@ class PipelineStep:
 
 @dataclass(frozen=True, slots=True)
 class NumericError:
-    """How far the outputs are from the source model's."""
+    """Error of the outputs relative to the source model."""
 
     snr_db: float
     max_abs: float
@@ -63,11 +63,11 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
     rounds: int = ROUNDS,
     keep_steps: bool = False,
 ) -> PipelineResult:
-    """Applies the passes, unless told the standard ones, to a model that stays as it is.
+    """Applies passes, by default the standard ones, to a copy of the model.
 
-    Structure is checked after every pass. `check` judges the numbers once, at the end; where they are
-    wrong, the guilty passes are found by bisection, rolled back, and the ledger says so; `on_failure` is called
-    with the name of each. `measure` is asked about every pass that changed something.
+    The structure is checked after every pass. `check` compares the results once, at the end; if they are wrong,
+    the responsible passes are found by bisection, rolled back, and recorded in the ledger; `on_failure` is called
+    with the name of each. `measure` is called for every pass that changed something.
     """
     context = context or PassContext()
     chosen = select(standard_passes() if passes is None else passes, only, skip, also)
@@ -99,7 +99,7 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
 def select(
     passes: Sequence[Pass], only: Iterable[str] = (), skip: Iterable[str] = (), also: Iterable[str] = ()
 ) -> tuple[Pass, ...]:
-    """The passes that these names ask for, in the order in which they run; UsageError for unknown names."""
+    """Returns the passes with these names, in the order in which they run; raises UsageError for unknown names."""
     names = [p.name for p in passes]
     only, skip, also = tuple(only), tuple(skip), tuple(also)
     for name in (*only, *skip, *also):
@@ -121,10 +121,9 @@ def _run(
     emit: events.Emit,
     rounds: int,
 ) -> list[PipelineStep]:
-    """All passes in rounds, until the model stays as it is.
+    """Runs all passes in rounds, until the model no longer changes.
 
-    A pass runs again only on a model that it has not seen. What it refused counts as it was the last time that
-    it looked.
+    A pass runs again only on a model that it has not seen. Its refusals are those of its last run.
     """
     steps: list[PipelineStep] = []
     context = replace(context, copy=Copies().of)
@@ -153,7 +152,7 @@ def _run(
 
 
 def _with_refusals(step: PipelineStep, refused: "dict[str, tuple[Refusal, ...]]") -> PipelineStep:
-    """Gives a pass's first entry what it refused at last; its later entries repeat nothing."""
+    """Sets the refusals of a pass's last run in its first entry; its later entries repeat none."""
     last = refused.pop(step.entry.pass_name, ())
     return replace(step, entry=msgspec.structs.replace(step.entry, refused=last))
 
@@ -167,14 +166,14 @@ def _rolled_back(guilty: Pass, nodes: int, why: str, emit: events.Emit) -> Ledge
 
 
 def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassContext) -> PipelineStep:
-    """One pass; where it raises or leaves something broken, the model from before it and the reason."""
+    """Runs one pass; if it raises or breaks the model, returns the model from before it and the reason."""
     start, nodes = time.perf_counter(), node_count(current)
     entry = LedgerEntry(one.name, nodes_before=nodes, nodes_after=nodes, tolerance_db=one.tolerance_db)
     try:
         result = one.apply(current, context)
         broken = fault(result.model, before) if result.applied else None
         if broken is None and result.applied:
-            if not one.on_request:  # to change them may be what was requested
+            if not one.on_request:  # a requested pass may change them on purpose
                 keep_declared_shapes(current, result.model)
             with quiet():
                 infer_shapes(result.model)
@@ -208,7 +207,7 @@ def _with(entry: LedgerEntry, start: float, **fields: object) -> LedgerEntry:
 
 
 def _first_wrong(models: "Sequence[ir.Model]", check: "Callable[[ir.Model], str | None]") -> int:
-    """The place of the first model that fails the check, by bisection."""
+    """Returns the index of the first model that fails the check, by bisection."""
     if (reason := check(models[0])) is not None:
         raise VerificationError(
             f"The source model does not repeat its results: {reason}.",

@@ -1,4 +1,4 @@
-"""Random numbers in a model: no proof on samples says anything of one that draws them."""
+"""Detection of random numbers in a model, for which a proof on samples has no meaning."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def random_nodes(model: "ir.Model") -> "list[ir.Node]":
-    """Returns the nodes that draw random numbers, in subgraphs and functions too.
+    """Returns the nodes that draw random numbers, including those in subgraphs and functions.
 
-    A seed in the model changes nothing: runtimes make different numbers of it.
+    A seed in the model changes nothing: runtimes generate different numbers from it.
     """
     graphs = (model.graph, *model.functions.values())
     return [node for graph in graphs for node in graph.all_nodes() if is_random(node) and not _is_off(node)]

@@ -3,16 +3,16 @@
 A file holds either `RULES`, a list of onnxscript's `RewriteRule`s (or what its rule classes' `rule()` gives), or
 one rule as three functions in the operators' own words:
 
-    def pattern(op, x):            what is looked for; arguments stand for any value
+    def pattern(op, x):            the pattern; arguments match any value
         return op.Mul(x, op.Sigmoid(x))
 
     def check(context, x):         optional: whether it may be replaced; `MatchResult().fail("why")` says why not
         return True
 
-    def replacement(op, x):        what takes its place
+    def replacement(op, x):        the replacement
         return op.Swish(x)
 
-`NAME` and `TITLE` are what the ledger and `edgeopt passes` call it. The file is run as the Python that it is.
+`NAME` and `TITLE` are its name and title in the ledger and in `edgeopt passes`. The file runs as Python code.
 """
 
 import sys
@@ -36,7 +36,7 @@ TOLERANCE_DB = 80.0
 
 
 def load_rules(path: Path) -> tuple[Pass, ...]:
-    """The rules of a file as passes called `FILE:RULE`; InputError with one sentence for what is wrong in it."""
+    """Loads the rules of a file as passes named `FILE:RULE`; raises InputError if it is invalid."""
     try:
         from onnxscript.rewriter import RewriteRule, RewriteRuleSet
     except ImportError:
@@ -64,7 +64,7 @@ def load_rules(path: Path) -> tuple[Pass, ...]:
 
 
 def _number(names: list[str], place: int) -> str:
-    """Rules of one name get a number from the second on."""
+    """Returns the suffix of a repeated rule name: `-2` for the second rule of a name; empty for the first."""
     before = names[:place].count(names[place])
     return f"-{before + 1}" if before else ""
 
@@ -78,7 +78,7 @@ def _run(path: Path) -> Mapping[str, Any]:
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"The rules file '{path}' is not UTF-8 text.", HOW) from error
-    # Registered, because onnxscript and dataclasses look up the module of what they are given.
+    # Registers the module, because onnxscript and dataclasses look it up.
     module = types.ModuleType(f"edgeopt_rules_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
@@ -127,13 +127,14 @@ def _rewritten(model: "ir.Model", context: PassContext, rule: "RewriteRule") -> 
             left = set(nodes_of(model))
             gone = [name for node, name in before.items() if node not in left]
             notes.did(f"replaced {count} {'match' if count == 1 else 'matches'}", *gone)
-        # With a tracer rules only look; a copy, because looking may still add opset imports.
+        # With a tracer, rules only match; works on a copy, because matching may still add opset imports.
         RewriteRuleSet([rule]).apply_to_model(model.clone(), tracer=_why_not(notes))
     return notes.result(model)
 
 
 def _only_on(nodes: "Collection[ir.Node]", rule: "RewriteRule") -> "RewriteRule":
-    """The rule, blind to what it made itself: onnxscript would never end where that holds the pattern again."""
+    """Restricts a rule to existing nodes, because onnxscript never ends if the replacement contains the
+    pattern."""
     bounded = copy(rule)
 
     def try_rewrite(model: "ir.Model", container: object, node: "ir.Node", **more: object) -> object:
@@ -151,7 +152,7 @@ def _why_not(notes: Notes) -> WhyNot:
 
 
 def _place(error: BaseException, path: Path) -> str:
-    """` in line 7: NameError: ...`: the last line of the user's own file that was running."""
+    """Formats ` in line 7: NameError: ...` with the last executed line of the user's file."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     where = f" in line {lines[-1]}" if lines else ""
     return f"{where}: {type(error).__name__}: {error}".rstrip(".")

@@ -1,6 +1,6 @@
-"""Shapes and types that follow from those which a model declares; also with the sizes that a user fixes.
+"""Inference of shapes and types from declared ones and from the sizes that a user fixes.
 
-What follows only from data (a `NonZero`, a `Reshape` to a computed shape, the length of a `Loop`) stays open.
+Sizes that follow only from data (a `NonZero`, a `Reshape` to a computed shape, the length of a `Loop`) stay open.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,14 @@ NOTHING_GIVEN: Mapping[str, tuple[int, ...]] = {}
 # onnx follows the contents of 1-D integer tensors at 140 bytes an element; shapes have a few dimensions.
 FOLLOWED_ELEMENTS = 10_000
 INTEGERS = {6, 7}
-ROUNDS = 12  # each finds the numbers behind the shapes that the one before found
+ROUNDS = 12  # each finds the constants that follow from the shapes of the previous one
 
 
 def infer_shapes(model: "ir.Model", given: Mapping[str, tuple[int, ...]] = NOTHING_GIVEN) -> None:
-    """Fills in shapes and types that are not known yet, in subgraphs and functions too; never fails.
+    """Fills in unknown shapes and types, including subgraphs and functions; never fails.
 
-    Those that are known stay, and so do inputs and outputs; but `given` fixes open dimensions of inputs first, and
-    what follows from that of outputs. A size that contradicts a declared one does not count.
+    Known shapes stay, and so do inputs and outputs, except that `given` first fixes open dimensions of inputs and
+    the dimensions of outputs that depend on them. A size that contradicts a declared one is ignored.
     """
     bind(model, given)
     if _all_known(model, outputs=bool(given)):
@@ -40,7 +40,7 @@ def infer_shapes(model: "ir.Model", given: Mapping[str, tuple[int, ...]] = NOTHI
 
 
 def _all_known(model: "ir.Model", outputs: bool) -> bool:
-    """Whether there is nothing left to fill in, which is quicker to see than to infer."""
+    """Whether all shapes are known, which is faster to check than to infer."""
     if model.functions:
         return False
     told = set() if outputs else set(model.graph.outputs)
@@ -54,7 +54,7 @@ def _all_known(model: "ir.Model", outputs: bool) -> bool:
 
 
 def bind(model: "ir.Model", given: Mapping[str, tuple[int, ...]]) -> None:
-    """Fixes open dimensions of inputs, and with a named one all that have its name."""
+    """Fixes open dimensions of inputs; a named one is fixed wherever its name occurs."""
     import onnx_ir as ir
 
     sizes: dict[str, int] = {}
@@ -77,13 +77,13 @@ def bind(model: "ir.Model", given: Mapping[str, tuple[int, ...]]) -> None:
 
 
 DECLARED = "edgeopt.declared"
-"""The key, in `meta` of a body's graph, of the shapes that the file declares of its inputs and of its outputs."""
+"""Key in `meta` of a body's graph for the shapes that the file declares for its inputs and outputs."""
 
 
 def forget_claims(model: "ir.Model") -> None:
-    """Drops the shapes that a file claims for inner values; types stay, and `declared` knows those of bodies.
+    """Drops the shapes that a file states for inner values; types stay, and `declared` restores those of bodies.
 
-    Exporters freeze sizes there that are open in truth: what a pass derived from them would be wrong for others.
+    Exporters freeze sizes there that are open, so a pass that used them would be wrong for other sizes.
     """
     claims = any(v.shape is not None for part in parts(model) for node in part for v in node.outputs)
     open_outputs = any(_is_open(value.shape) for inner in _bodies(model) for value in inner.outputs)
@@ -107,7 +107,7 @@ def _drop_shapes(model: "ir.Model") -> None:
             for value in node.outputs:
                 if not value.is_graph_output():
                     value.shape = None
-            # The state of a loop may grow; the number of the turn and the condition stay single numbers.
+            # The state of a loop may grow; the iteration number and the condition stay scalars.
             for inner in inner_graphs(node):
                 for value in (*list(inner.inputs)[2 if is_op(node, "Loop") else 0 :], *inner.outputs):
                     value.shape = None
@@ -118,7 +118,7 @@ def _bodies(model: "ir.Model") -> "list[ir.Graph]":
 
 
 def _outputs_by_claims(model: "ir.Model") -> "dict[tuple[int, int], ir.Shape]":
-    """Shapes of outputs of bodies that follow only from what the file claims of values before them."""
+    """Returns the shapes of body outputs that follow only from the file's shapes of inner values."""
     believed, bare = model.clone(), model.clone()
     _drop_shapes(bare)
     for each in (believed, bare):
@@ -134,9 +134,10 @@ def _outputs_by_claims(model: "ir.Model") -> "dict[tuple[int, int], ir.Shape]":
 
 @contextmanager
 def declared(model: "ir.Model") -> "Iterator[None]":
-    """Gives inputs and outputs of bodies the shapes that the file declares, and no others, for writing the model.
+    """Gives inputs and outputs of bodies exactly the shapes that the file declares, for writing the model.
 
-    Of what a Loop collects in no turn, ONNX Runtime takes the shape that is declared or inferred in the body.
+    For outputs that a Loop without iterations collects, ONNX Runtime uses the shape that the body declares or
+    implies.
     """
     before: list[tuple[ir.Value, ir.Shape | None]] = []
     for part in parts(model):
@@ -156,7 +157,7 @@ def declared(model: "ir.Model") -> "Iterator[None]":
 
 
 def fill_outputs(model: "ir.Model") -> None:
-    """Gives outputs that were declared without type or shape those that follow."""
+    """Gives outputs without a declared type or shape the inferred one."""
     if all(value.shape is not None or not _is_tensor(value) for value in model.graph.outputs):
         return
     inferred = _inferred(inferable(skeleton(model)[0]))
@@ -178,7 +179,7 @@ def _values(model: "ir.Model") -> "Iterator[ir.Value]":
 
 
 def _inferred(proto: Proto) -> Proto | None:
-    """The same with all that onnx can tell; None where its inference fails."""
+    """Returns the model with all shapes that onnx infers; None if its inference fails."""
     leave_out_empty_axes(proto.graph)
     found = _followed(proto)
     while found is not None and rounds_up(proto) and correct_a_pool(proto, found):
@@ -187,7 +188,7 @@ def _inferred(proto: Proto) -> Proto | None:
 
 
 def _followed(proto: Proto) -> Proto | None:
-    """Shapes, and the small numbers that follow from shapes, alternately."""
+    """Infers shapes and the small constants that follow from shapes, alternately."""
     import onnx
 
     infer = onnx.shape_inference.infer_shapes
@@ -195,7 +196,7 @@ def _followed(proto: Proto) -> Proto | None:
     try:
         found = infer(proto)
         if _largest_followed(found.graph) <= FOLLOWED_ELEMENTS:
-            # Again, because generated names of the first inference would hide those that follow from data.
+            # Infers again, because generated names of the first inference would hide sizes that follow from data.
             found = infer(proto, data_prop=True)
             for _ in range(ROUNDS):
                 if not put_in_numbers(found):
@@ -207,7 +208,7 @@ def _followed(proto: Proto) -> Proto | None:
 
 
 def _largest_followed(graph: Proto) -> int:
-    """The elements of the longest 1-D integer tensor whose length is known."""
+    """Returns the number of elements of the longest 1-D integer tensor of known length."""
     longest = max(
         (w.dims[0] for w in graph.initializer if len(w.dims) == 1 and w.data_type in INTEGERS), default=0
     )
@@ -223,7 +224,7 @@ def _largest_followed(graph: Proto) -> int:
 
 
 def _fill(part: "ir.Graph | ir.Function", found: Proto, outputs: bool) -> None:
-    """Takes over what inference told of a graph and of its subgraphs."""
+    """Copies inferred shapes and types into a graph and its subgraphs."""
     infos = {info.name: info for info in (*found.value_info, *found.output)}
     for node, proto in zip(part, found.node, strict=False):
         for value in node.outputs:
@@ -259,7 +260,7 @@ def _merged(known: "ir.Shape | None", found: "ir.Shape | None") -> "ir.Shape | N
 
 
 def _fill_functions(model: "ir.Model") -> None:
-    """Shapes inside functions, where all calls of one agree; callers come before what they call."""
+    """Fills in shapes inside functions on which all calls agree, callers before the functions that they call."""
     waiting = dict(model.functions)
     calls: dict[ir.OperatorIdentifier, list[ir.Node]] = {}
     for graph in model.graphs():
@@ -270,7 +271,7 @@ def _fill_functions(model: "ir.Model") -> None:
         }
         ready = [identifier for identifier in waiting if identifier not in called_by_waiting]
         if not ready:
-            return  # functions that call themselves; the checks on loading refuse them
+            return  # recursive functions, which loading refuses
         for identifier in ready:
             function = waiting.pop(identifier)
             if identifier in calls:
@@ -311,7 +312,7 @@ def _fill_function(function: "ir.Function", calls: "list[ir.Node]", model: "ir.M
 
 
 def _common(values: "list[ir.Value | None]") -> "ir.Value | None":
-    """A value with the type and the dimensions that all of them share; None where there is no such type."""
+    """Returns a value with the type and the dimensions that all values share; None without a common type."""
     import onnx_ir as ir
 
     known = [value for value in values if value is not None and value.type is not None]
@@ -326,7 +327,7 @@ def _common(values: "list[ir.Value | None]") -> "ir.Value | None":
 
 
 def _resolve_references(graph: Proto, function: "ir.Function", calls: "list[ir.Node]") -> None:
-    """Puts in what the calls say where the body refers to an attribute, or what the function says by default."""
+    """Resolves references to attributes in a function body by the calls, or by the function's defaults."""
     import onnx_ir as ir
 
     for node in graph.node:

@@ -1,4 +1,4 @@
-"""What must hold after every pass: the graph is valid ONNX, its inputs and outputs are what they were."""
+"""Conditions after every pass: the graph is valid ONNX, and its inputs and outputs are unchanged."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Proto = Any
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Names and types of what goes in and out, in order; weights that are listed as inputs do not count."""
+    """Names and types of inputs and outputs in order; weights that are listed as inputs are excluded."""
 
     inputs: tuple[tuple[str, str], ...]
     outputs: tuple[tuple[str, str], ...]
@@ -37,7 +37,7 @@ def _described(value: "ir.Value") -> tuple[str, str]:
 
 
 def fault(model: "ir.Model", before: Signature) -> str | None:
-    """Why a pass may not have left the model like this, as a sentence's end, or None."""
+    """Returns why the model after a pass is not acceptable, as the end of a sentence, or None."""
     after = signature(model)
     for role, old, new in (("input", before.inputs, after.inputs), ("output", before.outputs, after.outputs)):
         if [value[0] for value in old] != [value[0] for value in new]:
@@ -50,7 +50,7 @@ def fault(model: "ir.Model", before: Signature) -> str | None:
 
 
 def unsound(proto: Proto) -> str | None:
-    """What onnx's checker says against a model, on one line, or None."""
+    """Returns the message of onnx's checker about a model, on one line, or None if the model is valid."""
     import onnx
 
     try:
@@ -61,7 +61,7 @@ def unsound(proto: Proto) -> str | None:
 
 
 def keep_declared_shapes(before: "ir.Model", after: "ir.Model") -> None:
-    """Gives inputs and outputs back the shapes that they were declared with; passes may refine them."""
+    """Restores the declared shapes of inputs and outputs, which passes may refine."""
     pairs = ((before.graph.inputs, after.graph.inputs), (before.graph.outputs, after.graph.outputs))
     for old, new in pairs:
         declared = {value.name: value for value in old}
@@ -79,17 +79,17 @@ _KEY = "edgeopt.turned"
 
 
 def turned(model: "ir.Model") -> Mapping[str, Order]:
-    """By the name of an input or output: the axis `a` of the model's is the axis `order[a]` of the source's."""
+    """Returns the axis order of each transposed input or output: axis `a` here is the source's axis `order[a]`."""
     found: Mapping[str, Order] = model.graph.meta.get(_KEY, {})
     return found
 
 
 def note_turned(model: "ir.Model", orders: Mapping[str, Order]) -> None:
-    model.graph.meta[_KEY] = {**turned(model), **orders}  # a new one: copies of the model share the old
+    model.graph.meta[_KEY] = {**turned(model), **orders}  # a new dict: copies share the old one
 
 
 def as_model_takes(sample: Mapping[str, Any], model: "ir.Model") -> dict[str, Any]:
-    """A sample of the source's, for this model."""
+    """Converts a sample of the source model for this model."""
     import numpy as np
 
     orders = turned(model)
@@ -100,7 +100,7 @@ def as_model_takes(sample: Mapping[str, Any], model: "ir.Model") -> dict[str, An
 
 
 def as_source_gives(outputs: Iterable[Mapping[str, Any]], model: "ir.Model") -> list[dict[str, Any]]:
-    """What this model gave, as the source would have."""
+    """Converts outputs of this model to the axis order of the source model."""
     import numpy as np
 
     orders = {name: np.argsort(order) for name, order in turned(model).items()}

@@ -1,4 +1,4 @@
-"""What a model is made of, what it costs to run, and what could be done about it; nothing here runs it."""
+"""Static analysis of models: structure, cost and opportunities to optimize, without running them."""
 
 from edgeopt.graph.analysis.records import (
     Analysis,

@@ -1,4 +1,4 @@
-"""What kind of work an operator is: a table of all that onnx defines and of those that ONNX Runtime adds."""
+"""Categories of operators: a table of all that onnx defines and all that ONNX Runtime adds."""
 
 from enum import StrEnum
 
@@ -34,7 +34,7 @@ class OperatorType(StrEnum):
 HEAVY = frozenset(
     {OperatorType.MATRIX_PRODUCT, OperatorType.CONVOLUTION, OperatorType.ATTENTION, OperatorType.RECURRENT}
 )
-"""What most models spend their time on."""
+"""Categories that take most of the run time of most models."""
 
 
 _T = OperatorType
@@ -146,14 +146,14 @@ def _by_name(table: dict[OperatorType, str]) -> dict[str, OperatorType]:
 
 
 _OF_STANDARD = _by_name(_STANDARD)
-# ONNX Runtime has operators of ONNX's own names too: newer forms, or the same for another layout.
+# ONNX Runtime also defines operators with names of ONNX: newer versions, or the same in another layout.
 _OF_MICROSOFT = {**_OF_STANDARD, **_by_name(_MICROSOFT)}
 
 
 def operator_type(operator: str, domain: str = "") -> OperatorType:
-    """The category of an operator; UNKNOWN for one of a domain, or with a name, that is in no table."""
+    """Returns the category of an operator; UNKNOWN if no table contains its domain and name."""
     if domain in STANDARD_DOMAINS:
-        # ONNX Runtime writes this one into ONNX's own domain.
+        # ONNX Runtime puts this operator into ONNX's domain.
         if operator == "SimplifiedLayerNormalization":
             return OperatorType.NORMALIZATION
         return _OF_STANDARD.get(operator, OperatorType.UNKNOWN)

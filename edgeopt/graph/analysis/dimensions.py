@@ -1,4 +1,4 @@
-"""The dimensions that a model leaves open: their sizes, what sets them, and how many tensors have them."""
+"""Open dimensions of a model: their sizes, what sets them, and how many tensors have them."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,14 +19,14 @@ GIVEN, SEEN, ASSUMED = "given", "as in the run", "assumed"
 
 @dataclass(frozen=True, slots=True)
 class OpenSizes:
-    """A dimension of an input that the model leaves open, and the size that it gets here."""
+    """An open dimension of the inputs, and the size that the analysis assumes."""
 
     name: str
-    """As the model calls it, or `INPUT[AXIS]` where it does not."""
+    """Name in the model, or `INPUT[AXIS]` if it has none."""
     size: int
     origin: str
     at: tuple[tuple[str, int], ...]
-    """The inputs and axes that have it."""
+    """Inputs and axes with this dimension."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Info:
 
 
 def open_dimensions(model: "ir.Model", given: GivenShapes) -> tuple[OpenSizes, ...]:
-    """What the inputs leave open; one name has one size: what the user gave, else what was seen, else assumed."""
+    """Lists the open dimensions of the inputs with one size per name: given by the user, observed, or assumed."""
     found: dict[str, _Found] = {}
     for value in model.graph.inputs:
         if value.shape is None or value.is_initializer():
@@ -72,13 +72,13 @@ def _size(info: _Info, axis: int, given: GivenShapes) -> tuple[int, str]:
 
 
 def concrete(model: "ir.Model", given: GivenShapes, opened: Iterable[OpenSizes]) -> "ir.Model":
-    """A clone in which the open dimensions have their sizes and everything behind them follows."""
+    """Returns a clone in which the open dimensions have their sizes and all shapes are inferred from them."""
     clone = model.clone()
     sizes = {place: each.size for each in opened for place in each.at}
     asked = {name for shapes in (given.real, given.shapes) for name in shapes}
     bind(clone.graph.inputs, sizes, {name: given.shapes.get(name) or given.real.get(name, ()) for name in asked})
     _forget_inner(clone)
-    # Inference leaves outputs as they are declared; without the declaration it tells their sizes too.
+    # Inference keeps declared output shapes; without a declaration it computes them.
     clone.graph.outputs.clear()
     infer_shapes(clone)
     return clone
@@ -104,9 +104,10 @@ def bind(
 
 
 def _forget_inner(model: "ir.Model") -> None:
-    """Takes away what the file claims of inner values: exporters freeze sizes there that are open in truth.
+    """Drops the shapes that the file states for inner values, as exporters freeze sizes there that are open.
 
-    Of what goes into a subgraph sizes stay and names go: inference keeps a name where it could tell a size.
+    Values passed into a subgraph keep sizes and lose names, because inference keeps a name even if it could
+    compute a size.
     """
     import onnx_ir as ir
 
@@ -120,7 +121,7 @@ def _forget_inner(model: "ir.Model") -> None:
 
 
 def claims(model: "ir.Model") -> dict[str, tuple[int, ...]]:
-    """The sizes that a file says of inner values, for those that nothing else tells."""
+    """Returns the shapes that a file states for inner values, as a fallback if nothing else determines them."""
     return {
         str(value.name): tuple(int(d) for d in value.shape)
         for graph in model.graphs()
@@ -139,9 +140,9 @@ def dimensions(
     sizes: "Mapping[ir.Value, tuple[int, ...]]",
     real: Mapping[str, tuple[int, ...]],
 ) -> tuple[OpenDimension, ...]:
-    """Those of the inputs first, then those that data makes while the model runs.
+    """Lists the open dimensions of the inputs, then the data-dependent ones that arise while the model runs.
 
-    What follows from the inputs' sizes by arithmetic is none of its own, though inference gives it a name.
+    A dimension that shape arithmetic derives from the input sizes is not listed, even if inference names it.
     """
     named, called_by_model = named_model(model)
     counts: Counter[str] = Counter()
@@ -160,7 +161,7 @@ def dimensions(
                     continue
                 size = shape[axis] if shape is not None and axis < len(shape) else None
                 if size is None or value.name in real:
-                    # Under the name that inference made up, until it is shown.
+                    # Stored under the generated name until it is shown.
                     made.setdefault(name or f"{value.name}[{axis}]", (label(node), size, f"{value.name}[{axis}]"))
     rows = [
         OpenDimension(
@@ -179,10 +180,7 @@ def dimensions(
 
 
 def named_model(model: "ir.Model") -> "tuple[ir.Model, dict[str, str]]":
-    """The model with names for the nameless dimensions of its inputs, and outputs that have those that follow.
-
-    And how the model itself calls what inference gave a name to, where an output declares one.
-    """
+    """Returns a model with names for all open input dimensions, and the declared names of inferred ones."""
     import onnx_ir as ir
 
     own = {name for value in model.graph.inputs for name in _names(value)}
@@ -201,7 +199,7 @@ def named_model(model: "ir.Model") -> "tuple[ir.Model, dict[str, str]]":
     for graph in clone.graphs():
         for value in (output for node in graph for output in node.outputs):
             if value.shape is not None and not value.shape.is_static():
-                value.shape = None  # inference made names up where the inputs had none
+                value.shape = None  # inference generated names for unnamed inputs
     infer_shapes(clone)
     called: dict[str, str] = {}
     for value, declared in zip(outputs, model.graph.outputs, strict=True):

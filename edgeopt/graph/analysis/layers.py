@@ -1,4 +1,4 @@
-"""How many layers of each kind a model has: what tells its family."""
+"""Number of layers of each kind in a model, which identifies its family."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ _KINDS = {
     OperatorType.RECURRENT: RECURRENT,
 }
 _BETWEEN = ("Cast", "Dropout", "Identity", "Reshape", "Where")
-"""What exporters write between the softmax of an attention and its product with the values."""
+"""Operators that exporters insert between the softmax of an attention and its product with the values."""
 _MOST_BETWEEN = 4
 
 
 def layer_counts(model: "ir.Model") -> dict[str, int]:
-    """The layers of each kind, and the nodes of each operator."""
+    """Counts the layers of each kind, and the nodes of each operator."""
     found: Counter[str] = Counter()
     for node in nodes_of(model):
         found.update((node.op_type, *_layers(node)))

@@ -1,4 +1,4 @@
-"""What an ONNX model is made of and what it costs to run; external weights are read in blocks and never held."""
+"""Structure and cost of ONNX models; external weights are read in blocks and never loaded whole."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ AS_IN_THE_FILE = GivenShapes()
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A weight: the value that holds it, its tensor, its row."""
+    """A weight with the value that refers to it, its tensor, and its row."""
 
     value: "ir.Value"
     tensor: "ir.TensorProtocol"
@@ -54,21 +54,21 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class TensorSizes:
-    """Of the values of a model, with its open dimensions bound."""
+    """Shapes and sizes of a model's values with its open dimensions bound, and the cost of its nodes."""
 
     shapes: "dict[ir.Value, tuple[int, ...]]"
     bytes: "dict[ir.Value, int]"
     weights: "tuple[Weight, ...]"
-    """What the nodes cost, in the order of `walk`."""
+    """Cost of each node, in the order of `walk`."""
 
 
 def analyze_onnx(path: Path, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
-    """Reads a model and says what is in it; raises ModelError for what is none."""
+    """Analyzes a model file; raises ModelError if it is not an ONNX model."""
     return analysis_of(load(path), given)
 
 
 def analysis_of(model: Model, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
-    """The same for a loaded model, whose shapes are inferred where they are not known yet."""
+    """Analyzes a loaded model and infers shapes that are not known yet."""
     infer_shapes(model.ir)
     opened = open_dimensions(model.ir, given)
     sizes = sizes_of(model.ir, given, opened)
@@ -119,7 +119,7 @@ def analysis_of(model: Model, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
 
 
 def sizes_of(model: "ir.Model", given: GivenShapes, opened: tuple[OpenSizes, ...]) -> TensorSizes:
-    """Shapes and bytes of all values and the cost of all nodes; the model stays as it is."""
+    """Computes shapes and bytes of all values and the cost of all nodes, without changing the model."""
     bound = concrete(model, given, opened)
     operands = Operands(given.real, propagate(bound, given.real, claims(model)))
     costs = weigh(bound, operands)
@@ -137,7 +137,7 @@ def sizes_of(model: "ir.Model", given: GivenShapes, opened: tuple[OpenSizes, ...
 
 
 def _paired(graph: "ir.Graph", bound: "ir.Graph") -> "Iterator[tuple[ir.Value, ir.Value]]":
-    """Inputs and results of a graph with those of its clone, those in subgraphs too."""
+    """Yields the inputs and results of a graph with those of its clone, including subgraphs."""
     yield from zip(graph.inputs, bound.inputs, strict=True)
     for node, clone in zip(graph, bound, strict=True):
         yield from zip(node.outputs, clone.outputs, strict=True)
@@ -155,7 +155,7 @@ def _peak(graph: "ir.Graph", sizes: TensorSizes) -> tuple[int | None, str, int]:
 
 
 def _weights(model: Model) -> list[_Stored]:
-    """Every weight: the initializers of all graphs, and the tensors of Constant nodes."""
+    """Lists all weights: the initializers of all graphs, and the tensors of Constant nodes."""
     found: list[_Stored] = []
     for graph in model.ir.graphs():
         for name, value in graph.initializers.items():
@@ -221,7 +221,8 @@ def _read(node: "ir.Node", weights: "Mapping[ir.Value, WeightRow]") -> "dict[ir.
 def _counted_at(
     model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: TensorSizes
 ) -> "dict[ir.Value, int]":
-    """The node at which each weight counts: the first that computes with it, otherwise the first that reads it."""
+    """Returns the node at which each weight counts: the first that computes with it, else the first that reads
+    it."""
     readers: dict[ir.Value, tuple[int, int]] = {}
     for position, ((node, _), weight) in enumerate(zip(walk(model.graph), sizes.weights, strict=True)):
         rank = 0 if weight.category in HEAVY else 2 if node.op_type == "Constant" else 1
@@ -231,7 +232,7 @@ def _counted_at(
 
 
 def walk(graph: "ir.Graph", inside: str = "") -> "Iterator[tuple[ir.Node, str]]":
-    """Every node in the order of the file, those of a subgraph after the node that holds it."""
+    """Yields every node in the order of the file, the nodes of a subgraph after the node that contains it."""
     for node in graph:
         yield node, inside
         for name, inner in subgraphs(node):
@@ -265,7 +266,7 @@ def _warnings(model: Model, nodes: tuple[NodeRow, ...], listed: int, looked: Loo
 
 @dataclass(slots=True)
 class _Room:
-    """The bytes of a tensor, and of those that are it under another name."""
+    """Size and lifetime of a tensor and of its aliases."""
 
     size: int
     begin: int
@@ -273,15 +274,12 @@ class _Room:
 
 
 def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int, ir.Node | None]":
-    """How much memory activations take at once, when nodes run in the order of the graph.
+    """Returns the peak memory of activations in bytes, in the node order of the graph, and the node of the peak.
 
-    Inputs are held by the caller for the whole run, outputs from where they are made to its end; what lies
-    between, from the node that makes it to the last that reads it. What only has another shape lies where its
-    source lies. Weights do not count. A subgraph's peak is added at the node that holds it, of several the
-    largest; what it takes from outside is alive there anyway. No element-wise result takes the place of its input,
-    as some runtimes let it.
-
-    The most bytes at one node, and that node; a value without a size counts nothing.
+    Inputs are alive for the whole run, outputs from their node to the end of the run, and other values from their
+    node to their last reader. A value that only reshapes another shares its memory. Weights do not count, nor does
+    a value without a known size. The largest peak of a node's subgraphs is added at that node. In-place
+    element-wise operators, which some runtimes use, are not assumed.
     """
     nodes = tuple(graph)
     last = len(nodes)
@@ -297,7 +295,7 @@ def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int
             if alias is not None and alias in rooms:
                 rooms[value] = rooms[alias]
             elif alias is None and node.op_type != "Constant":
-                # Another name of a weight is a weight, and of a value from outside it lies there.
+                # An alias of a weight or of an outer value takes no memory here.
                 rooms[value] = _Room(sizes.get(value, 0), place, place)
     for value in graph.outputs:
         if value in rooms:
@@ -316,7 +314,7 @@ def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int
 
 
 def read_by(node: "ir.Node") -> "list[ir.Value]":
-    """What a node reads, its subgraphs too."""
+    """Returns the values that a node reads, including those that its subgraphs read."""
     read = [value for value in node.inputs if value is not None]
     for _, inner in subgraphs(node):
         for each in inner:

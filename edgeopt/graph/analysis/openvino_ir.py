@@ -1,4 +1,4 @@
-"""What an OpenVINO IR is made of, from its XML alone: neither OpenVINO nor the weights are needed."""
+"""Structure of an OpenVINO IR, read from its XML; needs neither OpenVINO nor the weights file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -66,7 +66,7 @@ def layer_type(kind: str) -> OperatorType:
 def layer_call(
     kind: str, inputs: Sequence[Operand | None], outputs: Sequence[Operand | None], data: Mapping[str, str]
 ) -> Call:
-    """A layer whose type ONNX has no word for keeps its own, so that no rule fits it."""
+    """Maps a layer to an ONNX operator; a type without an equivalent keeps its name, so that no rule matches."""
     given = list(inputs)
     if kind.startswith("Group") and "Convolution" in kind and len(given) > 1:
         given[1] = _without_groups(given[1])
@@ -79,7 +79,7 @@ def layer_call(
 
 
 def _without_groups(weights: Operand | None) -> Operand | None:
-    """They come as [groups, channels of one, ...]; the rules ask what one element takes, as ONNX keeps them."""
+    """Merges the group dimension of convolution weights, [groups, channels of one, ...], as ONNX stores them."""
     if weights is None or weights.shape is None or len(weights.shape) < 2:
         return weights
     groups, channels, *rest = weights.shape
@@ -118,7 +118,7 @@ _NOT_NODES = frozenset({"Parameter", "Const", "Result"})
 
 
 def analyze_ir(path: Path, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
-    """Reads `NAME.xml` and says what is in it; raises ModelError for what is no IR."""
+    """Analyzes `NAME.xml`; raises ModelError if it is not an OpenVINO IR."""
     net = _parse(path)
     weights_file = path.with_suffix(".bin")
     files = (path, weights_file) if weights_file.is_file() else (path,)
@@ -185,7 +185,7 @@ def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | N
         for number, layer in layers.items():
             source = producers.get((number, "0"))
             if layer.get("type") == "Convert" and source is not None and source[0] in constants:
-                # How an IR stores compressed weights; loading it undoes that, so it is part of the weight.
+                # An IR stores compressed weights like this; loading undoes that, so it counts as the weight.
                 constants[number] = constants[source[0]]
             if layer.get("type") in _NOT_NODES or number in constants:
                 continue
@@ -217,7 +217,8 @@ def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | N
 
 
 def _batch(inputs: list[TensorFacts], given: GivenShapes) -> tuple[int | None, tuple[str, ...]]:
-    """The first dimension's size where that is all that the inputs leave open; an IR has no names for more."""
+    """Returns the first dimension's size (default 1) with a note, if no other is open; an IR has no names for
+    more."""
     opened = [tensor for tensor in inputs if tensor.shape is None or None in tensor.shape]
     if not opened or any(tensor.shape is None or None in tensor.shape[1:] for tensor in opened):
         return None, ()
@@ -249,7 +250,7 @@ def _cost(
 
 
 def _operand(tensor: TensorFacts, weight: WeightRow | None) -> Operand:
-    """A weight is read as it is stored, which may be in fewer bits than it is computed with."""
+    """Makes an operand; a weight counts in its stored type, which may have fewer bits than the computation."""
     shape = None if tensor.shape is None else tuple(d for d in tensor.shape if isinstance(d, int))
     if shape is not None and tensor.shape is not None and len(shape) != len(tensor.shape):
         shape = None
@@ -260,7 +261,7 @@ def _operand(tensor: TensorFacts, weight: WeightRow | None) -> Operand:
 
 
 def _bodies(net: Element, inside: str) -> Iterator[tuple[Element, str]]:
-    """The graph itself, then those inside its loops and branches."""
+    """Yields the graph itself, then the graphs inside its loops and branches."""
     yield net, inside
     for layer in net.iterfind("layers/layer"):
         for child in layer:
@@ -269,7 +270,7 @@ def _bodies(net: Element, inside: str) -> Iterator[tuple[Element, str]]:
 
 
 def _producers(body: Element) -> dict[tuple[str | None, str | None], tuple[str | None, str | None]]:
-    """(layer, port) that is read, by the (layer, port) that reads it."""
+    """Maps each reading (layer, port) to the (layer, port) that it reads."""
     return {
         (edge.get("to-layer"), edge.get("to-port")): (edge.get("from-layer"), edge.get("from-port"))
         for edge in body.iterfind("edges/edge")
@@ -277,7 +278,7 @@ def _producers(body: Element) -> dict[tuple[str | None, str | None], tuple[str |
 
 
 def _weight(layer: Element, stored: dict[tuple[str, str], WeightRow]) -> WeightRow | None:
-    """The weight of a Const; those at one place in the file are one."""
+    """Returns the weight of a Const; Consts at one offset in the file share one weight."""
     data = layer.find("data")
     if data is None:
         return None
@@ -322,7 +323,7 @@ def _result(
 
 
 def _dtype(text: str | None) -> str | None:
-    """numpy's name; constants say `f32` where ports say FP32."""
+    """Returns numpy's name of a type; Consts spell it `f32`, ports FP32."""
     name = (text or "").lower().replace("fp", "f")
     return _DTYPES.get(name, name) or None
 

@@ -1,8 +1,8 @@
-"""Fills the holes of shape inference where all sizes of inputs are numbers: it computes the arithmetic of shapes.
+"""Completion of shape inference for known input sizes: computes the arithmetic of shapes.
 
-onnx's inference follows a few operators (Shape, Gather, Concat …) and gives up at others (Slice, Expand, Range).
-Here small values that are the same in every run are computed by onnx's own reference evaluator, node by node, and
-each node behind them is inferred with them at hand. `If` takes its branch where the condition is such a value.
+onnx's inference follows a few operators (Shape, Gather, Concat …) and stops at others (Slice, Expand, Range). Here
+onnx's reference evaluator computes small values that are the same in every run, node by node, and each node that
+reads them is inferred with their content. `If` takes its branch if the condition is such a value.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     from numpy.typing import NDArray
 
-# Where it is not the first input that has the type of the result.
+# Position of the input with the type of the result, if it is not the first.
 _TYPED_BY = {
     "EmbedLayerNormalization": 5, "MatMulIntegerToFloat": 2, "DequantizeLinear": 1, "QuantizeLinear": 2,
     "GatherBlockQuantized": 2,
@@ -37,7 +37,7 @@ _PRODUCTS = (
     "FusedMatMulActivation",
 )
 STANDS_FOR = {"FusedConv": "Conv", "FusedGemm": "Gemm"}
-"""What inference may take them for."""
+"""Standard operators that shape inference may substitute for fused ones."""
 
 
 def is_foreign(node: "ir.Node") -> bool:
@@ -47,7 +47,7 @@ def is_foreign(node: "ir.Node") -> bool:
 
 
 def infer_foreign(node: "ir.Node") -> None:
-    """Tells what is certain: the type of the first result, and its shape where that follows from the inputs'."""
+    """Sets the type of the first result, and its shape if that follows from the inputs."""
     import onnx_ir as ir
 
     place = _TYPED_BY.get(node.op_type, 0)
@@ -109,9 +109,9 @@ TypeProto = Any
 def propagate(
     model: "ir.Model", real: Mapping[str, tuple[int, ...]], claims: Mapping[str, tuple[int, ...]]
 ) -> "dict[ir.Value, NDArray[np.generic]]":
-    """Gives shapes to values of the model that have none, and tells which values it could compute.
+    """Infers missing shapes in a model and returns the values that it could compute.
 
-    Of `real` ones, by name, all is right; `claims` hold where nothing else tells a shape.
+    `real` shapes, by name, override inference; `claims` apply only if nothing else determines a shape.
     """
     found = _Propagation(model, real, claims)
     found.graph(model.graph)
@@ -167,7 +167,7 @@ class _Propagation:
             self._compute(node, arrays)
 
     def value(self, value: "ir.Value") -> "NDArray[np.generic] | None":
-        """What a value is in every run, where that is small and known."""
+        """Returns a value that is small and the same in every run, else None."""
         if value in self.values:
             return self.values[value]
         import onnx_ir as ir
@@ -196,7 +196,8 @@ class _Propagation:
         self._know(node.outputs[0], np.array(list(shape)[start:end], np.int64))
 
     def _branch(self, node: "ir.Node", held: "Mapping[str, ir.Graph]") -> None:
-        """The results of an If are those of the branch that it takes, or what both branches agree in."""
+        """Gives the results of an If the shapes of its known branch, or the dimensions that both branches
+        share."""
         if node.op_type != "If" or node.inputs[0] is None:
             return
         condition = self.value(node.inputs[0])
@@ -240,7 +241,7 @@ class _Propagation:
                 opset_imports=[onnx.helper.make_opsetid("", version)],
             )
         except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, ValueError, RuntimeError, TypeError):
-            return  # then it stays as open as it was
+            return  # the shape stays open
         for value in node.outputs:
             found = told.get(str(value.name))
             if found is not None:
@@ -302,7 +303,8 @@ class _Propagation:
 
 
 def enter_scan(node: "ir.Node", body: "ir.Graph") -> None:
-    """What goes into a Scan's body: states as they are, and of each sequence one step; exporters leave it out."""
+    """Fills in the types and shapes of a Scan's body inputs, which exporters omit; a sequence loses its scan
+    axis."""
     import onnx_ir as ir
 
     states = len(node.inputs) - (
@@ -331,7 +333,7 @@ def is_static(value: "ir.Value") -> bool:
 
 
 def _described(value: "ir.Value") -> TypeProto | None:
-    """A value's type with its shape, as inference takes it; None where not even the type is known."""
+    """Returns a value's type and shape as protobuf for inference; None if even the type is unknown."""
     import onnx
     import onnx_ir as ir
 

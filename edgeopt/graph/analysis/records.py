@@ -1,4 +1,4 @@
-"""What a model is made of and what it costs, as records; the other files of this folder fill them in."""
+"""Records of a model's structure and cost, which the other modules of this package fill."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,28 +16,28 @@ LARGEST = 2000
 
 
 class TensorFacts(msgspec.Struct, frozen=True):
-    """An input or output of the model or of a node; a dimension is a size, a name, or None where it is open."""
+    """An input or output of the model or of a node; a dimension is a size, a name, or None if it is open."""
 
     name: str
     dtype: str | None = None
     shape: tuple[int | str | None, ...] | None = None
-    """None where not even the number of dimensions is known."""
+    """Sizes of the dimensions; None if even their number is unknown."""
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What one run of a node takes at least; None where that is not known, and `unknown` says why."""
+    """Minimum cost of one run of a node; an unknown figure is None, with the reason in `unknown`."""
 
     macs: int | None = None
-    """Products that are added up."""
+    """Multiply-accumulate operations."""
     operations: int | None = None
-    """A multiplication and an addition are two, any other function of a number is one."""
+    """Operations: a multiplication and an addition are two, any other function of a number is one."""
     read_bytes: int | None = None
     written_bytes: int | None = None
     unknown: str = ""
     unknown_kind: str = ""
-    """The same for all tensors, where `unknown` names one: nodes with the same reason are reported together."""
+    """Reason without the tensor's name, equal for all tensors, by which nodes are grouped in reports."""
     unknown_within: bool = False
-    """Whether it is the cost of a node that this one holds which is not known."""
+    """Whether the unknown cost is that of a node inside this one."""
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -45,29 +45,29 @@ class NodeRow(msgspec.Struct, frozen=True):
     name: str
     operator: str
     domain: str
-    """Empty for ONNX's own operators."""
+    """Domain of the operator; empty for ONNX's."""
     inputs: tuple[TensorFacts, ...]
     outputs: tuple[TensorFacts, ...]
     weights_bytes: int
-    """Of the weights that it reads; one that several nodes read counts at each of them."""
+    """Size of the weights that the node reads; a shared weight counts at each of its readers."""
     parameters: int
     inside: str = ""
-    """For a node of a subgraph, the node and the attribute that hold it: `loop_3/body`."""
+    """Node and attribute that contain this node, if it is in a subgraph: `loop_3/body`."""
     category: str = ""
-    """Of `categories.OperatorType`."""
+    """Category, a value of `categories.OperatorType`."""
     cost: Cost = Cost()
-    """Of one run of the node; a node that holds others (a branch, a loop) has what they cost together."""
+    """Cost of one run of the node; a node that contains others (a branch, a loop) has their total cost."""
     runs: int = 1
-    """How often it runs in one run of the model: 0 in the branch that is not counted, more in a loop."""
+    """Number of runs in one run of the model: 0 in a branch that is not counted, more than 1 in a loop."""
     least_ms: float | None = None
-    """The time that the device's measured peaks allow for one run; None where the cost or the peaks are not known,
-    and for nodes that contain others, whose times are listed."""
+    """Minimum time of one run in ms by the device's measured peaks; None if the cost or the peaks are unknown, and
+    for nodes that contain others, which are listed themselves."""
     bound: Literal["", "memory", "compute"] = ""
-    """What that time is spent on."""
+    """Resource that limits `least_ms`; empty if unknown."""
     attributes: dict[str, str] = {}
-    """As text; of a tensor its type and shape."""
+    """Attributes as text; a tensor is shown by its type and shape."""
     counted_weights_bytes: int = 0
-    """Of these weights, those that sums count here: a weight with several readers counts at one of them."""
+    """Part of `weights_bytes` that sums include here: a weight with several readers counts at one of them."""
 
 
 class OperatorRow(msgspec.Struct, frozen=True):
@@ -75,12 +75,12 @@ class OperatorRow(msgspec.Struct, frozen=True):
     domain: str
     count: int
     weights_bytes: int = 0
-    """Each weight of the model counts in one row."""
+    """Size of the weights in bytes; each weight of the model counts in one row."""
     category: str = ""
     operations: int = 0
     moved_bytes: int = 0
     unknown: int = 0
-    """Nodes whose cost is not known; they are in none of the sums."""
+    """Number of nodes with unknown cost, which no sum includes."""
     least_ms: float | None = None
 
 
@@ -94,130 +94,129 @@ class CategoryRow(msgspec.Struct, frozen=True):
 
 
 class OperatorWork(msgspec.Struct, frozen=True):
-    """One run of the whole model."""
+    """Arithmetic, memory traffic and minimum time of one run of the whole model."""
 
     macs: int
     operations: int
     moved_bytes: int
     unknown: int
-    """Nodes whose cost is not known; they are in none of the sums. A loop whose length is not known is one of
-    them, and what is in it counts once."""
+    """Number of nodes with unknown cost, which no sum includes; a loop of unknown length is one of them, and its
+    body counts once."""
     unknown_reasons: tuple[str, ...] = ()
     peak_activation_bytes: int | None = None
-    """The most that inputs and intermediate tensors take together when nodes run in the order of the file;
-    a lower bound where `unsized` is not 0."""
+    """Peak memory of inputs and intermediate tensors in the node order of the file; a lower bound if `unsized` is
+    not 0."""
     peak_node: str = ""
     unsized: int = 0
-    """Intermediate tensors whose size is not known."""
+    """Number of intermediate tensors whose size is unknown."""
     least_ms: float | None = None
     least_reason: str = ""
-    """Why that time is not known, where it is not."""
+    """Reason why `least_ms` is None; empty if it is known."""
     shapes: tuple[str, ...] = ()
-    """What the figures are for, where the model leaves dimensions open: `batch = 1 (assumed)`."""
+    """Sizes assumed for the open dimensions of the model: `batch = 1 (assumed)`."""
 
 
 class OpenDimension(msgspec.Struct, frozen=True):
-    """A dimension that the model leaves open."""
+    """An open dimension of the model."""
 
     name: str
-    """As the model calls it, or `INPUT[AXIS]` where it does not."""
+    """Name in the model, or `INPUT[AXIS]` if it has none."""
     size: int | None
-    """What the figures are for."""
+    """Size that the figures assume; None if unknown."""
     set_by: tuple[str, ...]
-    """Where it comes from: `input 'ids', axis 1`, or the node that makes it while the model runs."""
+    """Origin of the dimension: `input 'ids', axis 1`, or the node that produces it at run time."""
     tensors: int = 0
-    """How many intermediate tensors and outputs have it."""
+    """Number of intermediate tensors and outputs with this dimension."""
 
 
 class WeightsSummary(msgspec.Struct, frozen=True):
-    """What looking into all weights told, not only into the largest."""
+    """Findings from the content of all weights, not only of the largest."""
 
     zeros_share: float | None = None
     not_finite: tuple[str, ...] = ()
-    """Names of those that hold NaN or infinity."""
+    """Names of the weights that contain NaN or infinity."""
     denormal: tuple[str, ...] = ()
-    """Names of those that hold denormal numbers, which slow some CPUs down."""
+    """Names of the weights that contain denormal numbers, which slow some CPUs down."""
     unused: tuple[str, ...] = ()
     twins: tuple[tuple[str, ...], ...] = ()
-    """Groups of weights that are equal."""
+    """Groups of equal weights."""
     twins_bytes: int = 0
     note: str = ""
-    """Why nobody looked into them, where that is so."""
+    """Reason why the weights were not read; empty if they were."""
 
 
 class Opportunity(msgspec.Struct, frozen=True):
-    """What could be done about a model on this device."""
+    """A possible optimization of a model on this device."""
 
     kind: str
     title: str
     reason: str
     nodes: tuple[str, ...] = ()
     gain_share: float | None = None
-    """Of the time of one run, as far as that can be estimated; None where it cannot."""
+    """Estimated share of one run's time that it saves (0 to 1); None if there is no estimate."""
     basis: str = ""
     """The basis of the estimate: the roofline, measured times, or none."""
     command: str = ""
-    """What would use it."""
+    """Command that applies the optimization; empty if none does."""
     exact: bool = True
-    """Results stay what they are, but for rounding."""
+    """Whether results stay the same except for rounding."""
 
 
 class CoverageRow(msgspec.Struct, frozen=True):
-    """Which nodes one installed backend runs itself."""
+    """Nodes that one installed backend runs natively."""
 
     backend: str
     title: str
     version: str = ""
     supported: int | None = None
     total: int | None = None
-    """Counted after the runtime's own conversion where it tells only that."""
+    """Number of nodes; counted after the runtime's own conversion if only those are reported."""
     unsupported: tuple[str, ...] = ()
     boundaries: int | None = None
-    """Places where data goes from one provider or device to another."""
+    """Number of places where data moves from one provider or device to another."""
     reason: str = ""
-    """Why it cannot run the model, or why nothing is known."""
+    """Reason why the backend cannot run the model, or why its coverage is unknown."""
 
 
 class OpTimeRow(msgspec.Struct, frozen=True):
-    """One kernel as the runtime ran it; several nodes of the model where it fused them."""
+    """Time of one kernel as the runtime ran it; a fused kernel covers several nodes of the model."""
 
     kernel: str
     operator: str
-    """As the runtime calls it."""
+    """Operator type in the runtime's own naming."""
     time_ms: float
     share: float
     members: tuple[str, ...] = ()
-    """The nodes of the model behind it; empty where that is not known (unattributed)."""
+    """Nodes of the model that the kernel covers; empty if unknown (unattributed)."""
     categories: tuple[str, ...] = ()
     operations: int | None = None
     moved_bytes: int | None = None
     least_ms: float | None = None
     bound: Literal["", "memory", "compute"] = ""
     added: bool = False
-    """By itself it stands for no node, as one that turns the layout of a tensor; the members are those that it
-    works for."""
+    """Whether the runtime added the kernel, as for a layout conversion; `members` are the nodes that need it."""
     range_ms: tuple[float, float] | None = None
-    """The times of the middle half of the runs; None where they are not known."""
+    """Interquartile range of the run times in ms; None if unknown."""
 
 
 class OpTimes(msgspec.Struct, frozen=True):
-    """Where one run's time goes, as the runtime's own profiler says."""
+    """Time of one run by kernel, measured by the runtime's profiler."""
 
     backend: str
     version: str
     threads: int | None
     runs: int
     run_ms: float
-    """Median of whole runs while profiling."""
+    """Median time of whole runs with profiling."""
     kernels_ms: float
-    """Of that, inside kernels."""
+    """Part of `run_ms` spent inside kernels."""
     attributed_share: float
-    """Of the time in kernels, what has nodes of the model behind it."""
+    """Share of `kernels_ms` that is attributed to nodes of the model."""
     rows: tuple[OpTimeRow, ...]
     reason: str = ""
-    """Why there are no times, where there are none."""
+    """Reason why there are no times; empty if there are."""
     plain_ms: float | None = None
-    """Median of whole runs without profiling, interleaved with the others, to show the profiling overhead."""
+    """Median time of whole runs without profiling, interleaved with the others, to show the profiling overhead."""
 
 
 class WeightRow(msgspec.Struct, frozen=True):
@@ -227,13 +226,13 @@ class WeightRow(msgspec.Struct, frozen=True):
     size_bytes: int
     parameters: int
     file: str = ""
-    """The file of external data that it lies in."""
+    """External data file that contains the weight; empty if it is in the model file."""
     zeros_share: float | None = None
-    """None where nobody looked inside."""
+    """Share of zeros (0 to 1); None if the content was not read."""
     minimum: float | None = None
     maximum: float | None = None
     histogram: tuple[int, ...] = ()
-    """Values by equal steps from the minimum to the maximum; of a large weight, those of an even sample."""
+    """Counts of values in equal steps from the minimum to the maximum; large weights are sampled evenly."""
 
 
 class FileRow(msgspec.Struct, frozen=True):
@@ -242,7 +241,7 @@ class FileRow(msgspec.Struct, frozen=True):
 
 
 class DeploymentRow(msgspec.Struct, frozen=True):
-    """What a bundle says of itself."""
+    """Deployment described by a bundle's metadata."""
 
     name: str
     created: str
@@ -259,18 +258,18 @@ class DeploymentRow(msgspec.Struct, frozen=True):
     accuracy_db: float | None = None
     floor_db: float | None = None
     outputs: "tuple[ProvedOutput, ...]" = ()
-    """Where the record of the proof tells each."""
+    """Accuracy of each output, if the record of the proof contains it."""
 
 
 class ProvedOutput(msgspec.Struct, frozen=True):
-    """How near an output of a bundle is to the source model's, by its proof."""
+    """Accuracy of one output of a bundle relative to the source model, from its proof."""
 
     name: str
     snr_db: float | None = None
     agreement: float = 1.0
-    """The share of values that are equal."""
+    """Share of equal values."""
     counted: bool = False
-    """Agreement says more of it than decibels: whole numbers, truth values or texts."""
+    """Whether `agreement` describes the output better than dB: whole numbers, truth values or texts."""
 
 
 class Analysis(NotebookRecord, msgspec.Struct, frozen=True):
@@ -281,7 +280,7 @@ class Analysis(NotebookRecord, msgspec.Struct, frozen=True):
     digest: str
     """sha256 over the model file and its external data."""
     size_bytes: int
-    """With external data."""
+    """Size including external data."""
     weights_bytes: int
     parameters: int
     nodes_count: int
@@ -291,40 +290,40 @@ class Analysis(NotebookRecord, msgspec.Struct, frozen=True):
     nodes: tuple[NodeRow, ...]
     weights_count: int
     weights: tuple[WeightRow, ...]
-    """The largest, largest first."""
+    """Largest weights, in descending order of size."""
     ir_version: int | None = None
     opsets: dict[str, int] = {}
-    """By domain; "" is ONNX's own."""
+    """Opset versions by domain; "" is the domain of ONNX."""
     producer: str = ""
     functions_count: int = 0
     external_files: tuple[FileRow, ...] = ()
     warnings: tuple[str, ...] = ()
     deployment: DeploymentRow | None = None
     imported: ImportProof | None = None
-    """Where `edgeopt import` made the model, or that which a bundle was made from."""
+    """Import proof, if `edgeopt import` made the model or the source model of the bundle."""
     categories: tuple[CategoryRow, ...] = ()
     work: OperatorWork | None = None
     dimensions: tuple[OpenDimension, ...] = ()
     weights_summary: WeightsSummary = WeightsSummary()
     opportunities: tuple[Opportunity, ...] = ()
-    """The largest estimated gain first."""
+    """Opportunities in descending order of the estimated gain."""
     coverage: tuple[CoverageRow, ...] = ()
     op_times: tuple[OpTimes, ...] = ()
     schema: int = SCHEMA
 
 
 def name_of(node: NodeRow) -> str:
-    """How a node is called: one without a name by its first output that has one."""
+    """Returns the name of a node, else of its first named output, else its operator."""
     return node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.operator)
 
 
 def largest(weights: Iterable[WeightRow]) -> tuple[WeightRow, ...]:
-    """The few largest weights, largest first."""
+    """Returns the largest weights, in descending order of size."""
     return tuple(sorted(weights, key=lambda weight: (-weight.size_bytes, weight.name))[:LARGEST])
 
 
 def unknown_shapes(nodes: Iterable[NodeRow]) -> str | None:
-    """A warning where shapes stay unknown, or None."""
+    """Returns a warning if shapes are unknown, else None."""
     outputs = [output for node in nodes for output in node.outputs]
     unknown = sum(output.shape is None for output in outputs)
     if not unknown:
@@ -335,11 +334,11 @@ def unknown_shapes(nodes: Iterable[NodeRow]) -> str | None:
 @dataclass(frozen=True, slots=True)
 class GivenShapes:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The shapes of inputs that the user fixes."""
+    """Input shapes that the user fixes."""
     real: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The shapes of any tensors as they were in a run; they win over what inference says."""
+    """Shapes of any tensors as observed in a run, which override inferred ones."""
     device: Device | None = None
     threads: int | None = None
-    """The cores that a run may use; None: all that the device has for it."""
+    """Number of cores that a run may use; all available ones if None."""
     large_weights: bool = False
-    """Look at the numbers in the weights however large they are."""
+    """Whether to read the content of weights of any size."""

@@ -1,4 +1,4 @@
-"""The shortest time that a device's measured peaks (`edgeopt probe --deep`) allow for a piece of work."""
+"""Minimum time of an operation by the roofline of a device's measured peaks (`edgeopt probe --deep`)."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
 
 HINT = "no peaks are known; measure them with: edgeopt probe --deep"
-# Below this number of operations per byte, memory limits an operator on any device.
+# Operations per byte below which memory bandwidth limits an operator on any device.
 _COMPUTE_MATTERS_FROM = 1.0
 _NEXT_LEVELS = ("L1", "L2", "L3", "memory")
 
@@ -20,11 +20,11 @@ _NEXT_LEVELS = ("L1", "L2", "L3", "memory")
 class Least:
     time_s: float
     bound: Literal["", "memory", "compute"]
-    """What takes that time; empty where there is nothing to do."""
+    """Resource that limits the time; empty if there is nothing to do."""
 
 
 def least(device: Device, precision: str, threads: int, operations: int, moved_bytes: int) -> Least | str:
-    """Or why it cannot be told; precisions are called as those of the peaks are: `fp32`, `int8`."""
+    """Returns the minimum time, or why it is unknown; precisions are named as in the peaks: `fp32`, `int8`."""
     if device.peaks is None:
         return HINT
     if not operations and not moved_bytes:
@@ -44,7 +44,7 @@ def least(device: Device, precision: str, threads: int, operations: int, moved_b
 
 
 def _bytes_per_s(device: Device, threads: int, moved_bytes: int) -> float | None:
-    """Of the nearest level that holds all that is moved; of the next one where there is no figure for it."""
+    """Returns the bandwidth of the first memory level that holds `moved_bytes` and was measured, else None."""
     peaks = () if device.peaks is None else device.peaks.memory
     room = {
         f"L{cache.level}": cache.size_bytes * min(cache.instances, threads)
@@ -70,7 +70,7 @@ _BYTES = ("uint8", "int8")
 
 
 def timed(rows: Iterable[NodeRow], given: GivenShapes) -> tuple[tuple[NodeRow, ...], str]:
-    """The rows with their least time, and why some have none."""
+    """Returns the rows with their minimum time, and why some have none."""
     rows = tuple(rows)
     device = given.device
     if device is None:
@@ -102,7 +102,7 @@ def timed(rows: Iterable[NodeRow], given: GivenShapes) -> tuple[tuple[NodeRow, .
 
 
 def precision(row: NodeRow, dequantized: Collection[str]) -> str:
-    """Of the numbers that a node computes with; between DQ and Q that is int8, as runtimes take it."""
+    """Returns the precision that a node computes in; int8 between DequantizeLinear and QuantizeLinear."""
     if row.inputs and row.inputs[0].name in dequantized:
         return "int8"
     dtypes = [tensor.dtype for tensor in (*row.inputs, *row.outputs) if tensor.name]

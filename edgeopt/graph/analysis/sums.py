@@ -1,4 +1,4 @@
-"""What the nodes of a model make together: by operator, by category, and in all."""
+"""Sums over the nodes of a model: by operator, by category, and in total."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -46,7 +46,7 @@ class Total:
 
 
 def own(row: NodeRow) -> Cost:
-    """What a node costs without those that it holds."""
+    """Returns the cost of a node without the nodes that it contains."""
     if row.operator not in HOLDERS:
         return row.cost
     if row.cost.unknown_within:
@@ -62,7 +62,7 @@ def _sums(rows: Iterable[NodeRow], key: Callable[[NodeRow], Key]) -> dict[Key, T
 
 
 def operator_rows(nodes: Iterable[NodeRow]) -> tuple[OperatorRow, ...]:
-    """The operators with how often they are there, most frequent first."""
+    """Counts the nodes of each operator, most frequent first."""
     rows = [
         OperatorRow(
             *key,
@@ -80,7 +80,7 @@ def operator_rows(nodes: Iterable[NodeRow]) -> tuple[OperatorRow, ...]:
 
 
 def category_rows(nodes: Iterable[NodeRow]) -> tuple[CategoryRow, ...]:
-    """The categories, those with most operations first."""
+    """Sums the nodes by category, in descending order of operations."""
     rows = [
         CategoryRow(
             category,
@@ -98,7 +98,8 @@ def category_rows(nodes: Iterable[NodeRow]) -> tuple[CategoryRow, ...]:
 def work(
     nodes: Sequence[NodeRow], peak: tuple[int | None, str, int], least_reason: str, shapes: tuple[str, ...]
 ) -> OperatorWork:
-    """One run of the whole model; `peak` is the most bytes, the node, and how many tensors have no size."""
+    """Sums up one run of the model; `peak` is the peak bytes, its node, and the number of tensors without a
+    size."""
     every = _sums(nodes, lambda _: None).get(None, Total())
     return OperatorWork(
         macs=every.macs,

@@ -15,7 +15,7 @@ OWN_DOMAINS = ("", "ai.onnx")
 
 
 def tensor_row(value: "ir.Value | None") -> TensorFacts:
-    """A value as a record; an input that a node leaves out has no name."""
+    """Returns a value as a record; an omitted input has no name."""
     if value is None:
         return TensorFacts("")
     shape = value.shape if value.shape is not None else getattr(value.const_value, "shape", None)
@@ -27,7 +27,7 @@ def tensor_row(value: "ir.Value | None") -> TensorFacts:
 
 
 def dtype_of(value: "ir.Value") -> str | None:
-    """numpy's name, or the kind of what is no tensor: `sequence`."""
+    """Returns numpy's name of the type, or the kind of a value that is no tensor: `sequence`."""
     import onnx_ir as ir
 
     if isinstance(value.type, ir.TensorType):
@@ -38,7 +38,7 @@ def dtype_of(value: "ir.Value") -> str | None:
 
 
 def dtype_name(dtype: "ir.DataType") -> str:
-    """numpy's name where it has one: `float32`, where ONNX says FLOAT."""
+    """Returns numpy's name of a type if there is one: `float32` for ONNX's FLOAT."""
     import onnx_ir as ir
 
     if dtype is ir.DataType.STRING:
@@ -50,7 +50,7 @@ def dtype_name(dtype: "ir.DataType") -> str:
 
 
 def constant_tensor(node: "ir.Node") -> "ir.TensorProtocol | None":
-    """What a Constant node holds; None for other nodes, and for the short forms of a single number or text."""
+    """Returns the tensor of a Constant node; None for other nodes and for scalar or text attributes."""
     if node.op_type != "Constant" or node.domain not in OWN_DOMAINS or "value" not in node.attributes:
         return None
     attribute = node.attributes["value"]
@@ -58,7 +58,7 @@ def constant_tensor(node: "ir.Node") -> "ir.TensorProtocol | None":
 
 
 def size_bytes(tensor: "ir.TensorProtocol") -> int:
-    """Texts have no fixed size, so theirs are counted one by one."""
+    """Returns the size of a tensor; strings, which have no fixed size, are summed one by one."""
     import onnx_ir as ir
 
     if tensor.dtype is ir.DataType.STRING:
@@ -70,7 +70,7 @@ _LONGEST_TEXT = 200
 
 
 def attribute_text(attribute: "ir.Attr") -> str:
-    """A list as people write it, a tensor by its type and shape, a graph by its number of nodes."""
+    """Formats an attribute: a list by its items, a tensor by type and shape, a graph by its number of nodes."""
     import onnx_ir as ir
 
     if attribute.is_ref():
@@ -93,14 +93,15 @@ def _plain(value: object) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
-# Constants up to this many elements are looked into: axes, counts, conditions.
+# Largest number of elements of constants that are read: axes, counts, conditions.
 _SMALL = 16
 _LISTS = ("INTS", "FLOATS", "STRINGS")
 _NUMBERS = ("INT", "FLOAT", "STRING")
 
 
 class Operands:
-    """Operands by value; `real` are shapes as a run had them, by name, `values` what is the same in every run."""
+    """Operands by value, with observed shapes by name (`real`) and values that are the same in every run
+    (`values`)."""
 
     def __init__(
         self, real: Mapping[str, tuple[int, ...]], values: "Mapping[ir.Value, NDArray[np.generic]]"
@@ -163,12 +164,12 @@ def _constant(value: "ir.Value") -> "ir.TensorProtocol | None":
     try:
         found: ir.TensorProtocol | None = ir.convenience.get_const_tensor(value)
     except ValueError:
-        return None  # a Constant of a form that nobody knows
+        return None  # a Constant of an unknown form
     return found
 
 
 def attributes_of(node: "ir.Node") -> dict[str, Attribute]:
-    """Numbers, texts and lists of them."""
+    """Returns the attributes that are numbers, texts or lists of them."""
     found: dict[str, Attribute] = {}
     for name, attribute in node.attributes.items():
         if attribute.is_ref() or attribute.value is None:

@@ -1,4 +1,4 @@
-"""What every node of a model costs, those in branches, loops and functions too."""
+"""Cost of every node of a model, including nodes in branches, loops and functions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def called(
     model: "ir.Model", node: "ir.Node", operands: Operands
 ) -> "tuple[ir.Model, dict[ir.Value, NDArray[np.generic]]]":
-    """That model, and those of its values that are the same in every run."""
+    """Returns the body of a called function as a model, and those of its values that are the same in every run."""
     import onnx_ir as ir
 
     function = model.functions[node.op_identifier()]
@@ -43,7 +43,7 @@ def called(
         constant = None if passed.is_graph_input() else passed.const_value
         if constant is not None and constant.size <= 16:
             value.const_value = constant
-    # Without outputs that need a type the body is a whole model for inference.
+    # Without outputs, which would need a type, the body is a complete model for inference.
     body.outputs.clear()
     body.opset_imports.update(function.opset_imports)
     found = ir.Model(body, ir_version=model.ir_version, functions=tuple(model.functions.values()))
@@ -65,9 +65,9 @@ OPSET_OF_TODAYS_SCAN = 9
 @dataclass(frozen=True, slots=True)
 class Weight:
     cost: Cost
-    """Of one run of the node, with what it holds."""
+    """Cost of one run of the node, including the nodes that it contains."""
     runs: int
-    """How often it runs in one run of the model."""
+    """Number of runs in one run of the model."""
     category: OperatorType
 
 
@@ -104,13 +104,14 @@ class Weigher:
             if isinstance(times, int):
                 return cost
             return msgspec.structs.replace(cost, unknown=times, unknown_kind="", unknown_within=False)
-        # Their work on each number belongs to the operator and is reported with it.
+        # Their element-wise work belongs to the operator and is reported with it.
         return total([cost_of(call), *(self.graph(graph, 0) for _, graph in held)])
 
     def _branches(self, node: "ir.Node", branches: "list[ir.Graph]", runs: int) -> Cost:
-        """The one that is taken where the condition is constant, else the dearer one; the others run never.
+        """Returns the cost of the branch that a constant condition selects, else of the more expensive one.
 
-        A branch that the shapes do not fit has nodes of unknown cost; one without such is taken rather.
+        The other branches count as never run. A branch that does not fit the shapes has nodes of unknown cost; a
+        branch without such nodes is preferred.
         """
         condition = self.operands.of(node.inputs[0]).values if node.inputs and node.inputs[0] is not None else None
         costs = [self.graph(graph, 0) for graph in branches]
@@ -122,7 +123,7 @@ class Weigher:
         return self.graph(branches[taken], runs)
 
     def _function(self, node: "ir.Node") -> tuple[Cost, OperatorType]:
-        """That of its body with the shapes and attributes of this call."""
+        """Computes the cost and category of a function body with the shapes and attributes of this call."""
         call = self.operands.call(node)
         key = (
             node.op_identifier(),
@@ -139,7 +140,7 @@ class Weigher:
 
 
 def weigh(model: "ir.Model", operands: Operands) -> "dict[ir.Node, Weight]":
-    """Of every node of a model whose shapes are inferred."""
+    """Computes the cost of every node of a model whose shapes are inferred."""
     weigher = Weigher(model, operands)
     weigher.graph(model.graph, 1)
     return weigher.found
@@ -150,7 +151,7 @@ def is_loop(node: "ir.Node") -> bool:
 
 
 def trips(node: "ir.Node", call: Call, model: "ir.Model", operands: Operands) -> int | str:
-    """How often the body of a loop runs, or why that is not known."""
+    """Returns the number of iterations of a loop, or the reason why it is unknown."""
     try:
         found = _scan_trips(call, model) if node.op_type == "Scan" else _loop_trips(node, call, operands)
     except (Unknown, IndexError):
@@ -172,7 +173,7 @@ def _loop_trips(node: "ir.Node", call: Call, operands: Operands) -> int | None:
     carried = len(call.inputs) - 2
     for operand in call.outputs[carried:]:
         if operand is not None and operand.shape:
-            return operand.shape[0]  # what a loop collects has a row for each trip
+            return operand.shape[0]  # a collected output has a row for each iteration
     count = call.inputs[0]
     start = call.inputs[1]
     endless = start is None or start.values == (True,)
@@ -182,7 +183,7 @@ def _loop_trips(node: "ir.Node", call: Call, operands: Operands) -> int | None:
 
 
 def _goes_on(node: "ir.Node", operands: Operands) -> bool:
-    """Whether the body leaves the condition as it is, or sets it to true."""
+    """Whether the loop body leaves the condition unchanged or sets it to true."""
     body = node.attributes["body"].as_graph()
     condition = body.outputs[0]
     while (producer := condition.producer()) is not None and producer.op_type in {"Identity", "Cast"}:
@@ -191,7 +192,7 @@ def _goes_on(node: "ir.Node", operands: Operands) -> bool:
 
 
 def total(costs: Iterable[Cost]) -> Cost:
-    """Their known figures, with the reason of the first unknown one."""
+    """Sums the known figures and keeps the reason of the first unknown one."""
     macs = operations = read = written = 0
     first = Cost()
     for cost in costs:

@@ -1,6 +1,6 @@
-"""What the weights hold: zeros, ranges, what is not finite or denormal, what nobody reads, what is there twice.
+"""Content of the weights: zeros, ranges, non-finite and denormal values, unused and duplicate weights.
 
-They are looked at in blocks, external ones straight from their file, so that no more than a block is in memory.
+Weights are read in blocks, external ones directly from their file, so that at most one block is in memory.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 LOOKED_INTO_BYTES = 1_000_000_000
 MOST_COUNTED = 1 << 16
-"""Values of one weight in its histogram; of a larger weight they are a sample."""
+"""Maximum number of values in a histogram; larger weights are sampled."""
 BINS = 32
-# So that a block stays in a cache while it is looked at several times.
+# A block stays in a cache while it is read several times.
 _BLOCK_BYTES = 1 << 18
 _MOST_NAMED = 20
 _UNSIGNED = {2: "<u2", 4: "<u4", 8: "<u8"}
@@ -31,7 +31,7 @@ _EXPONENTS = {"FLOAT16": 0x7C00, "BFLOAT16": 0x7F80, "FLOAT": 0x7F800000, "DOUBL
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Of one weight; nothing where its type has no order or nobody can look inside."""
+    """Statistics of one weight; None or empty if its type has no order or its content cannot be read."""
 
     zeros_share: float | None = None
     minimum: float | None = None
@@ -39,7 +39,7 @@ class Content:
     has_denormals: bool = False
     is_finite: bool = True
     histogram: tuple[int, ...] = ()
-    """Values by equal steps from the smallest to the largest; nothing where all are equal."""
+    """Counts of values in equal steps from the minimum to the maximum; empty if all are equal."""
 
 
 @dataclass(slots=True)
@@ -57,11 +57,12 @@ class _Counts:
 class Looked:
     summary: WeightsSummary
     contents: "dict[int, Content]" = field(default_factory=dict)
-    """By the id of the tensor."""
+    """Statistics by the id of the tensor."""
 
 
 def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) -> Looked:
-    """The figures of a model's weights; statistics of those over 1 GB only if everything is requested."""
+    """Computes statistics of a model's weights; more than 1 GB in total is read only if everything is
+    requested."""
     size = sum(int(tensor.nbytes) for _, tensor in weights if _numeric(tensor))
     unused = tuple(str(value.name) for value, _ in weights if not value.uses() and not value.is_graph_output())
     note, contents = "", {}
@@ -95,7 +96,7 @@ def content(tensor: "ir.TensorProtocol") -> Content:
         return Content()
     counts, step = _Counts(), _sample_step(tensor.size)
     for array in _arrays(tensor):
-        # Goes on with the step of the block before.
+        # Continues the sampling step of the previous block.
         counts.sample.append(array[-counts.count % step :: step].astype(np.float64))
         _count(counts, array, _EXPONENTS.get(tensor.dtype.name))
     known = counts.minimum <= counts.maximum
@@ -110,7 +111,7 @@ def content(tensor: "ir.TensorProtocol") -> Content:
 
 
 def _sample_step(size: int) -> int:
-    """Every how many values one is counted: rows are often multiples of small primes, so it is none of these."""
+    """Returns the sampling step of a histogram, without the factors 2, 3, 5 and 7 that row lengths often have."""
     step = -(-size // MOST_COUNTED)
     while step > 1 and gcd(step, 2 * 3 * 5 * 7) > 1:
         step += 1
@@ -120,7 +121,7 @@ def _sample_step(size: int) -> int:
 def _histogram(values: "NDArray[np.float64]", low: float, high: float) -> tuple[int, ...]:
     import numpy as np
 
-    # Divided first: the difference of the largest numbers would overflow.
+    # Divides first, because the difference of the largest numbers would overflow.
     scale = max(abs(low), abs(high))
     span = high / scale - low / scale if scale else 0.0
     if not span:
@@ -135,7 +136,7 @@ def _numeric(tensor: "ir.TensorProtocol") -> bool:
 
 
 def _arrays(tensor: "ir.TensorProtocol") -> "Iterator[NDArray[np.generic]]":
-    """The elements in blocks; odd types (four bits, eight-bit floats) as numpy's float32, whole."""
+    """Yields the elements in blocks; unusual types (four bits, eight-bit floats) as one float32 array."""
     import numpy as np
 
     kind = tensor.dtype.numpy()
@@ -169,17 +170,17 @@ def _count(counts: _Counts, array: "NDArray[np.generic]", exponent: int | None) 
         counts.denormals += small - zeros
 
 
-# Smaller ones (shapes, axes) are often alike and never matter.
+# Smaller weights (shapes, axes) are often equal and never matter.
 _SMALLEST_BYTES = 1024
 _DIGEST_BLOCK_BYTES = 1 << 20
 _PROBE_BYTES = 4096
 
 
 def twins(weights: "Iterable[ir.TensorProtocol]") -> "tuple[tuple[ir.TensorProtocol, ...], ...]":
-    """Groups of equal weights, of two and more."""
+    """Returns groups of two or more equal weights."""
     import onnx_ir as ir
 
-    # Rarely are two weights of one size alike, and their first bytes tell most of those apart.
+    # Two weights of one size are rarely equal, and most differ in their first bytes.
     alike: dict[tuple[str, int], list[ir.TensorProtocol]] = defaultdict(list)
     for tensor in weights:
         if tensor.dtype is not ir.DataType.STRING and tensor.nbytes >= _SMALLEST_BYTES:
@@ -194,7 +195,7 @@ def twins(weights: "Iterable[ir.TensorProtocol]") -> "tuple[tuple[ir.TensorProto
 def _split(
     tensors: "list[ir.TensorProtocol]", key: "Callable[[ir.TensorProtocol], bytes]"
 ) -> "list[list[ir.TensorProtocol]]":
-    """Those that agree in a key, of two and more; one alone is not looked into."""
+    """Groups tensors by a key and drops groups of one; the key of a single tensor is not computed."""
     if len(tensors) < 2:
         return []
     groups: dict[bytes, list[ir.TensorProtocol]] = defaultdict(list)
@@ -211,7 +212,7 @@ def _digest(tensor: "ir.TensorProtocol") -> bytes:
 
 
 def blocks(tensor: "ir.TensorProtocol", size: int) -> "Iterator[bytes | memoryview]":
-    """The tensor's bytes piece by piece; external ones straight from their file, which is not mapped."""
+    """Yields a tensor's bytes in blocks; external data is read directly from its file, without mapping it."""
     import onnx_ir as ir
 
     if not isinstance(tensor, ir.ExternalTensor):

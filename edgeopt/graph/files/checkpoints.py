@@ -8,8 +8,8 @@ from pathlib import Path
 from edgeopt.errors import ModelError
 
 SUFFIXES = (".pt", ".pth", ".ts")
-"""`edgeopt import` takes TorchScript modules in such files."""
-# What tensors, their types and containers are made of; any other class is the user's code, or a layer.
+"""Suffixes with which `edgeopt import` accepts TorchScript modules."""
+# Modules of tensors, their types and containers; any other class is the user's code or a layer.
 _OF_WEIGHTS = frozenset({"torch", "collections", "numpy", "builtins", "__builtin__", "_codecs"})
 _LAYERS = "torch.nn.modules"
 FROM_CODE = (
@@ -19,7 +19,7 @@ FROM_CODE = (
 
 
 def import_hint(path: Path, suffixes: tuple[str, ...]) -> str:
-    """Returns the command that imports a file; with another name where a suffix is needed."""
+    """Returns the command that imports a file, after a renaming if the suffix is wrong."""
     source = path if path.suffix.lower() in suffixes else path.with_suffix(suffixes[0])
     command = shlex.join(["edgeopt", "import", str(source), "-o", str(path.with_suffix(".onnx"))])
     rename = "" if source == path else f"Rename it to '{source.name}'. "
@@ -27,7 +27,7 @@ def import_hint(path: Path, suffixes: tuple[str, ...]) -> str:
 
 
 def checkpoint_error(path: Path) -> ModelError | None:
-    """Returns why an archive of torch.save is no model; None for TorchScript, and for what is no such archive."""
+    """Returns why an archive of torch.save is no model; None for TorchScript and for other files."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -43,7 +43,7 @@ def checkpoint_error(path: Path) -> ModelError | None:
 
 
 def _classes(pickled: bytes) -> list[str]:
-    """Returns the classes and functions that a pickle names; ValueError where it is damaged."""
+    """Returns the classes and functions that a pickle names; raises ValueError if it is damaged."""
     found, texts = [], [""]
     for code, value, _ in pickletools.genops(pickled):
         if code.name == "GLOBAL":

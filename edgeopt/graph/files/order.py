@@ -1,4 +1,4 @@
-"""The order of a model's nodes: puts them into one in which they can be computed, or says why there is none."""
+"""Topological order of a model's nodes: sorts them, or explains why that is impossible."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -11,9 +11,9 @@ Proto = Any
 
 
 def sort(graph: Proto) -> bool:
-    """Sorts the nodes of a graph or function and of its subgraphs as far as that goes; whether it had to.
+    """Sorts the nodes of a graph or function and its subgraphs as far as possible; returns whether it had to.
 
-    Nodes keep the place they have unless they must wait for another one.
+    Nodes keep their positions unless they depend on a later one.
     """
     changed = False
     for node in graph.node:
@@ -24,7 +24,7 @@ def sort(graph: Proto) -> bool:
     order = _order(nodes)
     if order == list(range(len(nodes))):
         return changed
-    # Without a type for protobuf's containers, taking all out and putting them back is the one way to move them.
+    # Protobuf's containers cannot be reordered in place, so all nodes are removed and added again.
     moved = [nodes[position] for position in order]
     del graph.node[:]
     graph.node.extend(moved)
@@ -32,7 +32,7 @@ def sort(graph: Proto) -> bool:
 
 
 def _order(nodes: list[Proto]) -> list[int]:
-    """The places of the nodes in an order that can be computed; those in cycles and behind them come last."""
+    """Returns a topological order of the node indices; nodes in cycles and after them come last."""
     producers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
     waits_for = [
         {producers[name] for name in reads(node) if producers.get(name, place) != place}
@@ -56,7 +56,7 @@ def _order(nodes: list[Proto]) -> list[int]:
 
 
 def reads(node: Proto) -> Iterator[str]:
-    """The names that a node needs before it can run, those that its subgraphs take from outside too."""
+    """Yields the names that a node reads, including those that its subgraphs read from outside."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for inner in subgraphs(attribute):
@@ -66,14 +66,14 @@ def reads(node: Proto) -> Iterator[str]:
 
 
 def given(graph: Proto) -> Iterator[str]:
-    """The names that are there before any node of a graph runs: inputs and weights."""
+    """Yields the names that exist before any node of a graph runs: inputs and weights."""
     yield from (value.name for value in graph.input)
     yield from (weight.name for weight in graph.initializer)
     yield from (weight.values.name for weight in graph.sparse_initializer)
 
 
 def disorder(graph: Proto, outer: frozenset[str] = frozenset()) -> str | None:
-    """Why a sorted graph's nodes cannot be computed, as the second half of a sentence, or None."""
+    """Returns why a sorted graph's nodes cannot be computed, as the second half of a sentence, or None."""
     if twice := _first_repeated(weight.name for weight in graph.initializer):
         return f"contains the weight '{twice}' twice"
     if twice := _first_repeated(value.name for value in graph.input):
@@ -82,7 +82,7 @@ def disorder(graph: Proto, outer: frozenset[str] = frozenset()) -> str | None:
 
 
 def function_disorder(function: Proto) -> str | None:
-    """The same for a function, whose inputs and outputs are mere names."""
+    """Returns why a function's nodes cannot be computed, as the second half of a sentence, or None."""
     return _disorder(function.node, frozenset(function.input), frozenset(), list(function.output))
 
 
@@ -122,12 +122,12 @@ def _first_repeated(names: Iterable[str]) -> str | None:
 
 
 def node_label(node: Proto) -> str:
-    """A node by its name, or by its first output where it has none."""
+    """Returns a node's label: its name, else its first output."""
     return f"{node.op_type} '{node.name or (node.output[0] if node.output else '')}'"
 
 
 def _why(node: Proto, name: str, producers: dict[str, Proto]) -> str:
-    """Why a node of a sorted graph reads a name that is not there yet: nobody computes it, or a cycle does."""
+    """Explains why a node of a sorted graph reads an undefined name: nothing computes it, or a cycle does."""
     if name not in producers:
         return f"reads '{name}' in {node_label(node)}, which no node, input or weight provides"
     if cycle := _cycle(node, producers):
@@ -136,10 +136,10 @@ def _why(node: Proto, name: str, producers: dict[str, Proto]) -> str:
 
 
 def _cycle(start: Proto, producers: dict[str, Proto]) -> str | None:
-    """A node among those that `start` waits for that needs its own output."""
+    """Describes a node that needs its own output, among those that `start` depends on, or returns None."""
     done: set[int] = set()
     trail: list[tuple[Proto, Iterator[str]]] = [(start, reads(start))]
-    needs: dict[int, str] = {}  # what each node on the trail needs from the next one
+    needs: dict[int, str] = {}  # the name that each node on the path reads from the next one
     while trail:
         node, names = trail[-1]
         for name in names:
@@ -162,7 +162,7 @@ def _cycle(start: Proto, producers: dict[str, Proto]) -> str | None:
 
 
 def function_cycle(functions: Iterable[Proto]) -> str | None:
-    """The first function that needs itself, as the second half of a sentence, or None."""
+    """Names the first recursive function, as the second half of a sentence, or returns None."""
     bodies = {(f.domain, f.name, f.overload): f for f in functions}
     state: dict[tuple[str, str, str], bool] = {}
 

@@ -1,4 +1,4 @@
-"""Writes models whole or not at all, weight by weight; a model of gigabytes takes a block of memory."""
+"""Atomic writing of models, weight by weight; a model of gigabytes needs the memory of one block."""
 
 import hashlib
 import os
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 # protobuf classes carry no types; these are onnx's ModelProto and TensorProto.
 Proto = Any
 EXTERNAL_ABOVE_BYTES = 1_500_000_000  # protobuf ends at 2 GB, with the graph itself still to come
-PAGE_BYTES = 4096  # what begins on a page can be mapped into memory
+PAGE_BYTES = 4096  # page-aligned data can be mapped into memory
 MAPPED_ABOVE_BYTES = 1 << 20
-# OpenVINO takes a file for no ONNX model where one of these fields comes twice before the graph.
+# OpenVINO does not recognize an ONNX model if one of these fields occurs twice before the graph.
 AFTER_GRAPH = ("opset_import", "metadata_props", "training_info", "functions", "configuration")
 # Fields of onnx.proto, as protobuf writes them in front of bytes with a length.
 GRAPH_OF_MODEL, INITIALIZER_OF_GRAPH, RAW_DATA_OF_TENSOR = b"\x3a", b"\x2a", b"\x4a"
 
 
 def save(model_ir: "ir.Model", path: Path | str) -> None:
-    """Writes a model whole or not at all; above 1.5 GB its weights go beside it, named by their digest.
+    """Writes a model atomically; above 1.5 GB, its weights go into a file beside it, named by their digest.
 
-    That name lets an older model at the same path stay valid until the very rename that replaces it.
+    Because of that name, an older model at the same path stays valid until the rename that replaces it.
     """
     path = Path(path)
     weights = [w.const_value for w in model_ir.graph.initializers.values() if w.const_value is not None]
@@ -57,14 +57,14 @@ def save(model_ir: "ir.Model", path: Path | str) -> None:
 
 
 def _leave_out_inner_shapes(proto: Proto) -> None:
-    """Runtimes infer what they need. Told more, ONNX Runtime (1.31) fuses SkipLayerNormalization, whose kernel for
-    processors is slower than what it replaces."""
+    """Removes inner shapes, which runtimes infer. With them, ONNX Runtime (1.31) fuses SkipLayerNormalization,
+    whose CPU kernel is slower than the nodes that it replaces."""
     for graph in graphs_of(proto.graph):
         graph.ClearField("value_info")
 
 
 def _with_inner_tensors_read(model_ir: "ir.Model") -> "ir.Model":
-    """The model, or a copy that holds in memory what lies in files outside the main graph's weights."""
+    """Returns the model, or a copy that loads external data outside the main graph's weights into memory."""
     import onnx_ir as ir
 
     def lies_outside(model: "ir.Model") -> "list[tuple[ir.Node, ir.Attr]]":
@@ -93,7 +93,7 @@ def _read(tensor: "ir.TensorProtocol") -> "ir.Tensor":
 
 
 class _Digesting:
-    """A file that takes the digest of what goes through it; it has no descriptor, so that all does."""
+    """A file that computes the digest of all bytes written; without a descriptor, nothing can bypass it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -107,7 +107,7 @@ class _Digesting:
 
 
 def _write_data(proto: Proto, big: "Sequence[ir.TensorProtocol]", path: Path) -> str:
-    """Writes the weights into a file of their own and their places into the model; gives the file's digest."""
+    """Writes the weights into their own file and their offsets into the model; returns the file's digest."""
     held = [t for t in proto.graph.initializer if t.external_data]
     with path.open("wb") as file:
         out = _Digesting(file)
@@ -130,7 +130,7 @@ def _name_data(proto: Proto, name: str) -> None:
 
 
 def _write_whole(proto: Proto, big: "Sequence[ir.TensorProtocol]", file: IO[bytes]) -> None:
-    """One protobuf message, in pieces: all but the weights first, then these, each straight from its place."""
+    """Writes one protobuf message in pieces: all but the weights, then each weight from its source."""
     waiting = iter(big)
     pieces: list[tuple[bytes, ir.TensorProtocol | None]] = []
     for tensor in proto.graph.initializer:
@@ -166,7 +166,7 @@ def _write_tensor(tensor: "ir.TensorProtocol", out: _Digesting) -> None:
     except OSError as error:
         if error.errno is not None:
             raise
-        # onnx-ir's own, for a file that is shorter than it was
+        # raised by onnx-ir if the file was truncated since
     if out.written - start != tensor.nbytes:
         raise ModelError(
             f"The weight '{tensor.name}' has {out.written - start:,} bytes; its type and shape need "

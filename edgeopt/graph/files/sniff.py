@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, and which versions of ONNX it needs; a wrong file gets its own sentence."""
+"""Detection of file types by their first bytes, and of the ONNX versions that a model needs."""
 
 import shlex
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ AS_TEXT = "Convert it first: onnx.save(onnx.load(path, format='{}'), 'model.onnx
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a file is instead of an ONNX model, and what to do about it."""
+    """Type of a file that is not an ONNX model, and the next step for the user."""
 
     what: str
     hint: str = ""
     suffixes: tuple[str, ...] = ()
-    """The suffixes with which `edgeopt import` takes the file; empty where it does not."""
+    """Suffixes with which `edgeopt import` accepts the file; empty if it does not."""
 
 
 UNPACK = "Unpack it and pass the .onnx file inside."
@@ -69,7 +69,7 @@ IN_TEXT = (
 
 
 def what_is(head: bytes) -> Sighting | None:
-    """What a file that begins with `head` is, or None where it may be an ONNX model."""
+    """Identifies the type of a file by its first bytes `head`; None if it may be an ONNX model."""
     for offset, magic, what, hint in MAGIC:
         if head[offset : offset + len(magic)] == magic:
             return _sighting(what, hint)
@@ -107,7 +107,7 @@ def _what_text(head: bytes) -> Sighting | None:
 
 
 def _text(head: bytes) -> str | None:
-    """The head as text; its last letter may be cut."""
+    """Decodes the head as text; the last character may be truncated."""
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
@@ -119,9 +119,10 @@ def _text(head: bytes) -> str | None:
 
 
 def _is_tensorflow(head: bytes) -> bool:
-    """A frozen graph begins with a node (field 1 with a length), a saved model with its schema, 1, and a graph.
+    """Whether the head is a TensorFlow graph: a frozen one starts with a node (field 1 with a length), a saved
+    model with its schema version, 1, and a graph.
 
-    An ONNX model's first field is its IR version, a number; what follows is short.
+    An ONNX model starts with its IR version, a number.
     """
     if head.startswith(b"\x08\x01\x12"):
         return _varint(head, 3)[0] > 1000
@@ -138,7 +139,7 @@ def _is_tensorflow(head: bytes) -> bool:
 
 
 def check_file(path: Path) -> None:
-    """Raises ModelError for a file that cannot be read or whose first bytes say that it is no ONNX model."""
+    """Raises ModelError if a file cannot be read or its first bytes show that it is no ONNX model."""
     try:
         if path.is_dir():
             raise ModelError(f"'{path}' is a folder, not a model.", "Pass the .onnx file inside it.")
@@ -170,7 +171,7 @@ def check_file(path: Path) -> None:
 
 
 def is_cut_short(data: bytes) -> bool:
-    """Whether bytes read like an ONNX model without its end: fields are sound until one leaves the file."""
+    """Whether bytes look like a truncated ONNX model: all fields are valid until one exceeds the file."""
     position, fields = 0, 0
     while position < len(data):
         key, position = _varint(data, position)
@@ -182,7 +183,7 @@ def is_cut_short(data: bytes) -> bool:
         fields += 1
         if wire == 2:
             position += value
-    # One field alone would make a truncated model of a good part of all random files.
+    # With a single field, many random files would look like a truncated model.
     return position > len(data) and fields > 1
 
 
@@ -206,12 +207,12 @@ def _is_safetensors(head: bytes) -> bool:
 # protobuf classes carry no types; these are onnx's ModelProto and NodeProto.
 Proto = Any
 OLDEST_OPSET = 7
-"""Older models are taken where all their operators mean the same in 7; that is also what runtimes do."""
+"""Lowest opset; an older model is accepted if its operators mean the same in opset 7, as runtimes do."""
 OWN = ("", "ai.onnx")
 
 
 def check_versions(proto: Proto, path: Path, onnx: ModuleType) -> None:
-    """Raises ModelError for a model that is too new for the onnx that is installed, or too old for all else."""
+    """Raises ModelError if a model is too new for the installed onnx or too old for the runtimes."""
     newer = f"Update onnx ({onnx.__version__} is installed): pip install -U onnx; or export with an older one."
     if proto.ir_version > onnx.IR_VERSION:
         raise ModelError(
@@ -231,7 +232,7 @@ def check_versions(proto: Proto, path: Path, onnx: ModuleType) -> None:
                 f"'{path.name}' uses opset {opset.version}{of}; the newest supported is {latest}.", newer
             )
     if not own and proto.ir_version < 3:
-        own = [1]  # before IR version 3 no model said which
+        own = [1]  # models before IR version 3 do not state it
     if own and min(own) < OLDEST_OPSET and (changed := _changed(proto.graph, min(own), onnx)):
         raise ModelError(
             f"'{path.name}' uses opset {min(own)}, where {changed} has another meaning than in "
@@ -241,7 +242,7 @@ def check_versions(proto: Proto, path: Path, onnx: ModuleType) -> None:
 
 
 def _changed(graph: Proto, opset: int, onnx: ModuleType) -> str | None:
-    """The first operator of a graph that another definition took the place of before the oldest opset."""
+    """Returns the first operator of a graph whose definition changed before the oldest opset, or None."""
     for node in graph.node:
         if node.domain in OWN and onnx.defs.has(node.op_type):
             try:

@@ -1,7 +1,7 @@
-"""A model as protobuf without its big weights: for onnx's checker, shape inference, and savers.
+"""Models as protobuf without their big weights, for onnx's checker, shape inference, and writing.
 
 Weights are most of a model's bytes, and neither the checker nor shape inference reads the big ones; a copy of a
-model of gigabytes without them takes kilobytes.
+model of gigabytes takes kilobytes without them.
 """
 
 import math
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and TensorProto.
 Proto = Any
-KEPT_BYTES = 1024  # shapes, axes, scales: what checks and inference may want to know
+KEPT_BYTES = 1024  # shapes, axes, scales, which checks and inference may read
 STAND_IN = "edgeopt-stand-in"
 _EXCUSED = "edgeopt.deprecated"
 
 
 def skeleton(model: "ir.Model", everything: bool = True) -> "tuple[Proto, list[ir.TensorProtocol]]":
-    """The model as protobuf with a stand-in for each big weight, whose `offset` is its place in the list.
+    """Returns the model as protobuf with placeholders for big weights; an `offset` is the index in the list.
 
-    With `everything`, big tensors in subgraphs and attributes too, else the main graph's weights alone.
+    With `everything`, big tensors in subgraphs and attributes are replaced too, else the main graph's weights
+    only.
     """
     import onnx_ir as ir
 
@@ -36,14 +37,14 @@ def skeleton(model: "ir.Model", everything: bool = True) -> "tuple[Proto, list[i
 
 
 def without_big_tensors(proto: Proto) -> Proto:
-    """A copy of what a file holds, with stand-ins for its big tensors; they are never copied."""
+    """Copies a model with placeholders for its big tensors, whose data is never copied."""
     copy = type(proto)()
     _copy(proto, copy)
     return copy
 
 
 def _copy(source: Proto, target: Proto) -> None:
-    """Copies field by field what may hold a tensor somewhere, and whole what cannot."""
+    """Copies fields that may contain a tensor one by one, and other fields whole."""
     for field, value in source.ListFields():
         kind = field.message_type.name if field.message_type else ""
         if kind == "TensorProto":
@@ -80,7 +81,7 @@ def _new(field: Proto, target: Proto) -> Proto:
 
 
 def _is_plain(node: Proto) -> bool:
-    """Whether a node holds neither tensor nor graph."""
+    """Whether a node contains neither a tensor nor a graph."""
     return not any(a.HasField("t") or a.HasField("g") or a.tensors or a.graphs for a in node.attribute)
 
 
@@ -97,7 +98,7 @@ def _copy_tensor(source: Proto, target: Proto) -> None:
 
 @contextmanager
 def _replaced(model: "ir.Model", everything: bool) -> "Iterator[list[ir.TensorProtocol]]":
-    """Puts stand-ins into the model and, at the end, the weights back; the graph itself is not touched."""
+    """Replaces big weights by placeholders and restores them on exit, without changing the graph itself."""
     import onnx_ir as ir
 
     big: list[ir.TensorProtocol] = []
@@ -142,7 +143,7 @@ def tensor_attributes(model: "ir.Model") -> "Iterator[tuple[ir.Node, ir.Attr]]":
 
 
 def is_big(tensor: "ir.TensorProtocol") -> bool:
-    """Whether a stand-in is put in a tensor's place; always where its data lies in a file."""
+    """Whether a tensor is replaced by a placeholder; external data always is."""
     import onnx_ir as ir
 
     if tensor.dtype is ir.DataType.STRING:
@@ -151,9 +152,10 @@ def is_big(tensor: "ir.TensorProtocol") -> bool:
 
 
 def checkable(proto: Proto) -> Proto:
-    """The skeleton in the form that onnx's checker accepts: it wants data, but none where a tensor is empty.
+    """Adapts a skeleton to onnx's checker, which requires data, but none for an empty tensor.
 
-    It also wants a type and a shape for every input and output. Real models leave both out, and no runtime minds.
+    The checker also requires a type and a shape for every input and output, which real models omit and no runtime
+    requires.
     """
     for tensor in tensors(proto):
         if _is_stand_in(tensor):
@@ -172,7 +174,7 @@ def checkable(proto: Proto) -> Proto:
 
 
 def _excuse_deprecated(proto: Proto) -> None:
-    """Exporters write operators that an opset took back (GroupNormalization-18), and runtimes run them."""
+    """Hides deprecated operators (GroupNormalization-18) from the checker, as exporters and runtimes use them."""
     newest = {entry.domain: entry.version for entry in proto.opset_import}
     old = {(domain, name) for domain, name, since in _deprecated() if since <= newest.get(domain, 0)}
     found = [node for graph in graphs_of(proto.graph) for node in graph.node if (node.domain, node.op_type) in old]
@@ -191,7 +193,7 @@ def _deprecated() -> tuple[tuple[str, str, int], ...]:
 
 
 def inferable(proto: Proto) -> Proto:
-    """The skeleton in the form that shape inference takes: a weight's type and shape without its data."""
+    """Adapts a skeleton to shape inference: weights have a type and shape but no data."""
     for tensor in tensors(proto):
         if _is_stand_in(tensor):
             _forget_place(tensor)
@@ -219,18 +221,16 @@ MARK = "edgeopt.map."  # the type of the keys stands behind it
 
 
 def hide_maps(model: Proto) -> None:
-    """Map types, which classical models give (`ZipMap`) and onnx-ir cannot hold.
+    """Replaces map types, which classical models output (`ZipMap`) and onnx-ir cannot represent.
 
-    They go through onnx-ir as optional types with a mark, and become maps again where a model is written.
-
-    Puts marked types in the place of maps.
+    They become optional types with a mark, which `restore_maps` converts back when a model is written.
     """
     for type_ in _types(model.graph):
         _hide(type_)
 
 
 def restore_maps(model: Proto) -> None:
-    """The other way."""
+    """Restores map types from marked optional types."""
     for type_ in _types(model.graph):
         _restore(type_)
 
@@ -263,7 +263,7 @@ def _inner(type_: Proto) -> Proto | None:
 
 
 def _copy_of(message: Proto) -> Proto:
-    """Setting one field of a oneof clears the other, and what lies in it."""
+    """Copies a message, because setting one field of a oneof clears the other and its content."""
     copy = type(message)()
     copy.CopyFrom(message)
     return copy

@@ -1,4 +1,5 @@
-"""The tensors of a model file: external data is whole and in the model's folder; none is short or sparse."""
+"""Checks on the tensors of a model file: external data is complete and in the model's folder, no tensor is too
+short, and sparse ones become dense."""
 
 import math
 from collections.abc import Iterator
@@ -10,12 +11,12 @@ from edgeopt.errors import ModelError
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and TensorProto.
 Proto = Any
 EXTERNAL = 1  # TensorProto.EXTERNAL
-# ONNX Runtime marks weights that it holds in memory so; in a file the offset would be taken for an address.
+# ONNX Runtime marks weights in memory like this; it would interpret the offset in a file as an address.
 IN_MEMORY = "_ORT_MEM_ADDR_"
 
 
 def external_files(model: Proto, path: Path) -> tuple[Path, ...]:
-    """The files with the model's external data, in order; raises ModelError for the first unusable one."""
+    """Returns the files with the model's external data, in order; raises ModelError for the first invalid one."""
     files: dict[Path, None] = {}
     for tensor in tensors(model):
         if tensor.data_location == EXTERNAL:
@@ -27,7 +28,7 @@ def external_files(model: Proto, path: Path) -> tuple[Path, ...]:
 
 
 def tensors(model: Proto) -> Iterator[Proto]:
-    """Every tensor of a model: weights, attributes, and those inside subgraphs and functions."""
+    """Yields every tensor of a model: weights, attributes, and those in subgraphs and functions."""
     yield from _graph_tensors(model.graph)
     for function in model.functions:
         yield from _node_tensors(function.node)
@@ -120,7 +121,7 @@ TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64
 
 
 def tensor_fault(model: Proto) -> str | None:
-    """What is wrong with the first tensor whose data is not what its type and shape promise, or None."""
+    """Describes the first tensor whose data does not fit its type and shape, or returns None."""
     import onnx_ir as ir
 
     for tensor in tensors(model):
@@ -145,14 +146,14 @@ def tensor_fault(model: Proto) -> str | None:
 
 
 def _stored(data_type: int, count: int, bits: int) -> int:
-    """How many numbers stand for `count` elements; types of 2 and 4 bits share a byte, complex ones take two."""
+    """Returns how many numbers store `count` elements: 2- and 4-bit types share a byte, complex ones take two."""
     if data_type in {COMPLEX64, COMPLEX128}:
         return 2 * count
     return math.ceil(count * bits / 8) if bits in {2, 4} else count
 
 
 def make_dense(model: Proto) -> list[str]:
-    """Turns sparse weights and constants into dense ones; gives their names."""
+    """Converts sparse weights and constants to dense ones; returns their names."""
     done = _dense_graph(model.graph)
     for function in model.functions:
         done += _dense_nodes(function.node)
@@ -183,7 +184,7 @@ def _dense_nodes(nodes: Proto) -> list[str]:
 
 
 def _dense(sparse: Proto) -> Proto:
-    """Indices count either along the flattened tensor or, in rows, along each of its dimensions."""
+    """Converts a sparse tensor, whose indices are flat or, in rows, one for each dimension."""
     import numpy as np
     import onnx.numpy_helper
 

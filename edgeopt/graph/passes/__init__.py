@@ -2,10 +2,10 @@
 
 | folder      | what its passes do                                                              |
 |-------------|---------------------------------------------------------------------------------|
-| `cleaning/` | take away what has no effect on the results, and bring a model into common form |
+| `cleaning/` | remove what has no effect on the results, and bring a model into common form    |
 | `algebra/`  | compute the same with fewer or cheaper operators                                |
-| `fusion/`   | several nodes become the one operator that they spell out                       |
-| `layout/`   | the order of dimensions                                                         |
+| `fusion/`   | replace several nodes by the one operator that they compute                     |
+| `layout/`   | change the order of dimensions                                                  |
 
 `knowledge/` holds facts about operators that several passes use.
 """
@@ -14,7 +14,7 @@ from functools import cache
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, passes_at
 
-# The name of each, and where it is; small passes of one family share a file.
+# Name and location of each pass; small passes of one family share a file.
 ORDER = (
     ("weights-out-of-inputs", "cleaning.common_form.WEIGHTS_OUT_OF_INPUTS"),
     ("inline-functions", "cleaning.common_form.INLINE_FUNCTIONS"),
@@ -56,7 +56,7 @@ NAMES = tuple(name for name, _ in ORDER)
 
 @cache
 def standard_passes() -> tuple[Pass, ...]:
-    """All of them, imported with the first call."""
+    """Returns all passes in order and imports their modules at the first call."""
     return passes_at(__name__, (place for _, place in ORDER))
 
 

@@ -1,4 +1,4 @@
-"""What a pass is; with the words of `graph/nodes.py`, all that most passes need."""
+"""The interface of a pass; together with the re-exports of `graph/nodes.py`, all that most passes need."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -40,19 +40,19 @@ def _clone(model: "ir.Model") -> "ir.Model":
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """What a pass may want to know besides the model."""
+    """Settings and services for a pass besides the model."""
 
     target_opset: int = 17
     folded_limit_bytes: int = 4 << 20
-    """A folded constant may add this much to the model; more only where it takes as much away."""
+    """Maximum size of one folded constant; a larger one is allowed if folding frees as much."""
     shapes: "Mapping[str, tuple[int, ...]]" = field(default_factory=dict)
-    """The shapes of inputs that the user fixes."""
+    """Input shapes that the user fixes."""
     empty_inputs: bool = False
-    """Empty inputs must give what the source gives: no rewrite that holds for non-empty ones only."""
+    """Whether results for empty inputs must not change; disables rewrites that need non-empty inputs."""
     layout: str = ""
-    """The order of dimensions in which the user wants to give and get pictures, where he wants another."""
+    """Layout that the user requests for picture inputs and outputs; empty to keep the model's."""
     copy: "Callable[[ir.Model], ir.Model]" = field(default=_clone, compare=False, repr=False)
-    """What a pass works on: it leaves the model that it gets as it is."""
+    """Copies the model for a pass, which must not modify the model that it receives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +61,31 @@ class PassResult:
     applied: tuple[Change, ...] = ()
     refused: tuple[Refusal, ...] = ()
     nonempty_only: bool = False
-    """Something that it applied may fail, or give other results, where an open dimension is 0."""
+    """Whether an applied change may fail, or change results, if an open dimension is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One rewrite; `apply` leaves the model that it gets as it is."""
+    """A rewrite; `apply` does not modify the model that it receives."""
 
     name: str
     title: str
     apply: "Callable[[ir.Model, PassContext], PassResult]"
     tolerance_db: float | None = None
-    """Outputs keep at least this ratio of signal to noise; None: they stay the same to the last bit."""
+    """Lowest signal-to-noise ratio of the outputs, in dB; None if they stay the same to the last bit."""
     finite_only: bool = False
-    """NaN, infinity and -0 among the inputs may give other results; `simplify --strict` leaves the pass out."""
+    """Whether NaN, infinity or -0 among the inputs may change results; `simplify --strict` skips the pass."""
     nonempty_only: bool = False
-    """So may empty inputs, with some of its rewrites; with `PassContext.empty_inputs` it leaves those out."""
+    """Whether some rewrites may change results for empty inputs; `PassContext.empty_inputs` disables those."""
     on_request: bool = False
-    """It runs only where it is named, or where the context holds what it asks for."""
+    """Whether the pass runs only if the user names it or the context requires it."""
     lowest_opset: int = 0
-    """The opset that what it writes needs; below, the pass refuses and says so."""
+    """Lowest opset that the rewritten model needs; the pass refuses below it."""
 
 
 @dataclass(slots=True)
 class Notes:
-    """What a pass writes down while it works; equal sentences become one, with all their nodes."""
+    """Log of a pass: changes and refusals; equal sentences are merged, with all their nodes."""
 
     applied: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)
@@ -107,13 +107,13 @@ class Notes:
 
 
 def replace_value(old: "ir.Value", new: "ir.Value") -> str | None:
-    """Lets everything that reads `old` read `new`; returns why that cannot be, where it cannot."""
+    """Makes all readers of `old` read `new`; returns the reason if that is impossible."""
     graph = old.producer().graph
     if old.is_graph_output():
         producer = new.producer()
         if producer is None or producer.graph is not graph or new.is_graph_output():
             return "its result is a graph output, and its input cannot take that name"
-        # The model's outputs keep the names, types and shapes that they were declared with.
+        # The model's outputs keep their declared names, types and shapes.
         name, new.shape, new.type = old.name, old.shape or new.shape, old.type or new.type
         for position, output in enumerate(graph.outputs):
             if output is old:
@@ -125,7 +125,7 @@ def replace_value(old: "ir.Value", new: "ir.Value") -> str | None:
 
 
 def adopt_orphans(model: "ir.Model") -> None:
-    """Gives weights that a rule put into use under a name already taken a place and a name of their own."""
+    """Registers weights that a rule uses without registering them, under unique names."""
     taken = {weight.name for part in model.graphs() for weight in part.initializers.values()}
     taken |= {value.name for node in nodes_of(model) for value in node.outputs}
     for part in model.graphs():
@@ -147,7 +147,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def passes_at(package: str, places: Iterable[str]) -> "tuple[Pass, ...]":
-    """Each place is `file.NAME` within the package, or `folder.file.NAME`."""
+    """Imports passes; each place is `file.NAME` in the package, or `folder.file.NAME`."""
     return tuple(_pass_at(package, *place.rsplit(".", 1)) for place in places)
 
 

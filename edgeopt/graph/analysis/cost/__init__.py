@@ -1,7 +1,7 @@
-"""What one run of an operator takes at least, told from shapes alone.
+"""Minimum cost of one run of an operator, computed from shapes alone.
 
-A multiplication with the addition of its product is one MAC and two operations; any other function of a number
-(a sum, a comparison, an exponential) is one operation. What cannot be told says why, and is never zero in silence.
+A multiplication with the addition of its product is one MAC and two operations; any other function of a number (a
+sum, a comparison, an exponential) is one operation. An unknown figure is None with a reason, never zero.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ DEPENDS_ON_DATA = {
 
 
 def arithmetic(call: Call) -> Arithmetic:
-    """Products and other operations of one run; raises Unknown where they cannot be told."""
+    """Counts the MACs and other operations of one run; raises Unknown if the shapes do not determine them."""
     rule = None
     if call.domain in MICROSOFT_DOMAINS:
         rule = layers.OF_MICROSOFT.get(call.operator) or RULES.get(call.operator)
@@ -46,12 +46,12 @@ def arithmetic(call: Call) -> Arithmetic:
     try:
         return rule(call)
     except (IndexError, ValueError, KeyError) as error:
-        # An operator of another form than its definition has, as hand-made and damaged models do.
+        # The operator does not follow its definition, as in hand-made or damaged models.
         raise Unknown(f"its shapes do not fit {call.operator}") from error
 
 
 def cost_of(call: Call) -> Cost:
-    """All that can be told, and why the rest cannot."""
+    """Computes the figures that the shapes allow; the others are None, with the first reason."""
     reasons: list[Unknown] = []
 
     def told(figure: Callable[[], int]) -> int | None:

@@ -1,4 +1,4 @@
-"""One use of an operator as the cost rules see it, and the bytes that it must at least move.
+"""One use of an operator as the cost rules see it, and the minimum bytes that it moves.
 
 - Operators that only rename or reshape the same bytes (Reshape, Squeeze, Unsqueeze, Flatten, Identity) move none:
   runtimes let the result lie where the input lies.
@@ -18,9 +18,9 @@ Shape = tuple[int, ...]
 
 
 class Unknown(Exception):  # noqa: N818 - no error: the reason why a figure cannot be told
-    """Raised by a rule where the cost cannot be told; its text is a sentence's end.
+    """Raised by a rule if the cost is unknown; its text is the end of a sentence.
 
-    `kind` is the same for all tensors, where the text names one.
+    `kind` is equal for all tensors, while the text names one.
     """
 
     def __init__(self, text: str, kind: str = "") -> None:
@@ -29,7 +29,7 @@ class Unknown(Exception):  # noqa: N818 - no error: the reason why a figure cann
 
 
 class Arithmetic(NamedTuple):
-    """Of one run; a figure that is neither a product nor known to be absent is in `other`."""
+    """Arithmetic of one run; operations that are not part of a MAC count in `other`."""
 
     macs: int = 0
     other: int = 0
@@ -47,11 +47,11 @@ class Operand:
     name: str = ""
     shape: Shape | None = None
     bits: int | None = None
-    """Of one element; None for what has no fixed size, as texts."""
+    """Size of one element in bits; None for types without a fixed size, such as strings."""
     values: tuple[Number, ...] | None = None
-    """What a small constant holds."""
+    """Elements of a small constant; None for other operands."""
     reason: str = ""
-    """Why the size cannot be told, where it is not the shape that is missing; `{}` is where the name goes."""
+    """Reason why the size is unknown, if not for a missing shape; `{}` marks the place of the name."""
 
     def known_shape(self) -> Shape:
         if self.shape is None:
@@ -75,7 +75,7 @@ class Operand:
 class Call:
     operator: str
     inputs: tuple[Operand | None, ...]
-    """None is an input that is left out."""
+    """Operands by position; None for an omitted optional input."""
     outputs: tuple[Operand | None, ...]
     domain: str = ""
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
@@ -99,18 +99,18 @@ class Call:
         return self.input(position).known_shape()
 
     def axis(self, position: int, place: int) -> int:
-        """The size of an input along one axis."""
+        """Returns the size of an input along one axis."""
         shape = self.shape(position)
         if not -len(shape) <= place < len(shape):
             raise Unknown(f"its input {position + 1} has {len(shape)} dimensions, fewer than expected")
         return shape[place]
 
     def given(self) -> int:
-        """How many elements the first input has."""
+        """Returns the number of elements of the first input."""
         return self.input(0).count()
 
     def out(self) -> int:
-        """How many elements the first output has."""
+        """Returns the number of elements of the first output."""
         return self.output().count()
 
     def whole(self, name: str, default: int = 0) -> int:
@@ -130,7 +130,7 @@ Rule = Callable[[Call], Arithmetic]
 
 
 def rules(names: str, rule: Rule) -> dict[str, Rule]:
-    """The same rule for several operators."""
+    """Returns a table with the same rule for several operators."""
     return dict.fromkeys(names.split(), rule)
 
 
@@ -138,10 +138,10 @@ ALIASES = (
     *("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "ExpandDims"),
     *("Optional", "OptionalGetElement"),
 )
-"""Their output is their input under another name; `Constant` is a weight under another name."""
+"""Operators whose output is their input under another name; for `Constant`, a weight under another name."""
 ONLY_SHAPES = ("Shape", "Size", "SequenceLength", "OptionalHasElement", "EyeLike", "RandomNormalLike",
                 "RandomUniformLike")  # fmt: skip
-# The places of the inputs that are read in part.
+# Positions of the inputs that are read only in part.
 _READ_IN_PART = {
     **dict.fromkeys(
         (

@@ -18,7 +18,7 @@ def _each_given(operations: int, out: int = 0) -> Rule:
 
 
 def joined(call: Call) -> Arithmetic:
-    """Max, Sum and the like take any number of inputs: one operation fewer than those, and at least one."""
+    """Counts one operation fewer than inputs per element, at least one, for Max, Sum and the like."""
     inputs = sum(operand is not None for operand in call.inputs)
     more = call.operator == "Mean"
     return Arithmetic(0, call.out() * (max(1, inputs - 1) + more))
@@ -30,23 +30,23 @@ def moved(call: Call) -> Arithmetic:
 
 
 def with_bias(operations: int) -> Rule:
-    """One more for each element where there is a second input."""
+    """Returns a rule with one more operation per element if there is a second input."""
     return lambda call: Arithmetic(0, call.out() * (operations + call.has(1)))
 
 
 def skipped_norm(operations: int, bias: int) -> Rule:
-    """What skips a layer is added first, and a bias where there is one."""
+    """Returns the rule of a normalization that first adds the skip connection, and a bias if there is one."""
     return lambda call: Arithmetic(0, call.given() * (operations + 1 + call.has(bias)))
 
 
 def drawn(call: Call) -> Arithmetic:
-    """One operation a number that is drawn; a choice among classes adds them up first."""
+    """Counts one operation for each random number; a choice among classes also sums them up."""
     choices = call.given() if call.operator == "Multinomial" else 0
     return Arithmetic(0, call.out() + choices)
 
 
 def dropped(call: Call) -> Arithmetic:
-    """Nothing happens outside of training: then two operations, as numbers are drawn and the rest is scaled."""
+    """Counts nothing outside training, else two operations per element: a random number and a scaling."""
     training = call.inputs[2] if call.has(2) else None
     if training is None or training.values == (0,):
         return NOTHING
@@ -56,7 +56,7 @@ def dropped(call: Call) -> Arithmetic:
 
 
 def updated(operations: int) -> Rule:
-    """Optimizers: the tensors come in groups after the rate and the count, parameters first."""
+    """Returns the rule of an optimizer, whose tensors come in groups after rate and count, parameters first."""
 
     def rule(call: Call) -> Arithmetic:
         tensors = {"Adam": 4, "Momentum": 3, "Adagrad": 3}[call.operator]
@@ -75,7 +75,7 @@ _ONE = (
     # activations
     "Relu LeakyRelu PRelu Elu Selu Celu Sigmoid HardSigmoid HardSwish Swish Gelu Mish Softplus Softsign Tanh "
     "ThresholdedRelu Shrink Clip QuickGelu ScaledSiLU QLinearLeakyRelu QLinearSigmoid "
-    # quantization, and what makes numbers from an index
+    # quantization, and functions of an index
     "QuantizeLinear DequantizeLinear QLinearConcat QLinearWhere MurmurHash3 IsAllFinite Range GatherBlockQuantized"
 )
 _MOVES = (
@@ -90,23 +90,23 @@ _MOVES = (
 
 
 def scattered(call: Call) -> Arithmetic:
-    """Moves, unless existing values are added to or compared with."""
+    """Counts operations only if values are added to or compared with existing ones."""
     place = 2 if call.operator in {"ScatterND", "ScatterElements"} else 0
     return NOTHING if call.text("reduction", "none") == "none" else Arithmetic(0, call.input(place).count())
 
 
 def scaled_and_shifted(call: Call) -> Arithmetic:
-    """Outside of training what scales and what shifts are constants: two operations."""
+    """Counts two operations per element (scale and shift), or seven in training mode."""
     return Arithmetic(0, (2 if not call.whole("training_mode") else 7) * call.out())
 
 
 def neighbours(call: Call) -> Arithmetic:
-    """LRN: the squares of its window of channels, and scale, shift, power and quotient."""
+    """Counts LRN: the squares of its window of channels, and scale, shift, power and quotient."""
     return Arithmetic(0, call.given() * (2 * call.whole("size", 1) + 4))
 
 
 def embedded(call: Call) -> Arithmetic:
-    """Up to three rows of tables are added before the norm."""
+    """Counts the sum of up to three table rows, and the normalization."""
     tables = sum(call.has(place) for place in (2, 3, 4))
     return Arithmetic(0, call.out() * (5 + max(0, tables - 1)))
 
@@ -116,12 +116,12 @@ def pooled(call: Call) -> Arithmetic:
 
 
 def pooled_by_norm(call: Call) -> Arithmetic:
-    """A power and a sum for each, a root for all."""
+    """Counts a power and a sum for each element, and one root for each result."""
     return Arithmetic(0, call.out() * (2 * prod(call.wholes("kernel_shape") or (1,)) + 1))
 
 
 def of_regions(call: Call) -> Arithmetic:
-    """Each cell takes this number of samples along both sides, and each sample mixes four neighbours."""
+    """Counts the samples of each cell along both sides; each sample interpolates four neighbours."""
     samples = call.whole("sampling_ratio")
     if samples < 1:
         raise Unknown("the number of samples of a region depends on its size, so on the data")
@@ -129,7 +129,7 @@ def of_regions(call: Call) -> Arithmetic:
 
 
 def resized(call: Call) -> Arithmetic:
-    """Nearest moves; linear mixes two and cubic four neighbours along each axis that changes its size."""
+    """Counts two (linear) or four (cubic) neighbours along each resized axis; nearest counts nothing."""
     mode = call.text("mode", "nearest")
     if mode == "nearest":
         return NOTHING
@@ -139,7 +139,7 @@ def resized(call: Call) -> Arithmetic:
 
 
 def sampled(call: Call) -> Arithmetic:
-    """At places that another tensor gives; those are scaled first, one operation each."""
+    """Counts interpolation at coordinates from a second input; scaling each coordinate is one operation."""
     mode, places = call.text("mode", "linear"), call.input(1).count()
     axes = max(1, len(call.shape(0)) - 2)
     neighbours = {"nearest": 0, "cubic": 4**axes, "bicubic": 4**axes}.get(mode, 2**axes)
@@ -151,7 +151,7 @@ def cropped(call: Call) -> Arithmetic:
 
 
 def affine_grid(call: Call) -> Arithmetic:
-    """Each place of the grid times a matrix with a column for the shift."""
+    """Counts the product of each grid position with a matrix that has a column for the shift."""
     return Arithmetic(call.out() * call.axis(0, -1))
 
 
@@ -177,7 +177,7 @@ def _constant(call: Call, position: int) -> int:
 
 
 def transform(call: Call) -> Arithmetic:
-    """From real numbers to half of the frequencies takes half as long."""
+    """Counts a Fourier transform; a one-sided transform costs half."""
     shape = call.shape(0)
     axis = call.whole("axis", 1)
     if call.has(2):
@@ -190,7 +190,7 @@ def transform(call: Call) -> Arithmetic:
 
 
 def short_time(call: Call) -> Arithmetic:
-    """For each frame the window and a transform."""
+    """Counts the window and the Fourier transform of each frame."""
     out = call.output().known_shape()
     length = call.axis(2, 0) if call.has(2) else _constant(call, 3)
     frames = prod(out[:-2])
@@ -198,14 +198,14 @@ def short_time(call: Call) -> Arithmetic:
 
 
 def along_last(call: Call) -> Arithmetic:
-    """Rfft and Irfft of ONNX Runtime: over the last axes, as many as `signal_ndim` says."""
+    """Counts ONNX Runtime's Rfft and Irfft over the last `signal_ndim` axes."""
     shape = call.shape(0) if call.operator == "Rfft" else call.output().known_shape()
     length = prod(shape[-max(1, call.whole("signal_ndim", 1)) :])
     return Arithmetic(0, prod(shape) // max(1, length) * _fourier(length) // 2)
 
 
 def window(call: Call) -> Arithmetic:
-    """A sum of cosines: two of them for Blackman's, one for the others; for each an angle, a product and a sum."""
+    """Counts the cosines of a window, two for Blackman's, else one, each with an angle, a product and a sum."""
     return Arithmetic(0, call.out() * (7 if call.operator == "BlackmanWindow" else 4))
 
 
@@ -220,18 +220,18 @@ def _length(call: Call, name: str) -> int:
 
 
 def linear(call: Call) -> Arithmetic:
-    """Each row of features times all coefficients."""
+    """Counts the product of each row of features with all coefficients."""
     return Arithmetic(_rows(call) * _length(call, "coefficients"))
 
 
 def support_vectors(call: Call) -> Arithmetic:
-    """A kernel over each of the vectors, then the coefficients."""
+    """Counts a kernel for each support vector, then the coefficients."""
     vectors, coefficients = _length(call, "support_vectors"), _length(call, "coefficients")
     return Arithmetic(_rows(call) * (vectors + coefficients))
 
 
 def forest(call: Call) -> Arithmetic:
-    """A comparison for each node on the way to a leaf; of all leaves of a tree the nearest is counted."""
+    """Counts one comparison for each node on the path to the nearest leaf of each tree."""
     trees, nodes = call.wholes("nodes_treeids"), call.wholes("nodes_nodeids")
     yes, no = call.wholes("nodes_truenodeids"), call.wholes("nodes_falsenodeids")
     modes = call.attributes.get("nodes_modes")
@@ -247,7 +247,8 @@ def forest(call: Call) -> Arithmetic:
 
 
 def ensemble(call: Call) -> Arithmetic:
-    """The newer form: places of nodes, and of leaves where a flag says so."""
+    """Counts comparisons for the newer form of ensembles, whose children are nodes, or leaves if a flag says
+    so."""
     roots, yes, no = call.wholes("tree_roots"), call.wholes("nodes_truenodeids"), call.wholes("nodes_falsenodeids")
     yes_leaf, no_leaf = call.wholes("nodes_trueleafs"), call.wholes("nodes_falseleafs")
     if roots is None or yes is None or no is None or yes_leaf is None or no_leaf is None:
@@ -259,7 +260,7 @@ def ensemble(call: Call) -> Arithmetic:
 
 
 def _nearest_leaf(after: dict[int, tuple[int, int]], root: int) -> int:
-    """How many comparisons the shortest way takes, level by level."""
+    """Returns the number of comparisons on the shortest path to a leaf, by breadth-first search."""
     level, depth, seen = {root}, 0, set[int]()
     while level and all(node in after for node in level):
         seen |= level
@@ -275,12 +276,12 @@ RULES: dict[str, Rule] = {
     **rules("Scatter ScatterElements ScatterND", scattered),
     "Dropout": dropped,
     **rules("Scaler GatedAdd SwiGLU BiasGelu", _each_out(2)),
-    # A product of complex numbers is four products and two sums, for each two real numbers.
+    # A complex product is four products and two sums for two real numbers.
     **rules("ComplexMul ComplexMulConj BiasSplitGelu", _each_out(3)),
     "FastGelu": with_bias(1),
     **rules("QLinearAdd QLinearMul", _each_out(4)),
     "BatchNormalization": scaled_and_shifted,
-    # The largest or the mean, the difference, a function of it, the sum, the quotient.
+    # The maximum or the mean, the difference, a function of it, the sum, the quotient.
     **rules(
         "InstanceNormalization LayerNormalization GroupNormalization GroupNorm RMSNormalization Softmax "
         "LogSoftmax SimplifiedLayerNormalization LpNormalization MeanVarianceNormalization Hardmax Normalizer "
@@ -299,11 +300,11 @@ RULES: dict[str, Rule] = {
     **rules("ReduceMean ReduceLogSum", _each_given(1, 1)),
     **rules("ReduceL1 ReduceSumSquare", _each_given(2)),
     **rules("ReduceL2 ReduceLogSumExp", _each_given(2, 1)),
-    # Each is scaled back and added up, and the results are quantized.
+    # Each element is dequantized and summed, and the results are quantized.
     "QLinearReduceMean": _each_given(2, 2),
-    # Each is compared at least once.
+    # Each element is compared at least once.
     **rules("TopK Unique", _each_given(1)),
-    # The largest and the smallest first.
+    # The maximum and the minimum come first.
     "DynamicQuantizeLinear": _each_given(3),
     **rules("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli", drawn),
     "NegativeLogLikelihoodLoss": lambda call: Arithmetic(0, 2 * call.input(1).count()),

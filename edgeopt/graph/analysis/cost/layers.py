@@ -1,9 +1,9 @@
 """Layers whose cost is products: matrix products, convolutions, attention and recurrent layers.
 
-A bias starts the sum of products, so it costs nothing of its own. Scaling a quantized number is one operation. The
-weights of a convolution have the channels of one group; products with padding count like the others. Attention is
-every query times every key, a softmax (five operations each), then the values; masked places count, because most
-kernels compute them. A recurrent layer takes all its weights at every step.
+A bias is the start of a sum of products, so it costs nothing. Scaling a quantized number is one operation. The
+weights of a convolution have the channels of one group; products with padding count as well. Attention is the
+product of every query with every key, a softmax (five operations each), and the product with the values; masked
+positions count, because most kernels compute them. A recurrent layer uses all its weights at every step.
 """
 
 from math import prod
@@ -26,18 +26,18 @@ def activated_product(call: Call) -> Arithmetic:
 
 
 def quantizing(call: Call) -> Arithmetic:
-    """The first factor is quantized first: its range (two), and each number."""
+    """Counts the quantization of the first factor (two operations for its range, one for each number) as well."""
     return Arithmetic(call.out() * _inner(call), call.out() + 3 * call.given())
 
 
 def packed(call: Call) -> Arithmetic:
-    """Weights in few bits: each is brought back to a real number once."""
+    """Counts the dequantization of packed low-bit weights once per weight."""
     inner = call.axis(0, -1)
     return Arithmetic(call.out() * inner, inner * call.whole("N", call.output().known_shape()[-1]))
 
 
 def determinant(call: Call) -> Arithmetic:
-    """By elimination: a third of the cube for each matrix."""
+    """Counts Gaussian elimination: n³ / 3 MACs for each matrix of n rows."""
     size = call.axis(0, -1)
     return Arithmetic(call.given() * size // 3)
 
@@ -47,13 +47,13 @@ def inverse(call: Call) -> Arithmetic:
 
 
 def distances(call: Call) -> Arithmetic:
-    """Of all pairs of rows: a difference and a square in each place."""
+    """Counts a difference and a squared sum for each element of each pair of rows."""
     products = call.out() * call.axis(0, -1)
     return Arithmetic(products, products)
 
 
 def einsum(call: Call) -> Arithmetic:
-    """From left to right, each step over all indices that it still has."""
+    """Counts the products from left to right, each step over the indices that are still needed."""
     equation = call.text("equation").replace(" ", "")
     terms = equation.partition("->")[0].split(",")
     if len(terms) != len(call.inputs):
@@ -77,7 +77,7 @@ def einsum(call: Call) -> Arithmetic:
 
 
 def _indices(term: str, shape: tuple[int, ...]) -> dict[str, int]:
-    """Size by index; those that the dots stand for are numbered from the right."""
+    """Returns the size of each index; the indices behind `...` are numbered from the right."""
     before, dots, after = term.partition("...")
     if not dots:
         before, after = term, ""
@@ -98,7 +98,7 @@ def _result(equation: str, indices: list[dict[str, int]]) -> set[str]:
 
 
 def experts(call: Call) -> Arithmetic:
-    """Each token goes through the matrices of `k` experts."""
+    """Counts the matrices of `k` experts for each token."""
     tokens = prod(call.shape(0)[:-1])
     weights = sum(prod(call.shape(place)[1:]) for place in (2, 4, 6) if call.has(place))
     return Arithmetic(tokens * max(1, call.whole("k", 1)) * weights)
@@ -113,12 +113,12 @@ def activated_convolution(call: Call) -> Arithmetic:
 
 
 def transposed(call: Call) -> Arithmetic:
-    """Each element that comes in is multiplied with all weights of its channel."""
+    """Counts the product of each input element with all weights of its channel."""
     return Arithmetic(call.given() * prod(call.shape(1)[1:]))
 
 
 def quantized(call: Call) -> Arithmetic:
-    """The sums are scaled back."""
+    """Counts the convolution and one operation per output element to rescale the sums."""
     return Arithmetic(call.out() * prod(call.shape(3)[1:]), call.out())
 
 
@@ -127,7 +127,7 @@ def quantized_transposed(call: Call) -> Arithmetic:
 
 
 def deformed(call: Call) -> Arithmetic:
-    """What a filter sees is first mixed from four neighbours (in a plane), and weighted where there is a mask."""
+    """Counts the interpolation of each sample (from four neighbours in 2D) and the mask, if any, as well."""
     out, weights = call.output().known_shape(), call.shape(1)
     seen = out[0] * call.axis(0, 1) * prod(weights[2:]) * prod(out[2:])
     mixed = 2 ** len(weights[2:]) * seen
@@ -144,7 +144,7 @@ SOFTMAX = 5
 
 
 def _attention(queries: int, keys: int, query_width: int, value_width: int, heads: int) -> Arithmetic:
-    """Of one batch entry; the widths are over all heads."""
+    """Counts the attention of one batch entry; the widths are sums over all heads."""
     return Arithmetic(queries * keys * (query_width + value_width), SOFTMAX * heads * queries * keys)
 
 
@@ -153,7 +153,7 @@ def _times(one: Arithmetic, batch: int) -> Arithmetic:
 
 
 def standard_attention(call: Call) -> Arithmetic:
-    """Of [batch, heads, length, size], or of [batch, length, heads x size]."""
+    """Counts attention over [batch, heads, length, size] or [batch, length, heads x size]."""
     query, key, value = call.shape(0), call.shape(1), call.shape(2)
     past = call.axis(4, 2) if call.has(4) else 0
     if len(query) == 4:
@@ -167,7 +167,8 @@ def standard_attention(call: Call) -> Arithmetic:
 
 
 def multi_head(call: Call) -> Arithmetic:
-    """ONNX Runtime's; keys may come with heads apart, or all three packed as [batch, length, heads, 3, size]."""
+    """Counts ONNX Runtime's MultiHeadAttention; keys may have a dimension of heads, or share one packed tensor
+    with queries and values: [batch, length, heads, 3, size]."""
     query = call.shape(0)
     batch, queries = query[:2]
     heads = max(1, call.whole("num_heads", 1))
@@ -182,7 +183,7 @@ def multi_head(call: Call) -> Arithmetic:
 
 
 def grouped_attention(call: Call) -> Arithmetic:
-    """The cache that it writes is as long as all keys; where it has room for more, for as many as it has room."""
+    """Counts attention over the whole cache that the node writes, including unused capacity."""
     out = call.output().known_shape()
     queries = out[-2]
     present = call.outputs[1] if len(call.outputs) > 1 else None
@@ -195,7 +196,7 @@ def grouped_attention(call: Call) -> Arithmetic:
 
 
 def with_projection(call: Call) -> Arithmetic:
-    """ONNX Runtime's first form: the products that make queries, keys and values are part of it."""
+    """Counts ONNX Runtime's Attention, which includes the projections to queries, keys and values."""
     batch, queries, width = call.shape(0)
     columns, value_width = call.axis(1, -1), call.output().known_shape()[-1]
     place = 8 if call.operator == "QAttention" else 4
@@ -211,20 +212,20 @@ def with_projection(call: Call) -> Arithmetic:
 
 
 def linear_attention(call: Call) -> Arithmetic:
-    """Each step puts an outer product of key and value into a state and reads it with the query."""
+    """Counts, for each step, adding the outer product of key and value to a state and reading it by the query."""
     batch, steps, width = call.shape(0)
     value_size = call.axis(2, -1) // max(1, call.whole("kv_num_heads", 1))
     written = call.axis(1, -1) * value_size
     read = width * value_size
     rule = call.text("update_rule", "linear")
-    # The delta rule first reads what the state already says of the key.
+    # The delta rule first reads the state at the key.
     corrected = written if "delta" in rule else 0
     decayed = written if call.has(4) else 0
     return Arithmetic(batch * steps * (written + read + corrected), batch * steps * decayed)
 
 
 def rotary(call: Call) -> Arithmetic:
-    """Two products and a sum for each element."""
+    """Counts two products and a sum for each element."""
     return Arithmetic(0, 3 * call.given())
 
 
@@ -232,7 +233,7 @@ def _layer(of_state: int) -> Rule:
     def rule(call: Call) -> Arithmetic:
         steps = prod(call.shape(0)[:2])  # length and batch, in either order
         weights = call.input(1).count() + call.input(2).count()
-        # Those of a dynamically quantized layer lie transposed: [directions, state, gates].
+        # The weights of a dynamically quantized layer are transposed: [directions, state, gates].
         state = min(call.shape(2)[-2:])
         return Arithmetic(steps * weights, steps * call.axis(2, 0) * of_state * state)
 
@@ -241,7 +242,7 @@ def _layer(of_state: int) -> Rule:
 
 RULES: dict[str, Rule] = {
     **rules("MatMul Gemm MatMulInteger MatMulInteger16 FusedMatMul TransposeMatMul GemmFloat8", matrix_product),
-    # An activation, or sums that are scaled back.
+    # One operation per result for an activation or for rescaling the sums.
     **rules(
         "FusedGemm FusedMatMulActivation GemmFastGelu QLinearMatMul QGemm QOrderedMatMul MatMulIntegerToFloat",
         activated_product,
@@ -275,4 +276,4 @@ RULES: dict[str, Rule] = {
     "RNN": _layer(1),
 }
 OF_MICROSOFT = {"Attention": with_projection}
-"""Where an operator of ONNX's name is another one there."""
+"""Rules for operators of Microsoft's domain that share a name with a different ONNX operator."""

@@ -1,1 +1,1 @@
-"""Computes the same with fewer or cheaper operators."""
+"""Passes that compute the same with fewer or cheaper operators."""

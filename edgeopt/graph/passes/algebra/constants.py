@@ -1,4 +1,4 @@
-"""Arithmetic with constants: chains become one step, which goes into the weights of linear operators."""
+"""Merging of arithmetic with constants: chains into one step, and steps into the weights of linear operators."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -54,14 +54,13 @@ _GROWTH = 2  # a column and a row become a matrix, which can be far larger than 
 
 
 def apply_constant_chains(model: "ir.Model", context: PassContext) -> PassResult:
-    """Chains of arithmetic with constants become one scale and one shift.
+    """Merges chains of arithmetic with constants into one scale and one shift.
 
         ((x * a) + b) * c + d  =  x * (a c) + (b c + d)
 
-    Computed in float64 and rounded once. Only where fewer nodes are left, where no constant makes the tensor
-    bigger than it is, and where the chain rounds nothing off that the two steps would keep, or the other way
-    round: x + 1 - 1
-    is 0 for x = 1e-12. Integers are left alone: their arithmetic wraps around, and their division rounds.
+    The constants are computed in float64 and rounded once. A chain is merged only if fewer nodes are left, no
+    constant enlarges the tensor, and neither the chain nor the two steps round off what the other keeps: (x + 1) -
+    1 is 0 for x = 1e-12. Integers are excluded: their arithmetic wraps around, and their division rounds.
     """
     model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
@@ -102,7 +101,7 @@ def _merge(part: "ir.Graph", last: "ir.Node", notes: Notes) -> None:
 
 
 def _chain(last: "ir.Node") -> "tuple[list[ir.Node], list[ScaleAndShift]]":
-    """The nodes from the last to the first, and their steps from the first to the last."""
+    """Returns the nodes from the last to the first, and their steps from the first to the last."""
     chain, step = [last], step_of(last)
     assert step is not None  # noqa: S101 - tells mypy; the caller has seen it
     steps = [step]
@@ -171,13 +170,13 @@ CONSTANT_CHAINS = Pass(
 
 
 def apply_scale_into_linear(model: "ir.Model", context: PassContext) -> PassResult:
-    """Arithmetic with constants before and behind Conv, ConvTranspose, Gemm and MatMul goes into their weights.
+    """Merges arithmetic with constants around Conv, ConvTranspose, Gemm and MatMul into their weights.
 
         (W x + b) * f + s = (f W) x + (f b + s)            f and s have one number for each channel of the result
         W (f * x + s) + b = (W f) x + (W s + b)            f and s have one number for each channel of the input
 
-    A shift in front of a convolution that pads is left alone: the zeros at its borders are not shifted. A MatMul
-    has no bias, so that only scales go into it.
+    A shift before a convolution with padding stays, because the zeros at the borders are not shifted. A MatMul has
+    no bias, so it takes scales only.
     """
     model, notes, limit = context.copy(model), Notes(), context.folded_limit_bytes
     behind: list[str] = []
@@ -189,7 +188,7 @@ def apply_scale_into_linear(model: "ir.Model", context: PassContext) -> PassResu
             if step is None or node.graph is not part:
                 continue
             if node in whole:
-                # No news: it stays what it is, one operator to the runtimes.
+                # Not a refusal to report: the runtimes fuse it into one operator.
                 continue
             if is_op(step.source.producer(), *LINEAR):
                 _try_behind(part, node, step, limit, notes, behind)
@@ -209,7 +208,7 @@ def _try_behind(
     linear = step.source.producer()
     assert linear is not None  # noqa: S101 - tells mypy; the caller has seen it
     if is_op(linear, "MatMul") and step.shift.any():
-        return  # a bias: matmul-add-to-gemm and the runtimes know what to do with it
+        return  # a bias, which matmul-add-to-gemm and the runtimes handle
     if reason := why_not_behind(linear, node, limit_bytes):
         if not is_op(linear, "MatMul"):  # most matrix products have no weights at all
             notes.refuse(reason, label(node))
@@ -224,7 +223,7 @@ def _try_behind(
     if reason := put_behind(part, linear, affine, node.name or node.outputs[0].name or linear.op_type):
         notes.refuse(reason, label(node))
         return
-    # Cannot be refused: the linear node lies in the same graph and its output goes nowhere else.
+    # Always succeeds: the linear node is in the same graph and its output has no other reader.
     replace_value(node.outputs[0], linear.outputs[0])
     part.remove(node, safe=True)
     done.append(label(node))
@@ -284,7 +283,7 @@ def _why_no_shift(linear: "ir.Node") -> str | None:
 
 
 def _only_reader(node: "ir.Node") -> "ir.Node | None":
-    """The linear node that alone reads a result, as its input (not as its weights)."""
+    """Returns the linear node that is the only reader of a result, as its input (not as its weights)."""
     result = node.outputs[0]
     uses = result.uses()
     if result.is_graph_output() or len(uses) != 1:
@@ -294,7 +293,7 @@ def _only_reader(node: "ir.Node") -> "ir.Node | None":
 
 
 def _affine(step: ScaleAndShift, linear: "ir.Node", channels: int, value: "ir.Value") -> Affine | str:
-    """The step by channel, or why it differs along other axes."""
+    """Returns the step by channel, or why it differs along other axes."""
     rank = _rank(linear, value)
     if rank is None:
         if max(step.factor.size, step.shift.size) > 1 or max(step.factor.ndim, step.shift.ndim) > 1:

@@ -1,4 +1,4 @@
-"""What is taken over a whole picture is global pooling, for which runtimes have kernels in their own layouts.
+"""Replacement of reductions and pools over a whole picture by global pooling, for which runtimes have kernels.
 
 ReduceMean(x, axes = all but batch and channel, keepdims = 1)  =  GlobalAveragePool(x), the same for ReduceMax
 AveragePool(x, kernel = the picture, no pads)                  =  GlobalAveragePool(x), the same for MaxPool
@@ -13,8 +13,8 @@ from edgeopt.graph.passes.knowledge.sizes import picture_may_be_empty
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-# Below four dimensions a mean over the last axis is a normalization's far more often than a picture's.
-_DIMENSIONS = (4, 5)  # no runtime pools over more
+# Below four dimensions, a mean over the last axis usually belongs to a normalization, not a picture.
+_DIMENSIONS = (4, 5)  # no runtime supports more
 _POOLS = {"ReduceMean": "GlobalAveragePool", "ReduceMax": "GlobalMaxPool"}
 
 
@@ -48,7 +48,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _over_a_picture(node: "ir.Node") -> bool:
-    """All axes but batch and channel of a tensor that has a picture's dimensions."""
+    """Whether a reduction covers all axes but batch and channel of a tensor with a picture's dimensions."""
     shape = node.inputs[0].shape if node.inputs[0] is not None else None
     axes = _axes(node)
     if shape is None or axes is None or len(shape) not in _DIMENSIONS:
@@ -57,7 +57,7 @@ def _over_a_picture(node: "ir.Node") -> bool:
 
 
 def _takes_all(pool: "ir.Node") -> bool:
-    """Whether a pool takes all of a picture at once, and nothing but the picture."""
+    """Whether a pool's window covers exactly the whole picture."""
     shape = pool.inputs[0].shape if pool.inputs[0] is not None else None
     if shape is None or pads(pool) or len([output for output in pool.outputs if output.name]) > 1:
         return False
@@ -66,7 +66,7 @@ def _takes_all(pool: "ir.Node") -> bool:
 
 
 def _axes(node: "ir.Node") -> list[int] | None:
-    """From the attribute, or, from opset 18 on, from the second input."""
+    """Returns the constant axes of a reduction, from the attribute or, since opset 18, the second input."""
     if (attribute := node.attributes.get("axes")) is not None:
         return list(attribute.as_ints())
     array = constant(node.inputs[1]) if len(node.inputs) > 1 else None

@@ -1,4 +1,4 @@
-"""An Einsum of two operands is a matrix product between transposes and reshapes; runtimes have kernels for it.
+"""Replacement of Einsum by matrix products between transposes and reshapes, for which runtimes have kernels.
 
 Indices in both operands and in the result are the batch; those in both and not in the result are inner and
 summed; those of the first operand alone are rows, those of the second alone columns. Each kind becomes one
@@ -8,8 +8,8 @@ dimension:
     Einsum(a, b) = Mul(a', b')                         where nothing is summed, and rows or columns are missing
     Einsum(a)    = Transpose(a)                        where nothing is summed
 
-Either operand may come first, and the inner indices follow the order of either: the way with the fewest
-transposes is taken. In a Reshape one dimension may be open, more may not.
+Either operand may come first, and the inner indices follow the order of either; the form with the fewest
+transposes is used. A Reshape may have at most one open dimension.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _UNNAMED = "αβγδεζηθ"
-"""The dimensions behind `...`, counted from the last."""
+"""Letters for the dimensions behind `...`, counted from the last."""
 
 Lengths = Mapping[str, int | None]
-"""What is known of the length of an index; None where it is open."""
+"""Length of each index; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """The indices of each operand and of the result, a letter a dimension."""
+    """Indices of each operand and of the result, one letter for each dimension."""
 
     terms: tuple[str, ...]
     result: str
 
 
 def read(text: str, ranks: Sequence[int | None]) -> Equation | str:
-    """The equation of operands with these numbers of dimensions, or why it cannot be read."""
+    """Parses an equation for operands of these ranks; returns the reason as text if it cannot."""
     left, arrow, right = text.replace(" ", "").partition("->")
     letters, terms = left.replace(",", "").replace(".", ""), left.split(",")
     misfit = f"its equation '{text}' does not fit its operands"
@@ -76,23 +76,23 @@ def _unnamed(count: int) -> str:
 
 
 def called(index: str) -> str:
-    """An index as a reader of the equation knows it."""
+    """Returns the name of an index in messages; `...` for an unnamed one."""
     return "..." if index in _UNNAMED else index
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixForm:
-    """One way to write an equation as a matrix product; each group of indices becomes one dimension."""
+    """A way to write an equation as a matrix product; each group of indices becomes one dimension."""
 
     swapped: bool
-    """The second operand comes first."""
+    """Whether the second operand comes first."""
     left: tuple[str, ...]
     right: tuple[str, ...]
     out: tuple[str, ...]
 
 
 def ways(equation: Equation) -> Iterator[MatrixForm]:
-    """All that are worth a thought: either operand first, the inner indices in the order of either."""
+    """Yields the matrix forms of an equation: either operand first, the inner indices in the order of either."""
     for swapped in (False, True):
         one, other = equation.terms[::-1] if swapped else equation.terms
         batch = "".join(c for c in equation.result if c in one and c in other)
@@ -103,32 +103,32 @@ def ways(equation: Equation) -> Iterator[MatrixForm]:
             if batch:
                 yield MatrixForm(swapped, (*batch, rows, order), (*batch, order, columns), (*batch, rows, columns))
             else:
-                # A matrix goes with all rows of the first operand, in however many dimensions they lie.
+                # One matrix applies to all rows of the first operand, regardless of their number of dimensions.
                 yield MatrixForm(swapped, (*rows, order), (order, columns), (*rows, columns))
 
 
 def summed(equation: Equation) -> str:
-    """The indices that are in both operands and not in the result."""
+    """Returns the indices that are in both operands and not in the result."""
     one, other = equation.terms
     return "".join(c for c in one if c in other and c not in equation.result)
 
 
 def crosses(equation: Equation) -> bool:
-    """Each operand has an index of its own: every number of one meets every number of the other."""
+    """Whether each operand has an index that the other lacks, so that their elements are combined pairwise."""
     one, other = equation.terms
     return bool(set(one) - set(other)) and bool(set(other) - set(one))
 
 
 def alone(equation: Equation) -> str:
-    """The indices that are summed within one operand."""
+    """Returns the indices that are summed within one operand."""
     letters = "".join(equation.terms)
     return "".join(c for c in letters if c not in equation.result and letters.count(c) == 1)
 
 
 def joined(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
-    """The shape that makes one dimension of each group, and None where every group is one already.
+    """Returns the shape that merges each group into one dimension; None if each group has one index already.
 
-    Where more than one dimension is open, the index that is one too many.
+    If more than one dimension is open, returns the index that is one too many.
     """
     if all(len(group) == 1 for group in groups):
         return None
@@ -138,7 +138,7 @@ def joined(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
         if None not in known:
             shape.append(prod(length for length in known if length is not None))
         elif all(len(before) == 1 for before in groups[: place + 1]):
-            shape.append(0)  # copied from where it stands already
+            shape.append(0)  # copied from the same position
         elif -1 in shape:
             return next(c for c in group if lengths[c] is None)
         else:
@@ -147,7 +147,7 @@ def joined(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
 
 
 def parted(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
-    """The same the other way: the shape in which every index is a dimension again."""
+    """Returns the shape that splits the groups into one dimension for each index, the reverse of `joined`."""
     if all(len(group) == 1 for group in groups):
         return None
     shape: list[int] = []
@@ -166,7 +166,7 @@ def parted(groups: Sequence[str], lengths: Lengths) -> list[int] | str | None:
 
 
 OPSET = 13
-"""From here on Unsqueeze takes its axes as an input, and MatMul every type of floats."""
+"""First opset in which Unsqueeze takes its axes as an input and MatMul accepts every floating-point type."""
 FLOATS = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16")
 _RESHAPE_COSTS = 0.1  # of a transpose: it moves nothing
 _INNER_COSTS = 0.3
@@ -195,7 +195,7 @@ def apply_einsum_into_matmul(model: "ir.Model", context: PassContext) -> PassRes
 
 
 def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: Notes) -> str:
-    """Replaces the node; tells by which operator, or why it stays."""
+    """Replaces an Einsum and returns the new operator, or the reason why it stays."""
     operands = [value for value in node.inputs if value is not None]
     if not 0 < len(operands) == len(node.inputs) <= 2:
         return f"it has {len(node.inputs)} operands; a matrix product has two"
@@ -226,13 +226,14 @@ def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: N
 
 
 def _is_ambiguous(way: MatrixForm, lengths: Lengths) -> bool:
-    """Whether a dimension is left to be told from others that are copied, which may be 0."""
+    """Whether a Reshape would infer one size (-1) beside copied ones (0), which is ambiguous if those are 0."""
     shapes = (joined(way.left, lengths), joined(way.right, lengths), parted(way.out, lengths))
     return any(shape is not None and 0 in shape and -1 in shape for shape in shapes if not isinstance(shape, str))
 
 
 def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
-    """How long each index is; why that is not known well enough, for those that are summed."""
+    """Returns the length of each index, or why the equation is unsupported: an empty index or uncertain
+    lengths."""
     found: dict[str, int | None] = {}
     for term, value in zip(equation.terms, operands, strict=True):
         for axis, index in enumerate(term):
@@ -253,7 +254,7 @@ def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
 
 
 def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) -> MatrixForm | str:
-    """The way with the fewest transposes, or why there is none."""
+    """Returns the matrix form with the fewest transposes, or why there is none."""
     best, least, reason = None, inf, ""
     for way in ways(equation):
         costs = 0.0
@@ -275,7 +276,7 @@ def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) 
 def _turning(old: str, new: str) -> float:
     if old == new:
         return 0.0
-    # The last two are turned within the product by most runtimes.
+    # Most runtimes transpose the last two within the product.
     return _INNER_COSTS if old == new[:-2] + new[:-3:-1] else 1.0
 
 
@@ -285,7 +286,7 @@ def _reshaping(shape: list[int] | str | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ProductWriter:
-    """Puts nodes before an Einsum, and the last one in its place."""
+    """A writer of nodes that replace an Einsum."""
 
     graph: "ir.Graph"
     node: "ir.Node"
@@ -310,7 +311,7 @@ class ProductWriter:
         return self.put("Reshape", value, self.numbers("shape", shape))
 
     def finish(self, value: "ir.Value") -> None:
-        """What was written last gives the result, under its name."""
+        """Replaces the Einsum's output by `value`, which takes over its name, shape and type."""
         old = self.node.outputs[0]
         if value in self.node.inputs:
             value = self.put("Identity", value)
@@ -326,7 +327,7 @@ class ProductWriter:
         sides = []
         for term, value in zip(equation.terms, operands, strict=True):
             order = "".join(c for c in equation.result if c in term)
-            # Those before the first are stretched by themselves.
+            # Dimensions before the first are broadcast.
             begun = equation.result.index(order[0]) if order else len(equation.result)
             missing = [place for place, c in enumerate(equation.result[begun:]) if c not in term]
             side = self.turned(value, term, order)

@@ -1,4 +1,4 @@
-"""The same result in the form that runtimes compute fastest.
+"""Replacement of operators by equivalent forms that runtimes compute fastest.
 
     x / c                                              =  x * (1 / c)            c constant, and no zero in it
     x ** 0.5                                           =  Sqrt(x)                but for -inf
@@ -10,10 +10,9 @@
     Conv(x, w), a group a channel, kernel 1            =  x * w (+ bias)
     Conv(x, w), a group a channel, two results each    =  Conv(Gather(x, each twice), w), one result each
 
-A form is in the table where it was measured to win in one runtime and to lose in none, by
-`benchmarks/operator_forms.py`, whose other rows show what does not win; what wins in one runtime and loses in
-another is a lowering of the first. Nodes that runtimes make one operator when they load (a GELU that is spelled
-out) stay together.
+The table contains forms that `benchmarks/operator_forms.py` measured to win in one runtime and to lose in none;
+its other rows show forms that do not win. A form that wins in one runtime and loses in another is a lowering of
+the first. Nodes that runtimes fuse when they load (such as a decomposed GELU) stay together.
 """
 
 from typing import TYPE_CHECKING
@@ -33,7 +32,7 @@ _SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Puts every operator into the form that wins in one runtime and loses in none."""
+    """Replaces operators by forms that are faster in one runtime and slower in none."""
     return rewrite(model, context, FORMS)
 
 
@@ -47,7 +46,7 @@ def _divide(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     with np.errstate(all="ignore"):
         factor = (1.0 / exact).astype(divisor.dtype)
         # Near the ends of a type's range a reciprocal has fewer digits (1 / 60000 in float16 is 0.2 % off), and
-        # below its smallest normal number some runtimes take what is there for 0.
+        # some runtimes flush numbers below the smallest normal one to 0.
         precise = np.abs(factor.astype(np.float64) * exact - 1) <= EPSILON[divisor.dtype.name]
         precise &= np.abs(factor.astype(np.float64)) >= _SMALLEST_NORMAL[factor.dtype.name]
     if not precise.all():
@@ -163,7 +162,7 @@ def _shuffle(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
         return None
     sides = list(source.shape)[2:]
     if list(split.shape)[3:] != sides or not all(isinstance(size, int) for size in sides):
-        return None  # with all but the batch known, that must be the same too
+        return None  # all but the batch is known, so the batch must be equal too
     for one in (first, middle):
         if one.outputs[0].is_graph_output() or len(one.outputs[0].uses()) > 1:
             return "the channels between the groups are used elsewhere too"
@@ -182,7 +181,7 @@ def _shuffle(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
 def _reaches_convolution(value: "ir.Value") -> bool:
     """Whether OpenVINO may move a Gather into the weights of a convolution; Split and groups of channels keep it.
 
-    It does so in the order of the Gather and not in its inverse, which are the same for equal groups.
+    OpenVINO uses the order of the Gather instead of its inverse; the two are equal for equal groups.
     """
     waiting, seen = [value], {value}
     while waiting:
@@ -202,7 +201,7 @@ def _channels_in_group(conv: "ir.Node") -> int:
 
 
 def _by_channel(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
-    """A convolution that sees one place of one channel multiplies it."""
+    """Replaces a convolution of single pixels and channels by a multiplication."""
     import onnx_ir as ir
 
     weights = _depth_wise(node)
@@ -225,7 +224,7 @@ def _by_channel(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
 
 
 def _twofold(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
-    """Kernels for one result a channel are fast; those for two are not, and those for four lose again."""
+    """Replaces a depth-wise convolution with two results per channel, which is slow, by one with one result."""
     import onnx_ir as ir
 
     weights = _depth_wise(node)
@@ -242,7 +241,7 @@ def _twofold(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
 
 
 def _depth_wise(node: "ir.Node") -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None":
-    """The weights of a convolution in which each channel is a group."""
+    """Returns the weights of a convolution in which each channel is a group, else None."""
     weights = constant(node.inputs[1]) if is_op(node, "Conv") and integer(node, "group", 1) > 1 else None
     return weights if weights is not None and weights.shape[1] == 1 and weights.dtype.name in FLOATS else None
 
@@ -252,18 +251,18 @@ def _is_float(value: "ir.Value | None") -> bool:
 
 
 def _is_attribute(number: float) -> bool:
-    """Attributes are float32; 0.1 in float64 is another number."""
+    """Whether a number is exact as a float32 attribute; 0.1 in float64 is not."""
     return bool(np.isfinite(number)) and float(np.float32(number)) == number
 
 
 def _keeps_rank(node: "ir.Node", place: int) -> bool:
-    """A constant of one element does not give the result more dimensions than the other input has."""
+    """Whether a constant of one element leaves the rank of the other input unchanged."""
     array, known = constant(node.inputs[place]), rank(node.inputs[1 - place])
     return array is not None and (array.ndim == 0 or (known is not None and array.ndim <= known))
 
 
 def _spreads_over(shape: tuple[int, ...], value: "ir.Value | None") -> bool:
-    """Runtimes also take slopes of more than the input has, which gives a larger result."""
+    """Whether slopes broadcast to the input's shape; larger slopes would enlarge the result."""
     dims = () if value is None or value.shape is None else tuple(value.shape)[-len(shape) :]
     return len(dims) == len(shape) and all(own in (1, dim) for own, dim in zip(shape, dims, strict=True))
 

@@ -1,10 +1,10 @@
-"""Small patterns that mean something simpler, by onnxscript's matcher, each told in the user's words.
+"""Simplification of small patterns by onnxscript's matcher, each change described in the user's words.
 
-Of its rules only those are taken that are exact, and with what they leave unasked (`knowledge/guarded_rules.py`).
-Left out of its default set, because they can change what a model computes: arithmetic with 0 or 1 (takes 1e-10 for
-0), clips and minima (wrong where limits lie apart), Slice pairs to Split (wrong for odd sizes), automatic to
-explicit padding (ignores dilations), static ScatterND (ignores the reduction), pairs of casts (may round twice).
-Left out because other passes do the same with reasons: batch normalization, identities, slices of everything.
+Only exact rules of onnxscript are used, with the checks that they lack (`knowledge/guarded_rules.py`). Excluded
+from its default set, because they can change what a model computes: arithmetic with 0 or 1 (treats 1e-10 as 0),
+clips and minima (wrong for disjoint limits), Slice pairs to Split (wrong for odd sizes), automatic to explicit
+padding (ignores dilations), static ScatterND (ignores the reduction), pairs of casts (may round twice). Excluded
+because other passes do the same and report reasons: batch normalization, identities, slices of everything.
 """
 
 from collections.abc import Callable
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from onnxscript.rewriter import MatchResult, MatchStatus
 
 SAYS_NOTHING = ("Condition function check failed", "")
-"""What onnxscript gives as the reason for a check that returned False."""
+"""Reasons that onnxscript reports for a check that returned False."""
 
 
 class WhyNot:
-    """Given to `apply_to_model` as its tracer; tells the reason and the node of each match whose check failed."""
+    """A tracer for `apply_to_model` that records the node and the reason of each match whose check failed."""
 
     def __init__(self, tell: Callable[[str, str], None]) -> None:
         self.tell = tell
@@ -70,7 +70,7 @@ def merge_rules() -> tuple[Op, ...]:
 
     The Softmax is what onnx's converter makes of a Softmax older than opset 13.
 
-    The rules as onnxscript's RewriteRule objects.
+    Returns onnxscript's RewriteRule objects.
     """
     from onnxscript.rewriter import RewriteRule
 
@@ -122,7 +122,7 @@ def _joined(op: Op, first: "ir.Value", second: "ir.Value") -> Op:
 
 
 def _axes(value: "ir.Value", rank: int | None) -> list[int] | None:
-    """Axes counted from the front; None where that takes a rank that is not known."""
+    """Returns the axes counted from the front; None if that requires an unknown rank."""
     array = constant(value)
     if array is None:
         return None
@@ -141,7 +141,7 @@ def _unsqueeze_unsqueeze(op: Op, x: Op, a1: Op, a2: Op) -> Op:
 
 
 def _both_axes(x: "ir.Value", a1: "ir.Value", a2: "ir.Value") -> tuple[list[int], list[int]] | None:
-    """The axes of both steps, counted from the front; each step's axes are places in its own result."""
+    """Returns the axes of both steps, counted from the front; each step's axes refer to its own result."""
     first, second = constant(a1), constant(a2)
     if first is None or second is None:
         return None
@@ -204,7 +204,7 @@ def _rows_are_the_last_axis(
     if not _rank(x) or not all(isinstance(dim, int) for dim in x.shape):
         return MatchResult().fail("the shape is not known")
     rank, wanted = len(x.shape), constant(bound["shape"])
-    result = None if bound["result"].is_graph_output() else bound["result"].shape  # what is declared need not hold
+    result = None if bound["result"].is_graph_output() else bound["result"].shape  # a declared shape need not hold
     flat_axis = rows.producer().attributes.get_int("axis", 1) % rank
     if flat_axis != rank - 1 or chances.producer().attributes.get_int("axis", -1) not in {1, -1}:
         return MatchResult().fail("the Softmax goes over more than the last axis")
@@ -250,18 +250,18 @@ _WITH_BIAS = ("Conv", "ConvTranspose", "QLinearConv", "Gemm")
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """A family of rules; `speaks` where a refusal is news to the user and not just "this is another node"."""
+    """A family of rules; `speaks` if its refusals are worth reporting to the user."""
 
     what: str
     kinds: tuple[str, ...]
-    """Its patterns hold one of these; a model that has none need not be searched."""
+    """Operators that the patterns contain; a model without any of them is not searched."""
     rules: tuple[Any, ...]
     oldest_opset: int = 7
     speaks: bool = False
 
 
 def rewrites() -> tuple[Rewrite, ...]:
-    """The rules in their order, imported here because onnxscript takes half a second."""
+    """Returns the rules in order; imports onnxscript here because that takes half a second."""
     slices, unsqueezes, flatten, softmax, casts = merge_rules()
     extremes, clips = limit_rules()
     known_shape, two_shapes = guarded.reshape_rules()
@@ -285,7 +285,7 @@ def rewrites() -> tuple[Rewrite, ...]:
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Applies all rules until none applies any more, then asks those that have something to say why not."""
+    """Applies all rules until none matches, then collects the refusals of the rules that report them."""
     from onnx_ir.passes import common
     from onnxscript.rewriter import RewriteRuleSet
 
@@ -304,13 +304,13 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
                     adopt_orphans(model)
                     left = {node: label(node) for node in nodes_of(model)}
                     notes.did(rewrite.what, *(name for node, name in before.items() if node not in left))
-                    before = left  # in the order of the graph: that of a set would change from run to run
+                    before = left  # in graph order, because the order of a set varies between runs
             if not changed:
                 break
             common.RemoveUnusedNodesPass()(model)
             common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
         common.NameFixPass()(model)
-        # With a tracer rules only look; a copy, because looking may still add opset imports.
+        # With a tracer, rules only match; works on a copy, because matching may still add opset imports.
         looked_at = model.clone()
         for rewrite in rewrites_here:
             if rewrite.speaks:
@@ -326,8 +326,8 @@ def _why_not(rewrite: Rewrite, notes: Notes) -> WhyNot:
     return WhyNot(tell)
 
 
-# The first is no refusal: there is nothing left to do.
+# The first reason is no refusal: there is nothing to do.
 SILENT = ("Shape input is already a constant", *SAYS_NOTHING)
 
-# A convolution that pads itself may add up in another order.
+# A convolution with padding of its own may sum in another order.
 PASS = Pass("rewrite-patterns", "small patterns become simpler nodes", apply, tolerance_db=100.0)

@@ -1,1 +1,1 @@
-"""Takes away what has no effect on the results, and brings a model into common form."""
+"""Passes that remove nodes without effect on the results, and bring a model into common form."""

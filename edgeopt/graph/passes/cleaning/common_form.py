@@ -35,7 +35,7 @@ WEIGHTS_OUT_OF_INPUTS = Pass(
 
 
 def inline_functions(model: "ir.Model", context: PassContext) -> PassResult:
-    """Inlines all functions that are written in the model's opsets, those that they call first."""
+    """Inlines all functions written in the model's opsets, called functions first."""
     import onnx_ir as ir
     from onnx_ir.passes import common
 
@@ -102,7 +102,7 @@ INLINE_FUNCTIONS = Pass(
 
 
 def name_nodes(model: "ir.Model", context: PassContext) -> PassResult:
-    """The first node of a name keeps it; others are called by their operator and first output."""
+    """Gives nodes unique names: the first of a name keeps it, others are named by operator and first output."""
     model, notes = context.copy(model), Notes()
     nodes = list(nodes_of(model))
     taken: set[str] = set()
@@ -140,10 +140,9 @@ AS_IT_IS = -1
 
 
 def fix_shapes(model: "ir.Model", context: PassContext) -> PassResult:
-    """Gives inputs the shapes that the user names, so that what depends on them is known before the model runs.
+    """Gives inputs the shapes that the user names, so that sizes that depend on them are known ahead of time.
 
-    A dimension that other inputs or outputs share by name gets the same size there. -1 leaves a dimension as it
-    is.
+    A dimension that other inputs or outputs share by name gets the same size there; -1 keeps a dimension.
     """
     source, model, notes = model, context.copy(model), Notes()
     sizes: dict[str, int] = {}
@@ -174,7 +173,8 @@ def _why_not_fixed(model: "ir.Model", name: str, wanted: tuple[int, ...]) -> str
 
 
 def _misfit(value: "ir.Value", wanted: tuple[int, ...], sizes: dict[str, int]) -> str | None:
-    """Why an input cannot have this shape; notes which size each named dimension gets."""
+    """Returns why an input cannot have this shape, or None; records the size of each named dimension in
+    `sizes`."""
     if any(size < 1 and size != AS_IT_IS for size in wanted):
         return f"{_text(wanted)} is not a shape: sizes are at least 1, or -1 to keep a size"
     if value.shape is None:
@@ -217,7 +217,7 @@ def _bind(value: "ir.Value", sizes: dict[str, int]) -> bool:
 
 
 def _infer_again(model: "ir.Model") -> None:
-    """What was known of inner values holds the open dimensions; what follows of outputs is filled in too."""
+    """Infers all shapes again, because the old ones of inner values contain the open dimensions."""
     for value in (value for node in model.graph for value in node.outputs):
         if not value.is_graph_output():
             value.shape = None

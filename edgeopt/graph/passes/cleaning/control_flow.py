@@ -1,10 +1,10 @@
-"""Plain nodes instead of branches and loops whose course is known.
+"""Replacement of branches and loops with known control flow by plain nodes.
 
     If(true)                         = its first branch
     Loop(0 times), Loop(never)       = what went in; what it would have collected is empty
     Loop(once)                       = its body, with what it collects wrapped in one more dimension
 
-Branches stop computing what nobody reads.
+Branches stop computing results without readers.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
     model, notes = context.copy(model), Notes()
     for node in [node for graph in model.graphs() for node in graph]:
-        if node.graph is None:  # it went away with the branch that held it
+        if node.graph is None:  # it was removed with its branch
             continue
         if is_op(node, "If"):
             _resolve_if(node, notes)
@@ -140,7 +140,7 @@ def _run_once(node: "ir.Node", body: "ir.Graph", notes: Notes) -> None:
 
 
 def _move_out(inner: "ir.Graph", node: "ir.Node") -> "list[ir.Value]":
-    """Puts a subgraph's nodes and weights where its node stands; returns what were its outputs."""
+    """Moves a subgraph's nodes and weights to the place of its node; returns the former outputs."""
     outer = node.graph
     assert outer is not None  # noqa: S101 - the caller saw to it
     results = list(inner.outputs)
@@ -160,7 +160,7 @@ def _move_out(inner: "ir.Graph", node: "ir.Node") -> "list[ir.Value]":
 
 
 def _become(node: "ir.Node", results: "Sequence[ir.Value]") -> None:
-    """Lets those who read a node read other values, and removes it."""
+    """Redirects the readers of a node to other values, and removes the node."""
     import onnx_ir as ir
 
     graph = node.graph
@@ -185,7 +185,7 @@ def _drop_unread_results(node: "ir.Node", notes: Notes) -> None:
     import onnx_ir as ir
 
     read = [bool(output.uses() or output.is_graph_output()) for output in node.outputs]
-    if all(read) or not any(read):  # with none left, the whole node is dead
+    if all(read) or not any(read):  # without any, the whole node is dead
         return
     branches = [attribute.as_graph() for attribute in node.attributes.values() if not attribute.is_ref()]
     if len(branches) != 2:

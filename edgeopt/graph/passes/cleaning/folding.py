@@ -1,4 +1,4 @@
-"""What is the same in every run is computed once: shapes that follow from sizes, and nodes over constants."""
+"""Constant folding: computes nodes over constants, and shapes that follow from known sizes, ahead of time."""
 
 import math
 from collections.abc import Callable
@@ -33,10 +33,10 @@ INT64_MAX = 2**63 - 1
 
 
 def fold_shapes(model: "ir.Model", context: PassContext) -> PassResult:
-    """Takes away arithmetic on shapes whose result is known, or can be written without it.
+    """Removes arithmetic on shapes whose result is known, or can be written without it.
 
-    Exporters compute the shape of a Reshape from other tensors' shapes, node by node. Where every dimension that
-    enters is known, so is the result. Where one is open, much of the arithmetic still goes away:
+    Exporters compute the shape of a Reshape from other tensors' shapes, node by node. If all dimensions used are
+    known, so is the result. If some are open, much of the arithmetic can still be removed:
 
         Reshape(x, [batch, 12, 64])   = Reshape(x, [0, 12, 64])    the dimension at that place of x
         Reshape(x, [batch * 12, 64])  = Reshape(x, [-1, 64])       one is left, and the others fix it
@@ -72,7 +72,7 @@ def fold_shapes(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _put_constant(graph: "ir.Graph", value: "ir.Value", found: Elements) -> bool:
-    """Lets those who read a value read a weight; not where it is an output or does not fit its type."""
+    """Replaces a value by a weight unless it is an output or its type cannot hold the numbers; returns whether."""
     import numpy as np
 
     if value.is_graph_output() or not (found.elements or _are_sizes(value)):
@@ -123,7 +123,7 @@ def _reshape(
             label(node),
         )
         return
-    # Where the dimension copied is 0, no runtime can tell the one that is left.
+    # If the copied dimension is 0, no runtime can infer the remaining one.
     is_ambiguous = -1 in target and 0 in target
     if is_ambiguous and empty_inputs:
         notes.refuse("the new shape is ambiguous if one of its dimensions is 0", label(node))
@@ -156,7 +156,7 @@ def _expand(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]
 
 
 def _slice(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]", notes: Notes) -> None:
-    """An end that is the whole dimension needs no number."""
+    """Replaces the end of a Slice that equals the whole dimension by the maximum."""
     before = shape_of(node.inputs[0])
     ends = _computed(node, 2, known)
     starts = constant(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -186,7 +186,7 @@ def _numbers(node: "ir.Node", index: int, default: list[int]) -> list[int] | Non
 
 
 def _computed(node: "ir.Node", index: int, known: "dict[ir.Value, Elements]") -> tuple[Size, ...] | None:
-    """The sizes at an input that is computed, where their number is known."""
+    """Returns the sizes at a computed input, if their number is known."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None or value.producer() is None or constant(value) is not None:
         return None
@@ -204,11 +204,11 @@ FOLD_SHAPES = Pass("fold-shapes", "arithmetic on known shapes is removed", fold_
 ROUNDS = 6
 SMALL_ELEMENTS = 16_384  # of a filled tensor: the scales of a normalization may go into the file, weights not
 SMALL_BYTES = SMALL_ELEMENTS * 4
-# Small in the file and big in memory (the first), or carrying what a quantized kernel needs.
+# Small in the file and big in memory (the first), or required by quantized kernels.
 PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
 SPLIT_BY_INPUT, SPLIT_BY_NUMBER = 13, 18
-"""The opsets from which Split takes its sizes as an input, and their number as an attribute."""
+"""First opsets in which Split takes its sizes as an input, and the number of parts as an attribute."""
 
 READ_SIZES = ("Concat", "ConstantOfShape", "Expand", "Reshape", "Slice", "Squeeze", "Tile", "Unsqueeze")
 
@@ -217,7 +217,7 @@ MISCOMPUTED = ("GlobalMaxPool", "LRN", "LogSoftmax", "LpNormalization", "OneHot"
 
 
 def fold_constants(model: "ir.Model", context: PassContext) -> PassResult:
-    """Computes now what never changes: constants, arithmetic on known shapes, `If`s with a known condition."""
+    """Computes constants, arithmetic on known shapes, and `If`s with a known condition ahead of time."""
     from onnx_ir.passes import common
 
     model, notes = context.copy(model), Notes()
@@ -241,7 +241,7 @@ def fold_constants(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _keep_overflows(model: "ir.Model") -> None:
-    """Spells a CastLike that does not saturate as such a Cast; onnxscript's folding makes one that saturates."""
+    """Replaces a non-saturating CastLike by such a Cast, because onnxscript folds it to a saturating one."""
     import onnx_ir as ir
 
     for part in parts(model):
@@ -258,7 +258,7 @@ def _keep_overflows(model: "ir.Model") -> None:
 
 @dataclass(slots=True)
 class FoldingBudget:
-    """How much folding may add to the model: by one result, and by all that are left to come."""
+    """Limits on the bytes that folding adds to the model: by one result, and by all further results."""
 
     one_bytes: int
     left_bytes: int
@@ -273,7 +273,7 @@ def _weight_bytes(model: "ir.Model") -> int:
 
 
 def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool | None]") -> bool:
-    """One sweep of onnxscript's folding; a node that it cannot cope with stays as it is."""
+    """Runs onnxscript's folding once; a node that it cannot handle stays."""
     from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
     class Sweep(FoldConstantsPass):  # type: ignore[misc, unused-ignore]
@@ -282,7 +282,7 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
                 return None
             try:
                 found = super().process_node(node, is_function)
-            except RuntimeError:  # what the folding of one operator raises, whatever the cause
+            except RuntimeError:  # raised if one operator cannot be folded, for any reason
                 return None
             if (
                 found is not None
@@ -292,13 +292,13 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
                 return None
             if found is not None and self._opset_imports.get("", 1) < SPLIT_BY_NUMBER:
                 for made in found.new_nodes:
-                    if is_op(made, "Split"):  # into equal parts, which is what one without sizes does there
+                    if is_op(made, "Split"):  # into equal parts, the default in these opsets
                         made.attributes.pop("num_outputs", None)
             return found
 
         def new_initializer(self, node: "ir.Node", array: "np.ndarray[Any, Any]") -> "ir.Value | None":
             if not array.size and not _are_sizes(node.outputs[0]):
-                # OpenVINO takes a weight without elements for one of another shape, such as a single number.
+                # OpenVINO reads a weight without elements in a wrong shape, such as a scalar.
                 return None
             return super().new_initializer(node, array)  # type: ignore[no-any-return, unused-ignore]
 
@@ -314,7 +314,7 @@ def _is_empty_constant(node: "ir.Node") -> bool:
 
 
 def _are_sizes(value: "ir.Value") -> bool:
-    """Whether all readers of a value take it for sizes; a list of sizes may be empty."""
+    """Whether all readers of a value interpret it as sizes; a list of sizes may be empty."""
     users = [use.node for use in value.uses()]
     return not value.is_graph_output() and all(is_op(user, *READ_SIZES) for user in users)
 
@@ -347,16 +347,17 @@ def _should_fold(node: "ir.Node", budget: FoldingBudget, notes: Notes) -> bool |
 
 
 def _holds_text(node: "ir.Node") -> bool:
-    """Nobody computes with text, and onnx-ir cannot say how many bytes it takes."""
+    """Whether a node handles text, which is not folded: onnx-ir does not know its size."""
     import onnx_ir as ir
 
     return any(value is not None and value.dtype == ir.DataType.STRING for value in (*node.inputs, *node.outputs))
 
 
 def _disagreed(node: "ir.Node") -> bool:
-    """Where onnx's reference computes otherwise than ONNX Runtime does, which is not always the one that errs.
+    """Whether onnx's reference evaluator and ONNX Runtime compute a node differently; either may be wrong.
 
-    When aligning corners the reference takes sizes before rounding; by no axes ONNX Runtime squeezes all.
+    With aligned corners, the reference scales by the sizes before rounding. A Squeeze with an empty list of axes
+    removes all dimensions of size 1 in ONNX Runtime.
     """
     if is_op(node, "Squeeze"):
         return squeezes_by_no_axes(node)
@@ -369,7 +370,7 @@ def _gives_integers(node: "ir.Node") -> bool:
 
 
 def _output_bytes(node: "ir.Node") -> int | None:
-    """How big the results will be, where shape inference says so."""
+    """Returns the size of all results; None if shape inference does not know it."""
     total = 0
     for value in node.outputs:
         if value.dtype is None or value.shape is None or not all(isinstance(dim, int) for dim in value.shape):
@@ -394,7 +395,7 @@ def _tell(before: "dict[ir.Node, str]", left: "set[ir.Node]", notes: Notes) -> N
             notes.refuse("the condition of the If is known only at run time", label(node))
 
 
-# onnx's reference computes them, and rounds otherwise than a runtime would.
+# onnx's reference evaluator computes them and rounds differently than a runtime.
 FOLD_CONSTANTS = Pass(
     "fold-constants", "results that depend only on constants are computed once", fold_constants, tolerance_db=100.0
 )

@@ -1,4 +1,4 @@
-"""Removes nodes that pass their input on unchanged; `PASSES_ON` says of each kind when it does."""
+"""Removes nodes that return their input unchanged; `PASSES_ON` defines the condition for each operator."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ def _dropout(node: "ir.Node") -> "ir.Value | str | None":
 
 
 def _cast(node: "ir.Node") -> "ir.Value | None":
-    """To the type that it has; or back to the type that it had, from one that holds all of its values."""
+    """Returns the source of a Cast to the same type, or back from a type that holds all values of the first."""
     source = node.inputs[0]
     if source is None or source.dtype is None or node.attributes["to"].is_ref():
         return None
@@ -59,7 +59,7 @@ def _cast_like(node: "ir.Node") -> "ir.Value | None":
 
 
 def _reshape(node: "ir.Node") -> "ir.Value | None":
-    """Same shape before and after; one unknown dimension may be left, as the others fix it."""
+    """Returns the source of a Reshape to the same shape; one dimension may be unknown, as the others fix it."""
     before, after = shape_of(node.inputs[0]), shape_of(node.outputs[0])
     if node.outputs[0].is_graph_output():
         after = None if after is None or not all(isinstance(size, int) for size in after) else after
@@ -71,7 +71,7 @@ def _reshape(node: "ir.Node") -> "ir.Value | None":
 
 
 def _squeeze(node: "ir.Node") -> "ir.Value | None":
-    """With nothing to squeeze, or just what an Unsqueeze put there."""
+    """Returns the source of a Squeeze that removes nothing, or only the dimensions that an Unsqueeze added."""
     return _undone(node, "Unsqueeze") or _reshape(node)
 
 
@@ -122,7 +122,7 @@ def _pad(node: "ir.Node") -> "ir.Value | None":
 
 
 def _expand(node: "ir.Node") -> "ir.Value | None":
-    """To a shape of ones that asks for no more dimensions than there are."""
+    """Returns the source of an Expand whose target shape adds no dimension and changes no size."""
     shape, wanted = node.inputs[0].shape, constant(node.inputs[1])
     if shape is None or wanted is None or len(wanted) > len(shape):
         return None
@@ -131,7 +131,7 @@ def _expand(node: "ir.Node") -> "ir.Value | None":
 
 
 def _slice(node: "ir.Node") -> "ir.Value | None":
-    """From the start to the end of every axis that it names, step by step."""
+    """Returns the source of a Slice that takes every axis from start to end with step 1."""
     source = node.inputs[0]
     arrays = [None if value is None else constant(value) for value in node.inputs[1:]]
     if source is None or len(arrays) < 2 or arrays[0] is None or arrays[1] is None:
@@ -150,7 +150,7 @@ def _slice(node: "ir.Node") -> "ir.Value | None":
 
 
 def _resize(node: "ir.Node") -> "ir.Value | None":
-    """To the size that it has: every sample then falls on a pixel."""
+    """Returns the source of a Resize to its own size, which samples each pixel exactly."""
     source = node.inputs[0]
     mode = node.attributes.get("coordinate_transformation_mode")
     if source is None or (mode is not None and (mode.is_ref() or mode.as_string() == "tf_crop_and_resize")):
@@ -175,7 +175,7 @@ def _split(node: "ir.Node") -> "ir.Value | None":
 
 
 def _clip(node: "ir.Node") -> "ir.Value | None":
-    """Without limits; of floats it still makes infinity the largest number of the type."""
+    """Returns the source of an integer Clip without limits; a Clip of floats still limits infinities."""
     limits = [value for value in node.inputs[1:] if value is not None]
     x = node.inputs[0]
     whole = x is not None and x.dtype is not None and x.dtype.is_integer()
@@ -183,7 +183,7 @@ def _clip(node: "ir.Node") -> "ir.Value | None":
 
 
 def _concat(node: "ir.Node") -> "ir.Value | None":
-    """Of one; or of all that a Split made, in their order."""
+    """Returns the source of a Concat of one tensor, or of all parts of a Split in their order."""
     if len(node.inputs) == 1:
         return node.inputs[0]
     first = node.inputs[0].producer() if node.inputs[0] is not None else None
@@ -198,7 +198,7 @@ def _concat(node: "ir.Node") -> "ir.Value | None":
 
 
 def _pool(node: "ir.Node") -> "ir.Value | None":
-    """Over single pixels."""
+    """Returns the source of a pool over single pixels."""
     kernel = node.attributes.get("kernel_shape")
     if kernel is None or kernel.is_ref() or any(side != 1 for side in kernel.as_ints()):
         return None
@@ -222,7 +222,7 @@ HOLDS = {
     "BFLOAT16": ("FLOAT", "DOUBLE"),
     "FLOAT": ("DOUBLE",),
 }
-"""The types that hold every value of a type."""
+"""Types that represent every value of a type, by that type."""
 
 PASSES_ON: "dict[str, Callable[[ir.Node], ir.Value | str | None]]" = {
     "Identity": _always,
@@ -257,7 +257,7 @@ PASSES_ON: "dict[str, Callable[[ir.Node], ir.Value | str | None]]" = {
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Takes the nodes that change nothing out of all graphs."""
+    """Removes the nodes without effect from all graphs."""
     model, notes = context.copy(model), Notes()
     removed: dict[str, list[str]] = {}
     for part in parts(model):

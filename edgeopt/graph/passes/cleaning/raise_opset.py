@@ -1,8 +1,8 @@
-"""Brings a model to the opset that every later pass and all backends understand: 17, unless told otherwise.
+"""Conversion of a model to the opset that every later pass and all backends understand, by default 17.
 
-From 9 on `CHANGES` knows what operators write differently, so that nodes are changed where they stand, in
-subgraphs too. A step that it cannot take, up to 13, and the steps up to 9 are onnx's converter's, which does not
-look into subgraphs.
+From opset 9 on, `CHANGES` describes the differences between operators, and nodes are converted in place, including
+subgraphs. onnx's converter, which ignores subgraphs, takes the steps up to 9 and those up to 13 that `CHANGES`
+cannot.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 Change = Callable[["ir.Node"], str | None]
 OLDEST = 9
-"""Below, operators changed in ways that are not written down here."""
+"""Lowest opset from which `CHANGES` describes the differences."""
 _ENLARGES = "edgeopt.enlarges"
 _ZERO_IS_ZERO = "edgeopt.zero_is_zero"
 
 
 def _attribute_to_input(name: str, index: int) -> Change:
-    """A list of numbers that became an input."""
+    """Returns the change that turns an attribute with a list of numbers into an input."""
 
     def change(node: "ir.Node") -> str | None:
         import numpy as np
@@ -82,7 +82,8 @@ def _clip(node: "ir.Node") -> str | None:
 
 
 def _clip_of_halves(node: "ir.Node") -> str | None:
-    """ONNX Runtime's kernel for float16, from opset 12 on, limits to finite numbers where no limit is given."""
+    """Sets infinite limits in a float16 Clip without limits, as ONNX Runtime limits it to finite numbers since
+    opset 12."""
     import onnx_ir as ir
 
     value, kind = node.inputs[0], _float_type(node)
@@ -101,7 +102,7 @@ def _upsample(node: "ir.Node") -> str | None:
 
 
 def _resize(node: "ir.Node") -> str | None:
-    """Places were counted from the corner; the nearest was the one before, or, when shrinking, the one behind."""
+    """Sets the old defaults: positions from the corner, the nearest pixel rounded down, or up when shrinking."""
     import numpy as np
     import onnx_ir as ir
 
@@ -149,7 +150,7 @@ def _scatter(node: "ir.Node") -> str | None:
 
 
 def _dropout(node: "ir.Node") -> str | None:
-    """The ratio works in training only; the mask, there only, was of another type before."""
+    """Removes the ratio, which only affects training; refuses a used mask, whose type changed."""
     node.attributes.pop("ratio", None)
     mask = node.outputs[1] if len(node.outputs) > 1 else None
     used = mask is not None and (mask.uses() or mask.is_graph_output())
@@ -157,7 +158,7 @@ def _dropout(node: "ir.Node") -> str | None:
 
 
 def _softmax(node: "ir.Node") -> str | None:
-    """Over everything from `axis` on before, over `axis` alone from 13 on."""
+    """Converts Softmax, which covers all axes from `axis` on before opset 13 and `axis` alone since."""
     import onnx_ir as ir
 
     attribute = node.attributes.get("axis")
@@ -175,7 +176,7 @@ def _softmax(node: "ir.Node") -> str | None:
 
 
 def _softmax_of_flat(node: "ir.Node", axis: int) -> str | None:
-    """Several axes are made one before, and what they were after."""
+    """Flattens several axes before a Softmax and restores the shape after it."""
     import onnx_ir as ir
 
     if node.op_type == "Hardmax":
@@ -199,7 +200,7 @@ def _softmax_of_flat(node: "ir.Node", axis: int) -> str | None:
 
 
 def _reshape(node: "ir.Node") -> str | None:
-    """A 0 in the shape of another tensor is a size; before opset 14 it was the size at that place of its own."""
+    """Sets `allowzero` if a 0 in the shape of a Reshape is a size, not a copied dimension."""
     import onnx_ir as ir
 
     if node.meta.get(_ZERO_IS_ZERO):
@@ -221,7 +222,7 @@ def _roi_align(node: "ir.Node") -> str | None:
 
 
 def _split(node: "ir.Node") -> str | None:
-    """ONNX Runtime counts no outputs of an empty tensor, so that sizes are written where they are known."""
+    """Writes the sizes of a Split if they are known, as ONNX Runtime counts no outputs for an empty tensor."""
     import numpy as np
     import onnx_ir as ir
 
@@ -261,7 +262,7 @@ def _dft(node: "ir.Node") -> str | None:
 
 
 def _group_normalization(node: "ir.Node") -> str | None:
-    """Scale and bias were one a group, and are one a channel from 21 on."""
+    """Repeats scale and bias, which are per group before opset 21 and per channel since."""
     import numpy as np
 
     shape = node.inputs[0].shape if node.inputs[0] is not None else None
@@ -297,11 +298,11 @@ CHANGES: dict[int, dict[str, Change]] = {
 
 COMPATIBLE_FROM = 13
 MISCONVERTED = ("Dropout", "Hardmax", "Resize")
-"""onnx's converter leaves these as they are where they mean something else in the newer opset."""
+"""Operators that onnx's converter leaves unchanged although their meaning changed."""
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Raises the opset to the target where it is older."""
+    """Raises an older opset to the target."""
     from onnx.defs import onnx_opset_version
     from onnx_ir.passes import common
 
@@ -330,7 +331,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _raised(model: "ir.Model", before: int, after: int, notes: Notes) -> "ir.Model":
-    """One opset after the other; the converter takes a step only where `CHANGES` does not know it."""
+    """Raises the opset step by step; onnx's converter handles the steps that `CHANGES` does not."""
     branching = [label(node) for node in model.graph if any(True for _ in inner_graphs(node))]
     if before < OLDEST:
         if branching:
@@ -356,7 +357,7 @@ def _raised(model: "ir.Model", before: int, after: int, notes: Notes) -> "ir.Mod
 
 
 def _change(model: "ir.Model", changes: "Mapping[str, Change]") -> "list[tuple[ir.Node, str]]":
-    """Brings all nodes into the form of the next opset; which it cannot, and why."""
+    """Converts all nodes to the next opset; returns the nodes that it cannot convert, with the reason."""
     reasons = []
     for node in list(nodes_of(model)):
         change = changes.get(node.op_type) if is_op(node, node.op_type) else None
@@ -394,7 +395,7 @@ def _convert(model: "ir.Model", after: int, notes: Notes) -> None:
 
 
 def _with_weights_as_inputs(model: "ir.Model") -> "ir.Model":
-    """The converter handles only weights that are also inputs, as before IR version 4."""
+    """Returns a model whose weights are also inputs, as before IR version 4, which onnx's converter requires."""
     import onnx_ir as ir
     from onnx_ir.passes import common
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def remove_dead_nodes(model: "ir.Model", context: PassContext) -> PassResult:
-    """Removes what no output needs: walks back from the outputs; inputs stay, used or not."""
+    """Removes nodes, weights and functions that no output needs; keeps all inputs."""
     from onnx_ir.passes import common
 
     model, notes = context.copy(model), Notes()
@@ -69,8 +69,8 @@ SMALL_BYTES = 1 << 16
 def deduplicate_weights(model: "ir.Model", context: PassContext) -> PassResult:
     """Keeps one copy of weights that are equal to the last bit; subgraphs use the main graph's copy.
 
-    Vectors of floats stay as they are: they are small, and OpenVINO joins a bias with the product before it only
-    where nothing else reads that bias.
+    Vectors of floats are not merged: they are small, and OpenVINO fuses a bias with the product before it only if
+    nothing else reads that bias.
     """
     model, notes = context.copy(model), Notes()
     main: dict[Sketch, list[ir.Value]] = {}
@@ -105,7 +105,7 @@ def _is_vector(tensor: "ir.TensorProtocol") -> bool:
 
 
 def _sketch(tensor: "ir.TensorProtocol") -> Sketch:
-    """Type, shape and ends of a tensor: what differs there need not be read as a whole."""
+    """Returns type, shape, and first and last elements of a tensor, which need no full read to compare."""
     flat = tensor.numpy().reshape(-1)
     ends = flat[:SKETCH_ELEMENTS].tobytes() + flat[-SKETCH_ELEMENTS:].tobytes()
     return tensor.dtype, tuple(int(dim) for dim in tensor.shape), ends
@@ -126,10 +126,10 @@ PATH = re.compile(r"(^|[\s\"'(=])(/[^/\s]+){2,}|[A-Za-z]:\\[^\s]")
 
 
 def strip_metadata(model: "ir.Model", context: PassContext) -> PassResult:
-    """Drops what exporters leave behind: doc strings, stack traces, the paths of their sources, their own names.
+    """Removes exporters' metadata: doc strings, stack traces, source paths, and the exporter's name.
 
-    The model's own metadata stays: applications read class names, strides and the like from it. So does the name
-    of a quantizer, from which tools know that a model is quantized.
+    The model's own metadata stays, because applications read class names, strides and the like from it. The name
+    of a quantizer stays too, because tools recognize a quantized model by it.
     """
     model, notes = context.copy(model), Notes()
     cleared = 0
@@ -162,11 +162,11 @@ STRIP_METADATA = Pass("strip-metadata", "doc strings and exporters' notes are re
 
 
 SHORT_BYTES = 1 << 14
-SMALL_ELEMENTS = 64  # comparing more in attributes costs more than it finds
+SMALL_ELEMENTS = 64  # comparing larger attributes costs more than it saves
 
 
 def merge_equal_subexpressions(model: "ir.Model", context: PassContext) -> PassResult:
-    """Computes once what a graph computes twice: nodes with the same operator, inputs and attributes."""
+    """Merges nodes with the same operator, inputs and attributes."""
     model, notes, merged = context.copy(model), Notes(), []
     for root in (model.graph, *model.functions.values()):
         merged += _merge(root, {}, notes)
@@ -188,7 +188,7 @@ def _merge(part: "ir.Graph | ir.Function", outside: "dict[Hashable, ir.Node]", n
 
 
 def _merged(node: "ir.Node", first: "dict[Hashable, ir.Node]", notes: Notes) -> bool:
-    """Lets those who read a node read its twin, where there is one."""
+    """Redirects the readers of a node to an equal earlier node; returns whether there is one."""
     key = _key(node)
     twin = node if key is None else first.setdefault(key, node)
     if twin is node:
@@ -235,7 +235,8 @@ def _key(node: "ir.Node") -> Hashable | None:
 
 
 def _alike(value: "ir.Value | None") -> Hashable:
-    """By what it is; a short weight by what it holds, for deduplicate-weights leaves some of these apart."""
+    """Returns a key for equal inputs: the content of a short weight, as deduplicate-weights skips some, else the
+    id."""
     tensor = None if value is None or value.is_graph_input() else value.const_value
     if tensor is None or tensor.dtype.is_string() or tensor.nbytes > SHORT_BYTES:
         return id(value)

@@ -1,13 +1,13 @@
-"""A sequence that a mask says is padded is computed up to its last token only.
+"""Removal of padding: computes padded sequences only up to the last token that the mask marks.
 
     mask [batch, length]  ->  Slice(each input that has this length, 0 : n)
-                              n = the last place that any row's mask holds, rounded up to a multiple of 16
+                              n = length up to the last 1 of any row's mask, rounded up to a multiple of 16
 
-Tokenizers fill sentences up to one length, and a transformer computes the filling like the rest, to throw it
-away in the end: attention weighs it with zero, and what is pooled leaves it out. That is so only where no output
-has a row for each token, and where the mask is heard everywhere; the graph does not show that, so it is proved by
-running both on lengths and fillings of all kinds (`rewriting/padded_cases.py`). On request, as what it gains
-depends on the data: where nothing is padded, it costs the freedom to plan for one length.
+Tokenizers pad sentences to one length, and a transformer computes the padding like the rest, although attention
+gives it no weight and pooling ignores it. Skipping it is correct only if no output has a row for each token and
+every layer applies the mask; the graph does not show that, so it is proved by running both models on lengths and
+paddings of all kinds (`rewriting/padded_cases.py`). The pass runs only on request, because its gain depends on the
+data: without padding, the runtime cannot plan for one length any more.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from edgeopt.graph.passes.knowledge.linear import new_weight
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-_OPSET = 12  # ArgMax takes the last of several equals from here on
+_OPSET = 12  # first opset in which ArgMax can select the last of equal values
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
@@ -69,7 +69,7 @@ def _is_computed(cut: "ir.Node") -> bool:
 
 
 def _length(mask: "ir.Value") -> str | None:
-    """The name of the dimension that is the length."""
+    """Returns the name of the mask's length dimension, or None."""
     assert mask.shape is not None  # noqa: S101 - a mask has two dimensions
     found = mask.shape[1]
     return None if isinstance(found, int) else found.value
@@ -99,7 +99,7 @@ def _skip(graph: "ir.Graph", mask: "ir.Value", cut: "list[ir.Value]", length: st
     step, start = number("step", STEP), number("start", 0)
     held = add("Cast", mask, to=ir.DataType.BOOL.value)
     counted = add("Cast", held, to=ir.DataType.INT32.value)
-    # A row that holds nothing has its largest number, zero, at the end as well: then nothing is skipped.
+    # A row of zeros has its maximum, zero, at the end as well: then nothing is skipped.
     last = add("ArgMax", counted, axis=1, keepdims=0, select_last_index=1)
     longest = add("ReduceMax", last, keepdims=1)
     end = add("Mul", add("Div", add("Add", longest, step), step), step)
@@ -119,7 +119,7 @@ def _skip(graph: "ir.Graph", mask: "ir.Value", cut: "list[ir.Value]", length: st
 
 
 def _rename(graph: "ir.Graph", old: str, new: str) -> None:
-    """Inside, the length is another: a runtime that took both for one would reuse memory of the wrong size."""
+    """Renames the length dimension inside, as runtimes would reuse memory of the wrong size under one name."""
     import onnx_ir as ir
 
     for part in (graph, *graph.subgraphs()):

@@ -1,1 +1,1 @@
-"""Several nodes become the one operator that they spell out."""
+"""Passes that replace several nodes by the one operator that they compute."""

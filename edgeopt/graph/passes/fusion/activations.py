@@ -1,4 +1,4 @@
-"""Activations that are spelled out become one operator: GELU, HardSwish and Softmax."""
+"""Fusion of decomposed activations into one operator: GELU, HardSwish and Softmax."""
 
 import math
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ WHOLE = {(1, 0): 0.5, (1, 1): 0.5}
 
 
 def find_gelu(node: "ir.Node") -> PatternMatch | None:
-    """The GELU that an Erf or a Tanh is the heart of."""
+    """Matches the GELU around an Erf or a Tanh."""
     for kind, approximate, argument in SPELLINGS:
         if not is_op(node, kind) or node.inputs[0] is None:
             continue
@@ -38,7 +38,7 @@ def find_gelu(node: "ir.Node") -> PatternMatch | None:
 
 
 def apply_gelu(model: "ir.Model", context: PassContext) -> PassResult:
-    """x * (1 + erf(x / sqrt(2))) / 2, and its approximation by tanh, become Gelu.
+    """Fuses x * (1 + erf(x / sqrt(2))) / 2, and its approximation by tanh, into Gelu.
 
         gelu(x) = 0.5 * x * (1 + erf(x * 0.70710678))
                 ~ 0.5 * x * (1 + tanh(0.79788456 * (x + 0.044715 * x^3)))
@@ -63,7 +63,7 @@ HARD_SWISH_OPSET = 14
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A part that is 0 below, `top` above, and straight between: of `inner`, which gets `slope` and `offset`."""
+    """A clipped line: slope * inner + offset, limited to the range from 0 to `top`."""
 
     inner: "ir.Value"
     top: float
@@ -94,7 +94,7 @@ def _gate(node: "ir.Node") -> Gate | None:
 
 
 def find_hard_swish(node: "ir.Node") -> PatternMatch | None:
-    """The product of x and a part that rises from 0 at -3 to its top at 3."""
+    """Matches the product of x and a clipped line that rises from 0 at -3 to its top at 3."""
     gate = _gate(node)
     if gate is None:
         return None
@@ -109,11 +109,11 @@ def find_hard_swish(node: "ir.Node") -> PatternMatch | None:
 
 
 def apply_hard_swish(model: "ir.Model", context: PassContext) -> PassResult:
-    """x * clip(x + 3, 0, 6) / 6 becomes HardSwish.
+    """Fuses x * clip(x + 3, 0, 6) / 6 into HardSwish.
 
         hard_swish(x) = x * max(0, min(1, x / 6 + 0.5))
 
-    The clipped part may be a Clip, a Min over a Relu, or a HardSigmoid; wherever the sixth is taken.
+    The clipped part may be a Clip, a Min over a Relu, or a HardSigmoid, and the factor 1/6 may be anywhere.
     """
     return fuse(model, context, find_hard_swish, "HardSwish operator")
 
@@ -128,11 +128,11 @@ HARD_SWISH = Pass(
 
 OVERFLOWS = "its exponentials can overflow, because the maximum is not subtracted; those of Softmax cannot"
 VANISHES = "the logarithm of a Softmax of 0 is minus infinity; LogSoftmax returns a finite number"
-OPSET = 13  # before, Softmax took all dimensions after its axis together
+OPSET = 13  # before, Softmax covers all dimensions from its axis on
 
 
 def find_softmax(node: "ir.Node") -> PatternMatch | None:
-    """The softmax that ends at this node."""
+    """Matches the softmax that ends at this node."""
     if is_op(node, "Log"):
         plain = producer(node.inputs[0], "Softmax")
         if plain is not None:
@@ -153,7 +153,7 @@ def find_softmax(node: "ir.Node") -> PatternMatch | None:
 
 
 def _quotient(node: "ir.Node") -> PatternMatch | None:
-    """exp(...) / sum(exp(...)), or times the reciprocal of the sum."""
+    """Matches exp(...) / sum(exp(...)), or a product with the reciprocal of the sum."""
     for above, below in operands(node):
         power, more = producer(above, "Exp"), list["ir.Node"]()
         total: ir.Value | None = below
@@ -176,7 +176,7 @@ def _quotient(node: "ir.Node") -> PatternMatch | None:
 
 
 def _difference(node: "ir.Node") -> PatternMatch | None:
-    """x - logsumexp(x), or (x - m) - log(sum(exp(x - m)))."""
+    """Matches x - logsumexp(x), or (x - m) - log(sum(exp(x - m)))."""
     above, below = node.inputs
     if above is None:
         return None
@@ -196,7 +196,7 @@ def _difference(node: "ir.Node") -> PatternMatch | None:
 
 
 def _without_maximum(value: "ir.Value", axis: int) -> "tuple[ir.Value, tuple[ir.Node, ...]]":
-    """x, where the value is x less its own maximum along the axis; it changes nothing but the range."""
+    """Returns x for a value x - max(x) along the axis, which only affects the range, or the value itself."""
     shift = producer(value, "Sub")
     if shift is None or shift.inputs[0] is None:
         return value, ()
@@ -207,7 +207,7 @@ def _without_maximum(value: "ir.Value", axis: int) -> "tuple[ir.Value, tuple[ir.
 
 
 def _reduction(node: "ir.Node | None", of: "ir.Value") -> int | None:
-    """The one axis that a reduction of this value goes over and keeps, counted from the end."""
+    """Returns the only axis of a reduction of this value that keeps it, counted from the end, or None."""
     if node is None or node.inputs[0] is not of:
         return None
     if "keepdims" in node.attributes and not node.attributes["keepdims"].as_int():
@@ -229,14 +229,13 @@ def _axis(node: "ir.Node", default: int) -> dict[str, int]:
 
 
 def apply_softmax(model: "ir.Model", context: PassContext) -> PassResult:
-    """Exponentials over their sum become Softmax, and the logarithm of it LogSoftmax.
+    """Fuses exponentials over their sum into Softmax, and the logarithm of it into LogSoftmax.
 
         softmax(x) = exp(x - m) / sum(exp(x - m))        log_softmax(x) = x - m - log(sum(exp(x - m)))
 
-    where m is the maximum along the axis; the sum may be a ReduceLogSumExp. Without the maximum, exp(100) is
-    infinite and the quotient no number, where Softmax gives 1; and the logarithm of a Softmax is minus infinity
-    where it is 0, where LogSoftmax gives a number. What answers NaN or infinity must go on doing so: these are
-    refused.
+    where m is the maximum along the axis; the sum may be a ReduceLogSumExp. Forms that give NaN or infinity where
+    the operator gives a number are refused: without the maximum, exp(100) is infinite and the quotient NaN instead
+    of 1; the logarithm of a Softmax is minus infinity where it is 0, unlike LogSoftmax.
     """
     return fuse(model, context, find_softmax, "softmax")
 

@@ -1,4 +1,4 @@
-"""Batch normalizations go into the weights of the linear operators around them: scale and shift by channel."""
+"""Folding of batch normalizations into the weights of adjacent linear operators, as scale and shift by channel."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 def why_not_affine(norm: "ir.Node") -> str | None:
-    """Why a batch normalization is more than that, as a sentence, or None."""
-    # Before opset 14, more than one output is what says so, read or not.
+    """Returns why a batch normalization is not a constant scale and shift per channel, as a sentence, or None."""
+    # Before opset 14, more than one output means training mode, even if nothing reads it.
     if integer(norm, "training_mode", 0) or any(output.name for output in norm.outputs[1:]):
         return "the batch normalization is in training mode: it depends on the data"
     if integer(norm, "spatial", 1) != 1:
@@ -51,9 +51,9 @@ def why_not_affine(norm: "ir.Node") -> str | None:
 
 
 def affine_of(norm: "ir.Node") -> Affine:
-    """f = scale / sqrt(variance + epsilon), s = shift - mean * f."""
+    """Computes f = scale / sqrt(variance + epsilon) and s = shift - mean * f."""
     scale, shift, mean, variance = (_float64(value) for value in norm.inputs[1:5])
-    with np.errstate(all="ignore"):  # why_not_affine() tells of it
+    with np.errstate(all="ignore"):  # why_not_affine() reports it
         factor = scale / np.sqrt(variance + decimal(norm, "epsilon", 1e-5))
         return Affine(factor, shift - mean * factor)
 
@@ -68,7 +68,7 @@ LINEAR = ("Conv", "ConvTranspose", "Gemm")
 
 
 def apply_into_conv(model: "ir.Model", context: PassContext) -> PassResult:
-    """Scales the weights of a Conv, ConvTranspose or Gemm so that the BatchNormalization behind it goes away.
+    """Folds a BatchNormalization after a Conv, ConvTranspose or Gemm into its weights.
 
     y = scale * (conv(x, W) + b - mean) / sqrt(variance + epsilon) + shift
       = conv(x, W * f) + (b - mean) * f + shift          with f = scale / sqrt(variance + epsilon)
@@ -86,7 +86,7 @@ def apply_into_conv(model: "ir.Model", context: PassContext) -> PassResult:
             else:
                 done.append(label(node))
                 linear = node.inputs[0].producer()
-                # Cannot be refused: the linear node lies in the same graph and its output goes nowhere else.
+                # Always succeeds: the linear node is in the same graph and its output has no other reader.
                 replace_value(node.outputs[0], linear.outputs[0])
                 part.remove(node, safe=True)
     if done:
@@ -121,11 +121,12 @@ _LINEAR = ("Conv", "Gemm")
 
 
 def apply_before_conv(model: "ir.Model", context: PassContext) -> PassResult:
-    """A BatchNormalization goes into the weights of the Conv or Gemm that alone reads it.
+    """Folds a BatchNormalization into the weights of the Conv or Gemm that is its only reader.
 
         conv(f * x + s, W) + b  =  conv(x, W f) + (W s + b)
 
-    Only where the convolution does not pad, or the normalization does not shift: what pads is not normalized.
+    This requires a convolution without padding or a normalization without shift, because padding is not
+    normalized.
     """
     model, notes, done = context.copy(model), Notes(), []
     for part in model.graphs():  # functions are inlined before; they can hold no weights
@@ -148,7 +149,7 @@ def apply_before_conv(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _reader(norm: "ir.Node") -> "ir.Node | None":
-    """The Conv or Gemm behind; a normalization that follows one goes there (batchnorm-into-conv)."""
+    """Returns the Conv or Gemm that reads a normalization as its data input, else None."""
     uses = list(norm.outputs[0].uses())
     if not uses or not is_op(uses[0].node, *_LINEAR) or uses[0].idx != 0:
         return None

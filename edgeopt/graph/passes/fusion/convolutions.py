@@ -1,4 +1,4 @@
-"""What surrounds convolutions goes into them: sorted pixels, and convolutions side by side."""
+"""Fusion of pixel reordering before convolutions, and of parallel convolutions."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -18,14 +18,14 @@ _LARGEST_STEP = 8
 
 
 def apply_focus_into_conv(model: "ir.Model", context: PassContext) -> PassResult:
-    """Pixels that are sorted into channels before a convolution are read by the convolution, in wider steps.
+    """Replaces the sorting of pixels into channels before a convolution by a convolution with larger steps.
 
         Conv(Concat(x[:, :, i1::n, j1::n], x[:, :, i2::n, j2::n], ..., axis = 1), W)
           =  Conv(x, W', strides = n * strides, pads = n * pads)
              W'[o, c, n * y + i, n * x + j] = W[o, the place of (i, j, c) in the Concat, y, x]
 
-    The same products are summed, without copies of the picture (the "focus" layer of YOLO models). A SpaceToDepth
-    says the same. The picture's sides must be multiples of n.
+    The same products are summed, without copies of the picture (the "focus" layer of YOLO models); a SpaceToDepth
+    is handled too. The picture's sides must be multiples of n.
     """
     model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
@@ -47,7 +47,7 @@ def apply_focus_into_conv(model: "ir.Model", context: PassContext) -> PassResult
 
 
 def _sorted_pixels(node: "ir.Node") -> "tuple[ir.Value, int, list[tuple[int, int]]] | None":
-    """The picture, the step, and where each group of channels starts; None for other nodes."""
+    """Returns the picture, the step, and the offset of each group of channels; None for other nodes."""
     if is_op(node, "SpaceToDepth"):
         step = integer(node, "blocksize", 1)
         source = node.inputs[0]
@@ -65,7 +65,7 @@ def _sorted_pixels(node: "ir.Node") -> "tuple[ir.Value, int, list[tuple[int, int
 
 
 def _strided(value: "ir.Value | None") -> "tuple[ir.Value, int, tuple[int, int]] | None":
-    """x[:, :, i::n, j::n] as x, n, (i, j)."""
+    """Matches x[:, :, i::n, j::n] and returns x, n, (i, j)."""
     node = value.producer() if value is not None else None
     if node is None or not is_op(node, "Slice") or len(node.inputs) < 5:
         return None
@@ -128,12 +128,12 @@ def _widen_kernel(
     for name, default in (("strides", [1, 1]), ("pads", [0, 0, 0, 0])):
         given = list(conv.attributes[name].as_ints()) if name in conv.attributes else default
         conv.attributes[name] = ir.AttrInt64s(name, [n * step for n in given])
-    conv.attributes.pop("auto_pad", None)  # it pads nothing, as the pads now say
+    conv.attributes.pop("auto_pad", None)  # redundant: `pads` states the padding
     conv.attributes["kernel_shape"] = ir.AttrInt64s("kernel_shape", wide.shape[2:])
 
 
 def wider(weights: "NDArray[Any]", step: int, offsets: list[tuple[int, int]]) -> "NDArray[Any]":
-    """The weights laid out over the unsorted picture; places that no group reads are zero."""
+    """Returns the weights for the unsorted picture; positions that no group reads are zero."""
     results, channels, height, width = weights.shape
     depth = channels // len(offsets)
     wide = np.zeros((results, depth, height * step, width * step), weights.dtype)
@@ -151,11 +151,11 @@ FOCUS_INTO_CONV = Pass(
 
 
 def apply_parallel_convs(model: "ir.Model", context: PassContext) -> PassResult:
-    """Convolutions of one picture whose results are put together become one wider convolution.
+    """Merges convolutions of one picture whose results are concatenated into one wider convolution.
 
         Concat(conv(x, W1) + b1, conv(x, W2) + b2, axis = 1)  =  conv(x, [W1; W2]) + [b1; b2]
 
-    They must be alike in all but their weights, and stand side by side in the Concat.
+    The convolutions must be equal except for their weights, and adjacent in the Concat.
     """
     model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
@@ -172,13 +172,13 @@ def apply_parallel_convs(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _by_channel(concat: "ir.Node") -> bool:
-    """Whether it puts channels beside each other; a negative axis says so only where the rank is known."""
+    """Whether a Concat joins channels; a negative axis proves that only if the rank is known."""
     axis, shape = integer(concat, "axis", 0), concat.outputs[0].shape
     return axis == 1 or (shape is not None and axis == 1 - len(shape))
 
 
 def _groups(concat: "ir.Node") -> "Iterator[list[ir.Node]]":
-    """Neighbours in a Concat that are convolutions of the same value, alike in their attributes."""
+    """Yields adjacent inputs of a Concat that are convolutions of the same value with equal attributes."""
 
     def key(value: "ir.Value | None") -> object:
         conv = value.producer() if value is not None else None
@@ -232,7 +232,7 @@ def _widen_output(part: "ir.Graph", concat: "ir.Node", group: "list[ir.Node]") -
     concat.resize_inputs(len(kept))
     for place, value in enumerate(kept):
         concat.replace_input_with(place, value)
-    # What the others read is there before the first of them, so that the wider one may stay where that stood.
+    # The inputs of all are available before the first, so the wider convolution can take its position.
     first.outputs[0].shape = None
     for conv in group[1:]:
         part.remove(conv, safe=True)

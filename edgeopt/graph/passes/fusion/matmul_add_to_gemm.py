@@ -1,9 +1,9 @@
-"""A matrix product and the addition behind it become one Gemm.
+"""Fusion of a matrix product and the addition after it into one Gemm.
 
     Add(MatMul(a, b), c)  =  Gemm(a, b, c)      a and b are matrices, c has one number a column, or one for all
 
-Matrix products of more dimensions stay as they are: Gemm takes two only. In float both forms are as fast; in int8
-ONNX Runtime adds the bias inside the product.
+Matrix products of more dimensions stay, because Gemm takes two only. In float both forms are as fast; in int8 ONNX
+Runtime adds the bias inside the product.
 """
 
 from typing import TYPE_CHECKING
@@ -31,10 +31,10 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
                 continue
             gemm = ir.node("Gemm", [*product.inputs, bias], name=product.name or add.name)
             result = gemm.outputs[0]
-            result.name = f"{product.outputs[0].name}_gemm"  # for a moment: it takes over the name of the sum
+            result.name = f"{product.outputs[0].name}_gemm"  # temporary: it takes over the name of the sum
             result.shape, result.type = add.outputs[0].shape, add.outputs[0].type
             part.insert_before(add, gemm)
-            # Cannot be refused: the new node lies in the same graph and is no output yet.
+            # Always succeeds: the new node is in the same graph and is no output yet.
             replace_value(add.outputs[0], result)
             part.remove([add, product], safe=True)
             notes.did("merged a matrix product and the addition after it into a Gemm", label(product), label(add))
@@ -42,7 +42,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _product_and_bias(add: "ir.Node") -> "tuple[ir.Node, ir.Value] | None":
-    """The product of two matrices that an addition reads, and what it adds."""
+    """Returns the product of two matrices that an addition reads, and the added value."""
     if not is_op(add, "Add"):
         return None
     for place in (0, 1):

@@ -1,4 +1,4 @@
-"""Layer and RMS normalizations that are spelled out: x / sqrt(mean(y^2) + epsilon), and the affine part after."""
+"""Fusion of decomposed layer and RMS normalizations: x / sqrt(mean(y^2) + epsilon), and the affine part after."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Normalized:
-    """`output` is `x` over its root mean square along `axis` and all after it."""
+    """A normalization: `output` is `x` over its root mean square along `axis` and all later axes."""
 
     x: "ir.Value"
     output: "ir.Value"
     axis: int
-    """Counted from the end, so below zero."""
+    """First normalized axis, counted from the end (negative)."""
     epsilon: float
     nodes: "tuple[ir.Node, ...]"
 
 
 def normalized(mean: "ir.Node") -> Normalized | None:
-    """What a ReduceMean over squares is the heart of, in any spelling of square, root and quotient."""
+    """Matches a root-mean-square normalization around the ReduceMean of its squares, in any spelling."""
     axis = mean_axis(mean)
     squared = _squared(mean.inputs[0]) if axis is not None else None
     if axis is None or squared is None:
@@ -54,7 +54,7 @@ def normalized(mean: "ir.Node") -> Normalized | None:
 
 
 def mean_axis(node: "ir.Node | None") -> int | None:
-    """The first of the last axes that a ReduceMean goes over, counted from the end; None for any other node."""
+    """Returns the first of the trailing axes of a ReduceMean, counted from the end; None for other nodes."""
     if node is None or not is_op(node, "ReduceMean"):
         return None
     if "keepdims" in node.attributes and not node.attributes["keepdims"].as_int():
@@ -84,7 +84,7 @@ def _squared(value: "ir.Value | None") -> "tuple[ir.Value, ir.Node] | None":
 
 
 def _quotient(x: "ir.Value", variance: "ir.Value") -> "tuple[ir.Value, tuple[ir.Node, ...]] | None":
-    """x / sqrt(variance), by a division, a reciprocal, 1 / root, or a power of minus a half."""
+    """Matches x / sqrt(variance), as a division, a reciprocal, 1 / root, or a power of -0.5."""
     for use in variance.uses():
         exponent = scalar(use.node.inputs[1]) if is_op(use.node, "Pow") else None
         if is_op(use.node, "Sqrt") or exponent == 0.5:
@@ -111,7 +111,7 @@ def _times(x: "ir.Value", factor: "ir.Value") -> "ir.Node | None":
 
 
 def affine(value: "ir.Value", kind: str, x: "ir.Value", axis: int) -> "tuple[ir.Value, ir.Node] | None":
-    """The weight by which a value is multiplied, or which is added to it, where it fits the normalized part."""
+    """Returns the weight that is multiplied with or added to a value, if its shape fits the normalized part."""
     users = [use.node for use in value.uses()]
     if len(users) != 1 or not is_op(users[0], kind) or value.is_graph_output():
         return None
@@ -131,7 +131,7 @@ def affine(value: "ir.Value", kind: str, x: "ir.Value", axis: int) -> "tuple[ir.
 
 
 def sizes(x: "ir.Value", axis: int) -> tuple[int, ...] | None:
-    """The extents of the normalized dimensions, where all of them are known."""
+    """Returns the sizes of the normalized dimensions, if all are known."""
     if x.shape is None or len(x.shape) < -axis:
         return None
     extents = tuple(x.shape[axis:])
@@ -139,7 +139,7 @@ def sizes(x: "ir.Value", axis: int) -> tuple[int, ...] | None:
 
 
 def ones(x: "ir.Value", axis: int) -> "ir.Tensor":
-    """A scale that changes nothing."""
+    """Returns a neutral scale."""
     import numpy as np
 
     return tensor_like(x, np.ones(sizes(x, axis) or ()))
@@ -149,7 +149,7 @@ LAYER_OPSET = 17
 
 
 def find_layer_normalization(node: "ir.Node") -> PatternMatch | None:
-    """The layer normalization whose variance this ReduceMean is."""
+    """Matches the layer normalization whose variance is this ReduceMean."""
     normal = normalized(node) if is_op(node, "ReduceMean") else None
     centred = producer(normal.x, "Sub") if normal is not None else None
     if normal is None or centred is None or centred.inputs[0] is None:
@@ -181,7 +181,7 @@ def find_layer_normalization(node: "ir.Node") -> PatternMatch | None:
 
 
 def apply_layer_normalization(model: "ir.Model", context: PassContext) -> PassResult:
-    """The parts of a layer normalization become LayerNormalization.
+    """Fuses the parts of a layer normalization into LayerNormalization.
 
         y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * scale + shift
 
@@ -202,7 +202,7 @@ RMS_OPSET = 23
 
 
 def find_rms_normalization(node: "ir.Node") -> PatternMatch | None:
-    """The RMS normalization whose mean square this ReduceMean is, unless it is part of a layer normalization."""
+    """Matches the RMS normalization around the ReduceMean of its squares, if not part of a layer normalization."""
     normal = normalized(node) if is_op(node, "ReduceMean") else None
     if normal is None or find_layer_normalization(node) is not None:
         return None
@@ -224,7 +224,7 @@ def find_rms_normalization(node: "ir.Node") -> PatternMatch | None:
 
 
 def apply_rms_normalization(model: "ir.Model", context: PassContext) -> PassResult:
-    """The parts of an RMS normalization become RMSNormalization.
+    """Fuses the parts of an RMS normalization into RMSNormalization.
 
         y = x / sqrt(mean(x^2) + epsilon) * scale
 

@@ -1,10 +1,10 @@
-"""A Pad in front of a pool becomes the pool's own.
+"""Fusion of a Pad into the padding of the pool after it.
 
     AveragePool(Pad(x, p, 0))     =  AveragePool(x, pads = p, count_include_pad = 1)
     MaxPool(Pad(x, p, lowest))    =  MaxPool(x, pads = p)
 
-A MaxPool ignores what it pads, so that only a filling at or below all numbers is the same: minus infinity, or
-the lowest number of the type; or zero behind a Relu, after which nothing is lower.
+A MaxPool ignores its padding, so the filling must be at or below all numbers: minus infinity, the lowest number of
+the type, or zero after a Relu.
 """
 
 from typing import TYPE_CHECKING
@@ -50,7 +50,7 @@ def apply_pad_into_pool(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _spatial_pads(pad: "ir.Node") -> list[int] | str:
-    """Begins and ends of the spatial axes, or why it pads more than those."""
+    """Returns the paddings before and after each spatial axis, or why a Pad affects other axes."""
     given = constant(pad.inputs[1]) if len(pad.inputs) > 1 else None
     if given is None and "pads" not in pad.attributes:
         return "its padding is known only at run time"

@@ -1,1 +1,1 @@
-"""What passes know of operators, and how they find and change them; no passes of their own."""
+"""Properties of operators, and helpers to match and change them; contains no passes."""

@@ -20,13 +20,13 @@ UNARY = (
     "DequantizeLinear", "Reciprocal", "Relu",
     "Round", "Selu", "Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
 )  # fmt: skip
-"""One tensor; what else they read has one number."""
+"""Operators that transform one tensor; their other inputs have a single element."""
 BROADCAST = (
     "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
     "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor",
 )  # fmt: skip
 WITH_AXIS = {"Concat": 0, "Split": 0, "Softmax": -1, "LogSoftmax": -1, "ArgMax": 0, "ArgMin": 0}
-"""With what the axis is where it is not said."""
+"""Operators with an axis attribute, with its default."""
 REDUCE = (
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
     "ReduceProd", "ReduceSum", "ReduceSumSquare",
@@ -36,7 +36,7 @@ Order = Sequence[int]
 
 
 def tensors_of(node: "ir.Node") -> "tuple[ir.Value, ...]":
-    """The inputs of a node whose order of dimensions matters to it; empty where it is not agnostic."""
+    """Returns the inputs whose order of dimensions matters to a node; empty if the node is not agnostic."""
     kinds: tuple[tuple[tuple[str, ...], Callable[[ir.Node], bool]], ...] = (
         (UNARY, _is_unary),
         (BROADCAST, lambda _: True),
@@ -64,7 +64,7 @@ def _is_unary(node: "ir.Node") -> bool:
 
 
 def _has_axis(node: "ir.Node") -> bool:
-    """Softmax took all axes from one on before opset 13; a model of the older kind says so by its version."""
+    """Whether the axis of a node can be changed: it keeps the rank, and the sizes of a Split are constant."""
     if is_op(node, "ArgMax", "ArgMin"):
         return bool(integer(node, "keepdims", 1))
     if is_op(node, "Split"):
@@ -89,7 +89,7 @@ def _slices_known_axes(node: "ir.Node") -> bool:
 
 
 def tell(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
-    """Changes the axes that a node names from those of y to those of x; new constants are called after `stem`."""
+    """Changes the axes of a node from those of y to those of x; new constants are named after `stem`."""
     rank = len(order)
     if is_op(node, *WITH_AXIS):
         axis = integer(node, "axis", WITH_AXIS[node.op_type])
@@ -140,6 +140,6 @@ def _tell_slice(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> 
     axes = list(range(count)) if given is None else [int(axis) for axis in given]
     if len(node.inputs) < 4:
         node.resize_inputs(4)
-    kind = np.int64 if starts is None else starts.dtype  # all of them have one type
+    kind = np.int64 if starts is None else starts.dtype  # all inputs have one type
     moved = np.asarray([order[axis % len(order)] for axis in axes], kind)
     node.replace_input_with(3, new_weight(graph, f"{stem}_axes", moved))

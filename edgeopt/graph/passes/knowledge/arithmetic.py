@@ -1,10 +1,11 @@
-"""Element-wise arithmetic with constants: as scale and shift, where it changes nothing, and the sign of zeros.
+"""Element-wise arithmetic with constants: scale and shift, neutral operations, and the sign of zeros.
 
-x + 0, x - 0, x * 1 and x / 1 change nothing. A constant is 0 or 1 only where every element is equal to it, in the
-type that it has: 1e-10 is not 0, and keeps a logarithm finite. It may give the result no other shape. x - 0, x * 1
-and x / 1 are x to the last bit, for infinities, NaN and -0 too. x + 0 is +0 where x is -0, and 1 / x then has the
-other sign, so it goes only where nothing tells these apart; x + (-0) is x. Zeros are followed to everything that
-is computed of them, until an operator gives the same for both. Unknown operators and the model's outputs tell.
+Adding or subtracting 0 and multiplying or dividing by 1 changes nothing. A constant counts as 0 or 1 only if every
+element equals it in its own type: 1e-10 is not 0, and keeps a logarithm finite. The constant must not change the
+shape of the result. Subtracting 0 and multiplying or dividing by 1 give x to the last bit, for infinities, NaN and
+-0 too. x + 0 is +0 for x = -0, and 1 / x then has the other sign, so x + 0 is removed only if no later node
+depends on the sign of a zero; x + (-0) is x. Zeros are followed through all later nodes up to operators that give
+the same result for both. Unknown operators and the model's outputs count as dependent on the sign.
 """
 
 from collections import deque
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGEST = 2.0**32
-"""Larger factors, and smaller ones than its inverse, make numbers overflow or lose their digits that would not do
-so if several factors were multiplied first. What a model answers there is its answer."""
+"""Largest factor, and inverse of the smallest, that may be merged. Beyond it, the merged factor could make numbers
+overflow or lose digits that the separate factors preserve."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleAndShift:
-    """factor * source + shift, in float64, with the shapes that the constants have."""
+    """A step factor * source + shift in float64; both arrays have the shapes of the constants."""
 
     source: "ir.Value"
     factor: "NDArray[Any]"
@@ -37,9 +38,9 @@ class ScaleAndShift:
 
 
 def step_of(node: "ir.Node | None") -> ScaleAndShift | None:
-    """What a node does to the one operand that is not constant; None where it is no such arithmetic.
+    """Returns a node's arithmetic with constants as a scale and shift of its other operand, or None.
 
-    Nor is it with factors so large or so small that it matters when they are multiplied.
+    Factors above `LARGEST` or below its inverse give None, because merging them could overflow or lose digits.
     """
     step = _step_of(node)
     if step is None:
@@ -72,32 +73,32 @@ def _step_of(node: "ir.Node | None") -> ScaleAndShift | None:
     if is_op(node, "Mul"):
         return ScaleAndShift(source, exact, zero)
     if second is None or not exact.all():
-        return None  # c / x, or a division by zero, which gives infinities that a product would not
+        return None  # c / x, or a division by zero, whose infinities a product would not give
     return ScaleAndShift(source, 1.0 / exact, zero)
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Steps one after another as one: factor * x + shift, and the largest number that is ever added, so scaled."""
+    """Consecutive steps as one, factor * x + shift, with the largest added number after scaling."""
 
     factor: "NDArray[Any]"
     shift: "NDArray[Any]"
     largest: "NDArray[Any]"
     reason: str | None = None
-    """Why the chain rounds in other places than the one step would, where that is more than rounding."""
+    """Reason why merging the steps would change results by more than rounding; None if it would not."""
 
 
 _DIGITS = 64.0
-"""A sum that cancels may lose this much of its precision: six bits."""
+"""Factor of precision (six bits) that a cancelling sum may lose."""
 _REACH = {"float16": 2.0**6}
 _USUAL_REACH = 2.0**20
 
 
 def chained(steps: "Sequence[ScaleAndShift]", dtype: "np.dtype[Any]") -> Chain:
-    """The steps as one, in the order in which they are taken, computed in float64."""
+    """Merges steps in their order into one, computed in float64."""
     factor, shift, largest = np.ones(()), np.zeros(()), np.zeros(())
     reason, smallest, widest = None, np.ones(()), np.ones(())
-    with np.errstate(all="ignore"):  # what does not fit is refused by the caller
+    with np.errstate(all="ignore"):  # the caller refuses overflows
         for step in steps:
             moved = shift * step.factor
             if lost(step.shift, moved, dtype):
@@ -114,14 +115,14 @@ def chained(steps: "Sequence[ScaleAndShift]", dtype: "np.dtype[Any]") -> Chain:
 
 
 def lost(shift: "NDArray[Any]", beside: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
-    """Whether a shift vanishes beside a constant, where it would not beside the data, which may be 0."""
+    """Whether a shift is rounded away beside a constant but would not be beside the data, which may be 0."""
     with np.errstate(all="ignore"):
         vanished = (beside + shift).astype(dtype) == beside.astype(dtype)
     return bool((vanished & (shift != 0) & (beside != 0)).any())
 
 
 def widens(source: "ir.Value", array: "NDArray[Any]") -> bool:
-    """Whether arithmetic with a constant may make a tensor bigger than it is, by broadcasting."""
+    """Whether arithmetic with a constant may enlarge a tensor by broadcasting."""
     if array.ndim == 0:
         return False
     shape = source.shape
@@ -139,7 +140,8 @@ SIGN = "adding 0 turns -0 into +0, and later nodes depend on the sign"
 
 
 def arithmetic(node: "ir.Node") -> "ir.Value | str | None":
-    """What the arithmetic passes on, why it does not where only the sign of a zero is in the way, or None."""
+    """Returns the operand that a neutral operation passes on, why the sign of a zero prevents its removal, or
+    None."""
     places = (1, 0) if is_op(node, "Add", "Mul") else (1,)
     for place in places:
         x, array = node.inputs[1 - place], constant(node.inputs[place])
@@ -159,7 +161,7 @@ def _is_neutral(node: "ir.Node", array: "NDArray[Any]") -> bool:
     if array.dtype.kind in "OSU" or array.dtype.name.startswith("complex"):
         return False
     wanted = 0 if is_op(node, "Add", "Sub") else 1
-    first = array.reshape(-1)[:1]  # large weights differ in their first number already
+    first = array.reshape(-1)[:1]  # large weights usually differ in their first number
     return bool((first == wanted).all()) and bool((array == wanted).all())
 
 
@@ -190,7 +192,7 @@ _CARRY = (
     *("MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"),
 )
 _CARRY_FIRST = ("Div", "BatchNormalization", "LayerNormalization", "RMSNormalization", "Resize")
-"""What they do with their first input; a divisor or a variance of zero is another matter."""
+"""Operators that carry the sign of a zero in their first input only, not in a divisor or a variance."""
 _NEVER = (*("Abs", "Cosh", "Exp", "Sigmoid", "Softmax", "Softplus"), *("ReduceL1", "ReduceL2", "ReduceSumSquare"))
 _MOVED = ("Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand")
 
@@ -215,15 +217,15 @@ def tells_zeros_apart(value: "ir.Value") -> bool:
 
 
 def may_divide_by(value: "ir.Value") -> bool:
-    """Whether a later node may divide by a zero in this value, which gives infinity of the sign of the zero.
+    """Whether a later node may divide by a zero in this value, which gives infinity with the sign of the zero.
 
-    What becomes of it outside a branch, or inside a loop, is not followed: it may be divided by.
+    Outside a branch and inside a loop, uses are not followed and count as divisions.
     """
     seen = {value}
     queue = deque([value])
     while queue:
         one = queue.popleft()
-        # Only the graph of the model has operator sets of its own.
+        # Only the main graph has opset imports.
         if one.is_graph_output() and one.graph is not None and not one.graph.opset_imports:
             return True
         for node, place in one.uses():
@@ -243,7 +245,7 @@ def may_divide_by(value: "ir.Value") -> bool:
 
 
 def _absorbs(node: "ir.Node", place: int) -> bool:
-    """A sum with a number that is never zero; whole numbers, which have one zero; an exponent."""
+    """Whether a node's result is the same for both zeros: a sum with a nonzero number, an integer, an exponent."""
     if is_op(node, "Add", "Sub"):
         other = constant(node.inputs[1 - place])
         return other is not None and other.dtype.kind != "c" and bool(other.all())
@@ -264,7 +266,7 @@ def _carries_first(node: "ir.Node") -> bool:
 
 
 def never_negative_zero(value: "ir.Value | None", depth: int = DEPTH) -> bool:
-    """Whether a value is known to hold no -0. A sum is -0 only where both of its terms are."""
+    """Whether a value is known to contain no -0; a sum is -0 only if both terms are."""
     if value is None or depth == 0:
         return False
     if value.dtype is not None and (value.dtype.is_integer() or value.dtype.name == "BOOL"):
@@ -285,7 +287,7 @@ def never_negative_zero(value: "ir.Value | None", depth: int = DEPTH) -> bool:
 
 
 def _rounds_to_zero(cast: "ir.Node") -> bool:
-    """Whether small negative numbers may become zeros that keep their sign."""
+    """Whether a cast may round small negative numbers to zeros that keep their sign."""
     source = cast.inputs[0]
     return source is None or source.dtype is None or source.dtype.is_floating_point()
 

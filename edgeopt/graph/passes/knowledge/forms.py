@@ -1,4 +1,4 @@
-"""Forms: the same result by other operators, which a runtime computes faster."""
+"""Replacement of operators by equivalent forms that a runtime computes faster."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ EVERYWHERE = ("onnxruntime", "openvino")
 
 @dataclass(frozen=True, slots=True)
 class OperatorForm:
-    """`replace` changes what ends at a node; it tells what is gone, why not, or None for other nodes."""
+    """A replacement form; `replace` returns the removed nodes, why it refuses, or None for unmatched nodes."""
 
     what: str
     replace: "Callable[[ir.Graph, ir.Node], list[str] | str | None]"
     runtimes: tuple[str, ...] = EVERYWHERE
-    """Where it was measured to win or to be no slower; one that loses somewhere is a lowering of the others."""
+    """Runtimes on which the form was measured to be no slower; others get it only as a lowering of their own."""
     opset: int = 0
-    """What its operators need."""
+    """Lowest opset with the operators of the form."""
 
 
 def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[OperatorForm]) -> PassResult:
-    """Every node in the first form that takes it; nodes that runtimes make one operator stay together."""
+    """Replaces each node by the first form that accepts it; nodes that runtimes fuse stay together."""
     import onnx_ir as ir
 
     model, notes = context.copy(model), Notes()
@@ -39,7 +39,7 @@ def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[OperatorFor
         possible = [form for form in forms if opset >= form.opset]
         for node in list(part):
             if node.graph is not part or node in whole:
-                continue  # gone with another, or to stay
+                continue  # removed with another node, or fused by a runtime
             for form in possible:
                 found = form.replace(part, node)
                 if isinstance(found, str):
@@ -51,14 +51,14 @@ def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[OperatorFor
 
 
 def maker(node: "ir.Node | None", kind: str, place: int = 0) -> "ir.Node | None":
-    """What makes an input of a node, where that is of this kind."""
+    """Returns the node that produces an input, if it is of this kind."""
     value = node.inputs[place] if node is not None and place < len(node.inputs) else None
     made_by = value.producer() if value is not None else None
     return made_by if made_by is not None and is_op(made_by, kind) else None
 
 
 def inner(node: "ir.Node | None", *kinds: str, place: int = 0) -> "ir.Node | None":
-    """The same, where nobody else reads the result, nor any graph gives it."""
+    """Returns the node of one of these kinds that produces an input, if nothing else uses its result."""
     found = next((one for kind in kinds if (one := maker(node, kind, place)) is not None), None)
     if found is None or node is None or found.graph is not node.graph:
         return None
@@ -67,7 +67,7 @@ def inner(node: "ir.Node | None", *kinds: str, place: int = 0) -> "ir.Node | Non
 
 
 def take_place(graph: "ir.Graph", old: "ir.Node", new: "ir.Node") -> None:
-    """Puts a node where another is, with its result's name, type and shape."""
+    """Replaces a node by another, which takes over its result's name, type and shape."""
     was, now = old.outputs[0], new.outputs[0]
     name, now.shape, now.type = was.name, was.shape, was.type
     graph.insert_before(old, new)
@@ -84,12 +84,10 @@ FINDERS = (
 
 
 def spelled_out(model: "ir.Model") -> "dict[ir.Node, str]":
-    """Nodes that belong together, because a runtime makes them one operator when it loads.
+    """Returns the nodes that a runtime fuses into one operator when it loads, each with that operator.
 
-    Below the opset of the operator the passes here leave them as they are, and other passes must not take them
-    apart: without its last factor, ONNX Runtime no longer recognizes a GELU, and runs all of its parts.
-
-    The nodes of every operator that is spelled out, with what that is.
+    Below the opset of the operator, the passes here do not fuse these nodes, and other passes must not change
+    them: without its last factor, ONNX Runtime does not recognize a GELU and runs all of its parts.
     """
     found: dict[ir.Node, str] = {}
     for node in nodes_of(model):

@@ -1,6 +1,6 @@
-"""onnxscript's rules where they take too much for granted: the same patterns, with what they leave unasked.
+"""Guarded versions of onnxscript's rules: the same patterns, with the checks that they lack.
 
-| rule                           | what onnxscript (0.7.2) does not ask                                       |
+| rule                           | what onnxscript (0.7.2) does not check                                     |
 |--------------------------------|----------------------------------------------------------------------------|
 | Reshape(Reshape(a) Reshape(b)) | of a product: what the first two shapes are; rows may have been cut        |
 | Cast(ConstantOfShape)          | whether the number is the same in the other type (3.7 or 300 as uint8)     |
@@ -31,7 +31,7 @@ DECLARED = "its result is an output, whose declared shape may be wrong"
 
 
 def product_rules() -> tuple[Op, ...]:
-    """Products whose operands and result are reshaped although MatMul broadcasts by itself."""
+    """Returns rules for products whose operands and result are reshaped although MatMul broadcasts."""
     from onnxscript.rewriter import RewriteRule
 
     return (
@@ -71,7 +71,7 @@ def _is_product(
     if one[-1] != other[-2] or cut[-1] != one[-1] or other_cut[-2:] != other[-2:]:
         return False
     matrix = all(size == 1 for size in (*other[:-2], *other_cut[:-2]))
-    # With one matrix for all, it does not matter how rows are grouped; otherwise each matrix must keep its rows.
+    # With one matrix for all rows, their grouping does not matter; otherwise each matrix must keep its rows.
     if not matrix and not (cut[-2] == one[-2] and one[:-2] == other[:-2] and cut[:-2] == other_cut[:-2]):
         return False
     try:
@@ -88,7 +88,7 @@ def _sizes(value: "ir.Value") -> tuple[int, ...] | None:
 
 
 def filling_rules() -> tuple[Op, ...]:
-    """A filled tensor in the wanted type at once, where the number is the same in it."""
+    """Returns rules that fill a tensor directly in the target type, if the number is the same in it."""
     from onnxscript.rewriter import RewriteRule
 
     return (RewriteRule(_filled, _filled_at_once, _same_number, name="cast-filled"),)
@@ -113,7 +113,7 @@ def _filled_at_once(op: Op, shape: "ir.Value", filled: "ir.Value", to: Op, **_: 
 
 
 def _filling(node: "ir.Node", to: Op) -> "NDArray[Any] | None":
-    """The number in the other type; None where a cast may cut off or wrap round."""
+    """Returns the number in the other type; None if a cast may truncate it or wrap around."""
     import onnx_ir as ir
 
     kind = ir.DataType(to.as_int())
@@ -133,7 +133,7 @@ def _filling(node: "ir.Node", to: Op) -> "NDArray[Any] | None":
 
 
 def reshape_rules() -> tuple[Op, Op]:
-    """A computed shape that follows from others, and two reshapes one after the other (a rule of our own)."""
+    """Returns rules for a computed shape that follows from others, and for consecutive Reshapes (our own)."""
     from onnxscript.rewriter import MatchResult, RewriteRule
     from onnxscript.rewriter.rules.common import _materialize_reshape_shape
 
@@ -169,7 +169,7 @@ def _can_say_at_once(context: Op, shape: "ir.Value", result: "ir.Value", **_: Op
 
 
 def _said_at_once(shape: "NDArray[Any]", result: "ir.Value") -> "NDArray[Any] | None":
-    """The shape without zeros, which copy dimensions from between; those of an output are only declared."""
+    """Replaces the zeros of a shape, which copy intermediate dimensions, by known sizes; None if it cannot."""
     if result.producer().attributes.get_int("allowzero", 0):
         return shape
     inferred = None if result.is_graph_output() else result.shape
@@ -192,7 +192,7 @@ def _one_reshape(op: Op, x: "ir.Value", shape: "ir.Value", result: "ir.Value", *
 
 
 def padding_rules() -> tuple[Op, ...]:
-    """A Pad with zeros before a convolution; one of integers only where zero stands for zero."""
+    """Returns rules for a Pad with zeros before a convolution; an integer one requires a zero point of zero."""
     from onnxscript.rewriter import MatchResult, RewriteRule
     from onnxscript.rewriter.rules.common import _fuse_pad_into_conv
 
@@ -211,7 +211,7 @@ def padding_rules() -> tuple[Op, ...]:
 
 
 def _given(*values: "ir.Value | None") -> str | None:
-    """Why constants are none: they are inputs, for which others may be given."""
+    """Returns why values are not constant (they are graph inputs, which the caller may override), or None."""
     return next((f"'{each.name}' is an input" for each in values if each and each.is_graph_input()), None)
 
 
@@ -224,7 +224,7 @@ def _why_not_zero(conv: "ir.Node") -> str | None:
 
 
 def bias_rules() -> tuple[Op, ...]:
-    """Biases of zero, where they are no inputs."""
+    """Returns rules that remove biases of zero, unless they are inputs."""
     from onnxscript.rewriter import MatchResult, RewriteRule
     from onnxscript.rewriter.rules.common import _remove_optional_bias as library
 
@@ -246,7 +246,8 @@ def bias_rules() -> tuple[Op, ...]:
 
 
 def scatter_rules() -> tuple[Op, ...]:
-    """A ScatterND whose rows are all there are; a dimension counted from the end may be cut off by the Shape."""
+    """Returns the rule for a ScatterND over all rows, without dimensions counted from the end, which Shape
+    clips."""
     from onnxscript.rewriter import MatchResult, RewriteRule
     from onnxscript.rewriter.rules.common import _redundant_scatter_nd
 
@@ -262,7 +263,7 @@ def scatter_rules() -> tuple[Op, ...]:
 
 
 def squeeze_rules() -> tuple[Op, ...]:
-    """Reshape(Squeeze(x), [-1]) of a vector; the shape is compared as whole numbers."""
+    """Returns the rule for Reshape(Squeeze(x), [-1]) of a vector, which compares the shape as integers."""
     from onnxscript.rewriter.rules.common import _basic_rules
 
     return (_basic_rules.squeeze_reshape_1d_rule,)
@@ -270,34 +271,34 @@ def squeeze_rules() -> tuple[Op, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Clipping:
-    """Numbers below `lowest` become it, those above `highest` likewise; None where there is no such limit."""
+    """A clipping of numbers to [`lowest`, `highest`]; None for a missing limit."""
 
     lowest: Op
     highest: Op
 
     def of(self, number: Op) -> Op:
-        """What becomes of a number."""
+        """Returns a number clipped to the limits."""
         number = number if self.lowest is None else max(number, self.lowest)
         return number if self.highest is None else min(number, self.highest)
 
     def then(self, after: "Clipping") -> "Clipping":
-        """Both, one after the other; the lower limit is never above the upper one."""
+        """Returns the composition of two clippings, whose lower limit is never above the upper one."""
         low = after.lowest if self.lowest is None else after.of(self.lowest)
         high = after.highest if self.highest is None else after.of(self.highest)
         return Clipping(low if low is None or high is None else min(low, high), high)
 
 
 def limit_rules() -> tuple[tuple[Op, ...], tuple[Op, ...]]:
-    """Limits one after another become one: Clip, Relu, Min and Max with constants, in onnxscript's form of rules.
+    """Returns rules that merge consecutive Clip, Relu, Min and Max with constants.
 
         Clip(Clip(x, a, b), c, d)  =  Clip(x, limited(a), limited(b))     limited: by c and d, as all numbers are
         Min(Min(x, a), b)          =  Min(x, Min(a, b))                   Max alike
 
-    The second limits work on the first as on any number, whichever way round the four lie: after Clip(0, 1) and
-    Clip(5, 6) everything is 5. onnxscript's own rules take the larger of the lower limits and the smaller of the
-    upper ones, which is 1 there.
+    The second limits clip the first ones like any number, in whatever order the four are: after Clip(0, 1) and
+    Clip(5, 6) every number is 5. onnxscript's own rules take the larger of the lower limits and the smaller of the
+    upper ones, which gives 1.
 
-    Those of Min and Max, and those of Relu and Clip, as onnxscript's RewriteRule objects.
+    Returns the rules of Min and Max, and those of Relu and Clip, as onnxscript's RewriteRule objects.
     """
     from onnxscript.rewriter import RewriteRule
 
@@ -393,7 +394,7 @@ def _merged(op: Op, x: "ir.Value", before: "ir.Value", behind: "ir.Value", **_: 
 
 
 def _unsaid(operator: str, kind: "np.dtype[Any]") -> tuple[Op, Op]:
-    """The limits of an operator to which none is given: a Clip has finite ones, the others let infinity pass."""
+    """Returns the default limits of an operator: finite for Clip, infinite for others, None if not of floats."""
     import ml_dtypes
 
     try:

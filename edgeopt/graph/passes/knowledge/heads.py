@@ -20,7 +20,7 @@ KEEPS_ROWS = (
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What was split: three dimensions, and how many heads are in the last."""
+    """A packed tensor with three dimensions; the last one contains all heads."""
 
     value: "ir.Value"
     heads: int
@@ -35,7 +35,7 @@ def permutation(node: "ir.Node | None") -> tuple[int, ...]:
 
 
 def split_heads(value: "ir.Value | None", order: tuple[int, ...] = SPLIT) -> Packed | None:
-    """What a Reshape and a Transpose split into heads; None where it cannot be proved that rows stay rows."""
+    """Matches a split into heads by Reshape and Transpose; None if the rows may not stay rows."""
     turn = producer(value, "Transpose")
     split = producer(turn.inputs[0], "Reshape") if turn is not None and permutation(turn) == order else None
     if turn is None or split is None or split.inputs[0] is None or rank(split.inputs[0]) != 3:
@@ -53,7 +53,7 @@ def split_heads(value: "ir.Value | None", order: tuple[int, ...] = SPLIT) -> Pac
 
 
 def extent(value: "ir.Value", axis: int) -> int | None:
-    """A dimension that is known as a number."""
+    """Returns a dimension if it is a known number, else None."""
     if value.shape is None or axis >= len(value.shape):
         return None
     dimension = value.shape[axis]
@@ -61,11 +61,11 @@ def extent(value: "ir.Value", axis: int) -> int | None:
 
 
 Part = Any
-"""A number, a value that holds a number, or None for what is not understood."""
+"""Part of a shape: a number, a value that contains a number, or None if unknown."""
 
 
 def target_shape(reshape: "ir.Node") -> list[Part]:
-    """The parts of the shape that a Reshape is given."""
+    """Returns the parts of a Reshape's target shape."""
     if "allowzero" in reshape.attributes and reshape.attributes["allowzero"].as_int():
         return []
     known = integers(reshape.inputs[1])
@@ -82,7 +82,7 @@ def target_shape(reshape: "ir.Node") -> list[Part]:
 
 
 def keeps_rows(target: list[Part], x: "ir.Value", of: "ir.Value | None" = None) -> bool:
-    """Whether the first two extents of a shape are those of x; `of` is what is reshaped, where that is not x."""
+    """Whether the first two sizes of a shape are those of x; `of` is the reshaped value, if it is not x."""
     if sum(part == -1 for part in target if isinstance(part, int)) > 1:
         return False
     return all(_same(part, axis, x, of if of is not None else x) for axis, part in enumerate(target[:2]))
@@ -90,7 +90,7 @@ def keeps_rows(target: list[Part], x: "ir.Value", of: "ir.Value | None" = None) 
 
 def _same(part: Part, axis: int, x: "ir.Value", of: "ir.Value") -> bool:
     if isinstance(part, int):
-        # 0 copies the extent, and -1 is what is left when all others are right.
+        # 0 copies the size, and -1 is correct if all others are.
         return part in {0, -1} or part == extent(x, axis)
     asked = asked_extent(part)
     if asked is None:
@@ -102,7 +102,7 @@ def _same(part: Part, axis: int, x: "ir.Value", of: "ir.Value") -> bool:
 
 
 def asked_extent(value: Part) -> "tuple[ir.Value, int] | None":
-    """The value and the dimension whose extent this is, asked at run time."""
+    """Returns the value and the dimension whose size a part reads at run time, or None."""
     node = value.producer() if value is not None and not isinstance(value, int) else None
     while node is not None and is_op(node, "Unsqueeze", "Squeeze", "Reshape", "Cast", "Identity"):
         below = node.inputs[0]
@@ -132,7 +132,7 @@ def asked_extent(value: Part) -> "tuple[ir.Value, int] | None":
 
 
 def dimension(value: "ir.Value", axis: int) -> int | str | None:
-    """A dimension as the number or the name that it is known by."""
+    """Returns a dimension as a number or a name; None if it has neither."""
     if value.shape is None or axis >= len(value.shape):
         return None
     known = value.shape[axis]
@@ -140,12 +140,12 @@ def dimension(value: "ir.Value", axis: int) -> int | str | None:
 
 
 def same_dimension(z: "ir.Value", at: int, x: "ir.Value", axis: int) -> bool:
-    """Whether two dimensions are known to be the same number or to have the same name."""
+    """Whether two dimensions are the same known number or have the same name."""
     return dimension(z, at) is not None and dimension(z, at) == dimension(x, axis)
 
 
 def same_extent(z: "ir.Value", at: int, x: "ir.Value", axis: int) -> bool:
-    """Whether two dimensions are equal: as numbers, by name, or because both are of one computation by rows."""
+    """Whether two dimensions are equal: as numbers, by name, or through one row-wise computation."""
     one, other = dimension(z, at), dimension(x, axis)
     if isinstance(one, int) and isinstance(other, int):
         return one == other
@@ -155,7 +155,7 @@ def same_extent(z: "ir.Value", at: int, x: "ir.Value", axis: int) -> bool:
 
 
 def _rows_of(value: "ir.Value") -> "set[ir.Value]":
-    """All values with the same first two extents that this one is computed from."""
+    """Returns all values with the same first two sizes from which a value is computed."""
     seen: set[Any] = set()
     queue = deque([value])
     while queue and len(seen) < STEPS:
@@ -182,7 +182,7 @@ def _axis(node: "ir.Node") -> int:
 
 
 class Repeated(NamedTuple):
-    """Each head of `value` stands `times` times one after the other; the nodes do that."""
+    """Heads of `value` that are each repeated `times` times in a row, and the nodes that repeat them."""
 
     value: "ir.Value"
     times: int
@@ -190,7 +190,7 @@ class Repeated(NamedTuple):
 
 
 def repeated_heads(value: "ir.Value | None") -> Repeated | None:
-    """What (batch, heads, rows, width) was before each head was repeated; None where that cannot be proved."""
+    """Matches heads that are repeated by Unsqueeze, Expand and Reshape; None if that cannot be proved."""
     merge = producer(value, "Reshape")
     expand = producer(merge.inputs[0], "Expand") if merge is not None else None
     apart = producer(expand.inputs[0], "Unsqueeze") if expand is not None else None
@@ -208,7 +208,7 @@ def repeated_heads(value: "ir.Value | None") -> Repeated | None:
 
 
 def _keeps(node: "ir.Node", x: "ir.Value", axes: tuple[int | None, ...]) -> bool:
-    """Whether the result of a Reshape or Expand has the dimensions of x at these places."""
+    """Whether the result of a Reshape or Expand keeps the dimensions of x at these positions."""
     shape = node.outputs[0]
     target = target_shape(node)
     if rank(shape) != len(axes):
@@ -217,7 +217,7 @@ def _keeps(node: "ir.Node", x: "ir.Value", axes: tuple[int | None, ...]) -> bool
         if axis is None or same_dimension(shape, place, x, axis):
             continue
         if is_op(node, "Reshape") and len(target) == len(axes) and target[place] == -1:
-            continue  # what is left when all others are right
+            continue  # correct if all others are
         asked = asked_extent(target[place]) if len(target) == len(axes) else None
         if asked is None or not (asked == (x, axis) or same_dimension(*asked, x, axis)):
             return False

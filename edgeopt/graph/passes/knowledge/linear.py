@@ -1,5 +1,6 @@
-"""What Conv, ConvTranspose, Gemm and MatMul have in common: an affine change of each channel, before or behind
-them, goes into their weights and bias. Computed in float64 and rounded once.
+"""Merging of affine changes per channel into the weights and bias of Conv, ConvTranspose, Gemm and MatMul.
+
+The new weights are computed in float64 and rounded once.
 
     behind:   f * (W x + b) + s  =  (f W) x + (f b + s)
     before:   W (f * x + s) + b  =  (W f) x + (W s + b)
@@ -20,13 +21,13 @@ LINEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52, "bfloat16": 2.0**-7}
 _SMALLEST_LIMIT = 64.0  # types of few bits round everything
 FLOATS = tuple(EPSILON)
-_BLOCK = 1 << 20  # numbers looked at together, as large weights are several times as large in float64
+_BLOCK = 1 << 20  # numbers processed at a time, because float64 copies of large weights take much memory
 _SPATIAL = ("Conv", "ConvTranspose")
 
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """f * x + s by channel, in float64; both have one number a channel, or one for all."""
+    """An affine change f * x + s in float64, with one number for each channel or one for all."""
 
     factor: "NDArray[Any]"
     shift: "NDArray[Any]"
@@ -45,9 +46,9 @@ class Affine:
 
 
 def why_not_weights(linear: "ir.Node", limit_bytes: int) -> str | None:
-    """Why the weights of a linear node cannot take anything in, as a sentence, or None.
+    """Returns why the weights of a linear node cannot be changed, as a sentence, or None.
 
-    Weights that others use too stay in the model beside the new ones, so they may be no larger than the limit.
+    Shared weights stay in the model beside the new ones, so they may be no larger than the limit.
     """
     for value in linear.inputs[1:]:
         if value is not None and _array(value) is None:
@@ -64,7 +65,8 @@ def why_not_weights(linear: "ir.Node", limit_bytes: int) -> str | None:
 
 
 def why_not_copied(linear: "ir.Node", limit_bytes: int) -> str | None:
-    """Why changed weights would make the model bigger than it may become, as a sentence, or None."""
+    """Returns why the weights may not be duplicated (shared, and larger than the limit), as a sentence, or
+    None."""
     value = linear.inputs[1]
     if value is None or value.const_value is None or value.const_value.nbytes <= limit_bytes:
         return None
@@ -74,16 +76,17 @@ def why_not_copied(linear: "ir.Node", limit_bytes: int) -> str | None:
 
 
 def spreads_weights(node: "ir.Node") -> bool:
-    """Whether all that reads a node's result has it for weights, so that computing it now would only take room.
+    """Whether all readers of a node's result use it as weights, so that folding it would only take space.
 
-    Not those of a MatMul, which exporters repeat for each matrix of a batch, and other passes want to see.
+    The weights of a MatMul are excluded: exporters repeat them for each matrix of a batch, and other passes match
+    that.
     """
     uses = node.outputs[0].uses()
     return is_op(node, "Expand") and all(is_op(use.node, *_SPATIAL, "Gemm") and use.idx > 0 for use in uses)
 
 
 def why_not_behind(linear: "ir.Node", user: "ir.Node", limit_bytes: int) -> str | None:
-    """Why what `user` does to the result of `linear` cannot go into it, as a sentence, or None."""
+    """Returns why `user`, which reads the result of `linear`, cannot be merged into it, as a sentence, or None."""
     result = linear.outputs[0]
     if linear.graph is not user.graph:
         return f"the {linear.op_type} is outside the subgraph that holds it"
@@ -93,7 +96,7 @@ def why_not_behind(linear: "ir.Node", user: "ir.Node", limit_bytes: int) -> str 
 
 
 def channels_behind(linear: "ir.Node") -> int:
-    """How many channels the result has."""
+    """Returns the number of output channels."""
     weights = weights_of(linear)
     if is_op(linear, "Conv"):
         return int(weights.shape[0])
@@ -105,7 +108,7 @@ def channels_behind(linear: "ir.Node") -> int:
 
 
 def channels_before(linear: "ir.Node") -> int:
-    """How many channels the input has."""
+    """Returns the number of input channels."""
     weights = weights_of(linear)
     if is_op(linear, "Conv"):
         return int(weights.shape[1]) * integer(linear, "group", 1)
@@ -117,14 +120,14 @@ def channels_before(linear: "ir.Node") -> int:
 
 
 def channel_axis(linear: "ir.Node", rank: int | None) -> int | None:
-    """The axis of input and result where the channels are; None where that depends on a rank not known."""
+    """Returns the channel axis of input and result; None if it depends on an unknown rank."""
     if is_op(linear, *_SPATIAL):
         return 1
     return None if rank is None else rank - 1
 
 
 def by_channel(array: "NDArray[Any]", axis: int, rank: int, channels: int) -> "NDArray[Any] | None":
-    """A constant operand as one number a channel (or one for all); None where it differs along other axes."""
+    """Returns a constant operand as one number per channel or for all; None if it differs along other axes."""
     if array.size == 1:
         return array.reshape(1).astype(np.float64) if array.ndim <= rank else None
     shape = (*[1] * (rank - array.ndim), *array.shape)
@@ -134,9 +137,9 @@ def by_channel(array: "NDArray[Any]", axis: int, rank: int, channels: int) -> "N
 
 
 def put_behind(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) -> str | None:
-    """Lets the linear node do what came behind it; a MatMul takes no shift, having no bias.
+    """Folds an affine change after a linear node into it; a MatMul, which has no bias, accepts no shift.
 
-    Where the numbers do not fit into the type of the weights it changes nothing and returns that as a sentence.
+    If the numbers do not fit the type of the weights, it changes nothing and returns the reason as a sentence.
     """
     channels = channels_behind(linear)
     factor, shift = (np.broadcast_to(each, (channels,)) for each in (affine.factor, affine.shift))
@@ -159,9 +162,9 @@ def put_behind(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) 
 
 
 def put_before(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) -> str | None:
-    """Lets the linear node do what came before it; a shift asks for a node that pads nothing and has a bias.
+    """Folds an affine change before a linear node into it; a shift requires a bias and no padding.
 
-    Where the numbers do not fit into the type of the weights it changes nothing and returns that as a sentence.
+    If the numbers do not fit the type of the weights, it changes nothing and returns the reason as a sentence.
     """
     channels = channels_before(linear)
     factor, shift = (np.broadcast_to(each, (channels,)) for each in (affine.factor, affine.shift))
@@ -185,7 +188,7 @@ def put_before(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) 
 
 
 def fits(array: "NDArray[Any]", dtype: "np.dtype[Any]", precisely: bool = True) -> bool:
-    """Whether numbers stay what they are in a type: finite, and the largest as precise as the type can be."""
+    """Whether a type represents numbers as finite and the largest with full precision."""
     lost = largest = 0.0
     flat = array.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
@@ -215,7 +218,7 @@ def decimal(node: "ir.Node", name: str, default: float) -> float:
 
 
 def new_weight(graph: "ir.Graph", name: str, array: "NDArray[Any]") -> "ir.Value":
-    """A weight of the graph under a name that is still free there."""
+    """Adds a weight to the graph under a free name."""
     import onnx_ir as ir
 
     free, number = name, 1
@@ -234,7 +237,7 @@ def _array(value: "ir.Value | None") -> "NDArray[Any] | None":
 
 
 def weights_of(linear: "ir.Node") -> "NDArray[Any]":
-    """The weights of a node that why_not_weights() has nothing to say about; they may be a view."""
+    """Returns the weights of a node that `why_not_weights()` accepts, possibly as a view."""
     weights = _array(linear.inputs[1])
     assert weights is not None, "why_not_weights() has seen to it"  # noqa: S101 - tells mypy; never a user's doing
     return weights
@@ -253,9 +256,9 @@ def _bias_by_channel(linear: "ir.Node", channels: int) -> "NDArray[Any]":
 
 
 def rounds_away(shift: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
-    """Whether a shift is so large that a sum with it is rounded to steps of about a thousandth and more.
+    """Whether a shift is so large that sums with it are rounded to steps of about a thousandth or more.
 
-    (x - 1e6) * 2 is exact where x is near 1e6; x * 2 - 2e6 is not.
+    (x - 1e6) * 2 is exact for x near 1e6; x * 2 - 2e6 is not.
     """
     limit = max(_SMALLEST_LIMIT, 1e-3 / EPSILON[dtype.name])
     return bool(shift.size) and bool(np.abs(shift).max() > limit)
@@ -284,7 +287,7 @@ def _replace(graph: "ir.Graph", linear: "ir.Node", place: int, array: "NDArray[A
 
 
 def _as_small(graph: "ir.Graph", linear: "ir.Node", place: int, array: "NDArray[Any]", name: str) -> "ir.Value":
-    """As a weight; what a node spread out before is still spread out by one, so that the file stays small."""
+    """Makes a weight from an array; a weight that was expanded by a node stays so, to keep the file small."""
     if linear.inputs[place] is None or constant(linear.inputs[place]) is not None:
         return new_weight(graph, name, array)
     small = new_weight(graph, f"{name}_small", gathered(array))
@@ -292,7 +295,7 @@ def _as_small(graph: "ir.Graph", linear: "ir.Node", place: int, array: "NDArray[
 
 
 def _spread_behind(linear: "ir.Node", weights: "NDArray[Any]", factor: "NDArray[Any]") -> "NDArray[Any]":
-    """Numbers by channel of the result, laid out so that they multiply the weights."""
+    """Arranges numbers by output channel so that they multiply the weights."""
     if is_op(linear, "Conv"):
         spread = factor.reshape(-1, *[1] * (weights.ndim - 1))
     elif is_op(linear, "ConvTranspose"):
@@ -311,7 +314,7 @@ def _spread_behind(linear: "ir.Node", weights: "NDArray[Any]", factor: "NDArray[
 
 
 def _spread_before(linear: "ir.Node", weights: "NDArray[Any]", numbers: "NDArray[Any]") -> "NDArray[Any]":
-    """Numbers by input channel, each row laid out so that it multiplies the weights."""
+    """Arranges numbers by input channel, row by row, so that they multiply the weights."""
     rows = len(numbers)
     if is_op(linear, "Conv"):
         # (results, inputs of one group, kernel...); the results lie group after group.
@@ -328,7 +331,8 @@ def _spread_before(linear: "ir.Node", weights: "NDArray[Any]", numbers: "NDArray
 
 
 def _summed_by_result(linear: "ir.Node", products: "NDArray[Any]") -> "NDArray[Any]":
-    """What a constant input adds to each result; ConvTranspose is not asked, as its borders see fewer products."""
+    """Sums the contributions of a constant input to each result; excludes ConvTranspose, whose borders have
+    fewer."""
     if is_op(linear, "Conv"):
         by_result: NDArray[Any] = products.reshape(products.shape[0], -1).sum(axis=1)
         return by_result
@@ -337,7 +341,7 @@ def _summed_by_result(linear: "ir.Node", products: "NDArray[Any]") -> "NDArray[A
 
 
 def spread_out(value: "ir.Value | None") -> "NDArray[Any] | None":
-    """The array that a ConstantOfShape or an Expand of constants makes, as a view that takes no memory."""
+    """Returns the array of a ConstantOfShape or an Expand of constants, as a view that takes no memory."""
     node = value.producer() if value is not None else None
     if node is None or not is_op(node, "ConstantOfShape", "Expand"):
         return None
@@ -361,7 +365,7 @@ def _filling(node: "ir.Node") -> "NDArray[Any]":
 
 
 def gathered(array: "NDArray[Any]") -> "NDArray[Any]":
-    """The smallest array that broadcasting makes the same of: axes along which nothing differs have length 1."""
+    """Returns the smallest array that broadcasts to the same: axes along which nothing differs have length 1."""
     for axis in range(array.ndim):
         first = array.take([0], axis) if array.shape[axis] else array
         if array.shape[axis] > 1 and (array == first).all():
@@ -370,7 +374,7 @@ def gathered(array: "NDArray[Any]") -> "NDArray[Any]":
 
 
 def expanded_before(node: "ir.Node", small: "ir.Value", shape: "ir.Value", name: str) -> "ir.Value":
-    """A new Expand in the same graph; its name may be taken, so that a name fix must follow."""
+    """Adds an Expand in the same graph; its name may exist already, so that a name fix must follow."""
     import onnx_ir as ir
 
     made = ir.node("Expand", [small, shape], name=f"{name}_expand")

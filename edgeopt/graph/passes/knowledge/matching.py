@@ -1,4 +1,4 @@
-"""How fusions find several nodes that spell out one operator, and put that operator in their place.
+"""Matching of several nodes that compute one operator, and their replacement by that operator.
 
 Arithmetic is compared as polynomials, so that every way of writing x * 0.5 * (1 + erf(x / 1.414)) is the same:
 the order of operands and factors, divisions for products, powers for squares.
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Neg", "Pow", "Sum")
 DEPTH = 8
-"""No known spelling of an activation is deeper."""
+"""Maximum depth of a match in nodes; no known spelling of an activation is deeper."""
 
 Operand = Any
-"""A value of the graph, None for an input left out, or an array that becomes a weight."""
+"""Operand of an operator: a value of the graph, an array that becomes a weight, or None if omitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PatternMatch:
-    """What `root` computes, in other words; `nodes` are needed no more, root among them."""
+    """A match: the equivalent operator of `root`, and the `nodes` that it makes superfluous, including root."""
 
     root: "ir.Node"
     nodes: "tuple[ir.Node, ...]"
@@ -34,19 +34,19 @@ class PatternMatch:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     domain: str = ""
     opset: int = 0
-    """The opset of onnx that the operator needs."""
+    """Lowest opset of onnx with the operator."""
     reason: str | None = None
-    """Why it is not put in, where something stands against it."""
+    """Reason why the match is not replaced; None if it can be."""
     others: "tuple[ir.Node, ...]" = ()
-    """Nodes that go too, where nobody else uses what they give."""
+    """Nodes that are removed too, unless something else uses their results."""
     prepare: "Callable[[], tuple[list[ir.Node], tuple[Operand, ...]]] | None" = None
-    """Makes nodes that stand before the operator, and its inputs; asked only when it is put in."""
+    """Creates the nodes before the operator and returns them with its inputs; called only on replacement."""
 
 
 def fuse(
     model: "ir.Model", context: PassContext, find: "Callable[[ir.Node], PatternMatch | None]", what: str
 ) -> PassResult:
-    """Asks `find` about every node and replaces what it found; `what` names one of them in the ledger."""
+    """Calls `find` with every node and replaces the matches; `what` names one in the ledger."""
     model, notes, done, gone = context.copy(model), Notes(), [], set[Any]()
     for part, opset in homes(model):
         for node in list(part):
@@ -64,7 +64,7 @@ def fuse(
 
 
 def homes(model: "ir.Model") -> "Iterator[tuple[ir.Graph | ir.Function, int]]":
-    """Every graph and function, with the opset of onnx that holds in it."""
+    """Yields every graph and function, with its opset of onnx."""
     import onnx_ir as ir
 
     own = model.opset_imports.get("", 1)
@@ -91,7 +91,7 @@ SHAPES = ("Constant", "Shape", "Gather", "Slice", "Unsqueeze", "Squeeze", "Conca
 
 
 def _swallowed(found: PatternMatch) -> "set[ir.Node]":
-    """The nodes, and those that only compute constants and shapes for them."""
+    """Returns the nodes of a match, and those that only compute constants and shapes for them."""
     inside = {*found.nodes, *found.others}
     kept = {id(one) for one in found.inputs}
     queue = deque(inside)
@@ -107,7 +107,7 @@ def _swallowed(found: PatternMatch) -> "set[ir.Node]":
 
 
 def replace(part: "ir.Graph | ir.Function", model: "ir.Model", found: PatternMatch) -> "set[ir.Node]":
-    """Puts the operator in the place of its root; returns the nodes that went."""
+    """Replaces the root of a match by the operator; returns the removed nodes."""
     import onnx_ir as ir
 
     root, old = found.root, found.root.outputs[0]
@@ -128,7 +128,7 @@ def replace(part: "ir.Graph | ir.Function", model: "ir.Model", found: PatternMat
     old.replace_all_uses_with(new, replace_graph_outputs=True)
     old.name, new.name = f"{name}__replaced", name
     while waiting:
-        # From the root backwards, whatever the order in which a pattern named them.
+        # Removes from the root backwards, whatever the order of the pattern.
         free = [one for one in waiting if not any(v.uses() or v.is_graph_output() for v in one.outputs)]
         if not free:
             break
@@ -140,7 +140,7 @@ def replace(part: "ir.Graph | ir.Function", model: "ir.Model", found: PatternMat
 
 
 def as_value(part: "ir.Graph | ir.Function", operand: Operand, before: "ir.Node") -> "ir.Value | None":
-    """An operand as a value of the graph; an array becomes a weight, or a Constant where there are no weights."""
+    """Converts an operand to a value of the graph; an array becomes a weight, or a Constant in a function."""
     import onnx_ir as ir
 
     if operand is None or isinstance(operand, ir.Value):
@@ -163,7 +163,7 @@ def as_value(part: "ir.Graph | ir.Function", operand: Operand, before: "ir.Node"
 
 
 def scalar(value: "ir.Value | None") -> float | None:
-    """The number behind a constant of one element; big weights are not even read."""
+    """Returns the number of a constant with one element, else None; big weights are not read."""
     tensor = _tensor(value)
     return float(tensor.numpy().reshape(())) if tensor is not None and tensor.size == 1 else None
 
@@ -175,7 +175,7 @@ def _tensor(value: "ir.Value | None") -> "ir.TensorProtocol | None":
 
 
 def integers(value: "ir.Value | None", most: int = 8) -> tuple[int, ...] | None:
-    """A short constant list of whole numbers: axes, a shape."""
+    """Returns a short constant list of integers, such as axes or a shape, else None."""
     tensor = _tensor(value)
     if tensor is None or tensor.size > most:
         return None
@@ -183,14 +183,14 @@ def integers(value: "ir.Value | None", most: int = 8) -> tuple[int, ...] | None:
 
 
 ULPS = 2
-"""Exporters multiply up to four rounded constants, each half a unit in the last place off."""
+"""Tolerance in units in the last place: exporters multiply up to four constants, each rounded by half a unit."""
 _UNIT = {"FLOAT16": 2.0**-10, "BFLOAT16": 2.0**-7, "DOUBLE": 2.0**-52}
 
 
 def near(one: float, other: float, value: "ir.Value | None" = None) -> bool:
-    """Whether two factors are the same number but for rounding in the type of `value`, float32 unless known.
+    """Whether two factors are equal except for rounding in the type of `value`, float32 if unknown.
 
-    1.4142 is not the root of 2, nor 0.1667 a sixth: what a model computes with them is something else.
+    1.4142 is not the root of 2, nor 0.1667 a sixth: a model that contains them computes something else.
     """
     unit = _UNIT.get(value.dtype.name, 2.0**-23) if value is not None and value.dtype is not None else 2.0**-23
     return abs(one - other) <= ULPS * unit * abs(other)
@@ -200,7 +200,7 @@ def near(one: float, other: float, value: "ir.Value | None" = None) -> bool:
 
 
 def producer(value: "ir.Value | None", *types: str) -> "ir.Node | None":
-    """The node behind a value, where it is one of these."""
+    """Returns the node that produces a value, if it has one of these types."""
     node = value.producer() if value is not None else None
     return node if is_op(node, *types) else None
 
@@ -210,7 +210,7 @@ def rank(value: "ir.Value | None") -> int | None:
 
 
 def operands(node: "ir.Node") -> "Iterator[tuple[ir.Value, ir.Value]]":
-    """The two operands of a commutative node, in both orders."""
+    """Yields the two operands of a commutative node in both orders."""
     one, other = node.inputs[:2]
     if one is not None and other is not None:
         yield one, other
@@ -219,7 +219,7 @@ def operands(node: "ir.Node") -> "Iterator[tuple[ir.Value, ir.Value]]":
 
 
 def upstream(value: "ir.Value | None", depth: int = DEPTH) -> "list[ir.Value]":
-    """What a value is made of by arithmetic, nearest first, with itself."""
+    """Lists a value and all values that it is computed from by arithmetic, nearest first."""
     seen: dict[Any, int] = {}
     queue = deque([(value, 0)])
     while queue:
@@ -233,7 +233,7 @@ def upstream(value: "ir.Value | None", depth: int = DEPTH) -> "list[ir.Value]":
 
 
 def downstream(value: "ir.Value", depth: int = 4) -> "list[ir.Node]":
-    """The arithmetic that a value goes into, nearest first."""
+    """Lists the arithmetic nodes that depend on a value, nearest first."""
     seen: dict[Any, None] = {}
     level = [value]
     for _ in range(depth):
@@ -249,21 +249,22 @@ def downstream(value: "ir.Value", depth: int = 4) -> "list[ir.Node]":
 
 @dataclass(slots=True)
 class Polynomial:
-    """Coefficients by the powers of the atoms; the nodes that compute it, and the widest constant among them."""
+    """Coefficients of a polynomial by powers of the atoms, the nodes that compute it, and their widest
+    constant."""
 
     terms: dict[tuple[int, ...], float]
     nodes: "list[ir.Node]" = field(default_factory=list)
     widest: int = 0
 
     def equals(self, terms: Mapping[Any, float], value: "ir.Value | None" = None) -> bool:
-        """The same but for rounding; and no constant that would give the result more dimensions."""
+        """Whether the terms are equal except for rounding and no constant gives the result more dimensions."""
         if self.widest and (rank(value) is None or self.widest > (rank(value) or 0)):
             return False
         return self.terms.keys() == terms.keys() and all(near(self.terms[k], terms[k], value) for k in terms)
 
 
 def polynomial(value: "ir.Value | None", atoms: "tuple[ir.Value, ...]", depth: int = DEPTH) -> Polynomial | None:
-    """What a value is in terms of the atoms, or None where it is made of anything else."""
+    """Expresses a value as a polynomial in the atoms; None if it depends on anything else."""
     for place, atom in enumerate(atoms):
         if value is atom:
             return Polynomial({_unit(place, len(atoms)): 1.0})
@@ -324,7 +325,7 @@ def _product(one: Terms, other: Terms) -> Terms:
 
 
 def _number(terms: Terms) -> float | None:
-    """The number that a polynomial is, where it holds no atom."""
+    """Returns the value of a polynomial without atoms, else None."""
     if not terms:
         return 0.0
     return next(iter(terms.values())) if all(not any(powers) for powers in terms) else None
@@ -337,7 +338,7 @@ def _unit(place: int, length: int) -> tuple[int, ...]:
 def written_as(
     inner: "ir.Value", argument: Mapping[Any, float], value: "ir.Value", whole: Mapping[Any, float]
 ) -> "tuple[ir.Value, ir.Node, tuple[ir.Node, ...]] | None":
-    """x and the root where `inner` is argument(x) and `value`, a function of it, goes into whole(x, value)."""
+    """Matches `inner` = argument(x) and a root whole(x, value); returns x, the root and the nodes of both."""
     for x in upstream(inner):
         of_inner = polynomial(inner, (x,))
         if of_inner is None or not of_inner.equals(argument, x):
@@ -350,7 +351,7 @@ def written_as(
 
 
 def tensor_like(x: "ir.Value", array: "np.ndarray[Any, Any]") -> "ir.Tensor":
-    """An array in the type of x."""
+    """Returns an array as a tensor in the type of x."""
     import onnx_ir as ir
 
     dtype = x.dtype or ir.DataType.FLOAT

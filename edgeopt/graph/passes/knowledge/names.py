@@ -1,4 +1,4 @@
-"""Names and constants that passes give to a graph: without clashes, those around a subgraph included."""
+"""Unique names, also across nested subgraphs, and constants for passes."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 def separate_names(model: "ir.Model") -> None:
-    """Gives a value or node whose name is taken already another one; inputs and outputs of the model keep theirs.
+    """Renames values and nodes whose name exists already, except the model's inputs and outputs.
 
-    Subgraphs that stand side by side may use the same names: none sees into the other.
+    Sibling subgraphs may use the same names, as neither reads from the other.
     """
     for part in (model.graph, *model.functions.values()):
         _separate(part, set(), set())
 
 
 def name_apart(model: "ir.Model") -> None:
-    """Gives values of subgraphs names that no other graph uses: a branch can then replace its `If`."""
+    """Gives values of subgraphs names that no other graph uses, so that a branch can replace its `If`."""
     taken: set[str] = set()
     for part in model.graphs():
         weights, results = part.initializers.values(), (value for node in part for value in node.outputs)
@@ -29,7 +29,7 @@ def name_apart(model: "ir.Model") -> None:
 
 
 def _separate(part: "ir.Graph | ir.Function", values_around: set[str], nodes_around: set[str]) -> None:
-    """Every name once, first those that are known outside."""
+    """Makes names unique, considering the names of outer graphs first."""
     weights = part.initializers.values() if hasattr(part, "initializers") else ()
     results = (value for node in part for value in node.outputs)
     values = dict.fromkeys((*part.inputs, *part.outputs, *weights, *results))
@@ -55,7 +55,7 @@ def _rename(named: "Iterable[ir.Value | ir.Node]", around: set[str]) -> set[str]
 
 
 def constant_before(node: "ir.Node", name: str, array: "NDArray[np.generic]") -> "ir.Value":
-    """A new Constant in the same graph; its name may be taken, so that a name fix must follow."""
+    """Adds a Constant in the same graph; its name may exist already, so that a name fix must follow."""
     import onnx_ir as ir
 
     tensor = ir.tensor(array, name=name)

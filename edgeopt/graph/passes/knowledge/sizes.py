@@ -1,7 +1,7 @@
-"""Sizes that are known in part: whole numbers, sums of products of open dimensions, or nothing at all.
+"""Symbolic sizes: integers, sums of products of open dimensions, or unknown.
 
-A size is an int where it is known, a Sum where it follows from dimensions that are open (3·batch·heads + 1),
-and None where it is known only at run time. Open dimensions are never negative.
+A size is an int if it is known, a Sum if it follows from open dimensions (3·batch·heads + 1), and None if it is
+known only at run time. Open dimensions are never negative.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Product = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Products of open dimensions with their factors, in one order, so that equal sums are equal records."""
+    """A sum of products of open dimensions, in a fixed order, so that equal sums are equal records."""
 
     terms: tuple[tuple[Product, int], ...]
 
@@ -29,7 +29,7 @@ Size = int | Sum | None
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """The elements of a small tensor of whole numbers, of no or of one dimension."""
+    """Elements of a small integer tensor with zero or one dimension."""
 
     elements: tuple[Size, ...]
     scalar: bool = False
@@ -40,7 +40,7 @@ class Elements:
 
 
 def dimension(value: "ir.Value", axis: int) -> Size:
-    """One dimension of a value; one without a name stands for itself."""
+    """Returns one dimension of a value; an unnamed one gets a unique symbol."""
     if value.shape is None:
         return None
     found = value.shape[axis]
@@ -56,7 +56,7 @@ def shape_of(value: "ir.Value | None") -> tuple[Size, ...] | None:
 
 
 def picture_may_be_empty(value: "ir.Value | None") -> bool:
-    """Whether a dimension behind batch and channel is open, so that it may be 0."""
+    """Whether a dimension after batch and channel is open, so that it may be 0."""
     return value is None or value.shape is None or not all(isinstance(size, int) for size in list(value.shape)[2:])
 
 
@@ -87,7 +87,7 @@ def subtract(a: Size, b: Size) -> Size:
 
 
 def divide(a: Size, b: Size) -> Size:
-    """Towards zero, as ONNX divides whole numbers; of open sizes only what goes without a rest."""
+    """Divides towards zero, as ONNX does for integers; open sizes must be divisible without remainder."""
     if not isinstance(b, int) or b == 0 or a is None:
         return None
     if isinstance(a, int):
@@ -98,7 +98,7 @@ def divide(a: Size, b: Size) -> Size:
 
 
 def remainder(a: Size, b: Size) -> Size:
-    """With the sign of the divisor, as ONNX's Mod does it unless told otherwise."""
+    """Computes a remainder with the sign of the divisor, as ONNX's Mod does by default."""
     if not isinstance(b, int) or b == 0 or a is None:
         return None
     if isinstance(a, int):
@@ -129,7 +129,7 @@ def absolute(a: Size) -> Size:
 
 
 def held(size: Size, bits: int) -> Size:
-    """The size if an integer of these bits holds it, otherwise None: runtimes wrap round.
+    """Returns the size if an integer of this width can hold it, else None, because runtimes wrap around.
 
     An open dimension leaves half of the bits to its factor.
     """
@@ -164,7 +164,7 @@ def _never_positive(size: Size) -> bool:
 
 
 def _always_positive(size: Size) -> bool:
-    """An open dimension may be 0, so that only a positive number on its own makes the sum positive."""
+    """Whether a size is positive even if all open dimensions are 0."""
     return _never_negative(size) and size is not None and dict(_terms(size)).get((), 0) > 0
 
 
@@ -172,7 +172,7 @@ MOST_ELEMENTS = 64  # a shape has a handful; longer ones are data
 
 
 def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Elements]") -> Elements | None:
-    """What is known of a value: from a rule, or because it is a small constant of whole numbers."""
+    """Returns the known elements of a value, from a rule or a small integer constant, else None."""
     if value is None:
         return None
     if value in known:
@@ -186,7 +186,7 @@ def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Elements]") -> Ele
 
 
 def follow(node: "ir.Node", known: "dict[ir.Value, Elements]") -> Elements | None:
-    """What is known of a node's first result."""
+    """Computes the elements of a node's first result by the rule of its operator, else None."""
     rule = RULES.get(node.op_type) if is_op(node, node.op_type) else None
     if rule is None or not node.outputs:
         return None
@@ -212,7 +212,7 @@ def _is_whole(value: "ir.Value") -> bool:
 
 def _shape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
     source = node.inputs[0]
-    # What an output is declared to be is a promise of the exporter's, which need not hold for every input.
+    # An exporter's declared output shape need not hold for every input.
     dims = None if source is None or source.is_graph_output() else shape_of(source)
     if dims is None:
         return None
@@ -237,7 +237,7 @@ def _same(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # 
 
 
 def _cast(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
-    """Among whole numbers; what may not fit into 32 bits is left to the runtime."""
+    """Follows a Cast between integers; a size that may not fit into 32 bits is unknown."""
     import onnx_ir as ir
 
     if given[0] is None:
@@ -291,7 +291,7 @@ def _slice(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
 
 
 def _squeeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
-    """To one number; the other way leads from one number to a list of one."""
+    """Converts a list of one element to a scalar; other Squeezes give None."""
     if squeezes_by_no_axes(node):
         return None
     if given[0] is None or len(given[0].elements) != 1 or given[0].scalar:
@@ -335,7 +335,7 @@ def _reduce_prod(node: "ir.Node", given: list[Elements | None]) -> Elements | No
 def _pairwise(
     operation: "Callable[[Size, Size], Size]",
 ) -> "Callable[[ir.Node, list[Elements | None]], Elements | None]":
-    """Of two, with one number repeated for all of the other's."""
+    """Makes the rule of a binary operator, which repeats a single number for all elements of the other operand."""
 
     def rule(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
         if len(given) != 2 or given[0] is None or given[1] is None:

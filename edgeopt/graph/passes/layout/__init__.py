@@ -1,1 +1,1 @@
-"""The order of dimensions, and the order of nodes."""
+"""Passes that change the order of dimensions."""

@@ -1,13 +1,13 @@
-"""The order of dimensions in which a model takes and gives pictures, where the user asks for one.
+"""Layout of picture inputs and outputs: transposes them to the order that the user requests.
 
 With an order of dimensions p and its inverse q (of four: 0, 2, 3, 1 and 0, 3, 1, 2), the model y = f(x) becomes
 
     y' = Transpose(f(Transpose(x', q)), p)        x' = Transpose(x, p),  y' = Transpose(y, p)
 
-An input is a picture where a convolution, a pooling, a resizing and the like reads it, through transposes and
-through what computes the same in any order; how it gets there tells which of its dimensions are the channels. An
-output is one where it comes from such. What a transpose at the border costs, the pass `transposes` saves where it
-can: a model whose pictures were turned by its own transposes loses those.
+An input is a picture if a convolution, a pooling, a resizing or the like reads it, directly or after transposes
+and layout-agnostic operators; their order shows which dimension is the channels. An output is a picture if it
+derives from one. The pass `transposes` removes transposes at the border if it can: a model that transposed its
+pictures itself loses those transposes.
 """
 
 from dataclasses import dataclass, field
@@ -30,21 +30,21 @@ PICTURE = (
     "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "GridSample", "InstanceNormalization", "LRN",
     "LpPool", "MaxPool", "MaxRoiPool", "QLinearConv", "RoiAlign", "SpaceToDepth",
 )  # fmt: skip
-"""They read their first input as a picture with the channels behind the batch, and most give such."""
+"""Operators that read their first input as a channels-first picture; most also return one."""
 RESIZE = ("Resize", "Upsample")
 QUANTIZE = ("DynamicQuantizeLinear",)
 SIZES_ONLY = ("Shape", "Size")
-"""They move nothing, so a transpose of their small tensors costs nothing."""
+"""Operators that read only the shape, so that transposing their small results costs nothing."""
 
 
 @dataclass(slots=True)
 class Sight:
-    """How an input is read."""
+    """Readers of an input, by the layout in which they read it."""
 
     orders: dict[str, list[str]] = field(default_factory=dict)
-    """By layout, the nodes that take it for a picture in this layout."""
+    """Nodes that read the input as a picture, by layout."""
     strangers: list[str] = field(default_factory=list)
-    """Nodes to which the order of dimensions matters and that read no picture."""
+    """Nodes that depend on the order of dimensions but read no picture."""
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
@@ -71,7 +71,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             else:
                 notes.refuse(f"the input '{name}' is {wanted} already", *sight.orders[wanted])
     if blocked.refused:
-        return blocked.result(model)  # nobody wants pictures in one order here and in another there
+        return blocked.result(model)  # all pictures get the same layout, or none
     given = _given(model, pictures)
     leaving = [v for v in model.graph.outputs if v.name not in done and given.get(v) == _other(wanted)]
     for value in chosen:
@@ -95,7 +95,7 @@ def _why_not(name: str, sight: Sight, wanted: str) -> str | None:
 
 
 def _sights(model: "ir.Model") -> dict[str, Sight]:
-    """Follows the inputs that may be pictures to what reads them."""
+    """Follows the inputs that may be pictures to their readers."""
     sights: dict[str, Sight] = {}
     known: dict[ir.Value, dict[str, Order]] = {}
     for value in model.graph.inputs:
@@ -123,7 +123,7 @@ def _sights(model: "ir.Model") -> dict[str, Sight]:
 
 
 def _given(model: "ir.Model", pictures: "dict[ir.Value, str]") -> "dict[ir.Value, str]":
-    """The layouts of values that are pictures, or come from such through what passes them on."""
+    """Returns the layouts of values that are pictures, or derive from pictures without losing the layout."""
     known: dict[ir.Value, dict[str, Order]] = {}
     for value, layout in pictures.items():
         rank = len(value.shape or ())
@@ -144,15 +144,15 @@ def _given(model: "ir.Model", pictures: "dict[ir.Value, str]") -> "dict[ir.Value
 
 
 def _passed(node: "ir.Node", known: "dict[ir.Value, dict[str, Order]]") -> dict[str, Order] | None:
-    """The order of a node's results against each input that they stem from; None where it does not pass them on.
+    """Returns the order of a node's results relative to each input; None if the node does not preserve pictures.
 
-    Nothing is said of what is joined with other things than inputs.
+    Values that combine inputs with other values have no order.
     """
     if is_op(node, "Transpose"):
         return _transposed(node, known)
     first = node.inputs[0] if node.inputs else None
     if first in known and (is_op(node, *QUANTIZE) or (is_op(node, *RESIZE) and _own_layout(node) is None)):
-        return known[first]  # what resizes does the same in any order, as far as can be told
+        return known[first]  # a resizing node is assumed to work the same in any order
     tensors = [value for value in tensors_of(node) if constant(value) is None]
     if not tensors:
         return None
@@ -168,7 +168,7 @@ def _passed(node: "ir.Node", known: "dict[ir.Value, dict[str, Order]]") -> dict[
 
 
 def _passing(node: "ir.Node") -> "list[ir.Value]":
-    """The results that have the dimensions of what went in."""
+    """Returns the results with the dimensions of the input."""
     outputs = node.outputs[:1] if is_op(node, *QUANTIZE) else node.outputs
     return [output for output in outputs if output.name]
 
@@ -188,7 +188,7 @@ def _perm(node: "ir.Node") -> Order | None:
 
 
 def _layout_of(node: "ir.Node", order: Order) -> str | None:
-    """The layout of an input that a node reads as a picture after its dimensions were put into this order."""
+    """Returns the layout of an input that a node reads as a picture after a permutation to this order."""
     own, same = _own_layout(node), tuple(range(len(order)))
     if own is not None and order == same:
         return own
@@ -198,7 +198,7 @@ def _layout_of(node: "ir.Node", order: Order) -> str | None:
 
 
 def _own_layout(node: "ir.Node") -> str | None:
-    """The layout in which a node takes and gives pictures; None for others, and where it cannot be told."""
+    """Returns the layout in which a node reads and returns pictures; None if it has none or it is unknown."""
     if is_op(node, *PICTURE):
         return FIRST if _rank(node.inputs[0]) in RANKS else None
     if not is_op(node, *RESIZE):
@@ -210,7 +210,7 @@ def _own_layout(node: "ir.Node") -> str | None:
 
 
 def _kept(node: "ir.Node") -> set[int]:
-    """The axes that a Resize leaves as they are, where its constants tell."""
+    """Returns the axes that a Resize does not change, if its constants show that."""
     rank = _rank(node.inputs[0]) or 0
     axes = list(node.attributes["axes"].as_ints()) if "axes" in node.attributes else list(range(rank))
     changed: set[int] = set()
@@ -228,7 +228,7 @@ def _kept(node: "ir.Node") -> set[int]:
 
 
 def _turn_input(model: "ir.Model", value: "ir.Value", wanted: str) -> None:
-    """The input gets the wanted shape; all that read it read what a transpose makes of it."""
+    """Gives an input the requested layout and its readers a transposed value."""
     import onnx_ir as ir
 
     rank = len(value.shape or ())
@@ -241,7 +241,7 @@ def _turn_input(model: "ir.Model", value: "ir.Value", wanted: str) -> None:
         if use.node is node:
             continue
         if is_op(use.node, "Transpose") and _perm(use.node) == order and not result.is_graph_output():
-            result.replace_all_uses_with(value)  # what it did is done before the model now
+            result.replace_all_uses_with(value)  # the input already has this order now
             use.node.graph.remove(use.node, safe=True)
         else:
             use.node.replace_input_with(use.idx, out)
@@ -254,7 +254,7 @@ def _turn_input(model: "ir.Model", value: "ir.Value", wanted: str) -> None:
 
 
 def _turn_output(model: "ir.Model", value: "ir.Value", wanted: str) -> "ir.Value":
-    """The output's name goes to what a transpose makes of it."""
+    """Transposes an output to the requested layout under the output's name."""
     import onnx_ir as ir
 
     graph, name, rank = model.graph, str(value.name), len(value.shape or ())
@@ -275,7 +275,8 @@ def _turn_output(model: "ir.Model", value: "ir.Value", wanted: str) -> "ir.Value
 
 
 def _called(value: "ir.Value", wanted: str) -> str:
-    """What a picture is called within the model, where its own name is that of the turned one."""
+    """Returns a name for a picture inside the model, because the transposed input or output keeps the original
+    name."""
     return f"{value.name}_{_other(wanted).replace('-', '_')}"
 
 
@@ -284,12 +285,12 @@ def _other(layout: str) -> str:
 
 
 def _last(rank: int) -> Order:
-    """From channels first to channels last."""
+    """Returns the permutation from channels first to channels last."""
     return (0, *range(2, rank), 1)
 
 
 def _first(rank: int) -> Order:
-    """From channels last to channels first."""
+    """Returns the permutation from channels last to channels first."""
     return (0, rank - 1, *range(1, rank - 1))
 
 

@@ -1,13 +1,13 @@
-"""Fewer transposes: whole regions of nodes that compute the same in any order of dimensions change theirs.
+"""Removal of transposes: changes the order of dimensions of whole regions of layout-agnostic nodes.
 
-A region is what such nodes make up between transposes. In it, every value y = Transpose(x, perm) is computed as x:
+A region is a group of such nodes between transposes. In it, every value y = Transpose(x, perm) is computed as x:
 
     Relu(Transpose(x, perm))                              =  Transpose(Relu(x), perm)
     Concat(Transpose(x, perm), Transpose(z, perm), a)     =  Transpose(Concat(x, z, perm[a]), perm)
     Transpose(Transpose(x, first), second)                =  Transpose(x, first[second])
 
-A region is changed only where fewer numbers are moved by transposes than before, with those that the change needs
-at its borders counted. Sums run through the same numbers in another order, and may round otherwise.
+A region is changed only if transposes move fewer elements than before, including those that the change needs at
+its borders. Sums run over the same numbers in another order, and may round differently.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 Order = tuple[int, ...]
-_OPSET_OF_SOFTMAX = 13  # before, its axis meant all from there on
+_OPSET_OF_SOFTMAX = 13  # before, Softmax covers all axes from its axis on
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
@@ -45,7 +45,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         _merge(part, notes)
         tried: set[ir.Node] = set()
-        # Each change moves fewer numbers, as far as sizes are known; this bounds them where they are not.
+        # Each change moves fewer elements if sizes are known; this bounds the changes if they are not.
         for _ in range(2 * sum(_order(node) is not None for node in part)):
             if not any(_try(part, start, tried, notes) for start in list(part)):
                 break
@@ -55,20 +55,20 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 @dataclass(slots=True)
 class Region:
-    """Nodes that change their order, and what crosses their border."""
+    """A region of nodes that change their order of dimensions, and the values that cross its border."""
 
     order: Order
-    """Of the transpose that it starts from: x to y."""
+    """Permutation of the transpose at which the region starts, from x to y."""
     nodes: "dict[ir.Node, tuple[ir.Value, ...]]"
-    """With the inputs whose order matters."""
+    """Nodes of the region, each with its inputs whose order matters."""
     part: "ir.Graph"
 
     def order_of(self, node: "ir.Node | None") -> Order | None:
-        """The permutation of a Transpose that can be merged with one at the border, being in the same graph."""
+        """Returns the permutation of a Transpose in the same graph, which can merge with one at the border."""
         return _order(node) if node is not None and node.graph is self.part else None
 
     def entering(self) -> "list[ir.Value]":
-        """What it reads from outside, but for constants."""
+        """Lists the values that the region reads from outside, without constants."""
         found: dict[ir.Value, None] = {}
         for values in self.nodes.values():
             for value in values:
@@ -77,7 +77,7 @@ class Region:
         return list(found)
 
     def leaving(self) -> "list[ir.Value]":
-        """What is read from it, or is an output of the graph."""
+        """Lists the values of the region that outside nodes read or the graph outputs."""
         return [
             value
             for node in self.nodes
@@ -87,7 +87,7 @@ class Region:
 
 
 def _merge(part: "ir.Graph", notes: Notes) -> None:
-    """Two transposes in a row are one; the first goes where nobody else reads it."""
+    """Merges consecutive transposes; the first is removed if nothing else reads it."""
     import onnx_ir as ir
 
     for node in list(part):
@@ -103,7 +103,7 @@ def _merge(part: "ir.Graph", notes: Notes) -> None:
 
 
 def _try(part: "ir.Graph", start: "ir.Node", tried: "set[ir.Node]", notes: Notes) -> bool:
-    """Changes the region behind or around a transpose that has not been tried yet, where that saves something."""
+    """Changes the region after or around a transpose that has not been tried yet, if that saves transposing."""
     order = _order(start) if start not in tried else None
     if order is None:
         return False
@@ -126,7 +126,8 @@ def _try(part: "ir.Graph", start: "ir.Node", tried: "set[ir.Node]", notes: Notes
 
 
 def _grow(start: "ir.Node", order: Order, up: bool) -> Region:
-    """What can change its order with the transpose: all behind it, and, going up, what those read too."""
+    """Collects the nodes after a transpose that can change their order, and, with `up`, the producers of their
+    inputs."""
     import onnx_ir as ir
 
     assert isinstance(start.graph, ir.Graph)  # noqa: S101 - tells mypy; functions are left alone
@@ -147,7 +148,7 @@ def _grow(start: "ir.Node", order: Order, up: bool) -> Region:
 
 
 def _fits(values: "tuple[ir.Value, ...]", node: "ir.Node", rank: int) -> bool:
-    """Every tensor has as many dimensions as the order; constants may have fewer, as they can be reshaped."""
+    """Whether all tensors have the rank of the order; constants may have fewer, as they can be reshaped."""
     for value in values:
         known = value.shape
         array = constant(value)
@@ -159,7 +160,7 @@ def _fits(values: "tuple[ir.Value, ...]", node: "ir.Node", rank: int) -> bool:
 
 
 def _moved_before(region: Region) -> "list[ir.Value]":
-    """What the transposes at its borders move; one that leads from the region back into it counts once."""
+    """Lists the values that transposes at the border move now; one that leads back into the region counts once."""
     total = dict.fromkeys(v for v in region.entering() if region.order_of(v.producer()) is not None)
     for value in region.leaving():
         total |= {use.node.outputs[0]: None for use in value.uses() if region.order_of(use.node) is not None}
@@ -167,7 +168,7 @@ def _moved_before(region: Region) -> "list[ir.Value]":
 
 
 def _moved_after(region: Region) -> "list[ir.Value]":
-    """What transposes would move once it is changed."""
+    """Lists the values that transposes would move after the change."""
     inverse, total = _inverse(region.order), []
     entering = dict.fromkeys(region.entering())
     for value in entering:
@@ -193,13 +194,13 @@ def _moved_after(region: Region) -> "list[ir.Value]":
 
 
 def _leads_back(value: "ir.Value", region: Region) -> bool:
-    """Whether what enters is a transposed result of the region itself, which stays transposed in any order."""
+    """Whether an entering value is a transposed result of the region, which stays transposed in any order."""
     transpose = value.producer()
     return transpose is not None and _producer(transpose) in region.nodes
 
 
 def _saves(region: Region) -> int:
-    """How many numbers less are moved; how many tensors less, where their sizes are not known."""
+    """Returns how many fewer elements are moved, or how many fewer tensors if a size is unknown."""
     before, after = _moved_before(region), _moved_after(region)
     sizes = {id(value): size(value) for value in (*before, *after)}
     known = all(found is not None for found in sizes.values())
@@ -211,7 +212,7 @@ def _saves(region: Region) -> int:
 
 
 def _change(part: "ir.Graph", region: Region) -> None:
-    """Turns what enters back, tells each node of the order, and turns what leaves."""
+    """Transposes entering values back, adapts each node to the order, and transposes leaving values."""
     inverse = _inverse(region.order)
     turned = {value: _transpose(part, value, inverse) for value in region.entering()}
     leaving = region.leaving()
@@ -234,7 +235,7 @@ def _change(part: "ir.Graph", region: Region) -> None:
 
 
 def _turn(part: "ir.Graph", value: "ir.Value", region: Region) -> None:
-    """Those outside a region read its result in the order in which they know it."""
+    """Inserts a Transpose after a result of a region, so that outside readers get the original order."""
     import onnx_ir as ir
 
     node = ir.node("Transpose", [value], {"perm": list(region.order)})
@@ -285,7 +286,7 @@ def _drop_without_effect(part: "ir.Graph") -> None:
 
 
 def _order(node: "ir.Node | None") -> Order | None:
-    """The permutation of a Transpose; None for other nodes."""
+    """Returns the permutation of a Transpose; None for other nodes."""
     if node is None or not is_op(node, "Transpose"):
         return None
     if "perm" in node.attributes:
@@ -313,7 +314,7 @@ def _shape(dims: "list[int | ir.SymbolicDim]") -> "ir.Shape":
 
 
 def size(value: "ir.Value") -> int | None:
-    """How many numbers a tensor has, where that is known."""
+    """Returns the number of elements of a tensor; None if it is unknown."""
     dims = list(value.shape) if value.shape is not None else [None]
     return prod(dim for dim in dims if isinstance(dim, int)) if all(isinstance(d, int) for d in dims) else None
 
