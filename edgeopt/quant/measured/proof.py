@@ -41,14 +41,15 @@ class Judge:
     goal: Goal
 
     def judged(self, path: Path, course: ExecutionConfig, which: range) -> Judged:
-        """Raises an EdgeoptError where the file does not run there."""
+        """Returns the result of a file by the goal's metric; raises an EdgeoptError if the file does not run
+        there."""
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(which))
         reference = self.study.reference_of(which)
         return self.goal.judge(got, reference, given.labels_of(which), given.levels.of(which))
 
     def proof(self, path: Path, course: ExecutionConfig, steps_back: int = 0) -> AccuracyProof:
-        """On the samples that prove."""
+        """Returns the accuracy of a file on the proof samples."""
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(given.prove))
         reference = self.study.reference_of(given.prove)
@@ -79,7 +80,7 @@ class Judge:
         return proof.snr_db > -math.inf and self.score(proof) >= self.goal.needed
 
     def score(self, proof: AccuracyProof | None) -> float:
-        """What decides, on a scale where more is better."""
+        """Returns the score that decides whether the goal is met; higher is better, and -inf without a proof."""
         if proof is None:
             return -math.inf
         if proof.judged is not None:
@@ -91,7 +92,7 @@ class Judge:
 PHASE = "measuring the speed"
 SOURCE, FLOAT, RESULT = "source", "float", "result"
 """The sides: the source in plain ONNX Runtime, the fastest float model, and the result."""
-# Others on the machine only ever make a slice slower, so the quickest quarter tells more than the middle.
+# Other processes can only make a slice slower, so the fastest quarter is more informative than the median.
 _UNDISTURBED = 0.25
 _A_PAIR = 2
 T = TypeVar("T")
@@ -108,17 +109,18 @@ class ContestSide:
 
 
 class Speed(msgspec.Struct, frozen=True):
-    """How many times faster the first of a contest is than another."""
+    """Speedup of the first side of a contest over another side."""
 
     speedup: Interval
     verdict: Verdict
     first_ms: float
-    """One run of the first, of the same slices as the speed-up; and of the other."""
+    """Time of one run of the first side, from the same slices as the speedup; `other_ms` is that of the other
+    side."""
     other_ms: float
 
     @property
     def order(self) -> tuple[bool, float]:
-        """Sorts the hardest to beat first."""
+        """Sort key that puts the side that is hardest to beat first."""
         return self.verdict == "faster", self.speedup.median
 
 
@@ -127,12 +129,13 @@ class ContestResult:
     """What a contest of files found, by their names."""
 
     speeds: Mapping[str, Speed] = field(default_factory=dict)
-    """Of the first against each other one."""
+    """Speedup of the first side over each other side."""
     failures: Mapping[str, str] = field(default_factory=dict)
     taken: Mapping[str, TrialLog] = field(default_factory=dict)
     memory: Mapping[str, Memory] = field(default_factory=dict)
     processes: int = 0
-    """The number of processes of each side, one after the other, over which their luck averages out."""
+    """The number of processes of each side, started one after the other to average out differences between
+    them."""
     warning: str = ""
 
 
@@ -159,7 +162,7 @@ def compared(
             )
         except FallenError as fallen:
             stack.close()
-            # The others can still be compared.
+            # The remaining sides can still be compared.
             rest = [each for each in runners if each.name != fallen.name and fallen.name != runners[0].name]
             known = compared(rest, samples, folder, limit_s - (time.monotonic() - begin_s), emit)
             return replace(known, failures={**known.failures, fallen.name: fallen.message})
@@ -178,7 +181,8 @@ def compared(
 
 
 def with_one_float(found: ContestResult, names: Sequence[str]) -> tuple[ContestResult, str]:
-    """Of several float models the one that is hardest to beat, as FLOAT, with the name that it had."""
+    """Keeps only the float model that is hardest to beat, renamed to FLOAT, and returns its former name as
+    well."""
     best = min((name for name in names if name in found.speeds), key=lambda k: found.speeds[k].order, default="")
     out = set(names) - {best}
     renamed = replace(
@@ -200,7 +204,7 @@ def _side(host: LocalHost, runner: ContestSide, samples: Path) -> Side:
 
 
 def ranked(runners: Sequence[ContestSide], samples: Path, folder: Path) -> dict[int, float]:
-    """By place, the undisturbed time of each that runs, from some rounds in which all take a turn."""
+    """Returns the undisturbed time of each side that runs, by its position, from a few interleaved rounds."""
     with _loaded(runners, samples, folder) as (loaded, _):
         if not loaded:
             return {}
@@ -216,7 +220,7 @@ def ranked(runners: Sequence[ContestSide], samples: Path, folder: Path) -> dict[
 def _loaded(
     runners: Sequence[ContestSide], samples: Path, folder: Path
 ) -> Iterator[tuple[dict[str, Contender], dict[str, str]]]:
-    """A process for each, and why some have none."""
+    """Yields the loaded processes and the failures, both by side."""
     host = LocalHost(folder)
     with ExitStack() as stack:
         loaded: dict[str, Contender] = {}
@@ -233,5 +237,5 @@ def _loaded(
 
 
 def _span_ms(contenders: Iterable[Contender]) -> float:
-    """Slices of one length for all, long enough for the slowest."""
+    """Returns one length of slices for all sides, long enough for the slowest."""
     return slice_ms(max(each.slices_ms[-1] if each.slices_ms else each.loaded.first_run_ms for each in contenders))

@@ -137,10 +137,11 @@ class Territory:
 
     owners: Mapping[str, Shares]
     layers: Mapping[str, Layer]
-    """By the label of their nodes."""
+    """Layers by the labels of their nodes."""
 
     def of(self, row: OpTimeRow) -> Shares:
-        """Whose time a kernel takes: that of the layers in it, else that of those for whom its nodes work."""
+        """Returns the layers that own a kernel's time: the layers in the kernel, or else the owners of its
+        nodes."""
         inside = {self.layers[label].name: self.layers[label] for label in row.members if label in self.layers}
         if inside:
             return _by_work(inside.values())
@@ -153,7 +154,7 @@ class Territory:
 
 
 def label_of(row: NodeRow) -> str:
-    """As kernels name their nodes, and as layers do."""
+    """Returns the name by which kernels and layers refer to a node."""
     return row.name or next((tensor.name for tensor in row.outputs if tensor.name), row.operator)
 
 
