@@ -112,9 +112,11 @@ class _Gathered:
 def observe(
     model_path: Path, samples: Samples, tensors: Sequence[str], histograms: bool = False, emit: Emit = ignore
 ) -> Observed:
-    """Returns the observed ranges of inputs or node results of the main graph. The model runs once for the
-    extremes, and a second time for histograms, because their borders are then known and no bin has to be split or
-    merged. Values are held for one sample and some of the tensors at a time."""
+    """Returns the observed ranges of inputs or node results of the main graph.
+
+    The model runs once for the extremes, and a second time for histograms, because their borders are then known
+    and no bin has to be split or merged. Values are held for one sample and some of the tensors at a time.
+    """
     from edgeopt.graph.model import load
 
     model = load(model_path).ir

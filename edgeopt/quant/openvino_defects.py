@@ -18,7 +18,7 @@ _QUANTIZER = "FakeQuantize"
 _CONVOLUTIONS = frozenset(("Convolution", "GroupConvolution"))
 _FUSED = frozenset(("Multiply", "Add", "Subtract", "Divide", "Reshape", "Squeeze", "Unsqueeze"))
 _OFF_GRID = 1e-3
-"""By how much of a step a zero point may miss an integer: the rest of a range in 32 bits."""
+"""The largest distance of a zero point from an integer, in steps; ranges in 32 bits are rounded."""
 # Not zero, which OpenVINO removes; so small that it changes no sum.
 NO_BIAS = np.float32(1e-30)
 LOWEST = np.float32(-3e38)

@@ -1,4 +1,4 @@
-"""What backends and other targets' devices do with quantized files, from the runtimes' own documents and code.
+"""Rules of how backends and other target devices run quantized files, from the runtimes' own documents and code.
 
 Of the backends that edgeopt cannot run where it is tested, this is all it knows.
 """
@@ -26,7 +26,7 @@ class Rule:
     """A sentence; `{operators}`, `{opset}`, `{inputs}` are filled in; in the remedy `{shapes}`."""
     remedy: str
     architectures: tuple[str, ...] = ()
-    """Only on these; empty: everywhere."""
+    """Architectures that the rule applies to; empty: all."""
 
 
 def _is_wide(file: Inventory) -> bool:

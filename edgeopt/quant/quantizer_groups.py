@@ -41,13 +41,15 @@ _RECURRENT = frozenset(
     )
 )
 _ELEMENT_WORK = 16.0
-"""What reading or writing a value costs, in multiplications."""
+"""The cost of reading or writing a value, in multiplications."""
 _CUT_WORK = 0.1
-"""What interrupting a chain of operations in eight bits costs in all groups together, as a share of the model."""
+"""The cost of interrupting a chain of 8-bit operations, over all groups together, as a share of the model's
+work."""
 
 
 class _Edge(NamedTuple):
-    """One input of an operation that reads a quantizer; operations by their place in `get_ordered_ops`."""
+    """An input of an operation that reads a quantizer; operations are given by their position in
+    `get_ordered_ops`."""
 
     quantizer: int
     reader: int
@@ -64,18 +66,18 @@ class _Bias(NamedTuple):
 
 @dataclass(slots=True)
 class QuantizerGroup:
-    """What is switched together."""
+    """Quantizers that are switched together."""
 
     names: tuple[str, ...] = ()
-    """The operations that compute, or else all."""
+    """Names of the operations that compute, or of all if none does."""
     cost: float = 0.0
-    """What returning it to float costs, as a share of the model's work."""
+    """The cost of returning the group to float, as a share of the model's work."""
     edges: list[_Edge] = field(default_factory=list)
     biases: list[_Bias] = field(default_factory=list)
 
 
 def find_groups(quantized: "Model", base: "Model", shapes: Mapping[str, Sequence[int]]) -> list[QuantizerGroup]:
-    """All groups in the order of the graph; raises ModelError where none can be switched.
+    """Returns all groups in the order of the graph; raises a ModelError if none can be switched.
 
     `base` is the model before NNCF, `shapes` are those of one sample: work depends on them.
     """
@@ -119,7 +121,8 @@ def find_groups(quantized: "Model", base: "Model", shapes: Mapping[str, Sequence
 
 
 def _unburden_shapes(model: "Model") -> None:
-    """Operations that read only a tensor's shape must not keep its quantizer in the model."""
+    """Disconnects the quantizers from operations that read only a tensor's shape, so that these do not keep them
+    in the model."""
     for op in model.get_ordered_ops():
         if op.get_type_name() == QUANTIZER:
             for target in op.output(0).get_target_inputs():
@@ -128,7 +131,7 @@ def _unburden_shapes(model: "Model") -> None:
 
 
 def without(quantized: "Model", groups: Sequence[QuantizerGroup]) -> "Model":
-    """A copy without the quantizers of these groups, with weights in eight bits where they are left."""
+    """Returns a copy without the quantizers of these groups; the other weights are stored in eight bits."""
     from openvino import opset13
     from openvino._offline_transformations import compress_quantize_weights_transformation
 

@@ -34,7 +34,7 @@ from edgeopt.workers.host import LocalHost
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Runs files on samples of the study and holds what they answer against the source."""
+    """Runs files on samples and compares their outputs with those of the source model."""
 
     study: LayerMeasurements
     runs: ModelRuns
@@ -100,7 +100,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ContestSide:
-    """The sides of a contest."""
+    """One side of a contest: a model file on a backend with options."""
 
     name: str
     path: Path
@@ -126,7 +126,7 @@ class Speed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ContestResult:
-    """What a contest of files found, by their names."""
+    """Result of a contest of files, by the names of the sides."""
 
     speeds: Mapping[str, Speed] = field(default_factory=dict)
     """Speedup of the first side over each other side."""
@@ -142,7 +142,8 @@ class ContestResult:
 def compared(
     runners: Sequence[ContestSide], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
 ) -> ContestResult:
-    """The first against each other one, interleaved; continues until it is clear whether it beats them all."""
+    """Compares the first side with each other one, interleaved, until it is clear whether the first beats all of
+    them."""
     begin_s = time.monotonic()
     if len(runners) < _A_PAIR:
         return ContestResult()

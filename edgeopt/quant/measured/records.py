@@ -152,7 +152,7 @@ class Quantized(NotebookRecord, msgspec.Struct, frozen=True):
     float_ms: float | None = None
     """Time of one run of the fastest float model."""
     float_on: str = ""
-    """Name of the backend that runs the fastest float model, with its options."""
+    """Configuration that runs the fastest float model, which may be the source: a backend with its options."""
     float_side: str = ""
     """The same backend and options in the notation of `edgeopt bench`, after the @ of a side."""
     use: SampleUse | None = None

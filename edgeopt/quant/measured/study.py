@@ -1,6 +1,8 @@
-"""The measurements of one model that all plans share: its layers, ranges and sensitivities. Ranges and
-sensitivities are measured on first use and kept; the float model lies in a folder, so that runtimes can load
-it."""
+"""The measurements of one model that all plans share: its layers, ranges and sensitivities.
+
+Ranges and sensitivities are measured on first use and kept; the float model lies in a folder, so that runtimes can
+load it.
+"""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

@@ -389,12 +389,15 @@ def choose(  # noqa: PLR0913 - optional parameters are keywords
     emit: Emit = ignore,
 ) -> Chosen:
     """Chooses the scheme of each layer that saves the most time within the error budget, confirmed by runs of the
-    whole model. The sum of the layers' noise ranks the choices; runs of all of them together show how far the sum
-    is off, and the budget is adjusted until the runs are just inside. `floor` is the minimum of the second value
-    of `check`, in decibels unless `in_decibels` is false. Without `gains`, multiplications count as time. `base`
-    is the noise over the signal at each output that the backend adds by itself (bf16 does). `borders` are the
-    costs of conversions; `boundary_ms` of the gains is not used. `float_ms` is the time of the whole float model.
-    `reasons` say why no scheme fits a layer, as the end of a sentence, by layer."""
+    whole model.
+
+    The sum of the layers' noise ranks the choices; runs of all of them together show how far the sum is off, and
+    the budget is adjusted until the runs are just inside. `floor` is the minimum of the second value of `check`,
+    in decibels unless `in_decibels` is false. Without `gains`, multiplications count as time. `base` is the noise
+    over the signal at each output that the backend adds by itself (bf16 does). `borders` are the costs of
+    conversions; `boundary_ms` of the gains is not used. `float_ms` is the time of the whole float model. `reasons`
+    say why no scheme fits a layer, as the end of a sentence, by layer.
+    """
     timed = gains or nominal_gains(layers, sensitivities)
     problem = problem_from(layers, sensitivities, timed, borders, base)
     search = PlanSearch(problem, floor, check, in_decibels, most_checks, emit)

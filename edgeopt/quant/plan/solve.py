@@ -18,7 +18,7 @@ from edgeopt.quant.records import FLOAT, Layer, LayerGain, Sensitivity
 Choices = Mapping[str, str]
 """Schemes by layer; layers that are missing stay float."""
 
-# What a product takes where no backend was timed: only the proportions between layers count then.
+# A nominal rate for when no backend was timed: only the proportions between layers count then.
 _NOMINAL_MACS_PER_MS = 5e7
 _NOMINAL_SPEEDUP = 2.0
 # A replacement for infinite noise, from which nothing can be subtracted.
@@ -131,8 +131,8 @@ def noise_at(ratio_db: float) -> float:
     return float(10 ** (-ratio_db / 10))
 
 
-# A hard problem ends with the best choices found so far. The count of nodes ends it first, because the same
-# problem must get the same choices on a busy machine.
+# A hard problem ends with the best choices found so far. The limit of nodes is reached before the time limit,
+# because the same problem must get the same choices on a busy machine.
 _MOST_NODES = 50
 _LIMIT_S = 10.0
 # A margin larger than the solver's tolerance, so that the choices keep the budget exactly.
@@ -185,7 +185,8 @@ def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict
 
 @contextmanager
 def _silent_stdout() -> Iterator[None]:
-    """HiGHS prints a line for each solution that it repairs, whatever its options; stdout may be for JSON only."""
+    """Silences stdout: HiGHS prints a line for each solution that it repairs, and stdout may be reserved for
+    JSON."""
     flush = ctypes.CDLL(None).fflush
     flush(None)
     stdout, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)

@@ -74,7 +74,7 @@ def fake(
     layer: Layer,  # noqa: ARG001 - every scheme function has these parameters
     context: SchemeContext,  # noqa: ARG001
 ) -> "ir.Value":
-    """What a node reads, put before it, or what it gives, put behind."""
+    """Inserts casts to the half type and back before a node, for its input, or behind it, for its output."""
     down, up = _there_and_back(Writer(graph, counted=True), kind, value)
     if before:
         graph.insert_before(node, [down, up])
@@ -173,7 +173,7 @@ def _half(writer: Writer, kind: str, value: "ir.Value", to: "ir.DataType", chang
 def _give_back(
     writer: Writer, node: "ir.Node", value: "ir.Value", region: "set[ir.Node]", to: "ir.DataType"
 ) -> None:
-    """What a region gives to others, in floats."""
+    """Casts a value of a region to float for its readers outside the region."""
     import onnx_ir as ir
 
     outside = [use for use in uses(value) if use[0] not in region]

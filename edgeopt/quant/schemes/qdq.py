@@ -79,7 +79,8 @@ def fits(bits: int, layer: Layer, context: SchemeContext) -> str:
 
 
 def steps_of(kept: Range, context: SchemeContext, bits: int, *, second: bool = False) -> Steps:
-    """How an activation is written for this backend; `second` is the other factor of a product of two."""
+    """Returns the steps of an activation for this backend; `second` marks the second factor of a product of two
+    activations."""
     rules, settings = rules_of(context.backend), context.settings
     symmetric = rules.symmetric or settings.symmetric_activations
     signed = rules.signed or settings.activation_type.startswith("int")
@@ -89,7 +90,7 @@ def steps_of(kept: Range, context: SchemeContext, bits: int, *, second: bool = F
 
 
 def kept_range(value: "ir.Value", context: SchemeContext, bits: int) -> Range | None:
-    """As calibrated, and wider where the steps suffice; not beyond what a Relu or Clip lets through."""
+    """Returns the calibrated range, widened for more than eight bits but within the bounds of a Relu or Clip."""
     kept = context.ranges.get(str(value.name))
     if kept is None or bits <= _SMOOTHED_BITS:
         return kept
@@ -197,7 +198,7 @@ def range_of(context: SchemeContext, bits: int) -> flows.RangeOf:
 
 
 def _range_of_integers(node: "ir.Node") -> Range | None:
-    """What another form, or a quantization that the model came with, keeps of a tensor."""
+    """Returns the range of a quantized tensor, from the constants of its QuantizeLinear or DequantizeLinear."""
     scale, zero = (constant(node.inputs[k]) if len(node.inputs) > k else None for k in (1, 2))
     if scale is None or zero is None or scale.size != 1 or zero.dtype.kind not in "iu":
         return None
@@ -358,7 +359,8 @@ def _write_weights(
 
 
 def _is_openvino(context: SchemeContext) -> bool:
-    """Also as a provider of ONNX Runtime, and where it chooses the processor itself."""
+    """Whether OpenVINO runs the model, be it as a provider of ONNX Runtime or with a device that it chooses
+    itself."""
     return "openvino" in context.backend
 
 

@@ -31,13 +31,11 @@ Meter = tuple[str, str, str]
 
 
 def local_noise(board: GatedModel, samples: Samples) -> dict[Pair, float]:
-    """What each form of each layer does to the layer's own output, with the float model's inputs.
+    """Returns the ratio of noise power to signal power at the layers' own outputs for each layer and scheme, with
+    the float model's inputs and over all samples.
 
-    All of it in one run a sample: beside each layer stand its forms, and only sums of squares come out.
-
-    For each layer and form the noise power over the signal power at the layer's outputs, all samples together.
-
-    Of what the form does to the factors: rounding the result as well cuts off what a Relu behind it would, too.
+    All schemes are computed beside their layers in one run per sample, which returns only sums of squares. Only
+    the factors are rounded: rounding the result as well would include errors that a Relu behind it cuts off.
     """
     if not board.pairs:
         return {}
@@ -155,7 +153,7 @@ def _matters(noise: Sequence[float], floor_db: float | None) -> bool:
 
 @dataclass(slots=True)
 class _Study:
-    """Runs, and what they found."""
+    """Runs of layers in single schemes, with their results."""
 
     board: GatedModel
     samples: Samples
@@ -164,9 +162,9 @@ class _Study:
     local: Mapping[Pair, float]
     exact: list[dict[str, Array]] = field(default_factory=list)
     signal: list[list[float]] = field(default_factory=list)
-    """By sample, then by output."""
+    """The signal power of each output, by sample."""
     noise: dict[Pair, dict[int, list[float]]] = field(default_factory=dict)
-    """By sample, then by output."""
+    """The noise power of each output, by pair and sample."""
 
     def begin(self, pool: ThreadPoolExecutor, reference: Sequence[Mapping[str, Array]] | None) -> None:
         self.noise = {pair: {} for pair in self.board.pairs}
@@ -178,7 +176,7 @@ class _Study:
         self.signal = [_powers(one, one)[1] for one in self.exact]
 
     def run(self, pool: ThreadPoolExecutor, jobs: Sequence[tuple[Pair, int]], *, must: bool = False) -> None:
-        """All of these runs; those that need not be only while there is time."""
+        """Runs these jobs; without `must`, only until the time limit."""
         begin = time.monotonic()
 
         def one(job: tuple[Pair, int]) -> tuple[tuple[Pair, int], list[float] | None]:

@@ -86,13 +86,13 @@ class Fakes:
         return dividing.outputs[0]
 
     def reads(self, value: "ir.Value") -> None:
-        """From now on what is made reads this value under its name."""
+        """Makes nodes that are created later read this value under its name."""
         self._values[value.name] = value
 
     def _lifted(
         self, result: "ir.Value", source: "ir.Value", stand_in: "ir.Value", made: "list[ir.Node]"
     ) -> "ir.Value":
-        """Copies of the nodes from `source` to `result`, which then leave the sketch again."""
+        """Copies the nodes from `source` to `result` and removes the originals from the sketch."""
         between = self._inserted(result)
         mapped = {source: stand_in}
         for node in between:
@@ -105,7 +105,7 @@ class Fakes:
         return mapped[result]
 
     def _inserted(self, result: "ir.Value") -> "list[ir.Node]":
-        """The nodes that a form put before a value, in their order."""
+        """Returns the nodes that a scheme put before a value, in their order."""
         found: dict[ir.Node, None] = {}
 
         def visit(value: "ir.Value | None") -> None:
@@ -120,7 +120,7 @@ class Fakes:
         return list(found)
 
     def _outer(self, value: "ir.Value") -> "ir.Value":
-        """What a node of a form reads besides: a constant of its own, or a value of the model."""
+        """Returns the target's value for another input of a scheme's node: a constant, or a value of the model."""
         import onnx_ir as ir
 
         known = self._values.get(value.name)
@@ -337,5 +337,5 @@ def session(model: "ir.Model", threads: int) -> Any:  # noqa: ANN401 - ONNX Runt
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

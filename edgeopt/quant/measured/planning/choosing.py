@@ -42,8 +42,10 @@ class Chooser:
         until: float | None = None,
     ) -> None:
         """Measures the sensitivities of `shared`, the schemes of all configurations of the same backend, so that
-        one simulation serves all of them. Choices that are not checked before `until`, on the monotonic clock,
-        count as below the goal."""
+        one simulation serves all of them.
+
+        Choices that are not checked before `until`, on the monotonic clock, count as below the goal.
+        """
         self.work, self.track, self._until = work, track, until
         self.cut_short = False
         """Whether some choices were not checked for lack of time."""
@@ -144,8 +146,10 @@ class Chooser:
 
     def _uniform(self, form: str, main: Entry) -> list[Entry]:
         """Returns entries with a single scheme if they meet the goal: they need no conversions within the model.
+
         One entry has the scheme on all layers that it fits, another only on layers with weights, because a scheme
-        on the products of attention changes the kernels around them."""
+        on the products of attention changes the kernels around them.
+        """
         alone = {gain.layer: gain for gain in self.track.timed.gains if gain.form == form}
         weighted = self._weighted()
         those = {name: gain for name, gain in alone.items() if name in weighted}
@@ -267,8 +271,10 @@ def shared_forms(track: ConfigGains, tracks: Sequence[ConfigGains]) -> Mapping[s
 
 def proven(work: QuantizeRun, entry: Entry) -> Entry:
     """Returns the entry, or the next more exact point that meets the goal on the proof samples; float if none
-    does. A float model that the backend rounds is proved as well, because it runs where no layer has another
-    scheme."""
+    does.
+
+    A float model that the backend rounds is proved as well, because it runs where no layer has another scheme.
+    """
     steps = 0
     while not entry.is_source:
         with work.study.phase("proving", entry.course.name):

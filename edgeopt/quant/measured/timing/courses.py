@@ -121,18 +121,16 @@ def with_shapes(course: ExecutionConfig, inputs: Sequence[TensorInfo], samples: 
 
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 Shares = Mapping[str, float]
-"""Layer, its share; empty: nobody's."""
+"""Shares of a kernel's time, by layer; empty if no layer owns the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Territory:
-    """Which layer each node of a model works for, so that the time of every kernel belongs to somebody.
+    """Owners of the nodes of one model, which attribute the time of every kernel to layers.
 
-    A layer's kernel seldom stands alone: what follows it (an activation, a sum, a pooling) is fused with it in one
-    precision and runs by itself in another. So a layer owns the nodes that follow it up to the next layer, and
-    what a form has put around it; its time is theirs all together, whatever the runtime made of them.
-
-    The owners of each node of one model, by the node's label.
+    A layer's kernel seldom runs alone: the nodes that follow it (an activation, a sum, a pooling) are fused with
+    it in one precision and run separately in another. So a layer owns the nodes that follow it up to the next
+    layer, and the nodes that a scheme adds around it. `owners` is by the label of the node.
     """
 
     owners: Mapping[str, Shares]

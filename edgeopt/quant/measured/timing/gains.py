@@ -52,7 +52,7 @@ _PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "w8": "fp32", "w4": "fp32"}
 
 @dataclass(frozen=True, slots=True)
 class TimedKernels:
-    """The gains, and their basis."""
+    """Gains of the layers, with the times that they are derived from."""
 
     gains: tuple[LayerGain, ...]
     float_ms: float
@@ -66,7 +66,7 @@ class TimedKernels:
 
 @dataclass(slots=True)
 class _Member:
-    """The model in one form; in floats, the form has no name."""
+    """The model in one scheme; the float model has an empty name."""
 
     form: str
     laps: list[Lap] = field(default_factory=list)
@@ -303,7 +303,7 @@ _LEAST_OF_ALL, _LEAST_OF_LAYER = 0.03, 0.05
 
 @dataclass(frozen=True, slots=True)
 class ConfigGains:
-    """One course, on the way to a plan."""
+    """Gains of one configuration, from which a plan is made."""
 
     course: ExecutionConfig
     timed: TimedKernels
@@ -362,9 +362,11 @@ def _track(work: QuantizeRun, course: ExecutionConfig) -> ConfigGains | None:
 
 
 def _fitting(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ...]) -> dict[str, tuple[str, ...]]:
-    """Returns the schemes to try for each layer, by layer. Schemes for weights alone are included only for layers
-    that use each weight a few times per run, which memory limits, and not beside groups, because OpenVINO has one
-    option for the whole model."""
+    """Returns the schemes to try for each layer, by layer.
+
+    Schemes for weights alone are included only for layers that use each weight a few times per run, which memory
+    limits, and not beside groups, because OpenVINO has one option for the whole model.
+    """
     fitting = work.study.forms(course.backend, forms, **settings_for(course))
     few = {layer.name for layer in work.study.layers if layer.multiply_adds <= _FEW_USES * layer.parameters}
     grouped = bool(course.options.get(GROUPS))
@@ -449,9 +451,11 @@ def _timed(work: QuantizeRun, course: ExecutionConfig, fitting: Mapping[str, tup
 
 
 def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
-    """Returns the schemes of each layer that save more than repeated timings of one model differ, by layer. A
-    scheme that saves next to nothing on all layers together is dropped; a scheme may be slower on a single layer
-    if conversions to its neighbours fall away."""
+    """Returns the schemes of each layer that save more than repeated timings of one model differ, by layer.
+
+    A scheme that saves next to nothing on all layers together is dropped; a scheme may be slower on a single layer
+    if conversions to its neighbours fall away.
+    """
     saved: dict[str, float] = {}
     for gain in timed.gains:
         saved[gain.form] = saved.get(gain.form, 0.0) + max(0.0, gain.saves_ms)
