@@ -1,4 +1,5 @@
-"""The backend and options that a model file was made for, and where it was proved, kept in its metadata."""
+"""The backend and options that a model file was made for, and the backends in which it was proved, in its
+metadata."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ def encoded(
 
 
 def intended(path: Path) -> Intended | None:
-    """None where the file says nothing, or what it says cannot be read."""
+    """Returns the intended backend of a file, or None if its metadata has none or cannot be read."""
     value = metadata_value(path, KEY)
     try:
         return msgspec.json.decode(value, type=thread_safe(Intended)) if value else None

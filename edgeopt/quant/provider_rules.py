@@ -23,7 +23,7 @@ class Rule:
     applies: Callable[[Inventory], bool]
     verdict: str
     reason: str
-    """A sentence; `{operators}`, `{opset}`, `{inputs}` are filled in; in the remedy `{shapes}`."""
+    """A sentence that may contain `{operators}`, `{opset}` and `{inputs}`; the remedy may contain `{shapes}`."""
     remedy: str
     architectures: tuple[str, ...] = ()
     """Architectures that the rule applies to; empty: all."""

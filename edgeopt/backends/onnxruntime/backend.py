@@ -70,7 +70,7 @@ def _require(provider: Provider) -> None:
 
 
 def _coverage(provider: Provider, path: Path) -> Coverage:
-    """What the runtime itself says when it loads the model without rewriting it first."""
+    """Returns the coverage that the runtime reports when it loads the model without rewriting it."""
     _require(provider)
     session = load_session(provider, path, {"graph_level": "none"}, strict=False, custom_ops=())
     placed = session.placement

@@ -1,4 +1,5 @@
-"""How long each kernel works in one run, and what of the model it stands for, as far as the runtime tells."""
+"""The time of each kernel in one run, with the nodes of the model that it computes, as far as the runtime reports
+them."""
 
 import json
 import statistics
@@ -113,7 +114,8 @@ def _graph(path: Path) -> Proto | None:
 
 
 def _kernels(events: list[Event], graph: Proto | None) -> list[Kernel]:
-    """In the order of the last run; the first one is left out: it allocates, and some providers compile in it."""
+    """Returns the kernels by first occurrence, without the first run, which allocates and compiles in some
+    providers."""
     runs = [e["ts"] for e in run_events(events)][1:]
     ms: dict[Key, list[float]] = defaultdict(lambda: [0.0] * len(runs))
     calls: dict[Key, int] = defaultdict(int)
@@ -163,7 +165,8 @@ def _kernel(
 
 
 def _precision(operator: str, event: Event) -> str:
-    """By what goes in first; a product of whole numbers may take floats and turn them itself."""
+    """Returns the precision of the first input; `int8` for integer products, which may take floats and convert
+    them."""
     kinds: list[dict[str, list[int]]] = event["args"].get("input_type_shape") or [{}]
     if operator.startswith("Dynamic") or "Integer" in operator:
         return "int8"
@@ -173,7 +176,7 @@ def _precision(operator: str, event: Event) -> str:
 def _matched(
     outer: Key, graph: Proto, inside: dict[Key, list[Event]], keys: dict[int, Key]
 ) -> Iterator[tuple[Key, Proto]]:
-    """The nodes of the written model behind the events: they work in its order, and some have no name there."""
+    """Yields the nodes of the written model behind the events, matched by order or else by name."""
     events = inside[outer]
     in_turn = [graph.node[place % len(graph.node)] for place in range(len(events))] if graph.node else []
     if len(events) % max(1, len(graph.node)) or any(

@@ -83,7 +83,7 @@ def _reason(error: Exception) -> str:
 
 @cache
 def runtime_errors() -> tuple[type[Exception], ...]:
-    """ONNX Runtime's exceptions share no base class; the others come from the conversion of feeds."""
+    """Returns ONNX Runtime's exceptions, which share no base class, and those of the conversion of feeds."""
     from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
     own = [e for e in vars(binding).values() if isinstance(e, type) and issubclass(e, Exception)]
@@ -91,7 +91,7 @@ def runtime_errors() -> tuple[type[Exception], ...]:
 
 
 def _there(provider: Provider, listed: list[Listed]) -> list[Listed]:
-    """Without the fallbacks that this build does not have: the runtime would only warn."""
+    """Removes fallbacks that this build does not have, because the runtime would warn of each."""
     import onnxruntime
 
     known = onnxruntime.get_available_providers()
@@ -120,7 +120,7 @@ def _add_plugin(provider: Provider, module: str, settings: dict[str, str], made:
 
 @cache
 def _register(key: str, module: str) -> None:
-    """Once for each process: the runtime refuses a second time."""
+    """Registers a plug-in, once for each process, because the runtime refuses a second time."""
     from importlib import import_module
 
     import onnxruntime
@@ -144,13 +144,8 @@ _PARAMETER = 2  # in TensorShapeProto.Dimension
 
 
 def names_with_shape(path: Path) -> frozenset[str]:
-    """Which inputs and outputs of a model file have a shape, and the names of their dimensions.
-
-    ONNX Runtime reports `[]` both for a single number and for a tensor of unknown shape; the file tells them
-    apart.
-
-    The inputs and outputs of the graph that state a shape, be it an empty one.
-    """
+    """Returns the names of inputs and outputs with a shape in the model file, be it an empty one. ONNX Runtime
+    reports `[]` both for a single number and for a tensor of unknown shape; only the file shows the difference."""
     with opened(path) as data:
         return frozenset(
             text(data, next(parts(data, value, (_NAME,)), (0, 0)))
@@ -163,7 +158,7 @@ def names_with_shape(path: Path) -> frozenset[str]:
 
 
 def dimension_names(path: Path) -> tuple[str, ...]:
-    """The named dimensions of the inputs, each once."""
+    """Returns the named dimensions of the inputs, each once."""
     with opened(path) as data:
         names = [
             text(data, name)

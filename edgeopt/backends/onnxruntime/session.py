@@ -42,12 +42,11 @@ class PlacedNode(NamedTuple):
 
 
 def placement(session: "InferenceSession", path: Path, wanted: str) -> Placement | None:
-    """Where ONNX Runtime put the nodes of a model, as the session itself tells.
+    """Returns where ONNX Runtime placed the nodes of a model, or None if this version of the runtime does not
+    report it.
 
-    It tells nodes as they were when they were given to a provider: before the provider fused them, and without
-    their inputs and outputs. Those are read from the file.
-
-    None where this version of the runtime does not tell.
+    The session reports nodes as they were assigned to a provider, before it fused them, and without their inputs
+    and outputs, which are read from the file.
     """
     ask = getattr(session, "get_provider_graph_assignment_info", None)
     if ask is None:
@@ -62,10 +61,10 @@ def placement(session: "InferenceSession", path: Path, wanted: str) -> Placement
 
 
 def boundaries(nodes: Iterable[PlacedNode], assigned: list[tuple[str, str, str]]) -> int:
-    """How often a value that one provider computed goes to another; feeds and results are not counted.
+    """Counts the values that one provider computed and another reads; feeds and results are not counted.
 
-    A node without a name stands with those of its operator, where they are all in one place. What is in neither
-    list, such as a folded constant, stands where its first input comes from.
+    A node without a name is placed with the other nodes of its operator if these are all on one provider. A node
+    in neither list, such as a folded constant, is placed with the producer of its first input.
     """
     by_name = {_TOKEN.sub("", name): provider for provider, name, _ in assigned if name}
     operators = defaultdict(set)
@@ -86,7 +85,8 @@ def boundaries(nodes: Iterable[PlacedNode], assigned: list[tuple[str, str, str]]
 
 
 def file_nodes(path: Path) -> list[PlacedNode]:
-    """The nodes of the main graph, in the order of the file, which ONNX asks to be that of running."""
+    """Returns the nodes of the main graph in the order of the file, which ONNX requires to be the order of
+    execution."""
     with opened(path) as data:
         found = []
         for graph in parts(data, (0, len(data)), (GRAPH,)):
@@ -207,7 +207,8 @@ def _refuse(provider: Provider, placed: Placement | None, path: Path) -> None:
 def _bound_run(
     provider: Provider, session: "InferenceSession", options: OrtOptions, ports: tuple[TensorInfo, ...]
 ) -> BoundRun | None:
-    """None where the runtime moves the data itself; strings can be in no device's memory."""
+    """Returns a run with bound memory, or None if the runtime moves the data; strings cannot be in a device's
+    memory."""
     memory = provider.memory(options) or (BoundMemory("cpu") if options.io_binding else None)
     if memory is None or any(port.dtype == "str" for port in ports):
         return None

@@ -176,7 +176,8 @@ _KINDS = {4: "a list", 5: "a table", 8: "a sparse tensor", 9: "an optional value
 
 
 def odd_port(path: Path) -> str | None:
-    """What the file takes or gives that is no tensor, such as "'scores' is a list"; None where all are tensors."""
+    """Returns the first input or output that is not a tensor, such as "'scores' is a list"; None if all are
+    tensors."""
     try:
         with opened(path) as data:
             for graph in parts(data, (0, len(data)), (GRAPH,)):
@@ -186,13 +187,14 @@ def odd_port(path: Path) -> str | None:
                         for number, _, _ in numbered_parts(data, kind, tuple(_KINDS)):
                             return f"'{name}' is {_KINDS[number]}"
     except (IndexError, KeyError, ValueError, OSError):
-        # Damaged: OpenVINO's own sentence is the better one.
+        # The file is damaged: OpenVINO's own message is better.
         return None
     return None
 
 
 def inputs_behind(path: Path, names: Sequence[str]) -> list[str]:
-    """The input of the file that each of these values comes from, by first operands; itself if none."""
+    """Returns the input of the file that each of these values is computed from, along first operands; the value
+    itself if none."""
     inputs, made_of = set[str](), dict[str, str]()
     try:
         with opened(path) as data:
@@ -247,7 +249,8 @@ def device_available(kind: str) -> Available | Unavailable:
 
 
 def device_kind(device: str) -> str:
-    """`GPU` for `GPU.1`; and `CPU` for `(CPU)`, which bridges the time until another device is ready."""
+    """Returns the kind of a device: `GPU` for `GPU.1`, and `CPU` for `(CPU)`, which runs until another device is
+    ready."""
     return device.strip("()").split(".", 1)[0]
 
 
@@ -255,13 +258,13 @@ NO_WORK = ("Constant", "Parameter", "Result")
 
 
 class PortPlaces:
-    """What is known of a model's nodes before it is compiled; `placement` asks where they run now."""
+    """Placement of a model's nodes as known before it is compiled; `placement` queries the compiled model."""
 
     def __init__(self, aim: Aim, nodes: tuple[str, ...], device_of: dict[str, str], boundaries: int) -> None:
         self._aim = aim
         self._nodes = nodes
         self.device_of = device_of
-        """Node names with their devices, where the model is divided; empty where it is not."""
+        """Device of each node by name if the model is divided among devices, otherwise empty."""
         self._boundaries = boundaries
 
     def placement(self, compiled: "CompiledModel") -> Placement:
@@ -273,7 +276,7 @@ class PortPlaces:
             )
             counts = {device: devices.count(device) for device in dict.fromkeys(devices)}
             return Placement(wanted, counts, fallen, self._boundaries)
-        # AUTO moves the whole model, perhaps while it runs: so it is asked each time.
+        # AUTO moves the whole model, perhaps during a run, so it is queried each time.
         now = [str(device) for device in compiled.get_property("EXECUTION_DEVICES")]
         here = wanted == "AUTO" or any(_is(device, wanted) for device in now)
         return Placement(wanted, dict.fromkeys(now, len(self._nodes)), () if here else self._nodes)
@@ -286,7 +289,7 @@ def places(runtime: "Core", model: "Model", aim: Aim) -> PortPlaces:
 
 
 def node_labels(model: "Model") -> tuple[str, ...]:
-    """`<operator type>: <node name>` of all that compute something."""
+    """Returns `<operator type>: <node name>` of all nodes that compute something."""
     return tuple(
         f"{op.get_type_name()}: {_name(op)}" for op in model.get_ops() if op.get_type_name() not in NO_WORK
     )

@@ -23,5 +23,5 @@ NAMES = tuple(name for name, _ in PLACES)
 
 @cache
 def lowerings() -> "tuple[Pass, ...]":
-    """All of them, imported with the first call."""
+    """Returns all lowerings, imported with the first call."""
     return passes_at(__name__, (place for _, place in PLACES))

@@ -161,7 +161,7 @@ def _refusal(conv: "ir.Node", opset: int) -> str | None:
 
 
 class Lines:
-    """One graph, and which of its values are there as pictures of one row too."""
+    """One graph, with the values that also exist as pictures of one row."""
 
     def __init__(self, graph: "ir.Graph") -> None:
         self.graph = graph
@@ -170,7 +170,7 @@ class Lines:
         self.axes: ir.Value | None = None
 
     def convolve(self, node: "ir.Node") -> None:
-        """Over its input as a picture, with weights that have a dimension more."""
+        """Convolves the input as a picture, with an additional dimension of the weights."""
         value, weights = node.inputs[0], constant(node.inputs[1])
         assert value is not None  # noqa: S101 - a convolution has both
         assert weights is not None  # noqa: S101
@@ -185,7 +185,8 @@ class Lines:
             self._put(node, [row])
 
     def take_along(self, node: "ir.Node") -> None:
-        """What works element by element on a line works on the row; constants get the dimension too."""
+        """Applies an element-wise operator to the row instead of the line; constants get the additional dimension
+        too."""
         own = node.inputs[: 1 if is_op(node, *ALIKE) else 2]
         rows = [self.rows.get(value) if value is not None else None for value in own]
         if not any(row is not None for row in rows):

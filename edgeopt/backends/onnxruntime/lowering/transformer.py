@@ -252,15 +252,15 @@ SKIP_NORMALIZATION = Pass(
 FAMILIES = ("bert", "gpt2", "bart")
 ATTENTION = ("Attention", "MultiHeadAttention", "GroupQueryAttention")
 WITHOUT_MEAN = ("t5", "gpt2")
-"""For models with RMS normalization. ViT and Whisper go as bert and bart: their patterns are the same."""
+"""Families for models with RMS normalization; ViT and Whisper have the same patterns as bert and bart."""
 
 
 def heads_of(model: "ir.Model") -> tuple[int, int] | None:
-    """How many heads attention has and how wide the model is, from how tensors are split into heads."""
+    """Returns the number of attention heads and the width of the model, from how tensors are split into heads."""
     counts: Counter[tuple[int, int]] = Counter()
     for node in nodes_of(model):
         if node.op_type == "MultiHeadAttention" and node.inputs[0] is not None:
-            # Another lowering put it in the place of the splits.
+            # Another lowering replaced the splits.
             heads, hidden = node.attributes["num_heads"].as_int(), extent(node.inputs[0], 2)
             if hidden is not None:
                 counts[heads, hidden // heads] += 1
@@ -269,13 +269,13 @@ def heads_of(model: "ir.Model") -> tuple[int, int] | None:
         if split is None:
             continue
         target = target_shape(split) if len(target_shape(split)) == 4 else [None] * 4
-        # The shape may leave one of them open; what was inferred knows both.
+        # The target shape may leave one of them open; the inferred shape has both.
         heads, width = (extent(split.outputs[0], axis) or target[axis] for axis in (2, 3))
         if isinstance(heads, int) and isinstance(width, int) and heads > 0 and width > 0:
             counts[heads, width] += 1
     if not counts:
         return None
-    # Where keys and values have fewer heads than queries, those of the queries count.
+    # If keys and values have fewer heads than queries, the heads of the queries count.
     heads, width = max(counts, key=lambda split: (split[0] * split[1], counts[split]))
     return heads, heads * width
 
@@ -373,7 +373,8 @@ def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -
 
 
 def _silence_the_tool() -> None:
-    """It warns of every shape that it cannot infer, by loggers that have the names of its files alone."""
+    """Silences the warnings of the tool about shapes that it cannot infer; its loggers have only the names of its
+    files."""
     import onnxruntime.transformers as tool
 
     for name, module in tuple(sys.modules.items()):
