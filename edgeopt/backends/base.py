@@ -74,7 +74,7 @@ class Kernel(msgspec.Struct, frozen=True):
     calls: float = 1.0
     """Calls in one run: more than one in the body of a loop, 0 if the kernel only passes tensors on."""
     place: str = ""
-    """The provider or device."""
+    """Provider or device that runs the kernel."""
     sources: tuple[str, ...] = ()
     """Origins that the runtime reports: names that begin with the name of a node, or names of tensors."""
     reads: tuple[str, ...] = ()
@@ -281,7 +281,7 @@ def run_all(
         session.close()
 
 
-# OpenVINO computes floats in bf16 by itself where the processor has it.
+# OpenVINO computes floats in bf16 by default if the processor supports it.
 _TOLD: Mapping[str, Mapping[str, str]] = MappingProxyType({"openvino-cpu": {"precision": "f32"}})
 
 

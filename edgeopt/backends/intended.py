@@ -20,9 +20,9 @@ class Intended(msgspec.Struct, frozen=True):
     backend: str
     options: dict[str, str | int | float | bool | dict[str, list[int]]] = {}
     proved: tuple[str, ...] = ()
-    """Other backends in which it met its goal, with their default options."""
+    """Other backends in which the model met its goal, with their default options."""
     not_proved: dict[str, str] = {}
-    """Installed backends for which nothing is claimed, with the reason as the rest of a sentence after "it"."""
+    """Installed backends without a proof, with the reason as the rest of a sentence after "it"."""
 
 
 def encoded(
@@ -62,5 +62,5 @@ def metadata_value(path: Path, wanted: str) -> str:
 
 
 def is_usable(backend: str) -> bool:
-    """Whether this edgeopt knows the backend, and it runs here."""
+    """Whether this edgeopt knows the backend and can run it here."""
     return any(each.name == backend and isinstance(each.available(), Available) for each in BACKENDS)

@@ -1,4 +1,4 @@
-"""A backend that runs anywhere, on a model that is a small JSON file; what hardware-free tests use.
+"""A backend for hardware-free tests, which runs anywhere on a model that is a small JSON file.
 
 A `NAME.null.json` says what the model takes and gives, and may plant faults:
 
@@ -101,7 +101,7 @@ class NullOptions(msgspec.Struct, frozen=True):
 
 
 class NullSession:
-    """A session that is safe to use from several threads, because a run changes only `leak_on` memory."""
+    """A session that is safe to use from several threads, because a run keeps no state."""
 
     def __init__(self, model: NullModel, latency_ms: float) -> None:
         self.inputs = model.inputs

@@ -1,4 +1,4 @@
-"""The few fields of an ONNX file that a serving device needs, read without the onnx package.
+"""A reader of the few fields of an ONNX file that a serving device needs, without the onnx package.
 
 Field numbers are those of onnx.proto.
 """

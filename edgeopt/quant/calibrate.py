@@ -1,4 +1,4 @@
-"""The ranges of a model's activations, found on samples, and what else the samples show."""
+"""The ranges of a model's activations, found on samples, and findings about the samples."""
 
 import math
 import os
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 
-# Bytes of one sample's activations held at a time; a model with more runs several times per sample.
+# Bytes of one sample's activations held at a time; a model with more is run several times per sample.
 CHUNK_BYTES = 128 << 20
-# The values of inner tensors are wanted, so nothing is fused over them; and without an arena a run's memory is
-# gone when its last result is.
+# Basic optimization only, because fusions would remove inner tensors; and without an arena the memory of a run is
+# freed with its last result.
 _OPTIONS: Options = {"graph_level": "basic", "arena": False}
 
 
@@ -149,7 +149,7 @@ class _Clock:
         self.peak_bytes = None if self._before is None else 0
 
     def look(self) -> None:
-        """Samples the memory where its use is largest."""
+        """Updates the peak memory; called when the results of a run are in memory."""
         resident = resident_bytes()
         if resident is not None and self._before is not None and self.peak_bytes is not None:
             self.peak_bytes = max(self.peak_bytes, resident - self._before)

@@ -13,7 +13,7 @@ from edgeopt.quant.records import QuantFinding, Range
 _FAR, _GAP = 3.0, 1.5
 _FEW_SHARE = 0.1
 _FEWEST_SAMPLES = 5
-# With one scale for all, the middle channel has 255 / 20 steps left for its values.
+# With one scale for all channels, the median channel has only 255 / 20 steps for its values.
 _UNEVEN = 20.0
 # A range clips too much if it loses this many decibels more than the whole range.
 _CUT_OFF_DB = 3.0

@@ -98,7 +98,7 @@ def inventory_of(model: "ir.Model") -> Inventory:
 
 
 def _zeros(nodes: "list[ir.Node]") -> "Iterator[Array]":
-    """The zero points of activations."""
+    """Yields the zero points of activations."""
     for node in nodes:
         place = 2 if is_op(node, "QuantizeLinear", "QLinearConv", "QLinearMatMul") or _is_short(node) else None
         if place is None or len(node.inputs) <= place or constant(node.inputs[0]) is not None:

@@ -1,4 +1,4 @@
-"""Layers: what of a model can change precision, found in its graph."""
+"""Layers: the parts of a model that can change precision, found in its graph."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Preparation of a float model for eight bits: channels evened out by SmoothQuant and between layers."""
+"""Preparation of a float model for eight bits: SmoothQuant, and equalization of channels between layers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

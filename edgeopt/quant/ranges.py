@@ -1,4 +1,4 @@
-"""Ranges of activations: what calibration sees of a tensor, and the methods that find its range."""
+"""Ranges of activations: the statistics that calibration collects, and the methods that find ranges."""
 
 import math
 from collections.abc import Callable
@@ -82,15 +82,14 @@ def _decibels(signal: float, noise: float) -> float:
 
 
 def squared_errors(histogram: Histogram, lows: Array, highs: Array, levels: int = LEVELS) -> Array:
-    """Returns the sum of squared errors of the values quantized to each of several ranges, each of which contains
-    0."""
+    """Returns the sum of squared errors of the values quantized to each of these ranges, which contain 0."""
     used = np.flatnonzero(histogram.counts)
     centres, counts = histogram.centres[used], histogram.counts[used].astype(np.float64)
     step = (highs - lows)[:, None] / (levels - 1)
     zero = np.rint(-lows[:, None] / step)
     quantized = np.clip(np.rint(centres / step) + zero, 0, levels - 1)
     error = (quantized - zero) * step - centres
-    # The values of a bin differ from its middle, by which they are judged here.
+    # The expected squared distance of a value from the centre of its bin, which stands for it here.
     within = np.minimum(histogram.width, step) ** 2 / 12
     return np.asarray((error**2 * counts).sum(axis=1) + (within * counts).sum(axis=1))
 
@@ -243,7 +242,7 @@ def _shrunk(histogram: Histogram, low: float, high: float, sides: tuple[bool, ..
 MSE = Method("mse", "least squared error of what is rounded and cut off", needs_histogram=True, find=mse_range)
 
 
-# The mean absolute deviation over the standard deviation: 0.80 for a bell curve, 0.71 for Laplace's.
+# The mean absolute deviation over the standard deviation is 0.80 for a normal and 0.71 for a Laplace distribution.
 _BETWEEN = (math.sqrt(2 / math.pi) + math.sqrt(0.5)) / 2
 
 
@@ -319,11 +318,13 @@ _AT_ONCE = 512
 
 
 def entropy_range(seen: ObservedRange, _settings: QuantSettings) -> Range:
-    """The range whose values, in few steps, are distributed most like all: least Kullback-Leibler divergence.
+    """Returns the range with the least Kullback-Leibler divergence between the values and their distribution in
+    few steps.
 
-    The same measure as onnxruntime's (after TensorRT's), with its smoothing and its treatment of the bins that are
-    left over when the range is divided into steps; for all candidates at once, from running sums. Where two
-    candidates differ by less than float32 tells apart, in which onnxruntime computes, it may choose the other.
+    The measure is that of onnxruntime (after TensorRT), with its smoothing and its treatment of the bins that are
+    left over when the range is divided into steps, but for all candidates at once, from running sums. If two
+    candidates differ by less than the precision of float32, in which onnxruntime computes, it may choose the
+    other.
     """
     histogram = counted(seen)
     counts, edges = histogram.counts, histogram.edges
@@ -341,8 +342,8 @@ def entropy_range(seen: ObservedRange, _settings: QuantSettings) -> Range:
 
 
 def divergence(counts: Array, halves: Array) -> Array:
-    """The divergence between the distribution clipped at these bins (the rest in its outermost bins) and the
-    same in STEPS steps; infinite where one of them holds nothing."""
+    """Returns the divergence between the distribution clipped at these bins (with the rest in the outermost bins)
+    and the same in STEPS steps; infinite if either is empty."""
     bins, middle = len(counts), len(counts) // 2
     first = middle - halves
     last = np.minimum(middle + halves + 1, bins)
@@ -352,7 +353,7 @@ def divergence(counts: Array, halves: Array) -> Array:
     left, right, total = sums[first], sums[-1] - sums[last], sums[-1]
     leftover = size - merged * STEPS
 
-    # What is beyond fills the outermost bins where they were empty.
+    # Clipped values fill the outermost bins if these were empty.
     fills_first = ((counts[first] == 0) & (left > 0)).astype(np.float64)
     fills_last = ((counts[last - 1] == 0) & (right > 0)).astype(np.float64)
     borders = first[:, None] + merged[:, None] * np.arange(STEPS + 1)
@@ -369,7 +370,7 @@ def divergence(counts: Array, halves: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         off = _SMOOTHED * (size - filled_bins) / filled_bins
         off_level = _SMOOTHED * (size - level_bins) / level_bins
-        # Of the cut distribution: what each step holds, smoothed, and what is left over.
+        # For the clipped distribution: the smoothed sum of each step, and the rest.
         held[:, 0] += left
         held[:, -1] += np.where(leftover == 0, right, 0)
         in_step = held - off[:, None] * used + _SMOOTHED * (merged[:, None] - used)
@@ -381,7 +382,8 @@ def divergence(counts: Array, halves: Array) -> Array:
 
 
 def _own(counts: Array, first: Array, last: Array, left: Array, right: Array, off: Array) -> Array:
-    """The sum of p log p over the filled bins, each lowered a little: to second order, exact at the ends."""
+    """Returns the sum of p log p over the filled bins, each lowered by `off`: to second order, exact at the
+    ends."""
     with np.errstate(divide="ignore"):
         logarithm = np.where(counts > 0, np.log(np.maximum(counts, 1)), 0.0)
         inverse = np.where(counts > 0, 1.0 / np.maximum(counts, 1), 0.0)

@@ -95,7 +95,7 @@ class LayerVerdict(msgspec.Struct, frozen=True):
     layer: str
     form: str
     reason: str
-    """A sentence: "kept float: costs 9 dB alone, saves 0.03 ms"."""
+    """A sentence, such as "kept float: costs 9 dB alone, saves 0.03 ms"."""
     saves_ms: float | None = None
     snr_db: float | None = None
 

@@ -119,7 +119,7 @@ def repair(
 
 
 class _Workbench:
-    """One model under repair."""
+    """A model under repair."""
 
     def __init__(
         self,
@@ -244,7 +244,8 @@ class _Workbench:
     def _frontier(
         self, firsts: list[frozenset[int]], measured: dict[int, float], left: list[float]
     ) -> list[RepairPoint]:
-        """The points measured and, near round ratios, what noise adds up to; moved by what measuring showed."""
+        """Returns the measured points, and points predicted from noise near round ratios, corrected by the
+        measured ones."""
         known = sorted(measured)
         sums = {k: -10 * math.log10(max(noise, 10 ** (-EQUAL_DB / 10))) for k, noise in enumerate(left)}
         apart = [measured[k] - sums[k] for k in known]
@@ -258,7 +259,7 @@ class _Workbench:
     def _given_back(
         self, ranked: list[_Part], found: frozenset[int], after: Accuracy
     ) -> tuple[frozenset[int], Accuracy]:
-        """Puts expensive groups back into eight bits, one by one, while time lasts and the floor holds."""
+        """Returns expensive groups to eight bits, one by one, while time remains and the floor holds."""
         for part in sorted(ranked, key=lambda each: each.cost, reverse=True):
             if time.monotonic() > self._deadline:
                 break
@@ -274,7 +275,7 @@ class _Workbench:
         return found, after
 
     def _written(self, returned: frozenset[int]) -> Accuracy:
-        """Writes the model with these groups in floats and runs the file."""
+        """Writes the model with these groups in float and runs the file."""
         model = without(self._quantized, [self.groups[each] for each in sorted(returned)])
         self._entry = write_quantized(model, self._out, NAME, self._nodes_before)
         self._in_file = returned

@@ -36,7 +36,7 @@ RULES: tuple[BackendRules, ...] = (
     BackendRules("onnxruntime-qnn", "through", everywhere=True),
     # docs.nvidia.com, "Working with Quantized Types": signed eight bits, symmetric; four bits for weights alone.
     BackendRules("onnxruntime-tensorrt", "inputs", symmetric=True, signed=True, sixteen=False),
-    # OpenVINO removes pairs of sixteen bits on CPUs: a result there says nothing of other runtimes.
+    # OpenVINO removes 16-bit pairs on CPUs, so a result there does not apply to other runtimes.
     BackendRules("onnxruntime-openvino", "inputs", sixteen=False),
     BackendRules("onnxruntime-cuda", "none"),
     BackendRules("onnxruntime-coreml", "none"),

@@ -53,7 +53,7 @@ def write(
     by_form = _by_form(layers, choices, context)
     named = model.clone()
     for key, node in list(keyed(named.graph)):
-        node.name = key  # what a node is called by stays so when those around it are replaced
+        node.name = key  # a named node keeps its key when nodes around it are replaced
     changed = _raised(named, max((form.lowest_opset for form in by_form), default=0))
     changes = [change for form, chosen in by_form.items() for change in form.write(changed, chosen, context)]
     common.RemoveUnusedNodesPass()(changed)
@@ -95,7 +95,8 @@ def _raised(model: "ir.Model", opset: int) -> "ir.Model":
 def tensors_wanted(
     model: "ir.Model", layers: Sequence[Layer], settings: QuantSettings, backend: str = ""
 ) -> tuple[str, ...]:
-    """The tensors whose ranges forms may ask for, in the order of the graph: on most backends, or on this one."""
+    """Returns the tensors whose ranges schemes may require on most backends or on this one, in the order of the
+    graph."""
     found = nodes_by_key(model.graph)
     nodes = [
         found[key] for layer in layers if layer.operator in PRODUCTS and not layer.reason for key in layer.nodes
@@ -113,13 +114,13 @@ def tensors_wanted(
 
 
 def _any_range(value: "ir.Value") -> Range | None:
-    """A range for all that may have one: what is known to be no float has none."""
+    """Returns a range for every value that may be float."""
     return Range(0.0, 0.0) if value.dtype is None or value.dtype.name == "FLOAT" else None
 
 
 SCHEMA = 1
 _OPSET = 17
-# zlib makes a thousand bytes of one: an array that is larger is no record, but an attack on the memory.
+# zlib expands data up to a thousand times: a larger array is not a valid record, but an attack on the memory.
 _LARGEST_BYTES = 1 << 30
 _HINT = "Restore the bundle or the exported profile from where it came."
 

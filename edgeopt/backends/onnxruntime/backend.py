@@ -1,4 +1,4 @@
-"""A backend made of a provider: what all of them have in common."""
+"""The functions of a backend for an execution provider."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,8 @@ def backend_of(
     available: Callable[[], Available | Unavailable] | None = None,
     supports: Callable[[Path], Coverage] | None = None,
 ) -> Backend:
-    """The processor's has ways of its own to ask whether it is `available` and what it `supports`."""
+    """Returns the backend of a provider; `available` and `supports` replace the common functions, for the CPU
+    provider."""
 
     def require() -> None:
         if available is None:

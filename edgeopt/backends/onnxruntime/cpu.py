@@ -1,4 +1,4 @@
-"""ONNX Runtime on the processor."""
+"""ONNX Runtime on the CPU."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""ONNX Runtime on NVIDIA GPUs: the CUDA and TensorRT providers, their libraries, and where engines are kept."""
+"""ONNX Runtime on NVIDIA GPUs: the CUDA and TensorRT providers, their libraries, and the cache of engines."""
 
 import ctypes
 import json
@@ -208,7 +208,8 @@ class CudaOptions(OrtOptions, frozen=True):
 
 
 def cuda_memory(options: CudaOptions) -> BoundMemory | None:
-    """A graph replays on fixed addresses, so it cannot do without."""
+    """Returns the memory for bound inputs and outputs; a CUDA graph requires it, because it replays on fixed
+    addresses."""
     wanted = options.io_binding or options.enable_cuda_graph
     return BoundMemory("cuda", options.device_id) if wanted else None
 
@@ -297,7 +298,8 @@ def tensorrt_missing() -> str | None:
 
 
 def kept(options: TensorrtOptions, model: Path) -> Settings:
-    """The runtime keeps nothing by default, and uses the working directory if no path is set."""
+    """Returns the settings of the engine cache; the runtime has none by default, and would use the working
+    directory."""
     wanted = options.trt_engine_cache_enable or options.trt_timing_cache_enable
     if not wanted:
         return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}

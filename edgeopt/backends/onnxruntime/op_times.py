@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 Proto = Any
-"""protobuf classes carry no types; these are onnx's GraphProto and NodeProto."""
+"""A protobuf class without type annotations: onnx's GraphProto or NodeProto."""
 Key = tuple[str, str]
-"""The path of the kernels that called it, and its own name."""
+"""The path of the calling kernels, and the name of the kernel."""
 
 _INTO = "\0"  # occurs in no name
 _TYPES = {"float": "fp32", "float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "int8"}
@@ -52,7 +52,8 @@ def op_times(
     custom_ops: tuple[str, ...] = (),
     limit_s: float = 5.0,
 ) -> Kernels:
-    """The time of each kernel after the runtime's own rewriting; nodes of the same name cannot be told apart."""
+    """Returns the time of each kernel after the runtime's own rewriting; nodes with the same name are counted
+    together."""
     with TemporaryDirectory(prefix="edgeopt-times-") as folder:
         profiled, optimized = _profiled(provider, path, options, custom_ops, Path(folder))
         chosen, made = timed_options(provider, path, options, custom_ops)
@@ -84,7 +85,7 @@ def op_times(
 def _profiled(
     provider: Provider, path: Path, options: Options, custom_ops: tuple[str, ...], folder: Path
 ) -> "tuple[InferenceSession, Path]":
-    """A session that profiles, and where it wrote the model as it runs it."""
+    """Returns a profiling session, and the path of the model that the runtime writes after rewriting it."""
     optimized = folder / _OPTIMIZED
     for keep in (True, False):
         chosen, made = timed_options(provider, path, options, custom_ops)
@@ -93,7 +94,7 @@ def _profiled(
         if keep:
             made.optimized_model_filepath = str(optimized)
             made.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS)
-        # What some providers make of nodes can be written to no file.
+        # Models that some providers rewrite cannot be written to a file.
         with suppress(*((ModelError,) if keep else ())):
             return open_with(provider, path, chosen, made), optimized
     raise AssertionError  # the second time raises by itself
@@ -201,7 +202,8 @@ def _bodies(node: Proto) -> Iterator[Proto]:
 
 
 def _renamed(protos: dict[Key, Proto]) -> dict[str, str]:
-    """Tensors in blocks of channels have names of their own; the node that makes one is named after the old."""
+    """Returns the original names of tensors in blocks of channels, from the names of the nodes that compute
+    them."""
     return {
         node.output[0]: node.name.rpartition("_nchwc")[0]
         for node in protos.values()
@@ -210,7 +212,7 @@ def _renamed(protos: dict[Key, Proto]) -> dict[str, str]:
 
 
 def _add_gpu_times(events: list[Event], kernels: list[Kernel]) -> bool:
-    """Replaces the time to launch by the time on the GPU; False if a provider has none."""
+    """Replaces launch times by times on the GPU; returns False if a provider reports none."""
     import msgspec
 
     nodes = node_events(events)

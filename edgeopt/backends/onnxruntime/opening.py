@@ -1,4 +1,4 @@
-"""Makes an ONNX Runtime session for a provider, and leaves no fallback unsaid."""
+"""Creation of ONNX Runtime sessions for a provider, with an error for every silent fallback."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -25,7 +25,8 @@ def session_options_for(options: OrtOptions, backend: str) -> "SessionOptions":
 
 
 def open_with(provider: Provider, path: Path, options: OrtOptions, made: "SessionOptions") -> "InferenceSession":
-    """A session with the provider in it; a MissingError where the runtime could not start it."""
+    """Returns a session with the provider in it; raises a MissingError if the runtime could not start the
+    provider."""
     provider.prepare()
     settings = provider.settings(options, path)
     if provider.plugin:
@@ -47,12 +48,13 @@ def open_with(provider: Provider, path: Path, options: OrtOptions, made: "Sessio
 def open_session(
     path: Path, options: "SessionOptions", providers: Sequence[Listed] | None = (CPU,), other: bool = False
 ) -> "InferenceSession":
-    """The session, or a ModelError with the runtime's own words; `other`: it is not the processor's alone."""
+    """Returns a session, or raises a ModelError with the runtime's message; `other` is true for providers besides
+    the CPU's."""
     import onnxruntime
 
     listed = None if providers is None else list(providers)
     try:
-        # The wrapper would try again on the processor alone, and say so on stdout.
+        # With fallback, the wrapper would try again on the processor alone, and print that to stdout.
         return onnxruntime.InferenceSession(str(path), options, providers=listed, enable_fallback=0)
     except runtime_errors() as error:
         raise ModelError(
@@ -64,7 +66,7 @@ def open_session(
 
 
 def check_dimensions(path: Path, options: OrtOptions, backend: str) -> None:
-    """The runtime takes the name of a dimension that there is not without a word."""
+    """Raises a UsageError for an unknown dimension name, which the runtime ignores silently."""
     wanted = dimensions(options.free_dimensions, backend)
     if not wanted or not path.is_file():
         return
@@ -76,7 +78,7 @@ def check_dimensions(path: Path, options: OrtOptions, backend: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Providers put the signatures of their functions before the reason, which is then in the last line."""
+    """Returns the reason of an error; providers put function signatures first, and the reason in the last line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if len(lines) > 1 and "::" in lines[0] else said_by(error)
 
@@ -177,12 +179,13 @@ _ENTRY_POINT = "RegisterCustomOps"
 
 
 def register_custom_ops(libraries: tuple[str, ...], options: "SessionOptions") -> None:
-    """Loads each of them; a UsageError says which does not load, and why."""
+    """Registers libraries of custom operators; raises a UsageError with the reason for one that does not load."""
     for library in libraries:
         path = Path(library)
         if not path.is_file():
             raise UsageError(f"There is no library of custom operators at '{path}'.", "Check the path.")
-        # Seen by itself first, as the runtime says in the same words that a file is no library and that it is bad.
+        # The runtime has the same message for a file that is not a library and for a bad one, so it is checked
+        # first.
         _check(path)
         try:
             options.register_custom_ops_library(str(path.resolve()))

@@ -180,7 +180,7 @@ def real_shapes(path: Path, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> d
     ports = dict(_numbered(model.graph, []))
     events, arrays = _run(model, path, feeds, custom_ops)
     shapes = _joined(events, ports)
-    # Tensors between the model's own functions are in no event, because the bodies run in place of the functions.
+    # Tensors between the model's own functions are in no event, because only the bodies of functions run.
     lost = {name for node in model.graph.node for name in node.output if name} - shapes.keys() - arrays.keys()
     if lost:
         for name in sorted(lost):

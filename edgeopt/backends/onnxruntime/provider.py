@@ -84,7 +84,7 @@ RUNTIMES = (
     "onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml",
     "onnxruntime-cann", "onnxruntime-rocm", "onnxruntime-migraphx", "onnxruntime-training",
 )  # fmt: skip
-"""Distributions that contain the module `onnxruntime`, of which only one can be installed."""
+"""Distributions that contain the module `onnxruntime`; only one can be installed."""
 
 
 def available(provider: Provider) -> Available | Unavailable:

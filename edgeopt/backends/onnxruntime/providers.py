@@ -1,4 +1,4 @@
-"""ONNX Runtime's providers CoreML, DirectML, OpenVINO, QNN and XNNPACK: the options of each, and its backend."""
+"""ONNX Runtime's providers CoreML, DirectML, OpenVINO, QNN and XNNPACK, with their options and backends."""
 
 import json
 import re
@@ -59,7 +59,7 @@ COREML_BACKEND = backend_of(COREML_PROVIDER)
 
 
 class DirectmlOptions(OrtOptions, frozen=True):
-    # The provider refuses a session with either of these set another way.
+    # The provider refuses a session with any other value of these two.
     memory_pattern: Annotated[bool, about("Must be false for DirectML")] = False
     execution_mode: Annotated[Literal["sequential"], about("Must be sequential for DirectML")] = "sequential"
     device_id: Annotated[Count | None, about("Adapter number in DXGI's order; empty: by preference")] = None
@@ -268,7 +268,7 @@ QNN_BACKEND = backend_of(QNN_PROVIDER)
 
 
 class XnnpackOptions(OrtOptions, frozen=True):
-    # XNNPACK has threads of its own, which those of the runtime would hinder.
+    # XNNPACK has its own threads, which spinning threads of the runtime would slow down.
     spinning: Annotated[
         bool, about("Waiting threads of the runtime spin on cores that XNNPACK's threads need")
     ] = False

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg, RunOptions
 
 RECORD = "session.record_ep_graph_assignment_info"
-"""The session config entry without which the runtime keeps none of this."""
+"""The session config entry that makes the runtime record the placement of nodes."""
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR = 1, 2, 3, 4  # in NodeProto
-# The runtime appends this where it took a node apart.
+# The runtime appends this to the names of nodes into which it split a node.
 _TOKEN = re.compile(r"_token_\d+$")
 
 
@@ -109,7 +109,7 @@ _DTYPES = {
 
 
 class OrtSession:
-    """Safe to use from several threads, which then run at the same time."""
+    """A session that is safe to use from several threads, which run in parallel."""
 
     def __init__(
         self,
@@ -127,17 +127,17 @@ class OrtSession:
         self.placement = placement
         self._options = run_options
         self._names = [info.name for info in outputs]
-        # Below InferenceSession.run, which spends a quarter of a small call on checks of its own.
+        # This call is below InferenceSession.run, which spends a quarter of a small call on its own checks.
         self._run: Any = run or session._sess.run
         self._errors = runtime_errors()
-        # Strings have no one dtype, so they never match and always take the checked way.
+        # Strings have no single dtype, so they never match and always take the checked path.
         self._dtypes = [(i.name, None if i.dtype == "str" else np.dtype(i.dtype)) for i in inputs]
         self._scalars = [info.name for info in inputs if info.rank_known and not info.shape]
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         try:
-            # What the runtime takes without a word and gets wrong: another byte order, a missing input (as if
-            # it were optional), any shape where a single number is wanted.
+            # The runtime silently accepts and computes wrong: another byte order, a missing input (as if it were
+            # optional), and any shape instead of a single number.
             for name, dtype in self._dtypes:
                 if feeds[name].dtype is not dtype:
                     return self._run_checked(feeds)

@@ -1,4 +1,4 @@
-"""A backend made of a device of OpenVINO: what all of them have in common."""
+"""The functions of a backend for a device of OpenVINO."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,8 @@ def device_coverage(path: Path, device: str) -> Coverage:
 
 
 def _unconverted(path: Path, refusal: ModelError) -> Coverage:
-    """The nodes that OpenVINO leaves as they are when asked to convert what it can."""
+    """Returns the coverage without the nodes that OpenVINO cannot convert; raises the refusal if it converts
+    all."""
     if path.suffix != ".onnx" or not path.is_file():
         raise refusal
     from openvino import frontend as binding

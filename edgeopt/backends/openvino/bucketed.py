@@ -1,4 +1,4 @@
-"""A session with a program for each bucket: what fits one runs there; what is smaller may be filled up to it."""
+"""A session with a program for each bucket; inputs between buckets may be padded to the next one."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple

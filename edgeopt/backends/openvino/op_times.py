@@ -38,7 +38,7 @@ def op_times(
     custom_ops: tuple[str, ...] = (),
     limit_s: float = 5.0,
 ) -> Kernels:
-    """The time of each layer after OpenVINO's own rewriting, whole microseconds each."""
+    """Returns the time of each layer after OpenVINO's own rewriting, in whole microseconds."""
     runtime = core_with(custom_ops)
     model = read_model(path, runtime)
     if options.shapes:

@@ -82,7 +82,7 @@ class SharedOptions(msgspec.Struct, frozen=True):
 
 
 class OpenVinoOptions(SharedOptions, frozen=True):
-    """The processor's."""
+    """Options of the CPU."""
 
     threads: Annotated[Threads, about("Inference threads; 0: the runtime's default")] = 0
     performance_hint: Annotated[

@@ -41,7 +41,7 @@ class Slot:
         self._held: Array | None = None
 
     def put(self, request: "InferRequest", array: Array) -> None:
-        """Binds an array of any shape; the fast way of a session calls only what it needs of this."""
+        """Binds an array of any shape; the fast path of a session calls only the parts that it needs."""
         if array.shape != self.shape:
             self._make_room(request, array)
         if self.view is not None:
@@ -110,7 +110,7 @@ class Lane:
         self._stateful = bool(self.request.query_state())
         # OpenVINO's arrays hold bfloat16 under the type float16.
         self._casts = [(n, d) for n, d in zip(names, dtypes, strict=True) if d.name == "bfloat16"]
-        # Written straight into buffers, which cannot be enlarged; numpy has no name of its own for bfloat16.
+        # These outputs are written straight into buffers, which cannot grow; numpy has no bfloat16 of its own.
         self._large = [
             (index, tuple(port.get_shape()), dtype)
             for index, (port, dtype) in enumerate(zip(compiled.outputs, dtypes, strict=True))
@@ -200,7 +200,7 @@ class CompiledProgram:
             return self.idle.pop()
         except IndexError:
             slots = [
-                # By position: an input that is an output too has both names.
+                # Slots are found by position, because an input that is also an output has both names.
                 Slot(index, name, port.get_element_type(), dtype)
                 for index, (port, (name, dtype)) in enumerate(zip(self.compiled.inputs, self._inputs, strict=True))
             ]
@@ -266,7 +266,7 @@ class OpenVinoSession:
                 return self._run_checked(feeds)
             results: dict[str, Array] = lane.infer()
         except _ERRORS:
-            # A request that has failed is not used again.
+            # A failed request is not used again.
             return self._run_checked(feeds)
         idle.append(lane)
         return results
@@ -300,20 +300,21 @@ class OpenVinoSession:
             ) from error
         program.idle.append(lane)
         with self._lock:
-            # A run that was under way when the session was closed must not open it again.
+            # A run that was in progress when the session was closed must not add a request again.
             if not self._closed and not program.has_failed:
                 self._idle = program.idle
         return results
 
     def _give_up(self, program: CompiledProgram) -> None:
-        """The next run that fits it compiles it again."""
+        """Marks a program as failed, so that the next run that fits it compiles it again."""
         with self._lock:
             program.has_failed = True
             if not self._closed:
                 self._idle = []
 
     def _program_for(self, arrays: dict[str, Array]) -> CompiledProgram:
-        """Compiled by the first thread that needs it, while the others wait."""
+        """Returns the program for these arrays, compiled by the first thread that needs it while the others
+        wait."""
         with self._lock:
             if self._closed:
                 raise closed()

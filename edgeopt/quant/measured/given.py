@@ -89,7 +89,7 @@ def read_given(
 
 
 def _shares(count: int, limits: SampleLimits, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
-    """Returns the samples that calibrate, plan and prove, and whether some do two of these."""
+    """Returns the calibration, planning and proof samples, and whether some samples have two uses."""
     found = split(count, given=True, limits=limits)
     if not found.calibration_count or found.is_shared:
         half = max(1, count // 2)

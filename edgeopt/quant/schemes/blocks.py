@@ -26,9 +26,9 @@ class Blocks:
     """A matrix [inputs, outputs] of small integers, with a scale for each block of inputs of each output."""
 
     integers: Array
-    """int8, [inputs, outputs]"""
+    """Weights as int8, [inputs, outputs]."""
     scales: Array
-    """float32, [blocks, outputs]"""
+    """Scales as float32, [blocks, outputs]."""
     size: int
     bits: int
 

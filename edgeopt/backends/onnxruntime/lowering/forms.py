@@ -1,4 +1,4 @@
-"""Forms that ONNX Runtime alone computes faster.
+"""Forms of operators that only ONNX Runtime computes faster.
 
     x ** 2                             =  x * x
     Clip(x + b, 0, c) * f              =  HardSigmoid(x, f, b f)     c f = 1; it goes into a convolution before
@@ -28,7 +28,7 @@ _LARGEST_BYTES = 4 << 20
 
 
 def apply_forms(model: "ir.Model", context: PassContext) -> PassResult:
-    """Puts every operator into the form that wins in ONNX Runtime."""
+    """Rewrites every operator into the form that is fastest in ONNX Runtime."""
     return rewrite(model, context, FORMS)
 
 
@@ -109,7 +109,7 @@ OPERATOR_FORMS = Pass("ort-forms", "operators in the form that ONNX Runtime comp
 
 OPSET = 13
 ALIKE = ("Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "Elu", "HardSigmoid", "HardSwish", "Erf", "Softplus")
-"""One value in, one out, element by element; more inputs are scalars."""
+"""Element-wise operators with one input and one output; further inputs are scalars."""
 TWO = ("Add", "Sub", "Mul", "Div", "PRelu", "Max", "Min")
 POOLS = ("MaxPool", "AveragePool")
 _ROW = 2
@@ -117,7 +117,7 @@ _BY_SIDE = ("kernel_shape", "strides", "dilations")
 
 
 def apply_lines(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
-    """Convolutions over lines (audio, text, series) as convolutions over pictures of one row.
+    """Rewrites convolutions over lines (audio, text, series) as convolutions over pictures of one row.
 
         Conv(x, w)  =  Squeeze(Conv(Unsqueeze(x), Unsqueeze(w)))        the new dimension stands before the last
 
@@ -199,7 +199,7 @@ class Lines:
         self._put(node, [*rows, *node.inputs[len(own) :]])
 
     def clear(self) -> None:
-        """Takes away what nobody reads."""
+        """Removes new nodes without readers."""
         for node in reversed(self.made):
             if not any(value.uses() or value.is_graph_output() for value in node.outputs):
                 self.graph.remove(node, safe=True)
@@ -215,7 +215,7 @@ class Lines:
         return made.outputs[0]
 
     def _put(self, node: "ir.Node", inputs: "list[ir.Value | None]") -> None:
-        """The node over rows in its place, and a Squeeze for those that read lines."""
+        """Replaces a node by the same over rows, and a Squeeze for readers of lines."""
         import onnx_ir as ir
 
         attributes = dict(node.attributes)
@@ -235,7 +235,8 @@ class Lines:
         self.rows[line] = over_row.outputs[0]
 
     def _widened(self, value: "ir.Value | None", array: "NDArray[Any]") -> "ir.Value | None":
-        """A constant that meets lines, so that it meets rows; a vector lies along the last dimension anyway."""
+        """Returns a constant that combines with rows instead of lines; a vector applies to the last dimension
+        anyway."""
         if value is None or array.ndim < 2:
             return value
         return new_weight(self.graph, f"{value.name}_row", np.expand_dims(array, -2))

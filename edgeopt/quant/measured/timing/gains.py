@@ -61,7 +61,7 @@ class TimedKernels:
     """Time of all kernels with all layers in one scheme, by scheme."""
     warnings: tuple[str, ...] = ()
     borders: tuple[Border, ...] = ()
-    """Costs of converting between two consecutive layers of which one is float."""
+    """Costs of converting between two consecutive layers if one of them is float."""
 
 
 @dataclass(slots=True)
@@ -297,7 +297,7 @@ _GIVEN_BACK_DB = 2.0
 _OUT_OF_REACH_DB = 4.0
 # A weight with at most this many uses per run takes longer to read than to multiply.
 _FEW_USES = 8
-# Relative differences between two timings of the same model: of all its layers together, and of one.
+# Relative differences between two timings of the same model, for the sum of its layers and for one layer.
 _LEAST_OF_ALL, _LEAST_OF_LAYER = 0.03, 0.05
 
 
