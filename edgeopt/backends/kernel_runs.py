@@ -12,7 +12,7 @@ _STEP_MS = 1e-3
 """The resolution of the counters: one microsecond."""
 
 RunTime = tuple[float, float, float]
-"""The median time of one run and the range of the middle half of the runs, in milliseconds."""
+"""The time of one run and the range of the middle half of the runs, in milliseconds."""
 
 
 def turns(runs: int, limit_s: float) -> Iterator[int]:

@@ -26,7 +26,10 @@ def compare_calibrations(
     judge: Judge | None = None,
 ) -> tuple[CalibrationTried, ...]:
     """Returns the result of each method, the most exact first: by the whole model with a `judge`, otherwise by the
-    median tensor. The model is observed once for all methods."""
+    median tensor.
+
+    The model is observed once for all methods.
+    """
     observed = observe(model_path, samples, tensors, histograms=True, emit=emit)
     rows = []
     for done, method in enumerate(METHODS):

@@ -33,7 +33,7 @@ class Inventory:
     activation_types: tuple[str, ...]
     """Types of quantized activations and of the inputs of integer operators: `uint8`, `int16`."""
     shifted: bool
-    """Whether a zero point of an activation differs from the middle of its type."""
+    """Whether the zero point of an activation differs from the middle of its type, or is found at run time."""
     weight_types: tuple[str, ...]
     per_channel: bool
     blocks: int

@@ -33,8 +33,10 @@ def quantize_by_nncf(
     full_ranges: bool = True,
     unpacked: Path | None = None,
 ) -> LedgerEntry:
-    """Quantizes weights and activations to eight bits by NNCF, with SmoothQuant if `transformer`. `unpacked` is
-    the file for the model with quantizers over float weights, which a repair needs."""
+    """Quantizes weights and activations to eight bits by NNCF, with SmoothQuant if `transformer`.
+
+    `unpacked` is the file for the model with quantizers over float weights, which a repair needs.
+    """
     from openvino._offline_transformations import compress_quantize_weights_transformation
 
     model = read_model(base)

@@ -35,8 +35,10 @@ def avoid_defects(model: "Model") -> tuple[Change, ...]:
 
 
 def _align_zero_points(model: "Model") -> list[str]:
-    """Moves ranges so that zero falls on an integer, because a fractional zero point shifts all values. NNCF
-    leaves a range off the grid if it begins less than a step below zero, as behind a SiLU."""
+    """Moves ranges so that zero falls on an integer, because a fractional zero point shifts all values.
+
+    NNCF leaves a range off the grid if it begins less than a step below zero, as behind a SiLU.
+    """
     from openvino import opset13
 
     found = []
@@ -89,7 +91,7 @@ def _give_bias(model: "Model") -> list[str]:
 
 
 def _set_extremes_apart(model: "Model") -> list[str]:
-    """Separates quantizers from a maximum or minimum before them: fused, OpenVINO rounds its values wrong."""
+    """Separates quantizers from a maximum or minimum before them, because OpenVINO fuses them with wrong rounding."""
     from openvino import opset13
 
     found = []

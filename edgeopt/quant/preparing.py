@@ -187,8 +187,8 @@ def evened_out(model: "ir.Model", layers: Sequence[Layer], factors: Mapping[str,
 
 
 def _end_of(node: "ir.Node") -> "ir.Value":
-    """Returns the last value after a node that operations pass factors of channels on to, each read by one node
-    only."""
+    """Returns the output of the last operation behind a node that passes factors of channels on, through values
+    with a single reader."""
     value = node.outputs[0]
     while True:
         readers = list(value.uses())

@@ -94,7 +94,7 @@ def _profiled(
         if keep:
             made.optimized_model_filepath = str(optimized)
             made.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS)
-        # Models that some providers rewrite cannot be written to a file.
+        # Nodes that some providers compile cannot be written to a file.
         with suppress(*((ModelError,) if keep else ())):
             return open_with(provider, path, chosen, made), optimized
     raise AssertionError  # the second time raises by itself

@@ -1,4 +1,4 @@
-"""Creation of ONNX Runtime sessions for a provider, with an error for every silent fallback."""
+"""Creation of ONNX Runtime sessions for a provider, without silent fallbacks."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -146,8 +146,11 @@ _PARAMETER = 2  # in TensorShapeProto.Dimension
 
 
 def names_with_shape(path: Path) -> frozenset[str]:
-    """Returns the names of inputs and outputs with a shape in the model file, be it an empty one. ONNX Runtime
-    reports `[]` both for a single number and for a tensor of unknown shape; only the file shows the difference."""
+    """Returns the names of inputs and outputs with a shape in the model file, be it an empty one.
+
+    ONNX Runtime reports `[]` both for a single number and for a tensor of unknown shape; only the file shows the
+    difference.
+    """
     with opened(path) as data:
         return frozenset(
             text(data, next(parts(data, value, (_NAME,)), (0, 0)))

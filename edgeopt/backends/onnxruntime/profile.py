@@ -91,8 +91,10 @@ LAUNCHING = frozenset({CUDA, "TensorrtExecutionProvider", "DmlExecutionProvider"
 def provider_times(
     provider: Provider, path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()
 ) -> dict[str, float]:
-    """Returns the milliseconds in the kernels of one run, by provider; a fused part is one kernel. Empty if a
-    provider works on a GPU and the runtime does not report its kernels: shares would mislead."""
+    """Returns the milliseconds in the kernels of one run, by provider; a fused part is one kernel.
+
+    Empty if a provider works on a GPU and the runtime does not report its kernels: shares would mislead.
+    """
     chosen, made = timed_options(provider, path, options, custom_ops)
     events, _ = profile(made, lambda made: open_with(provider, path, chosen, made), feeds, _RUNS + 1)
     return _by_provider(events)

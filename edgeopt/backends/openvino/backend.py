@@ -95,8 +95,10 @@ def load_session(
 
 
 def device_times_ms(path: Path, aim: Aim, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
-    """Returns the milliseconds of the second run by device; the first may still prepare. Loads the model again,
-    because profiling takes time."""
+    """Returns the milliseconds of the second run by device; the first may still prepare.
+
+    Loads the model again, because profiling takes time.
+    """
     runtime = core_with(custom_ops)
     model = read_model(path, runtime)
     known = places(runtime, model, aim)

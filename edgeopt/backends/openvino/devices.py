@@ -62,7 +62,7 @@ class GpuOptions(SharedOptions, frozen=True):
 def gpu_aim(options: GpuOptions) -> Aim:
     fallback = options.fallback == "cpu"
     own = gpu_config(options)
-    # With HETERO, settings of the GPU must be given as properties of that device.
+    # HETERO uses the shared settings itself; settings of the GPU are passed on as properties of that device.
     config = shared_config(options) | ({"DEVICE_PROPERTIES": {options.device: own}} if fallback else own)
     return Aim(f"HETERO:{options.device},CPU" if fallback else options.device, options.device, config)
 

@@ -32,7 +32,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @cache
 def core() -> "Core":
-    """Returns the only `openvino.Core` of the process, because loading its plugins takes a while."""
+    """Returns the `openvino.Core` that sessions share, because loading its plugins takes a while."""
     try:
         import openvino
     except ImportError as error:
@@ -164,7 +164,7 @@ def tensor_info(port: "Output") -> TensorInfo:
 
 
 def port_name(port: "Output") -> str:
-    """Returns the name in the ONNX file: of several names of a tensor, that of its node."""
+    """Returns the name in the ONNX file; if a tensor has several names, the one of its node."""
     names = port.get_names()
     name = str(port.get_node().get_friendly_name()).removesuffix("/sink_port_0")
     return name if name in names or not names else str(min(names))
@@ -317,7 +317,7 @@ def boundaries(model: "Model", device_of: dict[str, str]) -> int:
 
 
 def _is(device: str, wanted: str) -> bool:
-    """Whether a device is the wanted one: `GPU` matches `GPU.0`, not `(GPU)`, which runs only for a time."""
+    """Whether a device is the wanted one: `GPU` matches any GPU, and `(GPU)`, which runs only for a time, none."""
     if device.startswith("(") or device_kind(device) != device_kind(wanted):
         return False
     return device == wanted or "." not in device or "." not in wanted

@@ -88,8 +88,10 @@ class ResultBuffers:
 
 
 class _Loan:
-    """The base of a result in numpy, and so of every view, slice and memoryview of it. It is freed, in any thread,
-    when nothing can reach the memory any more; the buffer is then idle again."""
+    """The base of a result in numpy, and so of every view, slice and memoryview of it.
+
+    It is freed, in any thread, when nothing can reach the memory any more; the buffer is then idle again.
+    """
 
     __slots__ = ("__array_interface__", "_buffer", "_buffers")
 

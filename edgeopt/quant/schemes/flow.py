@@ -72,8 +72,11 @@ class Flow:
 
 
 def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool, everywhere: bool = False) -> Flow:
-    """Returns the flow into the products, out of the convolutions and through the operators between them. With
-    `everywhere`, also out of all products and through all operators with known ranges, whatever consumes them."""
+    """Returns the flow into the products, out of the convolutions and through the operators between them.
+
+    With `everywhere`, also out of all products and through all operators with known ranges, whatever consumes
+    them.
+    """
     graph = cast("ir.Graph", next(iter(nodes)).graph)
     ends = {end_of(node.outputs[0], symmetric) for node in nodes if gives_eight_bits(node)}
     if everywhere:

@@ -350,10 +350,10 @@ def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -
     from onnxruntime.transformers.optimizer import optimize_model
 
     options = FusionOptions(family)
-    # The tool accepts 0.7878 to 0.8078 for the root of 2 / pi; apply_gelu() checks it exactly.
+    # The tool accepts 0.7878 to 0.8078 for the root of 2 / pi; apply_gelu() finds GELUs instead.
     options.enable_gelu = False
     options.enable_skip_layer_norm = options.enable_bias_skip_layer_norm = False
-    # This node gives the shape of all later values, with which ONNX Runtime joins normalizations when it loads.
+    # The embedding determines the shapes of all later values, which ONNX Runtime needs to join normalizations.
     options.enable_embed_layer_norm = False
     _silence_the_tool()
     try:

@@ -294,8 +294,11 @@ _SAME = 1.01
 
 
 def fastest(work: QuantizeRun, entries: Sequence[Entry]) -> Entry:
-    """Returns the fastest entry in a few interleaved rounds, or the first if none can be measured. Among entries
-    that are equally fast within 1 %, the first is returned: entries are in the order of their predicted gain."""
+    """Returns the fastest entry in a few interleaved rounds, or the first if none can be measured.
+
+    Among entries that are equally fast within 1 %, the first is returned: entries are in the order of their
+    predicted gain.
+    """
     if len(entries) == 1:
         return entries[0]
     runners = [

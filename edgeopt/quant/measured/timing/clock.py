@@ -1,5 +1,7 @@
-"""Times the kernels of several models on one backend, interleaved, in one process. `analyzing.op_times` starts a
-process and copies the model each time that it is called."""
+"""Times the kernels of several models on one backend, interleaved, in one process.
+
+`analyzing.op_times` starts a process and copies the model each time that it is called.
+"""
 
 from collections.abc import Mapping
 from contextlib import ExitStack, closing

@@ -1,4 +1,4 @@
-"""Configurations: backends with options that change their results; and the layers behind each kernel."""
+"""Configurations (backends with options that change their results), and the layers behind each kernel."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,7 +109,10 @@ def exact(course: ExecutionConfig) -> ExecutionConfig:
 
 def with_shapes(course: ExecutionConfig, inputs: Sequence[TensorInfo], samples: Samples) -> ExecutionConfig:
     """Returns the configuration with the shapes of the data fixed, if the model leaves them open and the runtime
-    is faster with fixed ones. Feeds of other shapes still run."""
+    is faster with fixed ones.
+
+    Feeds of other shapes still run.
+    """
     is_open = any(not isinstance(size, int) for info in inputs for size in info.shape)
     known = "shapes" in backend_named(course.backend).options.__struct_fields__
     if not is_open or not known or "shapes" in course.options or not course.backend.startswith("openvino"):

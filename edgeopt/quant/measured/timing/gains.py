@@ -87,7 +87,9 @@ def time_forms(  # noqa: PLR0913, PLR0917 - the models, where they run, and the 
     sources: Sources | None = None,
 ) -> TimedKernels:
     """Returns the gains, measured if the backend reports kernel times, otherwise estimated from the roofline.
-    Repetitions after the first are skipped once `until`, on the monotonic clock, has passed."""
+
+    Repetitions after the first are skipped once `until`, on the monotonic clock, has passed.
+    """
     shapes = {name: tuple(array.shape) for name, array in feeds.items()}
     with ExitStack() as stack:
         sources = sources or Sources(stack.enter_context(workspace(WORK)))
