@@ -44,8 +44,7 @@ NAMES = tuple(backend.name for backend in BACKENDS if backend.package is not Non
 
 @cache
 def option_kinds(name: str) -> dict[str, Kind]:
-    """Returns the kinds of values of the options that a profile may set on a backend, by name; empty for an
-    unknown backend."""
+    """Returns the values of the options that a profile may set on a backend, by name; empty if it is unknown."""
     return next((kinds(backend.options) for backend in BACKENDS if backend.name == name), {})
 
 
@@ -60,14 +59,12 @@ def lowering_names(name: str) -> tuple[str, ...]:
 
 
 def known_backends() -> tuple[Backend, ...]:
-    """Returns edgeopt's own backends, then those of plug-ins, whose code is imported only when one loads a
-    model."""
+    """Returns edgeopt's own backends, then those of plug-ins; their code is imported when one loads a model."""
     return (*BACKENDS, *plugin_backends())
 
 
 def backend_named(name: str) -> Backend:
-    """Returns the backend of this name; searches plug-ins only if edgeopt has none, and raises a UsageError if
-    there is none."""
+    """Returns the backend of this name, from a plug-in only if edgeopt has none; UsageError if there is none."""
     for own in BACKENDS:
         if own.name == name:
             return own

@@ -133,8 +133,7 @@ class Timer(Protocol):
     def __call__(
         self, path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()
     ) -> dict[str, float]:
-        """Returns the milliseconds of one run by provider or device, as in `Placement.time_ms`; loads the model
-        again."""
+        """Returns the milliseconds of one run by provider or device; loads the model again."""
 
 
 class OpTimer(Protocol):
@@ -147,8 +146,7 @@ class OpTimer(Protocol):
         custom_ops: tuple[str, ...] = (),
         limit_s: float = 5.0,
     ) -> Kernels:
-        """Returns the time of each kernel; loads the model again, and ends after `limit_s`, but not before two
-        runs."""
+        """Returns the time of each kernel; loads the model again, and stops after `limit_s`, but not before a few runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +167,13 @@ class Backend:
     op_times: OpTimer | None = None
     """Time of each kernel; None if the runtime does not report it."""
     package: str | None = None
-    """The Python package of the runtime, so that a trial can time loading a model without importing the
-    runtime."""
+    """The Python package of the runtime, so that a trial can time loading a model without the import."""
     converts_within: bool = False
     """Whether kernels convert between float and eight bits within themselves, at next to no cost."""
 
 
 def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:
-    """Returns the problem of these feeds as a sentence, or None; called after a run has failed, because it takes
-    time."""
+    """Returns the problem of feeds as a sentence, or None; slow, so only called after a failed run."""
     names = [i.name for i in inputs]
     missing = [n for n in names if n not in feeds]
     if missing:
@@ -207,8 +203,8 @@ def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:
 
 
 def installed(module: str, distributions: tuple[str, ...], extra: str) -> Available | Unavailable:
-    """Returns the version of an installed module; several distributions may contain it (onnxruntime,
-    onnxruntime-gpu, ...)."""
+    """Returns the version of a module that several distributions may contain (onnxruntime, onnxruntime-gpu,
+    ...)."""
     found = find_spec(module)
     # A module without an origin is only a folder of that name, perhaps in the working directory.
     if found is None or found.origin is None:

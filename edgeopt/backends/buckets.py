@@ -141,8 +141,7 @@ def read_buckets(
     masks: Sizes = MappingProxyType({}),
     fill: Sizes = MappingProxyType({}),
 ) -> Buckets:
-    """Returns the buckets that these options define; raises a UsageError if they fit neither each other nor the
-    model."""
+    """Returns the buckets of these options; raises a UsageError if they contradict each other or the model."""
     import numpy as np
 
     known = {info.name: tuple(shapes.get(info.name, info.shape)) for info in inputs}
@@ -171,8 +170,7 @@ class Masked(NamedTuple):
     dimension: Dimension
 
     def shortened(self, feeds: Feeds) -> Feeds | None:
-        """Returns the shortened feeds, or None if a row masks every position, because its length then affects the
-        result."""
+        """Returns the shortened feeds, or None if a row masks every position, so that its length matters."""
         mask = feeds[self.mask]
         used = used_length(mask) if mask.ndim == 2 else None
         if used is None:

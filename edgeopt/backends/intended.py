@@ -1,5 +1,4 @@
-"""The backend and options that a model file was made for, and the backends in which it was proved, in its
-metadata."""
+"""The backend and options that a model file was made for, and where it was proved, in its metadata."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path

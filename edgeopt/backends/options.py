@@ -15,8 +15,7 @@ Kind = type[bool] | type[int] | tuple[str, ...]
 """The type of a value: true or false, a whole number, or one of these words."""
 MOST_THREADS = 1024
 Threads = Annotated[int, msgspec.Meta(ge=0, le=MOST_THREADS)]
-"""A number of threads; not limited by this device's cores, because a bundle may have been made on a larger
-device."""
+"""A number of threads, not limited by this device's cores: a bundle may come from a larger device."""
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
@@ -66,8 +65,7 @@ def kinds(kind: type[msgspec.Struct]) -> dict[str, Kind]:
 
 
 def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct:
-    """Returns the options as `kind`; raises a UsageError for an unknown name or value, with the nearest valid
-    one."""
+    """Returns the options as `kind`; raises a UsageError with the nearest name or value for an unknown one."""
     known = get_type_hints(kind, include_extras=True)
     for name, value in options.items():
         if name not in known:

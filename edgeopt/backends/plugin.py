@@ -21,8 +21,7 @@ def plugin_backends() -> tuple[Backend, ...]:
 
 
 def plugin_of(backend: str) -> str:
-    """Returns the plug-in of a backend with its version, such as `edgeopt-example 1.0`; empty for edgeopt's
-    own."""
+    """Returns the plug-in of a backend with its version (`edgeopt-example 1.0`); empty for edgeopt's own."""
     return next((offer.source for offer in offered("backend") if offer.name == backend), "")
 
 

@@ -45,8 +45,7 @@ def numbered_parts(data: mmap.mmap, span: Span, fields: tuple[int, ...]) -> Iter
 
 
 def all_fields(data: mmap.mmap, span: Span) -> Iterator[tuple[int, int | bytes | Span]]:
-    """Yields every field with its number: an integer, the bytes of a fixed-size number, or the span of its
-    content."""
+    """Yields every field with its number: an integer, the bytes of a fixed-size number, or a span."""
     at, end = span
     while at < end:
         tag, at = _varint(data, at)

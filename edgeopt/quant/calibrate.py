@@ -34,8 +34,7 @@ _OPTIONS: Options = {"graph_level": "basic", "arena": False}
 
 @contextmanager
 def watched(model: "ir.Model", names: Sequence[str]) -> Iterator[Run | None]:
-    """Yields a function that runs the model and returns these results of nodes of its main graph, or None if
-    `names` is empty."""
+    """Yields a function that runs the model and returns these results of nodes; None if `names` is empty."""
     if not names:
         yield None
         return
@@ -54,8 +53,7 @@ def watched(model: "ir.Model", names: Sequence[str]) -> Iterator[Run | None]:
 
 
 def chunks_of(shapes: Mapping[str, tuple[int, ...] | None]) -> list[list[str]]:
-    """Returns the tensors in groups whose values fit into CHUNK_BYTES together; an unknown shape counts as an
-    eighth of it."""
+    """Groups tensors so that the values of a group fit into CHUNK_BYTES; an unknown shape takes an eighth."""
     chunks: list[list[str]] = []
     room = 0
     for name, shape in shapes.items():
@@ -268,8 +266,7 @@ def _sizes(value: "ir.Value") -> tuple[int, ...] | None:
 
 
 def _channel_axis(value: "ir.Value") -> int | None:
-    """Returns the axis of the channels, or None if it is unknown or the tensor is a computed factor of a
-    MatMul."""
+    """Returns the axis of the channels; None if it is unknown, or for a computed factor of a MatMul."""
     maker = value.producer()
     around = [use.node for use in value.uses()] + ([maker] if maker is not None else [])
     rank = len(value.shape) if value.shape is not None else None

@@ -24,8 +24,7 @@ def check_differ(samples: Samples) -> int:
 
 
 def check_data(samples: Samples) -> tuple[str, ...]:
-    """Returns warnings about samples that calibrate badly; raises a DataError for samples that cannot
-    calibrate."""
+    """Returns warnings about samples that calibrate badly; raises a DataError if they cannot calibrate."""
     count = len(samples)
     if count == 1:
         raise DataError(

@@ -21,8 +21,7 @@ _NAMED = 3
 
 
 def findings_of(seen: Mapping[str, ObservedRange], ranges: Mapping[str, Range]) -> tuple[QuantFinding, ...]:
-    """Returns the findings, the most severe first; a sample that is an outlier in many tensors is reported for the
-    first of them."""
+    """Returns the findings, the most severe first; an outlier in many tensors is reported for the first."""
     finite = [one for one in seen.values() if not one.not_finite]
     odd, outliers = _outliers(finite)
     # The finding on an odd sample covers its effect on the channels.

@@ -41,8 +41,7 @@ class Inventory:
     packed: int
     """The number of MatMulNBits nodes."""
     integer_operators: tuple[str, ...]
-    """Operators that compute with integers, each once; empty if all quantized nodes are QDQ pairs around float
-    operators."""
+    """Operators that compute with integers, each once; empty if all quantized nodes are QDQ pairs."""
     quantized_products: int
     wide_products: tuple[str, ...]
     """Products with weights that need more than seven bits, by node name."""
@@ -166,8 +165,7 @@ def _is_up(value: "ir.Value | None") -> bool:
 
 
 def _reach(node: "ir.Node") -> int | None:
-    """Returns the largest distance of a weight of a product from its zero point, or None if the second factor is
-    computed."""
+    """Returns the largest distance of a product's weights from zero; None if the second factor is computed."""
     value = node.inputs[3 if is_op(node, "QLinearConv", "QLinearMatMul") else 1]
     zero = 0
     while value is not None and constant(value) is None and is_op(before := value.producer(), *_STORES, *_MOVES):

@@ -17,8 +17,7 @@ FEWEST_PARAMETERS = 64
 
 
 def find_layers(model: "ir.Model", shapes: "Mapping[str, tuple[int, ...]] | None" = None) -> tuple[Layer, ...]:
-    """Returns all layers in the order of the graph, with a reason if only float fits; `shapes` are those of one
-    sample."""
+    """Returns all layers in the order of the graph, some with a reason to stay float; `shapes` of one sample."""
     macs = _multiply_adds(model, dict(shapes or {}))
     groups: dict[object, list[tuple[str, ir.Node]]] = {}
     for key, node in keyed(model.graph):
@@ -94,8 +93,7 @@ def _layer(nodes: "list[tuple[str, ir.Node]]", macs: "Mapping[ir.Node, int | Non
 
 
 def _channel_axis(node: "ir.Node", rank: int) -> int | None:
-    """Returns the axis of the weights that has the output channels; None if each matrix of a stack would need
-    scales of its own."""
+    """Returns the axis of output channels; None if each matrix of a stack would need its own scales."""
     if node.op_type == "Gather":
         return 0
     if node.op_type == "Conv":
@@ -118,8 +116,7 @@ def _float(node: "ir.Node", name: str, default: float) -> float:
 
 
 def _reason(node: "ir.Node", weight: "ir.Value | None") -> str:
-    """Returns the reason that only float fits a node, as the end of a sentence; empty if another scheme may
-    fit."""
+    """Returns the reason that only float fits a node, as the end of a sentence; empty if there is none."""
     if node.op_type in RECURRENT:
         return f"no scheme computes {_article(node.op_type)} {node.op_type} in fewer bits"
     if weight is None:

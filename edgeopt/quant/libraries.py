@@ -117,8 +117,7 @@ def write_quantized(model: "Model", out: Path, name: str, nodes_before: int) -> 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Redirects NNCF's progress from stdout, which is for answers, to stderr, and raises its errors as a
-    ModelError."""
+    """Redirects NNCF's progress from stdout, which is for answers, and raises its errors as a ModelError."""
     import logging
 
     import nncf
@@ -133,8 +132,7 @@ def _quiet() -> Iterator[None]:
 
 
 def quantize_by_onnxruntime(base: Path, out: Path, samples: Sequence[Feeds], *, reduce_range: bool) -> LedgerEntry:
-    """Quantizes weights and activations to eight bits with calibrated ranges, as QDQ pairs that the runtime
-    fuses."""
+    """Quantizes weights and activations to eight bits with calibrated ranges, as QDQ pairs."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
     with _prepared(base) as prepared:
@@ -152,8 +150,7 @@ def quantize_by_onnxruntime(base: Path, out: Path, samples: Sequence[Feeds], *, 
 
 
 def quantize_dynamic(base: Path, out: Path, *, reduce_range: bool) -> LedgerEntry:
-    """Quantizes weights to eight bits and activations at run time: matrix products and recurrent layers, also in
-    branches."""
+    """Quantizes weights to eight bits and activations at run time: MatMul, Attention and LSTM, also in branches."""
     from onnxruntime.quantization import QuantType
     from onnxruntime.quantization import quantize_dynamic as quantize
 

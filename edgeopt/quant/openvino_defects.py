@@ -67,8 +67,7 @@ def _align_zero_points(model: "Model") -> list[str]:
 
 
 def _give_bias(model: "Model") -> list[str]:
-    """Adds a bias to convolutions with open sizes and several readers, because each reader gets other values
-    without one."""
+    """Adds a bias to convolutions with open sizes, whose readers otherwise get different values."""
     from openvino import opset13
 
     found = []
@@ -91,7 +90,7 @@ def _give_bias(model: "Model") -> list[str]:
 
 
 def _set_extremes_apart(model: "Model") -> list[str]:
-    """Separates quantizers from a maximum or minimum before them, because OpenVINO fuses them with wrong rounding."""
+    """Separates quantizers from a maximum or minimum before them, because OpenVINO fuses the two wrongly."""
     from openvino import opset13
 
     found = []
@@ -104,8 +103,7 @@ def _set_extremes_apart(model: "Model") -> list[str]:
 
 
 def _comes_of_extreme(op: "Node") -> bool:
-    """Whether a quantizer follows a reduction to a maximum or minimum, directly or through operations fused with
-    it."""
+    """Whether a quantizer follows a reduction to a maximum or minimum, perhaps through fused operations."""
     source = op.input_value(0).get_node()
     while source.get_type_name() in _FUSED:
         values = [value.get_node() for value in source.input_values()]

@@ -75,8 +75,7 @@ def smoothing(
 
 
 def factors_for(lows: Array, highs: Array, weights: Array) -> Array | None:
-    """Returns the factors with the least noise, or None if they gain too little; the rows of `weights` are input
-    channels."""
+    """Returns the factors with the least noise for weights in rows of input channels; None for a small gain."""
     peaks = np.maximum(np.abs(lows), np.abs(highs)).astype(np.float64)
     rows = np.abs(weights).max(axis=1).astype(np.float64)
     used = (peaks > 0) & (rows > 0)
@@ -99,8 +98,7 @@ def _factors(peaks: Array, rows: Array, used: Array, share: float) -> Array:
 
 
 def _noise(lows: Array, highs: Array, weights: Array) -> float:
-    """Returns the noise of the outputs, with one scale for the activations and one for each output channel of the
-    weights."""
+    """Returns the noise of the outputs, with one scale for activations and one per output channel of weights."""
     step = (max(float(highs.max()), 0.0) - min(float(lows.min()), 0.0)) / _STEPS_OF_ACTIVATIONS
     steps = np.abs(weights).max(axis=0) / _STEPS_OF_WEIGHTS
     power = float(((np.maximum(np.abs(lows), np.abs(highs)) / _PEAK_OVER_DEVIATION) ** 2).sum())
@@ -117,8 +115,7 @@ def _readers(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
 
 
 def _by_input(weight: Array | None, layer: Layer) -> Array | None:
-    """Returns the weights with the input channels first, or None if they are not a float32 matrix with a channel
-    axis."""
+    """Returns the weights with the input channels first; None without a float32 matrix and a channel axis."""
     if weight is None or weight.ndim != 2 or weight.dtype != np.float32 or layer.channel_axis is None:
         return None
     return weight if layer.channel_axis == 1 else weight.T
@@ -167,8 +164,7 @@ def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Obs
 
 
 def evened_out(model: "ir.Model", layers: Sequence[Layer], factors: Mapping[str, Array]) -> "ir.Model":
-    """Returns a copy of the model with the recorded factors, by node; raises a UsageError if they do not fit the
-    model."""
+    """Returns a copy of the model with the recorded factors, by node; raises a UsageError if they do not fit."""
     copy = model.clone()
     nodes = nodes_by_key(copy.graph)
     own = {nodes[layer.nodes[0]] for layer in layers if layer.weight and len(layer.nodes) == 1}
@@ -187,8 +183,7 @@ def evened_out(model: "ir.Model", layers: Sequence[Layer], factors: Mapping[str,
 
 
 def _end_of(node: "ir.Node") -> "ir.Value":
-    """Returns the output of the last operation behind a node that passes factors of channels on, through values
-    with a single reader."""
+    """Returns the output of the last operation behind a node that passes channel factors to a single reader."""
     value = node.outputs[0]
     while True:
         readers = list(value.uses())

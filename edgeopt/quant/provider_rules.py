@@ -193,8 +193,7 @@ FINE, SATURATES = "fine", "saturates"
 
 
 def check_targets(model_path: Path, targets: Sequence[str]) -> tuple[TargetSaid, ...]:
-    """Returns the assessments of a file for each of these targets, in their order; raises a UsageError for an
-    unknown target."""
+    """Returns the assessments for these targets, in their order; raises a UsageError for an unknown target."""
     from edgeopt.graph.model import load
     from edgeopt.profiles.targets import find
 

@@ -42,13 +42,11 @@ _RECURRENT = frozenset(
 _ELEMENT_WORK = 16.0
 """The cost of reading or writing a value, in multiplications."""
 _CUT_WORK = 0.1
-"""The cost of interrupting a chain of 8-bit operations, over all groups together, as a share of the model's
-work."""
+"""The cost of interrupting a chain of 8-bit operations, over all groups, as a share of the model's work."""
 
 
 class _Edge(NamedTuple):
-    """An input of an operation that reads a quantizer; operations are given by their position in
-    `get_ordered_ops`."""
+    """An input of an operation that reads a quantizer; operations by their position in `get_ordered_ops`."""
 
     quantizer: int
     reader: int
@@ -120,8 +118,7 @@ def find_groups(quantized: "Model", base: "Model", shapes: Mapping[str, Sequence
 
 
 def _unburden_shapes(model: "Model") -> None:
-    """Disconnects the quantizers from operations that read only a tensor's shape, so that these do not keep them
-    in the model."""
+    """Disconnects quantizers from operations that only read a shape, which would keep them in the model."""
     for op in model.get_ordered_ops():
         if op.get_type_name() == QUANTIZER:
             for target in op.output(0).get_target_inputs():
@@ -285,8 +282,7 @@ def _known_biases(base: "Model") -> dict[str, list[Array | None]]:
 
 
 def _constant_end(op: "Node", port: int) -> "tuple[Node, int] | None":
-    """Returns the operation and input that read the constant behind an input, through changes of shape and
-    type."""
+    """Returns the operation and input that read the constant behind an input, through changes of shape."""
     source = op.input_value(port).get_node()
     while source.get_type_name() in ("Reshape", "Unsqueeze", "Convert"):
         op, port = source, 0

@@ -172,8 +172,7 @@ MINMAX = Method("minmax", "from the lowest to the highest value", needs_histogra
 
 
 def moving_average_range(seen: ObservedRange, _settings: QuantSettings) -> Range:
-    """Returns the mean of the samples' lowest and highest values, as onnxruntime's `CalibMovingAverage` does for
-    data read at once."""
+    """Returns the mean of the samples' extremes, as onnxruntime's `CalibMovingAverage` does."""
     return Range(float(seen.lows.mean()), float(seen.highs.mean()))
 
 
@@ -265,8 +264,7 @@ def distribution_range(seen: ObservedRange, settings: QuantSettings) -> Range:
 
 
 def _deviation(histogram: Histogram, side: int) -> tuple[float, float]:
-    """Returns the mean and the root mean square of one side, without the bins next to 0, which hold values that an
-    activation cut off."""
+    """Returns the mean and the root mean square of one side, without the bins next to 0, which clipping fills."""
     values = histogram.centres * side
     counts = histogram.counts * (values > histogram.width)
     total = max(float(counts.sum()), 1.0)
@@ -382,8 +380,7 @@ def divergence(counts: Array, halves: Array) -> Array:
 
 
 def _own(counts: Array, first: Array, last: Array, left: Array, right: Array, off: Array) -> Array:
-    """Returns the sum of p log p over the filled bins, each lowered by `off`: to second order, exact at the
-    ends."""
+    """Returns the sum of p log p over the filled bins, each lowered by `off`: to second order, ends exact."""
     with np.errstate(divide="ignore"):
         logarithm = np.where(counts > 0, np.log(np.maximum(counts, 1)), 0.0)
         inverse = np.where(counts > 0, 1.0 / np.maximum(counts, 1), 0.0)

@@ -10,8 +10,7 @@ class QuantSettings(msgspec.Struct, frozen=True):
     weight_type: str = "int8"
     per_channel: bool = True
     reduce_range: bool = False
-    """Whether weights have 7 bits: without VNNI or dotprod, pairs of 8-bit products overflow 16 bits and
-    saturate."""
+    """Whether weights have 7 bits: without VNNI or dotprod, sums of two 8-bit products saturate 16 bits."""
     symmetric_activations: bool = False
     """Whether the zero point of activations is the middle of their type."""
     calibration: str = "minmax"
@@ -67,8 +66,7 @@ class Sensitivity(msgspec.Struct, frozen=True):
     snr_db: float
     """Signal-to-noise ratio of the worst output."""
     local_db: float | None = None
-    """Signal-to-noise ratio at the layer's own output with the float model's inputs; None if it was not
-    measured."""
+    """Signal-to-noise ratio at the layer's own output with the float model's inputs; None if not measured."""
     measured: bool = True
     """Whether the noise is measured in runs of the whole model; otherwise it is estimated."""
 

@@ -50,8 +50,7 @@ Outputs = Sequence[Mapping[str, Array]]
 
 
 class RepairPoint(msgspec.Struct, frozen=True):
-    """Accuracy after returning a number of groups to float, in the order of the ranking, on the choosing
-    samples."""
+    """Accuracy on the choosing samples after returning a number of groups to float, by the ranking."""
 
     groups_returned: int
     work_share: float
@@ -171,8 +170,7 @@ class _Workbench:
         )
 
     def _ranked(self, before: Accuracy) -> list[_Part]:
-        """Returns all groups in parts, the best to return first; the noisiest parts are divided while time
-        remains."""
+        """Returns all groups in parts, the best to return first; divides the noisiest while time remains."""
         gated = GatedQuantizers(self._quantized, self.groups)
         count = len(self.groups)
         everything = frozenset(range(count))
@@ -209,8 +207,7 @@ class _Workbench:
         return sorted([*done, *(each for _, _, each in queue)], key=lambda each: each.worth, reverse=True)
 
     def _search(self, ranked: list[_Part], before: Accuracy) -> tuple[frozenset[int], Accuracy, list[RepairPoint]]:
-        """Searches for the fewest leading parts to return to float; starts from their noise and decides by written
-        files."""
+        """Searches for the fewest leading parts to return: a first guess from their noise, then written files."""
         firsts = [frozenset(g for each in ranked[:k] for g in each.groups) for k in range(len(ranked) + 1)]
         total = sum(each.noise for each in ranked) or 1.0
         left = [sum(each.noise for each in ranked[k:]) / total * _noise(before) for k in range(len(ranked))]
@@ -244,8 +241,7 @@ class _Workbench:
     def _frontier(
         self, firsts: list[frozenset[int]], measured: dict[int, float], left: list[float]
     ) -> list[RepairPoint]:
-        """Returns the measured points, and points predicted from noise near round ratios, corrected by the
-        measured ones."""
+        """Returns the measured points, and predicted points near round ratios, corrected by the measured ones."""
         known = sorted(measured)
         sums = {k: -10 * math.log10(max(noise, 10 ** (-EQUAL_DB / 10))) for k, noise in enumerate(left)}
         apart = [measured[k] - sums[k] for k in known]

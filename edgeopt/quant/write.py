@@ -95,8 +95,7 @@ def _raised(model: "ir.Model", opset: int) -> "ir.Model":
 def tensors_wanted(
     model: "ir.Model", layers: Sequence[Layer], settings: QuantSettings, backend: str = ""
 ) -> tuple[str, ...]:
-    """Returns the tensors whose ranges schemes may require on most backends or on this one, in the order of the
-    graph."""
+    """Returns the tensors whose ranges schemes may need, on most backends or this one, in graph order."""
     found = nodes_by_key(model.graph)
     nodes = [
         found[key] for layer in layers if layer.operator in PRODUCTS and not layer.reason for key in layer.nodes
@@ -239,8 +238,7 @@ def raised(model: "ir.Model") -> "ir.Model":
 
 
 def _with_biases(model: "ir.Model", means: Mapping[str, Array]) -> "ir.Model":
-    """Returns the float model with these mean errors subtracted from its biases; raises a UsageError for a missing
-    node."""
+    """Returns the float model without these mean errors in its biases; raises a UsageError for a missing node."""
     from edgeopt.quant.schemes.writer import Writer
 
     copy = model.clone()

@@ -18,8 +18,7 @@ def backend_of(
     available: Callable[[], Available | Unavailable] | None = None,
     supports: Callable[[Path], Coverage] | None = None,
 ) -> Backend:
-    """Returns the backend of a provider; `available` and `supports` replace the common functions, for the CPU
-    provider."""
+    """Returns the backend of a provider; the CPU's has its own `available` and `supports`."""
 
     def require() -> None:
         if available is None:

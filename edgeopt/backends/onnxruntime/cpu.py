@@ -31,8 +31,7 @@ def cpu_coverage(path: Path, backend: str) -> Coverage:
 
 
 def _by_operator(path: Path, refusal: ModelError) -> Coverage:
-    """Returns the coverage without operators that nothing implements and the node that the runtime's message
-    names."""
+    """Returns the coverage without unimplemented operators and the node that the runtime's message names."""
     try:
         import onnx
     except ImportError as error:

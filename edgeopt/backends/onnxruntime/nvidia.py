@@ -47,8 +47,7 @@ def gpu_missing() -> str | None:
 
 
 def gpu_name(number: int) -> str:
-    """Returns the name of a GPU by its number in CUDA's order, which differs from NVML's; `unknown` if the driver
-    does not report it."""
+    """Returns the name of a GPU by its number in CUDA's order (NVML's differs); `unknown` without an answer."""
     try:
         driver = ctypes.CDLL(_DRIVERS.get(platform.system(), "libcuda.so.1"))
     except OSError:
@@ -63,8 +62,7 @@ def gpu_name(number: int) -> str:
 
 
 def tensorrt_version() -> str:
-    """Returns the version of the first library found, be it from a Python package or not; `unknown` if there is
-    none."""
+    """Returns the version of the first library found, whatever installed it; `unknown` if there is none."""
     for name in _TENSORRT:
         try:
             return str(ctypes.CDLL(name).getInferLibVersion())
@@ -85,8 +83,7 @@ def load_libraries() -> None:
 
 
 def load_tensorrt() -> None:
-    """Loads TensorRT from its Python package, which loads its libraries when it is imported, after CUDA and
-    cuDNN."""
+    """Loads CUDA and cuDNN, then TensorRT, whose package loads its libraries when it is imported."""
     load_libraries()
     if find_spec("tensorrt_libs") is not None:
         from importlib import import_module
@@ -208,8 +205,7 @@ class CudaOptions(OrtOptions, frozen=True):
 
 
 def cuda_memory(options: CudaOptions) -> BoundMemory | None:
-    """Returns the memory for bound inputs and outputs; a CUDA graph requires it, because it replays on fixed
-    addresses."""
+    """Returns the memory for bound inputs and outputs, which a CUDA graph requires for its fixed addresses."""
     wanted = options.io_binding or options.enable_cuda_graph
     return BoundMemory("cuda", options.device_id) if wanted else None
 
@@ -298,8 +294,7 @@ def tensorrt_missing() -> str | None:
 
 
 def kept(options: TensorrtOptions, model: Path) -> Settings:
-    """Returns the settings of the engine cache; the runtime has none by default, and would use the working
-    directory."""
+    """Returns the settings of the engine cache, which the runtime would keep in the working directory."""
     wanted = options.trt_engine_cache_enable or options.trt_timing_cache_enable
     if not wanted:
         return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
@@ -316,8 +311,7 @@ def kept(options: TensorrtOptions, model: Path) -> Settings:
 
 
 def _engine_of(options: TensorrtOptions) -> dict[str, str]:
-    """Returns the conditions that an engine depends on besides the model: build options, TensorRT version and
-    GPU."""
+    """Returns the conditions that an engine depends on: build options, TensorRT version and GPU."""
     names = [name for name in TensorrtOptions.__struct_fields__ if name.startswith("trt_")]
     chosen = {name: str(getattr(options, name)) for name in names if "_cache_" not in name}
     return {**chosen, "tensorrt": tensorrt_version(), "gpu": gpu_name(options.device_id)}

@@ -1,5 +1,4 @@
-"""The time of each kernel in one run, with the nodes of the model that it computes, as far as the runtime reports
-them."""
+"""The time of each kernel in one run, with the nodes of the model that the runtime reports for it."""
 
 import json
 import statistics
@@ -52,8 +51,7 @@ def op_times(
     custom_ops: tuple[str, ...] = (),
     limit_s: float = 5.0,
 ) -> Kernels:
-    """Returns the time of each kernel after the runtime's own rewriting; nodes with the same name are counted
-    together."""
+    """Returns the time of each kernel after the runtime's rewriting; nodes with the same name count together."""
     with TemporaryDirectory(prefix="edgeopt-times-") as folder:
         profiled, optimized = _profiled(provider, path, options, custom_ops, Path(folder))
         chosen, made = timed_options(provider, path, options, custom_ops)
@@ -115,8 +113,7 @@ def _graph(path: Path) -> Proto | None:
 
 
 def _kernels(events: list[Event], graph: Proto | None) -> list[Kernel]:
-    """Returns the kernels by first occurrence, without the first run, which allocates and compiles in some
-    providers."""
+    """Returns the kernels by first occurrence, without the first run, which allocates and compiles."""
     runs = [e["ts"] for e in run_events(events)][1:]
     ms: dict[Key, list[float]] = defaultdict(lambda: [0.0] * len(runs))
     calls: dict[Key, int] = defaultdict(int)
@@ -166,8 +163,7 @@ def _kernel(
 
 
 def _precision(operator: str, event: Event) -> str:
-    """Returns the precision of the first input; `int8` for integer products, which may take floats and convert
-    them."""
+    """Returns the precision of the first input, or `int8` for integer products, which may convert floats."""
     kinds: list[dict[str, list[int]]] = event["args"].get("input_type_shape") or [{}]
     if operator.startswith("Dynamic") or "Integer" in operator:
         return "int8"
@@ -202,8 +198,7 @@ def _bodies(node: Proto) -> Iterator[Proto]:
 
 
 def _renamed(protos: dict[Key, Proto]) -> dict[str, str]:
-    """Returns the original names of tensors in blocks of channels, from the names of the nodes that compute
-    them."""
+    """Returns the original names of tensors in blocks of channels, from the names of their nodes."""
     return {
         node.output[0]: node.name.rpartition("_nchwc")[0]
         for node in protos.values()

@@ -25,8 +25,7 @@ def session_options_for(options: OrtOptions, backend: str) -> "SessionOptions":
 
 
 def open_with(provider: Provider, path: Path, options: OrtOptions, made: "SessionOptions") -> "InferenceSession":
-    """Returns a session with the provider in it; raises a MissingError if the runtime could not start the
-    provider."""
+    """Returns a session with the provider in it; raises a MissingError if the provider does not start."""
     provider.prepare()
     settings = provider.settings(options, path)
     if provider.plugin:
@@ -48,8 +47,8 @@ def open_with(provider: Provider, path: Path, options: OrtOptions, made: "Sessio
 def open_session(
     path: Path, options: "SessionOptions", providers: Sequence[Listed] | None = (CPU,), other: bool = False
 ) -> "InferenceSession":
-    """Returns a session, or raises a ModelError with the runtime's message; `other` is true for providers besides
-    the CPU's."""
+    """Returns a session, or raises a ModelError with the runtime's message; `other`: not the CPU provider
+    alone."""
     import onnxruntime
 
     listed = None if providers is None else list(providers)

@@ -72,8 +72,7 @@ OPTIONS = {
 
 
 def read_entries(text: str, backend: str) -> dict[str, str]:
-    """Returns the entries of `key=value; key=value`; raises a UsageError for a key that the runtime does not
-    have."""
+    """Returns the entries of `key=value; key=value`; raises a UsageError for an unknown key."""
     entries = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         key, sign, value = (piece.strip() for piece in part.partition("="))
@@ -125,8 +124,7 @@ def core_list(text: str, backend: str) -> tuple[int, ...]:
 
 
 def affinities(cores: tuple[int, ...]) -> str:
-    """Returns the affinities in ONNX Runtime's format: one entry for each of its own threads, with cores counted
-    from 1."""
+    """Returns the affinities in ONNX Runtime's format: an entry for each of its threads, cores from 1."""
     return ";".join(str(core + 1) for core in cores[1:])
 
 
@@ -256,8 +254,7 @@ def config_entries(options: OrtOptions, backend: str = "ONNX Runtime") -> dict[s
 
 
 def run_options(options: OrtOptions, gpu: int | None = None) -> "RunOptions | None":
-    """Returns the options of a run, or None if all are defaults; `gpu` is the GPU whose memory the provider keeps
-    in an arena."""
+    """Returns the options of a run, or None if all are defaults; `gpu` is the GPU with the provider's arena."""
     entries = run_entries(options, gpu)
     if not entries:
         return None

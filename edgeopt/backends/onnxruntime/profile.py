@@ -71,8 +71,7 @@ def provider_of(event: Event) -> str:
 
 
 def nested(nodes: list[Event]) -> "Iterator[tuple[Event, Event | None]]":
-    """Yields each event with the innermost event around it on the same thread: Loop, Scan and If contain their
-    bodies."""
+    """Yields each event with the innermost event around it on its thread, such as a Loop, Scan or If."""
     open_: dict[Any, list[Event]] = {}
     for event in sorted(nodes, key=lambda e: (e["ts"], -e["dur"])):
         stack = open_.setdefault((event.get("pid"), event.get("tid")), [])
@@ -114,8 +113,7 @@ def timed_options(
 
 
 def _by_provider(events: list[Event]) -> dict[str, float]:
-    """Returns the mean milliseconds by provider, without the first run, which allocates and compiles in some
-    providers."""
+    """Returns the mean milliseconds by provider, without the first run, which allocates and compiles."""
     runs = [e["ts"] for e in run_events(events)]
     begin = runs[1] if len(runs) > 1 else 0
     nodes = node_events(events)
@@ -135,8 +133,7 @@ def _by_provider(events: list[Event]) -> dict[str, float]:
 
 
 def gpu_kernels(events: list[Event], nodes: list[Event]) -> list[tuple[str, Event]]:
-    """Returns the events of GPU kernels with the provider that launched them, found by the node or only by its
-    operator."""
+    """Returns the events of GPU kernels with the provider of the node or operator that launched them."""
     by_name = {e["name"]: provider_of(e) for e in nodes}
     by_operator: dict[str, set[str]] = defaultdict(set)
     for e in nodes:
@@ -153,8 +150,8 @@ def gpu_kernels(events: list[Event], nodes: list[Event]) -> list[tuple[str, Even
 
 
 def launching_node(event: Event, nodes: list[Event]) -> str:
-    """Returns the node that launched a GPU kernel: the named node, or the only node of the named operator; empty
-    if unknown."""
+    """Returns the node that launched a GPU kernel, by name or as the only one of its operator; empty if
+    unknown."""
     args = event.get("args", {})
     parent = str(args.get("parent_name", ""))
     names = {node_name(e) for e in nodes if parent in (e["name"], node_name(e))}
@@ -210,8 +207,7 @@ def _parsed(path: Path) -> Proto:
 
 
 def _numbered(graph: Proto, numbers: list[None]) -> Iterator[tuple[str, Ports]]:
-    """Gives all nodes, including those of subgraphs, unique names, and yields these with the inputs and outputs of
-    each."""
+    """Gives all nodes, also of subgraphs, unique names, and yields them with the inputs and outputs of each."""
     for node in graph.node:
         node.name = f"edgeopt_{len(numbers)}"
         numbers.append(None)

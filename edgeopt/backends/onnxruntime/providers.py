@@ -171,8 +171,7 @@ def _own(options: OpenVinoProviderOptions, device: str) -> dict[str, str]:
 
 
 def _refuse_for_auto(options: OpenVinoProviderOptions) -> None:
-    """Raises a UsageError for options with AUTO and no device list, because the provider then fails on any
-    property."""
+    """Raises a UsageError for options with AUTO and no device list: the provider fails on any property."""
     names = ("performance_hint", "precision", "num_streams", "cache_dir", "load_config")
     usual = OpenVinoProviderOptions()
     chosen = [name for name in names if getattr(options, name) != getattr(usual, name)]

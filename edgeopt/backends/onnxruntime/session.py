@@ -85,8 +85,7 @@ def boundaries(nodes: Iterable[PlacedNode], assigned: list[tuple[str, str, str]]
 
 
 def file_nodes(path: Path) -> list[PlacedNode]:
-    """Returns the nodes of the main graph in the order of the file, which ONNX requires to be the order of
-    execution."""
+    """Returns the nodes of the main graph in the order of the file, which is the order of execution in ONNX."""
     with opened(path) as data:
         found = []
         for graph in parts(data, (0, len(data)), (GRAPH,)):
@@ -207,8 +206,7 @@ def _refuse(provider: Provider, placed: Placement | None, path: Path) -> None:
 def _bound_run(
     provider: Provider, session: "InferenceSession", options: OrtOptions, ports: tuple[TensorInfo, ...]
 ) -> BoundRun | None:
-    """Returns a run with bound memory, or None if the runtime moves the data; strings cannot be in a device's
-    memory."""
+    """Returns a run with bound memory, or None if the runtime moves the data, as it must for strings."""
     memory = provider.memory(options) or (BoundMemory("cpu") if options.io_binding else None)
     if memory is None or any(port.dtype == "str" for port in ports):
         return None

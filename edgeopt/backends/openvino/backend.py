@@ -30,8 +30,7 @@ def device_coverage(path: Path, device: str) -> Coverage:
 
 
 def _unconverted(path: Path, refusal: ModelError) -> Coverage:
-    """Returns the coverage without the nodes that OpenVINO cannot convert; raises the refusal if it converts
-    all."""
+    """Returns the coverage without nodes that OpenVINO cannot convert; raises the refusal if it converts all."""
     if path.suffix != ".onnx" or not path.is_file():
         raise refusal
     from openvino import frontend as binding
@@ -62,8 +61,7 @@ def _name(op: "Node") -> str:
 
 
 def _labels(path: Path) -> dict[str, str]:
-    """Returns labels of the nodes by any of their names, from the file, because asking OpenVINO's nodes crashes
-    (2026.4)."""
+    """Returns labels of nodes by all their names, from the file: OpenVINO's own nodes crash (2026.4)."""
     try:
         import onnx
     except ImportError:

@@ -26,8 +26,7 @@ class Road(NamedTuple):
 
 
 class BucketSession(OpenVinoSession):
-    """A session that compiles all its programs when it is created; one with open shapes only if sizes between
-    buckets need it."""
+    """A session that compiles all its programs when created, one with open shapes only if needed."""
 
     def __init__(
         self,

@@ -1,5 +1,4 @@
-"""OpenVINO on the CPU, on Intel's GPUs and NPUs, and on a device that it chooses itself, with the options of
-each."""
+"""OpenVINO on the CPU, on Intel's GPUs and NPUs, and on a device that it chooses, with the options of each."""
 
 from typing import Annotated, Any, Literal
 

@@ -1,5 +1,4 @@
-"""OpenVINO's models: reading and compiling them, the placement of their nodes, and the availability of
-OpenVINO."""
+"""OpenVINO's models: reading and compiling them, placement of their nodes, and availability of OpenVINO."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -177,8 +176,7 @@ _KINDS = {4: "a list", 5: "a table", 8: "a sparse tensor", 9: "an optional value
 
 
 def odd_port(path: Path) -> str | None:
-    """Returns the first input or output that is not a tensor, such as "'scores' is a list"; None if all are
-    tensors."""
+    """Returns the first input or output that is not a tensor ("'scores' is a list"), or None."""
     try:
         with opened(path) as data:
             for graph in parts(data, (0, len(data)), (GRAPH,)):
@@ -194,8 +192,7 @@ def odd_port(path: Path) -> str | None:
 
 
 def inputs_behind(path: Path, names: Sequence[str]) -> list[str]:
-    """Returns the input of the file that each of these values is computed from, along first operands; the value
-    itself if none."""
+    """Returns the inputs of the file from which these values come by first operands; itself if none."""
     inputs, made_of = set[str](), dict[str, str]()
     try:
         with opened(path) as data:
@@ -234,8 +231,7 @@ def package_available() -> Available | Unavailable:
 
 
 def device_available(kind: str) -> Available | Unavailable:
-    """Returns whether a device is available; asks OpenVINO, which takes a third of a second, only if a device file
-    exists."""
+    """Returns whether a device is available; asks OpenVINO (a third of a second) only if a device file exists."""
     package = package_available()
     if isinstance(package, Unavailable):
         return package
@@ -251,8 +247,7 @@ def device_available(kind: str) -> Available | Unavailable:
 
 
 def device_kind(device: str) -> str:
-    """Returns the kind of a device: `GPU` for `GPU.1`, and `CPU` for `(CPU)`, which runs until another device is
-    ready."""
+    """Returns the kind of a device: `GPU` for `GPU.1`, and `CPU` for `(CPU)`, which only runs for a time."""
     return device.strip("()").split(".", 1)[0]
 
 

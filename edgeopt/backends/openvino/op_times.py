@@ -115,8 +115,7 @@ def _kernels(
 
 
 def _prepared(layers: "dict[str, Node]") -> set[str]:
-    """Returns the names of constants and of layers computed from constants alone, once when the model is
-    compiled."""
+    """Returns the names of constants and of layers that are computed from constants when compiling."""
     found: set[str] = set()
     for name, layer in layers.items():
         before = [str(value.get_node().get_friendly_name()) for value in layer.input_values()]
@@ -126,8 +125,7 @@ def _prepared(layers: "dict[str, Node]") -> set[str]:
 
 
 def _one_run(times: list[float], averaged: bool) -> RunTime:
-    """Returns the time without the first run, which prepares; the processor's counters report the mean of all runs
-    so far."""
+    """Returns the time without the first run; the CPU's counters report the mean of all runs so far."""
     return of_means(times) if averaged else of_runs(times[1:] or times)
 
 

@@ -67,8 +67,7 @@ class ResultBuffers:
         return Buffer(shape, dtype)
 
     def lend(self, buffer: Buffer) -> Array:
-        """Returns the buffer's memory as an array; the buffer becomes idle when the array and its last view are
-        freed."""
+        """Returns the buffer's memory as an array; the buffer is idle again once the last view is freed."""
         import numpy as np
 
         return np.asarray(_Loan(self, buffer))

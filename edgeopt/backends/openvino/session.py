@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from openvino import CompiledModel, ConstOutput, Core, InferRequest, Model, Tensor, Type
 
 _LARGE_FROM_BYTES = 128 * 1024
-"""The size from which sharing memory is faster than copying, and the C library returns freed memory to the
-system."""
+"""The size from which sharing memory is faster than copying, and the C library returns freed memory."""
 _BUFFERS_PER_OUTPUT = 2
 """The number of buffers that a caller alternates between if it holds one result until it has the next."""
 _IN_PLACE: dict[Any, Any] = {}
@@ -132,8 +131,7 @@ class Lane:
         return results
 
     def _infer_into_buffers(self) -> list[Array]:
-        """Runs with large outputs bound to buffers, which saves a copy; other large results are copied into
-        buffers."""
+        """Runs with large outputs bound to buffers, without a copy; copies other large results into buffers."""
         request, buffers, bound = self.request, self._buffers, self._bound
         written: dict[int, Array] = {}
         for index, shape, dtype in self._large:
@@ -184,8 +182,7 @@ class CompiledProgram:
         self.idle: list[Lane] = []
         self.is_open = any(_is_open(port) for port in compiled.inputs)
         self.has_failed = False
-        """Whether a run failed; the program is then not used again, because OpenVINO 2026.4 gives stale results
-        with open shapes."""
+        """Whether a run failed; with open shapes, OpenVINO 2026.4 then gives stale results in later runs."""
         self.compiled = compiled
         self._buffers = buffers
         self._inputs = [(info.name, numpy_dtype(info.dtype)) for info in inputs]
@@ -220,8 +217,7 @@ class OpenVinoSession:
         shapes: Shapes,
         known: PortPlaces | None = None,
     ) -> None:
-        """Compiles the first program; `read` reads the model again if a program with open shapes must be compiled
-        later."""
+        """Compiles the first program; `read` reads the model again for later programs with open shapes."""
         self.inputs = tuple(tensor_info(port) for port in model.inputs)
         self.outputs = tuple(tensor_info(port) for port in model.outputs)
         self._runtime, self._read = runtime, read
@@ -313,8 +309,7 @@ class OpenVinoSession:
                 self._idle = []
 
     def _program_for(self, arrays: dict[str, Array]) -> CompiledProgram:
-        """Returns the program for these arrays, compiled by the first thread that needs it while the others
-        wait."""
+        """Returns the program for these arrays, compiled by the first thread that needs it."""
         with self._lock:
             if self._closed:
                 raise closed()

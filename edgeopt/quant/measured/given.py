@@ -34,8 +34,7 @@ _CHECKING_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SampleSets:
-    """The samples in their order: the calibration samples, the planning samples and, at the end, the proof
-    samples."""
+    """The samples in their order: for calibration, for planning and, at the end, for the proof."""
 
     inputs: tuple[TensorInfo, ...]
     samples: Samples
@@ -148,8 +147,7 @@ class ModelRuns:
         self._isolated.close()
 
     def outputs(self, path: Path, backend: str, options: Options, feeds: Sequence[Mapping[str, Array]]) -> Outputs:
-        """Returns the outputs of a model for each feed; raises an EdgeoptError if the runtime cannot run the
-        model."""
+        """Returns a model's outputs for each feed; raises an EdgeoptError if the runtime cannot run it."""
         session = self._isolated.of(backend_named(backend)).load(path, options)
         try:
             return [dict(session.run(each)) for each in feeds]
@@ -205,8 +203,7 @@ class ModelRuns:
         return self._judge.name
 
     def source_outputs(self, path: Path, feeds: Sequence[Mapping[str, Array]]) -> Outputs:
-        """Returns the reference outputs of the source model; raises a VerificationError if two runs on the same
-        inputs differ."""
+        """Returns the source model's outputs; raises a VerificationError if two equal runs differ."""
         # Both runs use one session: a runtime may begin with the same random seed each time that it loads a model.
         found = self.outputs(path, self.judge, full_precision(self.judge), [*feeds, *feeds[:2]])
         first, again = found[: len(feeds)], found[len(feeds) :]

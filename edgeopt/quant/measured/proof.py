@@ -41,8 +41,7 @@ class Judge:
     goal: Goal
 
     def judged(self, path: Path, course: ExecutionConfig, which: range) -> Judged:
-        """Returns the result of a file by the goal's metric; raises an EdgeoptError if the file does not run
-        there."""
+        """Returns the result by the goal's metric; raises an EdgeoptError if the file does not run there."""
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(which))
         reference = self.study.reference_of(which)
@@ -114,8 +113,7 @@ class Speed(msgspec.Struct, frozen=True):
     speedup: Interval
     verdict: Verdict
     first_ms: float
-    """Time of one run of the first side, from the same slices as the speedup; `other_ms` is that of the other
-    side."""
+    """Time of one run of the first side, from the slices of the speedup; `other_ms` of the other side."""
     other_ms: float
 
     @property
@@ -134,16 +132,14 @@ class ContestResult:
     taken: Mapping[str, TrialLog] = field(default_factory=dict)
     memory: Mapping[str, Memory] = field(default_factory=dict)
     processes: int = 0
-    """The number of processes of each side, started one after the other to average out differences between
-    them."""
+    """The number of processes of each side, one after the other, which averages out their differences."""
     warning: str = ""
 
 
 def compared(
     runners: Sequence[ContestSide], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
 ) -> ContestResult:
-    """Compares the first side with each other one, interleaved, until it is clear whether the first beats all of
-    them."""
+    """Compares the first side with each other one, interleaved, until it is clear whether it beats all."""
     begin_s = time.monotonic()
     if len(runners) < _A_PAIR:
         return ContestResult()
@@ -182,8 +178,7 @@ def compared(
 
 
 def with_one_float(found: ContestResult, names: Sequence[str]) -> tuple[ContestResult, str]:
-    """Keeps only the float model that is hardest to beat, renamed to FLOAT, and returns its former name as
-    well."""
+    """Keeps only the float model that is hardest to beat, as FLOAT, and returns its former name too."""
     best = min((name for name in names if name in found.speeds), key=lambda k: found.speeds[k].order, default="")
     out = set(names) - {best}
     renamed = replace(

@@ -21,8 +21,7 @@ from edgeopt.quant.schemes import SCHEMES
 
 PLAN = "plan"
 METHODS = (PLAN, *(scheme.name for scheme in SCHEMES))
-"""Methods of a request: `plan` chooses a scheme for each layer; each other method is a scheme for all layers that
-it fits."""
+"""Methods: `plan` chooses a scheme for each layer; any other is one scheme for all layers that it fits."""
 
 QuantizeVerdict = Literal["written", "keep float", "reported"]
 """The outcome; `reported` if the request has no file to write."""
@@ -104,8 +103,7 @@ class AccuracyProof(msgspec.Struct, frozen=True):
     weak: WeakSamples | None = None
     """Samples that are far below the floor individually."""
     weakest: LevelAccuracy | None = None
-    """Accuracy of the level that decides, if samples have several levels; `snr_db` and `low_db` are then the
-    lowest of all levels."""
+    """Accuracy of the deciding level, if samples have several; `snr_db` and `low_db` are the lowest of all."""
 
 
 class RuntimeProof(msgspec.Struct, frozen=True):

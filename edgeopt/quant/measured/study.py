@@ -103,8 +103,7 @@ class LayerMeasurements:
         return {name: forms for name, forms in fitting.items() if forms}
 
     def calibrated(self, backend: str = "") -> None:
-        """Measures the ranges and the smoothing factors unless they are known; `backend` is one that needs more
-        ranges than most."""
+        """Measures unknown ranges and smoothing factors; `backend` is one that needs more ranges than most."""
         from edgeopt.quant.calibrate import calibrate
         from edgeopt.quant.preparing import smoothing
         from edgeopt.quant.write import tensors_wanted
@@ -123,8 +122,7 @@ class LayerMeasurements:
         self._learn(ranges={**found.ranges, **more}, findings=found.findings)
 
     def _equalized(self, seen: Mapping[str, ObservedRange]) -> bool:
-        """Evens out channels between layers if that reduces the noise, and returns whether it did; the float
-        outputs stay the same."""
+        """Evens out channels between layers, and returns whether it did; the float outputs stay the same."""
         from edgeopt.graph.model import save
         from edgeopt.quant.preparing import equalized
 
@@ -144,8 +142,7 @@ class LayerMeasurements:
         limit_s: float | None = None,
         **changes: int,
     ) -> tuple[Sensitivity, ...]:
-        """Returns the error of each of these schemes of each layer alone, by simulation; `changes` replace fields
-        of the settings."""
+        """Returns the simulated error of each scheme of each layer alone; `changes` replace settings."""
         from edgeopt.quant.sensitivity.measure import LIMIT_S, sensitivities
 
         key = _key(self.context(backend, **changes))
@@ -244,8 +241,7 @@ def _is_meant(layer: Layer, pattern: str) -> bool:
 
 
 def _key(context: SchemeContext) -> str:
-    """Returns a key of the conditions that a simulated scheme depends on besides its layer: the backend's rules
-    and the settings."""
+    """Returns a key of the backend's rules and the settings, on which a simulated scheme depends."""
     rules = rules_of(context.backend)
     told = f"{rules.style} symmetric={rules.symmetric} signed={rules.signed} everywhere={rules.everywhere}"
     return f"{told} {msgspec.json.encode(context.settings).decode()}"

@@ -1,5 +1,4 @@
-"""The steps that every method shares: checks of the request, the device, the data, the source's outputs and the
-study."""
+"""The steps of every method: checks of the request, the device, the data, the source's outputs, the study."""
 
 import os
 import time
@@ -226,8 +225,7 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
 
 
 def why_none(study: LayerMeasurements, form: Scheme, backend: str, **changes: int) -> str:
-    """Returns the reason that no layer fits a scheme there, as the end of a sentence; `changes` replace fields of
-    the settings."""
+    """Returns the reason that no layer fits a scheme, as the end of a sentence; `changes` replace settings."""
     context = study.context(backend, **changes)
     said = dict.fromkeys(layer.reason or form.fits(layer, context) for layer in study.layers)
     return "; ".join([each for each in said if each][:3]) or unfit(study.layers)

@@ -1,5 +1,4 @@
-"""The search for a plan: choices that save the most time and reach the floor, the frontier around them, and the
-reasons."""
+"""The search for a plan: the fastest choices that reach the floor, the frontier around them, the reasons."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +29,7 @@ PHASE = "plan"
 _TOO_LITTLE = 0.005
 # The search ends when the largest budget that holds and the smallest that fails are within this factor.
 _CLOSE = 1.04
-# A margin, so that the next budget does not fail by a hair.
+# A margin, so that the next budget is not just beyond the limit.
 _CAUTION = 0.98
 # Shares of the runs that are reserved for single changes at the end, and for the points next to the chosen one.
 _FOR_SPENDING, _FOR_NEIGHBOURS = 0.25, 0.15
@@ -82,8 +81,7 @@ class PlanSearch:
         return self.results.get(frozenset(choices.items()))
 
     def low(self, choices: Choices, kept: int = 0) -> float | None:
-        """Returns the lower bound with these choices, or None if no run is left except the `kept` reserved
-        ones."""
+        """Returns the lower bound with these choices; None if only the `kept` reserved runs are left."""
         known = self.result(choices)
         if known is None:
             if len(self.results) >= self.most_checks - kept:
@@ -262,8 +260,7 @@ def verdicts(
     *,
     timed: bool,
 ) -> tuple[LayerVerdict, ...]:
-    """Returns a verdict for every layer, in their order; `timed` is whether the savings were measured on a
-    backend."""
+    """Returns a verdict for every layer, in their order; `timed`: the savings were measured on a backend."""
     costs = {(each.layer, each.form): each for each in sensitivities}
     places = {name: place for place, name in enumerate(search.problem.layers)}
     found = []

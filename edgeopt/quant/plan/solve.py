@@ -143,8 +143,7 @@ _TIE = 1e-6
 
 
 def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict[str, str]:
-    """Returns the choices that save the most time with the noise of each output within the budget; none if float
-    exceeds it."""
+    """Returns the choices that save the most time within the noise budget; none if float exceeds it."""
     try:
         from scipy import sparse
         from scipy.optimize import Bounds, LinearConstraint, milp
@@ -185,8 +184,7 @@ def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict
 
 @contextmanager
 def _silent_stdout() -> Iterator[None]:
-    """Silences stdout: HiGHS prints a line for each solution that it repairs, and stdout may be reserved for
-    JSON."""
+    """Silences stdout, which may be for JSON: HiGHS prints a line for each solution that it repairs."""
     flush = ctypes.CDLL(None).fflush
     flush(None)
     stdout, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)

@@ -86,8 +86,7 @@ def inputs_count(layer: Layer) -> int:
 
 
 def grouped(graph: "ir.Graph", node: "ir.Node", value: "ir.Value", inputs: int, size: int) -> "ir.Value":
-    """Inserts nodes that round an input of a node to eight bits, with one scale for each block of consecutive
-    numbers."""
+    """Inserts nodes that round an input to eight bits, with one scale for each block of numbers."""
     import onnx_ir as ir
 
     writer, made = Writer(graph, counted=True), []
@@ -141,8 +140,7 @@ def weights_of(layer: Layer, node: "ir.Node", context: SchemeContext) -> Array:
 
 
 def no_matrix(layer: Layer) -> str:
-    """Returns the reason that a layer is not a product with a weight matrix, as the end of a sentence; empty if it
-    is."""
+    """Returns the reason that a layer is no product with a weight matrix, as the end of a sentence, or ""."""
     if layer.reason:
         return layer.reason
     if layer.operator not in MATRIX_PRODUCTS or not layer.weight or layer.channel_axis is None:
@@ -151,8 +149,7 @@ def no_matrix(layer: Layer) -> str:
 
 
 def block_size(layer: Layer, context: SchemeContext) -> int:
-    """Returns the block size of a layer's weights: that of the settings if it fits the inputs, otherwise a
-    column."""
+    """Returns the block size of a layer's weights: that of the settings if it fits, otherwise a column."""
     inputs, size = inputs_count(layer), context.settings.block_size
     if runs_n_bits(context):  # whose kernels take blocks of these sizes, and fill up the last
         return max(16, min(256, 1 << (max(size, 1) - 1).bit_length()))

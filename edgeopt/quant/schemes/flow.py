@@ -21,8 +21,7 @@ class Follower:
 
     operator: str
     kind: Literal["exact", "own"]
-    """`exact` operators pass numbers on, with the same scale and zero point; `own` operators have a range of their
-    own."""
+    """`exact` operators keep the scale and zero point of their input; `own` ones have their own range."""
     places: tuple[int, ...] | None = (0,)
     """Positions of the 8-bit inputs; None: all."""
 
@@ -126,14 +125,12 @@ def inputs_only(nodes: "Collection[ir.Node]", range_of: RangeOf) -> Flow:
 
 
 def gives_eight_bits(node: "ir.Node") -> bool:
-    """Whether ONNX Runtime's kernel for a product can only give 8-bit results; other kernels can give floats as
-    well."""
+    """Whether ONNX Runtime's kernel for a product can only give 8-bit results; others can give floats too."""
     return is_op(node, "Conv")
 
 
 def end_of(value: "ir.Value", symmetric: bool = False) -> "ir.Value":
-    """Returns the result of the Relu or Clip behind a value if rounding replaces that operator, otherwise the
-    value."""
+    """Returns the result of the Relu or Clip behind a value if rounding replaces it, otherwise the value."""
     readers = list(value.uses())
     if symmetric or len(readers) != 1 or value.is_graph_output():
         return value

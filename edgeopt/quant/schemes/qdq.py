@@ -79,8 +79,7 @@ def fits(bits: int, layer: Layer, context: SchemeContext) -> str:
 
 
 def steps_of(kept: Range, context: SchemeContext, bits: int, *, second: bool = False) -> Steps:
-    """Returns the steps of an activation for this backend; `second` marks the second factor of a product of two
-    activations."""
+    """Returns the steps of an activation; `second` marks the second factor of a product of activations."""
     rules, settings = rules_of(context.backend), context.settings
     symmetric = rules.symmetric or settings.symmetric_activations
     signed = rules.signed or settings.activation_type.startswith("int")
@@ -170,8 +169,7 @@ def _is_symmetric(context: SchemeContext) -> bool:
 
 
 def range_of(context: SchemeContext, bits: int) -> flows.RangeOf:
-    """Returns a function that finds the range of a value: calibrated, or derived from constants or a Relu or
-    Clip."""
+    """Returns a function that finds a value's range, calibrated or derived from a constant, Relu or Clip."""
 
     def find(value: "ir.Value") -> Range | None:
         kept = kept_range(value, context, bits)
@@ -263,8 +261,7 @@ def _smooth(
 
 
 def _write_pair(writer: Writer, value: "ir.Value", steps: Steps, flow: flows.Flow) -> "ir.Node | None":
-    """Writes a pair for a value and returns its QuantizeLinear; None for a constant, which is stored in
-    integers."""
+    """Writes a pair for a value and returns its QuantizeLinear, or None for a constant, which is stored."""
     if (array := constant(value)) is not None:
         read_by(value, _stored(writer, value, array, steps), flow.readers[value])
         return None
@@ -362,8 +359,7 @@ def _write_weights(
 
 
 def _is_openvino(context: SchemeContext) -> bool:
-    """Whether OpenVINO runs the model, be it as a provider of ONNX Runtime or with a device that it chooses
-    itself."""
+    """Whether OpenVINO runs the model, also as a provider of ONNX Runtime or on a device of its choice."""
     return "openvino" in context.backend
 
 

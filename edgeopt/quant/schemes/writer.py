@@ -94,8 +94,7 @@ class Writer:
 
     graph: "ir.Graph"
     counted: bool = False
-    """Whether names end in a number, which is unique without checking other names: for graphs that nobody
-    reads."""
+    """Whether names end in a unique number, without a check of other names: for graphs that nobody reads."""
     _taken: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -146,8 +145,7 @@ class Writer:
         return value
 
     def take_over(self, old: "ir.Value", new: "ir.Value") -> None:
-        """Gives `new` the name, the readers and the output position of `old`, and removes the node of `old` if it
-        is unused."""
+        """Gives `new` the name, the readers and the output position of `old`; removes an unused old node."""
         name, old.name = str(old.name), self.name(f"{old.name}_replaced")
         new.name, new.type, new.shape = name, old.type, old.shape
         for place, output in enumerate(self.graph.outputs):

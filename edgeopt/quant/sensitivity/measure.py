@@ -58,8 +58,7 @@ def _ratio(noise: float, signal: float) -> float:
 
 
 def _with_meters(board: GatedModel) -> "tuple[ir.Model, list[Meter]]":
-    """Returns a copy of the model with sums of squares as outputs, for each product and its error in each
-    scheme."""
+    """Returns a copy of the model that outputs sums of squares of each product and of its errors."""
     from onnx_ir.passes import common
 
     from edgeopt.graph.nodes import quiet
@@ -88,8 +87,7 @@ def _with_meters(board: GatedModel) -> "tuple[ir.Model, list[Meter]]":
 def _summed(
     graph: "ir.Graph", behind: "ir.Node", value: "ir.Value", exact: "ir.Value | None"
 ) -> "tuple[ir.Node, ir.Value]":
-    """Adds the sum of squares of a value, or of its difference from the exact one; returns the last node and the
-    sum."""
+    """Adds the sum of squares of a value, or of its error; returns the last node and the sum."""
     import onnx_ir as ir
 
     nodes = [ir.node("Sub", [value, exact])] if exact is not None else []

@@ -185,8 +185,7 @@ class Lines:
             self._put(node, [row])
 
     def take_along(self, node: "ir.Node") -> None:
-        """Applies an element-wise operator to the row instead of the line; constants get the additional dimension
-        too."""
+        """Applies an element-wise operator to the row; constants get the additional dimension too."""
         own = node.inputs[: 1 if is_op(node, *ALIKE) else 2]
         rows = [self.rows.get(value) if value is not None else None for value in own]
         if not any(row is not None for row in rows):
@@ -235,8 +234,7 @@ class Lines:
         self.rows[line] = over_row.outputs[0]
 
     def _widened(self, value: "ir.Value | None", array: "NDArray[Any]") -> "ir.Value | None":
-        """Returns a constant that combines with rows instead of lines; a vector applies to the last dimension
-        anyway."""
+        """Returns a constant that combines with rows; a vector applies to the last dimension anyway."""
         if value is None or array.ndim < 2:
             return value
         return new_weight(self.graph, f"{value.name}_row", np.expand_dims(array, -2))

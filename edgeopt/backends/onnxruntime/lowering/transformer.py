@@ -344,8 +344,7 @@ _REPLACES_STREAMS = Lock()
 
 
 def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -> "onnx.ModelProto | None":
-    """Returns the tool's result for a model, or None if the tool fails, which does not mean that the model is
-    faulty."""
+    """Returns the tool's result for a model, or None if the tool fails, which may be its own fault."""
     from onnxruntime.transformers.fusion_options import FusionOptions
     from onnxruntime.transformers.optimizer import optimize_model
 
@@ -375,8 +374,7 @@ def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -
 
 
 def _silence_the_tool() -> None:
-    """Silences the warnings of the tool about shapes that it cannot infer; its loggers have only the names of its
-    files."""
+    """Silences the tool's warnings about shapes that it cannot infer; its loggers are named after its files."""
     import onnxruntime.transformers as tool
 
     for name, module in tuple(sys.modules.items()):

@@ -108,8 +108,7 @@ def _with_bias(
 
 
 def _plain(conv: "ir.Node", dimensions: int) -> "NDArray[Any] | None":
-    """Returns the weights of a convolution without groups, padding or dilation, or None if its weights or bias are
-    not constant."""
+    """Returns the constant weights of a convolution without groups, padding or dilation, otherwise None."""
     if not is_op(conv, "Conv") or rank(conv.inputs[1]) != dimensions or integer(conv, "group", 1) != 1:
         return None
     if pads(conv) or any(step != 1 for step in _numbers(conv, "dilations")):

@@ -59,8 +59,7 @@ class Chooser:
         self._scores: dict[frozenset[tuple[str, str]], Score] = {}
 
     def entries(self) -> list[Entry]:
-        """Returns the entry of the plan, and of alternatives that may be faster although the layers' times do not
-        show it."""
+        """Returns the entry of the plan, and of alternatives that may be faster than the layers' times show."""
         with self.work.study.phase("choosing", self.track.course.name):
             best = self._chosen(self.sensitivities)
             main = self._entry(best)
@@ -259,8 +258,7 @@ def promising_configs(work: QuantizeRun, tracks: Sequence[ConfigGains]) -> list[
 
 
 def shared_forms(track: ConfigGains, tracks: Sequence[ConfigGains]) -> Mapping[str, Sequence[str]]:
-    """Returns the schemes of all configurations of the same backend, by layer, so that one simulation serves all
-    of them."""
+    """Returns the schemes of all configurations of a backend, by layer, so that all share one simulation."""
     found: dict[str, dict[str, None]] = {}
     for each in tracks:
         if each.course.backend == track.course.backend:

@@ -1,5 +1,4 @@
-"""A result that a search for a plan may end with: a configuration, the schemes of the layers, the file and its
-accuracy."""
+"""An entry of the search for a plan: a configuration, the schemes of the layers, the file and its accuracy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -80,8 +79,7 @@ def options_for(course: ExecutionConfig, choices: Mapping[str, str]) -> dict[str
 def write_entry(
     study: LayerMeasurements, course: ExecutionConfig, choices: Mapping[str, str], path: Path
 ) -> Entry:
-    """Writes the model with these schemes and returns its entry; with no scheme, returns the entry of the float
-    model."""
+    """Writes the model with these schemes and returns its entry; without any, that of the float model."""
     chosen = quantized(choices)
     course = ExecutionConfig(course.backend, options_for(course, chosen))
     if not chosen:

@@ -79,8 +79,7 @@ class KernelClock:
         self._stack.close()
 
     def lap(self, source: Prepared, analysis: Analysis) -> Lap:
-        """Times some runs of a model; after a crash, which is returned as the reason, the next lap has a new
-        process."""
+        """Times some runs of a model; a crash is returned as the reason, and the next lap has a new process."""
         request = TimeKernels(
             self._backend,
             str(source.path.absolute()),

@@ -139,8 +139,7 @@ class Territory:
     """Layers by the labels of their nodes."""
 
     def of(self, row: OpTimeRow) -> Shares:
-        """Returns the layers that own a kernel's time: the layers in the kernel, or else the owners of its
-        nodes."""
+        """Returns the layers that own a kernel's time: those in the kernel, or else the owners of its nodes."""
         inside = {self.layers[label].name: self.layers[label] for label in row.members if label in self.layers}
         if inside:
             return _by_work(inside.values())
@@ -158,8 +157,7 @@ def label_of(row: NodeRow) -> str:
 
 
 def territory_of(nodes: Sequence[NodeRow], layers: Sequence[Layer], known: Territory | None = None) -> Territory:
-    """Returns the owners of the nodes; nodes of the float model keep their owners in `known`, which is its
-    territory."""
+    """Returns the owners of the nodes; `known` is the float model's territory, whose nodes keep them."""
     by_node = {label: layer for layer in layers for label in layer.nodes}
     place = {layer.name: number for number, layer in enumerate(layers)}
     makers = {tensor.name: row for row in nodes for tensor in row.outputs if tensor.name}

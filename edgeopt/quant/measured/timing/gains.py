@@ -1,5 +1,4 @@
-"""The gains of each scheme of each layer on a backend, from kernel times of the float model and of models with all
-layers in one scheme."""
+"""The gains of each scheme of each layer, from kernel times of the model in float and in one scheme."""
 
 import math
 import time
@@ -397,8 +396,7 @@ def noise_of(accuracy: Accuracy) -> tuple[float, ...]:
 
 
 def _grouped(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ...]) -> ExecutionConfig:
-    """Returns the configuration with the largest, so fastest, groups of activations with which all layers nearly
-    meet the goal."""
+    """Returns the configuration with the largest (fastest) groups with which all layers nearly meet the goal."""
     grouped = next((form for form in forms if form.name == GROUPED), None)
     if grouped is None or course.backend != OPENVINO or GROUPS in course.options:
         return course
@@ -425,8 +423,7 @@ def _grouped(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ..
 def _uniform(
     work: QuantizeRun, course: ExecutionConfig, form: str, fitting: Mapping[str, tuple[str, ...]]
 ) -> Path:
-    """Returns the model with one scheme on all layers that it fits, written once for all configurations of a
-    backend."""
+    """Returns the file with one scheme on all layers that it fits, shared by a backend's configurations."""
     path = work.folder / f"all-{course.backend}-{form}-{course.options.get(GROUPS, '')}.onnx"
     if not path.exists():
         choices = {layer: form for layer, forms in fitting.items() if form in forms}
