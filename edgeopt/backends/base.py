@@ -146,7 +146,7 @@ class OpTimer(Protocol):
         custom_ops: tuple[str, ...] = (),
         limit_s: float = 5.0,
     ) -> Kernels:
-        """Returns the time of each kernel; loads the model again, and stops after `limit_s`, but not before a few runs."""
+        """Returns the time of each kernel; loads the model again, and stops after `limit_s` and a few runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ def quantize_by_onnxruntime(base: Path, out: Path, samples: Sequence[Feeds], *, 
 
 
 def quantize_dynamic(base: Path, out: Path, *, reduce_range: bool) -> LedgerEntry:
-    """Quantizes weights to eight bits and activations at run time: MatMul, Attention and LSTM, also in branches."""
+    """Quantizes weights to eight bits and activations at run time: MatMul, Attention, LSTM; also in branches."""
     from onnxruntime.quantization import QuantType
     from onnxruntime.quantization import quantize_dynamic as quantize
 
