@@ -1,4 +1,4 @@
-"""What runs models; a new backend is one file, one line here, one test file."""
+"""The backends that run models; a new backend needs one file, one line here and one test file."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ from edgeopt.backends.plugin import plugin_backends
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
 
-# Where a backend is looked for that can run a model, the first one that is there is taken.
+# The order in which a backend is chosen for a model: the first available one that can run it.
 BACKENDS: tuple[Backend, ...] = (
     NULL,
     ONNXRUNTIME_CPU,
@@ -38,18 +38,18 @@ BACKENDS: tuple[Backend, ...] = (
     OPENVINO_AUTO,
 )
 
-# Those that a profile may name, and a search try: the others compute nothing.
+# Backends that a profile may name and a search may try: the others compute nothing.
 NAMES = tuple(backend.name for backend in BACKENDS if backend.package is not None)
 
 
 @cache
 def option_kinds(name: str) -> dict[str, Kind]:
-    """What a profile may set on a backend, and to what; nothing where there is no such backend."""
+    """Returns the values of the options that a profile may set on a backend, by name; empty if it is unknown."""
     return next((kinds(backend.options) for backend in BACKENDS if backend.name == name), {})
 
 
 def lowering_names(name: str) -> tuple[str, ...]:
-    """The rewrites into what only the runtime behind a backend knows, or runs faster."""
+    """Returns the names of the rewrites that only the runtime behind a backend supports, or runs faster."""
     from edgeopt.backends.onnxruntime import lowering as onnxruntime
     from edgeopt.backends.openvino import lowering as openvino
 
@@ -59,12 +59,12 @@ def lowering_names(name: str) -> tuple[str, ...]:
 
 
 def known_backends() -> tuple[Backend, ...]:
-    """edgeopt's own, then those of plug-ins, whose code is imported only when one loads a model."""
+    """Returns edgeopt's own backends, then those of plug-ins; their code is imported when one loads a model."""
     return (*BACKENDS, *plugin_backends())
 
 
 def backend_named(name: str) -> Backend:
-    """Plug-ins are looked for only where it is none of edgeopt's own."""
+    """Returns the backend of this name, from a plug-in only if edgeopt has none; UsageError if there is none."""
     for own in BACKENDS:
         if own.name == name:
             return own

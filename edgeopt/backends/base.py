@@ -1,4 +1,5 @@
-"""What runs a model (a backend), and what all backends share; tested by `tests/backends/test_contract.py`."""
+"""The interface of backends, which run models, and functions that they share; see
+`tests/backends/test_contract.py`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,13 +26,13 @@ Options = Mapping[str, str | int | float | bool | dict[str, list[int]]]
 
 
 class TensorInfo(msgspec.Struct, frozen=True):
-    """One input or output; a dimension is a size, a name, or None where nothing is known."""
+    """One input or output; a dimension is a size, a name, or None if it is unknown."""
 
     name: str
     dtype: str
     shape: tuple[int | str | None, ...]
     rank_known: bool = True
-    """False where not even the number of dimensions is known; `shape` is empty then."""
+    """Whether the number of dimensions is known; if not, `shape` is empty."""
 
 
 class Available(msgspec.Struct, frozen=True):
@@ -39,71 +40,71 @@ class Available(msgspec.Struct, frozen=True):
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """Which nodes of a model a backend runs itself; the rest falls back or fails."""
+    """The nodes of a model that a backend runs itself; the others fall back or fail."""
 
     supported: int
     total: int
     unsupported: tuple[str, ...] = ()
-    """`<operator type>: <node name>` for each node that it does not run."""
+    """`<operator type>: <node name>` of each node that the backend does not run."""
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Where the nodes of a model run, as its runtime says."""
+    """Placement of the nodes of a model on providers or devices, as reported by the runtime."""
 
     wanted: str
-    """The provider or device that was asked for."""
+    """The requested provider or device."""
     nodes: dict[str, int] = {}
     """The number of nodes of each provider or device, after the runtime's rewriting if it reports only that."""
     fallen: tuple[str, ...] = ()
-    """`<operator type>: <node name>` for each node that fell back."""
+    """`<operator type>: <node name>` of each node that fell back."""
     boundaries: int = 0
-    """Places where data goes from one provider or device to another."""
+    """The number of values that cross from one provider or device to another."""
     time_ms: dict[str, float] = {}
-    """Time in one run by provider or device, where it was measured."""
+    """Time in one run by provider or device; empty if it was not measured."""
 
 
 class Kernel(msgspec.Struct, frozen=True):
-    """A piece of a run that the runtime times by itself; several nodes of the model where it fused them."""
+    """A part of a run that the runtime times separately; several nodes of the model if the runtime fused them."""
 
     name: str
     operator: str
-    """As the runtime calls it."""
+    """Operator type in the runtime's terms."""
     time_ms: float
-    """In one run, unmoved by a slow one; without what it called, where that is timed by itself."""
+    """Time in one run, robust against a slow run, without separately timed kernels that this one called."""
     calls: float = 1.0
-    """How often it works in one run: in the body of a loop more than once; 0 where it only passes tensors on."""
+    """Calls in one run: more than one in the body of a loop, 0 if the kernel only passes tensors on."""
     place: str = ""
-    """The provider or device."""
+    """Provider or device that runs the kernel."""
     sources: tuple[str, ...] = ()
-    """What the runtime says that it was made of: names that begin with that of a node, or names of tensors."""
+    """Origins that the runtime reports: names that begin with the name of a node, or names of tensors."""
     reads: tuple[str, ...] = ()
-    """As the runtime calls the tensors."""
+    """Names of the input tensors in the runtime's terms."""
     outputs: tuple[str, ...] = ()
-    """The same; those that were in the model have their names still."""
+    """Names of the output tensors; tensors of the model keep their names."""
     within: str = ""
-    """The kernel that called it, where one did."""
+    """Name of the kernel that called this one; empty if none did."""
     precision: str = ""
-    """What it computes in, as peaks are called: `fp32`, `bf16`, `int8`; empty where that is not told."""
+    """Precision of the computation, in the names of peaks: `fp32`, `bf16`, `int8`; empty if it is unknown."""
     range_ms: tuple[float, float] | None = None
-    """The times of the middle half of the runs."""
+    """The range of the middle half of the runs' times."""
 
 
 class Kernels(msgspec.Struct, frozen=True):
-    """Where the time of one run goes, as the runtime's own profiler says."""
+    """Kernels of one run with their times, from the runtime's own profiler."""
 
     runs: int
     run_ms: float
-    """Median of whole runs while profiling."""
+    """Median time of whole runs with profiling."""
     plain_ms: float | None
-    """The same without profiling, interleaved with these; None if it was not measured."""
+    """Median time of runs without profiling, interleaved with the others; None if it was not measured."""
     kernels: tuple[Kernel, ...]
-    """In the order in which they work, where that is known."""
+    """Kernels in the order of execution, if it is known."""
     reason: str = ""
-    """Why there are none, where there are none."""
+    """Reason that there are no kernels; empty if there are some."""
 
 
 class Session(Protocol):
-    """A model loaded by a backend. Results stay valid after the next `run`."""
+    """A model loaded by a backend; the results of a run stay valid after the next run."""
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]: ...
@@ -111,7 +112,7 @@ class Session(Protocol):
     def outputs(self) -> tuple[TensorInfo, ...]: ...
     @property
     def placement(self) -> Placement | None:
-        """None where there is only one place to run, or the runtime does not tell."""
+        """Placement of the nodes; None if there is only one device, or the runtime does not report it."""
 
     def run(self, feeds: Feeds) -> dict[str, Array]: ...
     def close(self) -> None: ...
@@ -121,7 +122,7 @@ class Loader(Protocol):
     def __call__(
         self, path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
     ) -> Session:
-        """Raises ModelError, UsageError (unknown option) or MissingExtraError, each with a sentence.
+        """Loads a model; raises a ModelError, a UsageError (unknown option) or a MissingExtraError.
 
         Strict: a ModelError where a node would run elsewhere than on what the backend is named after.
         `custom_ops` are the paths of libraries with operators of the user's own.
@@ -132,7 +133,7 @@ class Timer(Protocol):
     def __call__(
         self, path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()
     ) -> dict[str, float]:
-        """Milliseconds of one run by provider or device, as in `Placement.time_ms`; loads the model again."""
+        """Returns the milliseconds of one run by provider or device; loads the model again."""
 
 
 class OpTimer(Protocol):
@@ -145,7 +146,7 @@ class OpTimer(Protocol):
         custom_ops: tuple[str, ...] = (),
         limit_s: float = 5.0,
     ) -> Kernels:
-        """The time of each kernel; loads the model again. Ends after `limit_s`, but not before two runs."""
+        """Returns the time of each kernel; loads the model again, and stops after `limit_s` and a few runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,24 +156,24 @@ class Backend:
     name: str
     title: str
     formats: tuple[str, ...]
-    """File suffixes that it loads: `.onnx`, `.xml`."""
+    """Suffixes of the files that it loads: `.onnx`, `.xml`."""
     available: Callable[[], Available | Unavailable]
     supports: Callable[[Path], Coverage]
     load: Loader
     options: type[msgspec.Struct]
-    """What it takes as options; `edgeopt.backends.options.described` lists them."""
+    """Options of the backend; `edgeopt.backends.options.described` lists them."""
     times: Timer | None = None
-    """None where the runtime does not tell."""
+    """Time by provider or device; None if the runtime does not report it."""
     op_times: OpTimer | None = None
-    """None where the runtime does not tell."""
+    """Time of each kernel; None if the runtime does not report it."""
     package: str | None = None
-    """The Python package behind it, so that a trial can time loading a model net of importing the runtime."""
+    """The Python package of the runtime, so that a trial can time loading a model without the import."""
     converts_within: bool = False
-    """Whether between floats and eight bits it converts within the kernels beside, at next to no cost."""
+    """Whether kernels convert between float and eight bits within themselves, at next to no cost."""
 
 
 def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:
-    """Why these feeds cannot be run, as a sentence, or None; for when a run has failed, it costs time."""
+    """Returns the problem of feeds as a sentence, or None; slow, so only called after a failed run."""
     names = [i.name for i in inputs]
     missing = [n for n in names if n not in feeds]
     if missing:
@@ -202,9 +203,10 @@ def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:
 
 
 def installed(module: str, distributions: tuple[str, ...], extra: str) -> Available | Unavailable:
-    """Several distributions may bring the same module (onnxruntime, onnxruntime-gpu, ...)."""
+    """Returns the version of a module that several distributions may contain (onnxruntime, onnxruntime-gpu,
+    ...)."""
     found = find_spec(module)
-    # Without an origin it is just a folder of that name, in the working directory perhaps.
+    # A module without an origin is only a folder of that name, perhaps in the working directory.
     if found is None or found.origin is None:
         return Unavailable(f"the Python package '{distributions[0]}' is not installed", extra)
     from importlib.metadata import PackageNotFoundError, version  # 30 ms, which not every trial needs
@@ -218,7 +220,7 @@ def installed(module: str, distributions: tuple[str, ...], extra: str) -> Availa
 
 
 def prepare(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> dict[str, Array]:
-    """The feeds as arrays in this machine's byte order, or a DataError that says what is wrong with them."""
+    """Returns the feeds as arrays in this machine's byte order; raises a DataError for unsuitable feeds."""
     import numpy as np
 
     sentence = check_feeds(inputs, feeds)
@@ -243,7 +245,7 @@ _NAMED = 3
 
 
 def fallback(placement: Placement | None) -> str | None:
-    """What fell back, as a sentence; None where nothing did."""
+    """Returns a sentence about the nodes that fell back, or None if none did."""
     if placement is None or not placement.fallen:
         return None
     fallen, count = placement.fallen, len(placement.fallen)
@@ -255,7 +257,7 @@ def fallback(placement: Placement | None) -> str | None:
 
 
 def refuse_fallback(placement: Placement | None, path: Path) -> None:
-    """Raises a ModelError where nodes fell back; None and a full placement are fine."""
+    """Raises a ModelError if nodes fell back; an unknown placement passes."""
     said = fallback(placement)
     if said is not None:
         raise ModelError(
@@ -267,7 +269,7 @@ def refuse_fallback(placement: Placement | None, path: Path) -> None:
 def run_all(
     path: Path, feeds: Sequence[Mapping[str, Array]], backend: Backend, options: Options | None = None
 ) -> list[dict[str, Array]]:
-    """A model's outputs on every sample."""
+    """Returns a model's outputs on every sample."""
     session = backend.load(path, options or {})
     try:
         return [session.run(sample) for sample in feeds]
@@ -275,23 +277,22 @@ def run_all(
         session.close()
 
 
-# OpenVINO computes floats in bf16 by itself where the processor has it.
+# OpenVINO computes floats in bf16 by default if the processor supports it.
 _TOLD: Mapping[str, Mapping[str, str]] = MappingProxyType({"openvino-cpu": {"precision": "f32"}})
 
 
 def full_precision(backend: str) -> dict[str, str]:
-    """Options that make a runtime compute floats in the model's own precision, if its default is another.
+    """Returns the options with which a runtime computes floats in the model's own precision; empty if that is its
+    default.
 
-    A reference must be computed like this: one in fewer bits would pass candidates in fewer bits, and fail better
-    ones.
-
-    The options that it takes; empty for a runtime that does so by itself.
+    References must be computed with these options: a reference in fewer bits would pass candidates in fewer bits
+    and fail more exact ones.
     """
     return dict(_TOLD.get(backend, {}))
 
 
 def in_full_precision(backend: Backend) -> Backend:
-    """The same backend, whose sessions compute so unless their options say otherwise."""
+    """Returns the backend with sessions in full precision, unless their options say otherwise."""
     told = full_precision(backend.name)
     if not told:
         return backend

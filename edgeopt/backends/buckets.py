@@ -1,8 +1,8 @@
-"""Buckets: sizes of open dimensions with a prepared program each, and the choice of the bucket for feeds.
+"""Buckets: sizes of open dimensions with a compiled program for each, and the choice of the bucket for feeds.
 
-Inputs between two sizes are padded with zeros to the larger one, but only along dimensions for which the
-options say what to cut off the outputs again: a search proved that this is harmless. All
-others run in the program with open shapes.
+Inputs between two sizes are padded with zeros to the larger one, but only along dimensions for which the options
+say what to cut off the outputs again: a search proved that this changes no result. All other inputs run in the
+program with open shapes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,29 +26,30 @@ OPTIONS = ("buckets", "bucket_axes", "bucket_cuts", "bucket_fill", "bucket_mask"
 class Dimension(NamedTuple):
     name: str
     sizes: tuple[int, ...]
-    """From small to large."""
+    """Sizes in ascending order."""
     axes: dict[str, tuple[int, ...]]
-    """Of the inputs that have it."""
+    """Axes of each input that have the dimension, by input."""
     cuts: dict[str, tuple[int, ...]] | None
-    """The axes of each output that follow it; None where nothing may be filled up along it."""
+    """Axes of each output that follow the dimension; None if padding along it is not allowed."""
     fill_from: tuple[int, ...] = ()
-    """For each size the least that is filled up to it; below that, open shapes are quicker. Empty: all are."""
+    """The smallest size that is padded to each of `sizes`, because the program with open shapes runs smaller ones
+    faster; empty: every size is padded."""
 
     @property
     def is_whole(self) -> bool:
-        """Every size up to the largest has a program other than that with open shapes."""
+        """Whether every size up to the largest runs in a program other than the one with open shapes."""
         if self.cuts is None:
             return len(self.sizes) == self.sizes[-1]
         before = (0, *self.sizes)
         return all(least <= low + 1 for least, low in zip(self.fill_from, before, strict=False))
 
     def size_of(self, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
-        """None where inputs do not agree."""
+        """Returns the size in these shapes, or None if inputs have different sizes."""
         found = {shapes[name][axis] for name, axes in self.axes.items() for axis in axes}
         return found.pop() if len(found) == 1 else None
 
     def bucket_for(self, size: int) -> int | None:
-        """The smallest that fits, if padding is allowed; otherwise exactly this size."""
+        """Returns the smallest bucket that fits if padding is allowed, otherwise only one of exactly this size."""
         bucket = self.holding(size)
         if bucket is None or bucket == size:
             return bucket
@@ -57,30 +58,30 @@ class Dimension(NamedTuple):
         return bucket
 
     def holding(self, size: int) -> int | None:
-        """The smallest that fits; None above the largest, and for zero."""
+        """Returns the smallest size that holds this one, or None above the largest and for zero."""
         return next((one for one in self.sizes if one >= size > 0), None)
 
 
 class Fit(NamedTuple):
-    """How feeds of some shapes get into a program of others, and its outputs back."""
+    """The program for feeds of some shapes, with the padding of the feeds and the cuts of the outputs."""
 
     shapes: Shapes
     regions: dict[str, Region]
-    """Of the inputs that are filled up, the part that is theirs; empty where the shapes are the program's own."""
+    """The region of the feed within each padded input; empty if the shapes are the program's own."""
     cuts: dict[str, Region]
-    """Of the outputs that became too large, the part that is kept."""
+    """The region to keep of each output that padding enlarged."""
 
 
 class Buckets(NamedTuple):
     shapes: Shapes
-    """Of all inputs; those axes count that no dimension has."""
+    """Shapes of all inputs; only axes that belong to no dimension have a meaning."""
     dimensions: tuple[Dimension, ...]
     mask: str = ""
-    """The input whose zeros mark padding: it was proved that padded places have no effect."""
+    """The input whose zeros mark padding; a search has proved that masked positions have no effect."""
 
     @property
     def masked(self) -> Dimension | None:
-        """The dimension that the mask runs along, in its second axis."""
+        """The dimension along the second axis of the mask."""
         return next((d for d in self.dimensions if 1 in d.axes.get(self.mask, ())), None)
 
     @property
@@ -93,11 +94,11 @@ class Buckets(NamedTuple):
 
     @property
     def leave_gaps(self) -> bool:
-        """Whether sizes between the least and the largest need the program with open shapes."""
+        """Whether sizes between the smallest and the largest need the program with open shapes."""
         return not all(dimension.is_whole for dimension in self.dimensions)
 
     def fit(self, given: Mapping[str, tuple[int, ...]]) -> Fit | None:
-        """None where no program takes it; inputs and ranks are known to be right."""
+        """Returns the program for these shapes, or None if none fits; the inputs and their ranks must be valid."""
         wanted: dict[str, int] = {}
         sizes: dict[str, int] = {}
         for dimension in self.dimensions:
@@ -140,7 +141,7 @@ def read_buckets(
     masks: Sizes = MappingProxyType({}),
     fill: Sizes = MappingProxyType({}),
 ) -> Buckets:
-    """The options of these names as one thing; UsageError where they do not fit each other or the model."""
+    """Returns the buckets of these options; raises a UsageError if they contradict each other or the model."""
     import numpy as np
 
     known = {info.name: tuple(shapes.get(info.name, info.shape)) for info in inputs}
@@ -153,7 +154,7 @@ def read_buckets(
     count = int(np.prod([len(d.sizes) for d in found], dtype=np.int64))
     if count > MOST_PROGRAMS:
         raise _wrong(f"come to {count} programs", f"Name fewer sizes: {MOST_PROGRAMS} programs at most.")
-    # An axis that is open in the model still has its size in `known` by now.
+    # All axes have a size in `known` here, also those that are open in the model.
     sized = {name: tuple(int(size or 0) for size in shape) for name, shape in known.items()}
     mask = next(iter(masks), "")
     made = Buckets(sized, found, mask)
@@ -163,20 +164,20 @@ def read_buckets(
 
 
 class Masked(NamedTuple):
-    """Cuts off what a mask leaves out at the end of all rows, down to the next bucket."""
+    """Shortening of feeds to the next bucket, by positions at the end that the mask excludes in all rows."""
 
     mask: str
     dimension: Dimension
 
     def shortened(self, feeds: Feeds) -> Feeds | None:
-        """None where a row keeps nothing: then models look at all places alike, and their number counts."""
+        """Returns the shortened feeds, or None if a row masks every position, so that its length matters."""
         mask = feeds[self.mask]
         used = used_length(mask) if mask.ndim == 2 else None
         if used is None:
             return None
         size = mask.shape[1]
         bucket = self.dimension.holding(used)
-        # Outputs that follow the dimension have an answer for each place, also for those that are left out.
+        # Outputs that follow the dimension have a value for each position, also for masked ones.
         if bucket is None or bucket >= size or any((self.dimension.cuts or {}).values()):
             return feeds
         if self.dimension.size_of({name: array.shape for name, array in feeds.items()}) is None:
@@ -188,7 +189,7 @@ class Masked(NamedTuple):
 
 
 def fill_up(array: Array, shape: tuple[int, ...], region: Region) -> Array:
-    """The array in a corner of a larger one, zeros around it."""
+    """Returns the array in a corner of a larger one, padded with zeros."""
     import numpy as np
 
     larger = np.zeros(shape, array.dtype)
@@ -198,7 +199,7 @@ def fill_up(array: Array, shape: tuple[int, ...], region: Region) -> Array:
 
 def cut_back(results: dict[str, Array], cuts: Mapping[str, Region]) -> None:
     for name, region in cuts.items():
-        # A copy: what is kept must not hold what is cut off in memory.
+        # The copy frees the memory of the part that is cut off.
         results[name] = results[name][region].copy()
 
 

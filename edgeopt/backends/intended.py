@@ -1,4 +1,4 @@
-"""The backend and options that a model file was made for, and where it was proved, kept in its metadata."""
+"""The backend and options that a model file was made for, and where it was proved, in its metadata."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -19,9 +19,9 @@ class Intended(msgspec.Struct, frozen=True):
     backend: str
     options: dict[str, str | int | float | bool | dict[str, list[int]]] = {}
     proved: tuple[str, ...] = ()
-    """Other backends in which it met its goal, with their default options."""
+    """Other backends in which the model met its goal, with their default options."""
     not_proved: dict[str, str] = {}
-    """Installed backends for which nothing is claimed, with the reason as the rest of a sentence after "it"."""
+    """Installed backends without a proof, with the reason as the rest of a sentence after "it"."""
 
 
 def encoded(
@@ -37,7 +37,7 @@ def encoded(
 
 
 def intended(path: Path) -> Intended | None:
-    """None where the file says nothing, or what it says cannot be read."""
+    """Returns the intended backend of a file, or None if its metadata has none or cannot be read."""
     value = metadata_value(path, KEY)
     try:
         return msgspec.json.decode(value, type=thread_safe(Intended)) if value else None
@@ -61,5 +61,5 @@ def metadata_value(path: Path, wanted: str) -> str:
 
 
 def is_usable(backend: str) -> bool:
-    """Whether this edgeopt knows the backend, and it runs here."""
+    """Whether this edgeopt knows the backend and can run it here."""
     return any(each.name == backend and isinstance(each.available(), Available) for each in BACKENDS)

@@ -1,4 +1,4 @@
-"""The time of a kernel in one run, from several runs: one slow run does not change it."""
+"""The time of a kernel in one run, from several runs, robust against a single slow run."""
 
 import statistics
 import time
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 FEWEST_RUNS = 5
-"""After the first one, which prepares. The median of fewer follows a single slow run."""
+"""Fewest runs after the first one, which prepares; the median of fewer follows a single slow run."""
 _BLOCKS = 5
 _STEP_MS = 1e-3
-"""Counters tell whole microseconds."""
+"""The resolution of the counters: one microsecond."""
 
 RunTime = tuple[float, float, float]
-"""The time of one run, and the range of the middle half of the runs, in milliseconds."""
+"""The time of one run and the range of the middle half of the runs, in milliseconds."""
 
 
 def turns(runs: int, limit_s: float) -> Iterator[int]:
-    """The first run and those that count: all of them, or as many as the time allows."""
+    """Yields the number of the first run and of those that count: all of them, or as many as the time allows."""
     end = time.monotonic() + limit_s
     for turn in range(runs + 1):
         if turn > FEWEST_RUNS and time.monotonic() > end:
@@ -25,7 +25,7 @@ def turns(runs: int, limit_s: float) -> Iterator[int]:
 
 
 def of_runs(times_ms: Sequence[float]) -> RunTime:
-    """From the time of each run."""
+    """Returns the median and the middle half of these runs."""
     if len(times_ms) < 2:
         return (times_ms[0], times_ms[0], times_ms[0])
     low, middle, high = statistics.quantiles(times_ms, n=4, method="inclusive")
@@ -33,10 +33,10 @@ def of_runs(times_ms: Sequence[float]) -> RunTime:
 
 
 def of_means(means_ms: Sequence[float]) -> RunTime:
-    """From the mean of all runs so far, told after each run; the first run, which prepares, is taken out.
+    """Returns the time of one run from means of all runs so far, without the first run, which prepares.
 
-    The mean of the others is exact to a step of the counter, single runs are not: their times only show which run
-    was slow, and the range is that of blocks of runs.
+    The mean of the other runs is exact to a step of the counter, unlike single runs: their times only show which
+    run was slow, and the range is that of blocks of runs.
     """
     count = len(means_ms) - 1
     if not count:

@@ -1,4 +1,4 @@
-"""A backend that runs anywhere, on a model that is a small JSON file; what hardware-free tests use.
+"""A backend for hardware-free tests, which runs anywhere on a model that is a small JSON file.
 
 A `NAME.null.json` says what the model takes and gives, and may plant faults:
 
@@ -54,9 +54,9 @@ from edgeopt.errors import ModelError, UsageError
 NAME = "null"
 SUFFIX = ".null.json"
 _SPIN_S = 0.3e-3
-"""What a sleep ends late by on a quiet machine, and some more."""
+"""The longest delay of a sleep on a quiet machine, with a margin."""
 ELSEWHERE = "elsewhere"
-"""Where the nodes run that fell back, as `Placement.nodes` names it."""
+"""The name in `Placement.nodes` for nodes that fell back."""
 DTYPES = (
     "float16", "float32", "float64", "bool", "str",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -101,7 +101,7 @@ class NullOptions(msgspec.Struct, frozen=True):
 
 
 class NullSession:
-    """Safe to use from several threads: a run keeps nothing."""
+    """A session that is safe to use from several threads, because a run keeps no state."""
 
     def __init__(self, model: NullModel, latency_ms: float) -> None:
         self.inputs = model.inputs
@@ -183,7 +183,7 @@ def available() -> Available:
 
 
 def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
-    """As if each node took the same part of the planted latency."""
+    """Returns the planted latency, divided equally among the nodes."""
     del feeds, custom_ops
     model = read_null_model(path)
     chosen = read_options(NullOptions, options, NAME)
@@ -209,7 +209,7 @@ def _fault(model: NullModel, moment: Moment) -> None:
 
 
 def _hang() -> None:
-    """As native code does: with the interpreter's lock free."""
+    """Blocks for ever without the interpreter's lock, as native code does."""
     threading.Event().wait()
 
 
@@ -222,7 +222,7 @@ def _leave_process() -> None:
 
 
 def _write_out(size: int) -> None:
-    """Past Python's own stdout, to the descriptor: what a runtime's native code does."""
+    """Writes to descriptor 1 and not to Python's stdout, as a runtime's native code does."""
     while size > 0:
         size -= os.write(1, b"noise " * min(size // 6 + 1, 8192))
 
@@ -270,7 +270,7 @@ def _output(model: NullModel, info: TensorInfo, sizes: dict[str, int], arrays: d
 
 
 def _seed(info: TensorInfo, array: Array, batch: str | None) -> Array:
-    """A number for each row of the batch, or one number where the input has no batch axis."""
+    """Returns a number for each row of the batch, or one number if the input has no batch axis."""
     import numpy as np
 
     texts = info.dtype == "str"

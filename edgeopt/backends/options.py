@@ -1,4 +1,4 @@
-"""Options as written by a user or a search, checked against a backend's own struct, and what they mean."""
+"""Options written by a user or a search: checks against the struct of a backend, and their descriptions."""
 
 from types import NoneType, UnionType
 from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -12,35 +12,35 @@ from edgeopt.nearest import nearest
 
 Value = str | int | float | bool
 Kind = type[bool] | type[int] | tuple[str, ...]
-"""What a value must be: true or false, a whole number, or one of these words."""
+"""The type of a value: true or false, a whole number, or one of these words."""
 MOST_THREADS = 1024
 Threads = Annotated[int, msgspec.Meta(ge=0, le=MOST_THREADS)]
-"""A number of threads; a bundle may bring that of a larger device, so cores of this one are no limit here."""
+"""A number of threads, not limited by this device's cores: a bundle may come from a larger device."""
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 class BackendOption(msgspec.Struct, frozen=True):
-    """One option of a backend, for people."""
+    """One option of a backend, described for users."""
 
     name: str
     kind: str
-    """`a whole number from 0`, `true or false`, ..."""
+    """Description of the values: `a whole number from 0`, `true or false`, ..."""
     choices: tuple[str, ...]
-    """The only values, where there is such a list."""
+    """All allowed values; empty if they are not a list."""
     default: Value | None
-    """None: the runtime's own choice, or empty."""
+    """Default value; None: the runtime's own choice, or empty."""
     description: str
     search: tuple[Value, ...] = ()
-    """What a search may try; empty: it leaves the option alone."""
+    """Values that a search may try; empty: a search does not change the option."""
 
 
 def about(description: str, search: tuple[Value, ...] = ()) -> msgspec.Meta:
-    """What an option does, in a sentence, and the values that a search may try; for use in `Annotated`."""
+    """Returns metadata for `Annotated`: the description of an option and the values that a search may try."""
     return msgspec.Meta(description=description, extra={"search": search})
 
 
 def described(kind: type[msgspec.Struct]) -> tuple[BackendOption, ...]:
-    """Every option of a backend: its own first, then those that it shares with others."""
+    """Returns every option of a backend, its own first, then those that it shares with others."""
     hints = get_type_hints(kind, include_extras=True)
     defaults = {field.name: _default(field.default) for field in msgspec.structs.fields(kind)}
     names = dict.fromkeys(
@@ -50,7 +50,7 @@ def described(kind: type[msgspec.Struct]) -> tuple[BackendOption, ...]:
 
 
 def kinds(kind: type[msgspec.Struct]) -> dict[str, Kind]:
-    """What the values of each option must be, for those that a profile may name.
+    """Returns the kinds of values of the options that a profile may set, by name.
 
     Free text, such as the name of a folder, is given for one model and not in a profile; so are shapes.
     """
@@ -65,7 +65,7 @@ def kinds(kind: type[msgspec.Struct]) -> dict[str, Kind]:
 
 
 def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct:
-    """The options as `kind`; an unknown name or value is a UsageError that names the nearest real one."""
+    """Returns the options as `kind`; raises a UsageError with the nearest name or value for an unknown one."""
     known = get_type_hints(kind, include_extras=True)
     for name, value in options.items():
         if name not in known:
@@ -98,7 +98,7 @@ def _default(default: object) -> Value | None:
 
 
 def _metas(hint: object) -> tuple[msgspec.Meta, ...]:
-    """Those of the type, and of the type within an `X | None`."""
+    """Returns the metadata of a type and of the types within an `X | None`."""
     if get_origin(hint) is Annotated:
         inner, *metas = get_args(hint)
         return (*(m for m in metas if isinstance(m, msgspec.Meta)), *_metas(inner))
@@ -110,7 +110,7 @@ def _is_union(hint: object) -> bool:
 
 
 def _parts(hint: object) -> tuple[object, ...]:
-    """The types that a value may have, None left out."""
+    """Returns the types that a value may have, without None."""
     if get_origin(hint) is Annotated:
         return _parts(get_args(hint)[0])
     if _is_union(hint):
@@ -138,22 +138,22 @@ def _in_words(hint: object) -> str:
 
 
 def _reason(error: msgspec.ValidationError) -> str:
-    """msgspec says "Expected `int` >= 0, got `str`"; only the first half is worth repeating."""
+    """Returns the first half of a message such as "Expected `int` >= 0, got `str`"."""
     return str(error).split(", got", 1)[0].split(" - at", 1)[0].replace("Expected", "must be").replace("`", "")
 
 
 def as_texts(options: Options) -> tuple[str, ...]:
-    """Each option as a user writes it: `name=value`."""
+    """Returns each option as a user writes it: `name=value`."""
     return tuple(f"{name}={_written(value)}" for name, value in options.items())
 
 
 def written(options: Options) -> str:
-    """All options as a user writes them."""
+    """Returns all options as a user writes them."""
     return ",".join(as_texts(options))
 
 
 def side_of(backend: str, options: Options) -> str:
-    """What stands behind the @ of a side: `openvino-cpu,precision=f32`."""
+    """Returns a backend with its options, as written after the @ of a side: `openvino-cpu,precision=f32`."""
     return ",".join((backend, *as_texts(options)))
 
 

@@ -1,4 +1,4 @@
-"""Backends of plug-ins: known by their manifests, and imported only by the process that loads a model."""
+"""Backends of plug-ins: listed from their manifests, and imported only by the process that loads a model."""
 
 from pathlib import Path
 
@@ -12,16 +12,16 @@ from edgeopt.plugins import Offer, load_offer, offered
 
 
 class NoOptions(msgspec.Struct, frozen=True):
-    """A search sets nothing on a backend of a plug-in."""
+    """The empty options of a plug-in's backend."""
 
 
 def plugin_backends() -> tuple[Backend, ...]:
-    """Those of all plug-ins, those that cannot be used too."""
+    """Returns the backends of all plug-ins, including those that cannot be used."""
     return tuple(map(_backend, offered("backend")))
 
 
 def plugin_of(backend: str) -> str:
-    """The plug-in behind a backend with its version, such as `edgeopt-example 1.0`; empty for edgeopt's own."""
+    """Returns the plug-in of a backend with its version (`edgeopt-example 1.0`); empty for edgeopt's own."""
     return next((offer.source for offer in offered("backend") if offer.name == backend), "")
 
 

@@ -1,4 +1,4 @@
-"""The few fields of an ONNX file that a serving device needs, read without the onnx package.
+"""A reader of the few fields of an ONNX file that a serving device needs, without the onnx package.
 
 Field numbers are those of onnx.proto.
 """
@@ -23,12 +23,12 @@ def opened(path: Path) -> Iterator[mmap.mmap]:
 
 
 def parts(data: mmap.mmap, span: Span, fields: tuple[int, ...]) -> Iterator[Span]:
-    """Where the length-delimited fields with these numbers lie."""
+    """Yields the spans of the length-delimited fields with these numbers."""
     return ((begin, end) for _, begin, end in numbered_parts(data, span, fields))
 
 
 def numbered_parts(data: mmap.mmap, span: Span, fields: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
-    """The same, each with its field number."""
+    """Yields the spans of length-delimited fields with these numbers, each with its field number."""
     at, end = span
     while at < end:
         tag, at = _varint(data, at)
@@ -45,7 +45,7 @@ def numbered_parts(data: mmap.mmap, span: Span, fields: tuple[int, ...]) -> Iter
 
 
 def all_fields(data: mmap.mmap, span: Span) -> Iterator[tuple[int, int | bytes | Span]]:
-    """Every field with its number: an integer, the bytes of a fixed-size number, or where its content lies."""
+    """Yields every field with its number: an integer, the bytes of a fixed-size number, or a span."""
     at, end = span
     while at < end:
         tag, at = _varint(data, at)
@@ -71,7 +71,7 @@ def packed_integers(data: mmap.mmap, span: Span) -> Iterator[int]:
 
 
 def signed(value: int) -> int:
-    """A varint of an int64 field."""
+    """Returns the value of a varint of an int64 field."""
     return value - (1 << 64) if value >> 63 else value
 
 

@@ -1,1 +1,1 @@
-"""Forms of a model in fewer bits: its layers, the ranges of their values, and each form written out as a graph."""
+"""Quantization: the layers of a model, the ranges of their values, and schemes that compute them in fewer bits."""

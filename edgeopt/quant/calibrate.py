@@ -1,4 +1,4 @@
-"""The ranges of a model's activations, found on samples, and what else the samples show."""
+"""The ranges of a model's activations, found on samples, and findings about the samples."""
 
 import math
 import os
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 
-# Bytes of one sample's activations held at a time; a model with more runs several times per sample.
+# Bytes of one sample's activations held at a time; a model with more is run several times per sample.
 CHUNK_BYTES = 128 << 20
-# The values of inner tensors are wanted, so nothing is fused over them; and without an arena a run's memory is
-# gone when its last result is.
+# Basic optimization only, because fusions would remove inner tensors; and without an arena the memory of a run is
+# freed with its last result.
 _OPTIONS: Options = {"graph_level": "basic", "arena": False}
 
 
 @contextmanager
 def watched(model: "ir.Model", names: Sequence[str]) -> Iterator[Run | None]:
-    """Runs the model for these results of nodes of its main graph; None where there are none to run for."""
+    """Yields a function that runs the model and returns these results of nodes; None if `names` is empty."""
     if not names:
         yield None
         return
@@ -53,7 +53,7 @@ def watched(model: "ir.Model", names: Sequence[str]) -> Iterator[Run | None]:
 
 
 def chunks_of(shapes: Mapping[str, tuple[int, ...] | None]) -> list[list[str]]:
-    """The tensors in groups that one run can hold; one of unknown shape counts as a large one."""
+    """Groups tensors so that the values of a group fit into CHUNK_BYTES; an unknown shape takes an eighth."""
     chunks: list[list[str]] = []
     room = 0
     for name, shape in shapes.items():
@@ -67,7 +67,7 @@ def chunks_of(shapes: Mapping[str, tuple[int, ...] | None]) -> list[list[str]]:
 
 
 def resident_bytes() -> int | None:
-    """What of this process is in memory; None where the system does not say."""
+    """Returns the resident memory of this process in bytes, or None if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, IndexError):
@@ -75,7 +75,7 @@ def resident_bytes() -> int | None:
 
 
 PHASE = "calibrating"
-# No histogram tells anything of values that are this small, and its scale would leave float32.
+# Smaller values make a useless histogram, and its scale would exceed float32.
 _SMALLEST_REACH = 1e-30
 _CHANNELS_FIRST = (
     *("Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "GroupNormalization", "LRN"),
@@ -86,16 +86,16 @@ _CHANNELS_FIRST = (
 @dataclass(frozen=True, slots=True)
 class Observed:
     seen: Mapping[str, ObservedRange]
-    """By tensor, in the order in which the model makes them."""
+    """The observed range of each tensor, in the order in which the model computes them."""
     extremes_s: float
     histograms_s: float
     peak_bytes: int | None
-    """The most that was resident above what was before; None where the system does not say."""
+    """Peak resident memory above that before the runs, in bytes; None if the system does not report it."""
 
 
 @dataclass(slots=True)
 class _Gathered:
-    """What is gathered of one tensor."""
+    """The statistics of one tensor, collected sample by sample."""
 
     axis: int | None
     lows: list[float] = field(default_factory=list)
@@ -110,12 +110,10 @@ class _Gathered:
 def observe(
     model_path: Path, samples: Samples, tensors: Sequence[str], histograms: bool = False, emit: Emit = ignore
 ) -> Observed:
-    """Looks at a model's tensors sample by sample, some of them at a time, and keeps only what their values say.
+    """Returns the observed ranges of inputs or node results of the main graph.
 
-    The model runs once for the extremes, and a second time where histograms are wanted: their borders are then
-    known, so that no bin ever has to be split or merged.
-
-    What the tensors of the main graph hold on the samples; their names are inputs or results of nodes.
+    The model runs once for the extremes, and a second time for histograms, because their borders are then known
+    and no bin has to be split or merged. Values are held for one sample and some of the tensors at a time.
     """
     from edgeopt.graph.model import load
 
@@ -139,7 +137,7 @@ def observe(
 
 
 class _Clock:
-    """How far it is, how long it takes, and how much memory it needs."""
+    """The progress, the time and the peak memory of an observation."""
 
     def __init__(self, emit: Emit, what: str, total: int) -> None:
         self._emit, self._what, self._total, self._count = emit, what, total, 0
@@ -149,13 +147,13 @@ class _Clock:
         self.peak_bytes = None if self._before is None else 0
 
     def look(self) -> None:
-        """Samples the memory where its use is largest."""
+        """Updates the peak memory; called when the results of a run are in memory."""
         resident = resident_bytes()
         if resident is not None and self._before is not None and self.peak_bytes is not None:
             self.peak_bytes = max(self.peak_bytes, resident - self._before)
 
     def tick(self, counting: bool) -> None:
-        """One sample is done."""
+        """Counts one finished sample and emits the progress."""
         now = time.perf_counter()
         if counting:
             self.histograms_s += now - self._latest
@@ -170,7 +168,7 @@ class _Clock:
 def _values(
     run: Run | None, feeds: Mapping[str, Array], chunk: Sequence[str], given: Sequence[str], clock: "_Clock"
 ) -> Iterator[tuple[str, Array]]:
-    """One tensor after the other; each is forgotten when the next is asked for."""
+    """Yields one tensor after the other, so that each is freed before the next."""
     for name in given:
         yield name, feeds[name]
     if run is None:
@@ -206,13 +204,13 @@ def _extremes(tally: _Gathered, index: int, values: Array) -> None:
 
 
 def _by_channel(values: Array, axis: int | None) -> tuple[Array, Array]:
-    """The extremes of each channel, or of all values; NaN where one is in it."""
+    """Returns the lowest and highest value of each channel, or of all values; NaN for a channel that holds one."""
     if axis is None or values.ndim <= max(axis, -axis - 1):
         return values.min(keepdims=True).reshape(1), values.max(keepdims=True).reshape(1)
     if axis == -1:
         rows = values.reshape(-1, values.shape[-1])
         return rows.min(axis=0), rows.max(axis=0)
-    # Rows that lie together in memory: several times quicker than to reduce two axes around the channels.
+    # Contiguous rows: several times faster than reducing two axes around the channels.
     first, channels = values.shape[0], values.shape[1]
     rows = values.reshape(first * channels, -1)
     return (
@@ -247,7 +245,7 @@ def _seen(name: str, tally: _Gathered) -> ObservedRange:
 
 
 def _wanted(model: "ir.Model", samples: Samples, tensors: Sequence[str]) -> "dict[str, ir.Value]":
-    """The tensors in the model's order, with the shapes that they have for these samples."""
+    """Returns the tensors in the model's order, with their shapes for these samples."""
     from edgeopt.graph.copies import values_by_name
     from edgeopt.graph.shapes import infer_shapes
 
@@ -268,7 +266,7 @@ def _sizes(value: "ir.Value") -> tuple[int, ...] | None:
 
 
 def _channel_axis(value: "ir.Value") -> int | None:
-    """None where the axes are rows and columns of a computed factor, or unknown."""
+    """Returns the axis of the channels; None if it is unknown, or for a computed factor of a MatMul."""
     maker = value.producer()
     around = [use.node for use in value.uses()] + ([maker] if maker is not None else [])
     rank = len(value.shape) if value.shape is not None else None
@@ -292,11 +290,11 @@ def _has_features_last(node: "ir.Node") -> bool:
 @dataclass(frozen=True, slots=True)
 class Calibrated:
     ranges: dict[str, Range]
-    """By tensor, 0 inside; one that held NaN or infinity has none."""
+    """The range of each tensor; tensors that held NaN or infinity have none. Each range contains 0."""
     findings: tuple[QuantFinding, ...]
     seconds: float
     seen: Mapping[str, ObservedRange]
-    """What the ranges were made of: also the extremes of each channel."""
+    """The observations from which the ranges were derived, with the extremes of each channel."""
 
 
 def calibrate(
@@ -306,7 +304,8 @@ def calibrate(
     settings: QuantSettings,
     emit: Emit = ignore,
 ) -> Calibrated:
-    """Runs the model on all these samples, holding one sample's values at most, and some of its tensors at a time.
+    """Runs the model on all samples and returns the ranges of these tensors, holding the values of one sample and
+    some of the tensors at a time.
 
     The tensors are inputs or results of nodes of the main graph.
     """

@@ -1,7 +1,5 @@
-"""What is wrong with data to calibrate with, said before the long work starts.
-
-That it can be read, has the model's inputs with their shapes, and holds numbers, `edgeopt.data` has seen to.
-"""
+"""Checks of calibration data before the long work starts; `edgeopt.data` has already checked that the data can be
+read and fits the model's inputs."""
 
 import hashlib
 
@@ -15,7 +13,7 @@ _WITHOUT_DATA = "Schemes without calibration are int8-dynamic, int8-groups, w8, 
 
 
 def check_differ(samples: Samples) -> int:
-    """The number of different samples; raises a DataError if all are the same, which proves nothing."""
+    """Returns the number of different samples; raises a DataError if all of several samples are equal."""
     count, different = len(samples), _different(samples)
     if different == 1 < count:
         raise DataError(
@@ -26,7 +24,7 @@ def check_differ(samples: Samples) -> int:
 
 
 def check_data(samples: Samples) -> tuple[str, ...]:
-    """Raises a DataError for samples that cannot calibrate; for those that do so badly it returns sentences."""
+    """Returns warnings about samples that calibrate badly; raises a DataError if they cannot calibrate."""
     count = len(samples)
     if count == 1:
         raise DataError(
@@ -50,7 +48,7 @@ def _too_few(count: int, different: int) -> tuple[str, ...]:
 
 
 def _different(samples: Samples) -> int:
-    """How many different samples there are; stops to count where there are enough."""
+    """Counts the different samples, up to FEWEST_TO_PART."""
     found: set[bytes] = set()
     for index in range(len(samples)):
         digest = hashlib.blake2b(digest_size=16)
@@ -64,7 +62,7 @@ def _different(samples: Samples) -> int:
 
 
 def _never_vary(samples: Samples) -> tuple[str, ...]:
-    """Inputs of floats that hold one and the same number throughout, so that no range can be told."""
+    """Returns warnings about float inputs that hold a single value in all samples."""
     return tuple(
         (
             f"The input '{name}' is {float(array.flat[0]):.3g} everywhere in the data: calibration covers "

@@ -1,4 +1,4 @@
-"""Every calibration on the same samples: how exact each is, for the tensors alone and for the whole model."""
+"""Comparison of all calibration methods on the same samples, for the tensors alone and for the whole model."""
 
 import statistics
 import time
@@ -12,7 +12,7 @@ from edgeopt.quant.ranges import METHODS, Method, noise_db, outside_share, range
 from edgeopt.quant.records import CalibrationTried, QuantSettings, Range
 
 Judge = Callable[[Mapping[str, Range]], tuple[float, float]]
-"""The whole model's signal-to-noise ratio with these ranges, and what resampling says that it may be elsewhere."""
+"""The signal-to-noise ratio of the whole model with these ranges, and its lower bound for other samples, in dB."""
 _MIB = 1 << 20
 _EXACT_DB = 200.0
 
@@ -25,7 +25,11 @@ def compare_calibrations(
     emit: Emit = ignore,
     judge: Judge | None = None,
 ) -> tuple[CalibrationTried, ...]:
-    """The most exact first, by the whole model where somebody judges that; the model is looked at once for all."""
+    """Returns the result of each method, the most exact first: by the whole model with a `judge`, otherwise by the
+    median tensor.
+
+    The model is observed once for all methods.
+    """
     observed = observe(model_path, samples, tensors, histograms=True, emit=emit)
     rows = []
     for done, method in enumerate(METHODS):

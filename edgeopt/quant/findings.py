@@ -1,4 +1,4 @@
-"""What the values of tensors tell about the data and the model that the user should know."""
+"""Findings of calibration: problems of the data and the model that show in the values of tensors."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,20 +8,20 @@ from edgeopt.backends.base import Array
 from edgeopt.quant.ranges import ObservedRange, noise_db
 from edgeopt.quant.records import QuantFinding, Range
 
-# A sample that reaches this many times as far as the middle one, with a gap to the others, is not from the same
-# crowd, unless many do.
+# A sample is an outlier if it reaches this many times as far as the median, with a gap to the others, unless many
+# samples do.
 _FAR, _GAP = 3.0, 1.5
 _FEW_SHARE = 0.1
 _FEWEST_SAMPLES = 5
-# With one scale for all, the middle channel has 255 / 20 steps left for its values.
+# With one scale for all channels, the median channel has only 255 / 20 steps for its values.
 _UNEVEN = 20.0
-# A range that loses this much more than the whole one cuts off more than outliers.
+# A range clips too much if it loses this many decibels more than the whole range.
 _CUT_OFF_DB = 3.0
 _NAMED = 3
 
 
 def findings_of(seen: Mapping[str, ObservedRange], ranges: Mapping[str, Range]) -> tuple[QuantFinding, ...]:
-    """The gravest first; of a sample that is odd in many tensors, the first of them stands for all."""
+    """Returns the findings, the most severe first; an outlier in many tensors is reported for the first."""
     finite = [one for one in seen.values() if not one.not_finite]
     odd, outliers = _outliers(finite)
     # The finding on an odd sample covers its effect on the channels.
@@ -43,7 +43,7 @@ def _not_finite(seen: ObservedRange) -> QuantFinding:
 
 
 def _outliers(tensors: Sequence[ObservedRange]) -> tuple[set[str], list[QuantFinding]]:
-    """The tensors with odd samples, and one finding for each of these samples, where it is odd first."""
+    """Returns the tensors with outliers, and one finding for each outlier, at the first tensor that shows it."""
     first: dict[int, tuple[ObservedRange, float, float]] = {}
     times: dict[int, int] = {}
     odd: set[str] = set()
@@ -60,7 +60,7 @@ def _outliers(tensors: Sequence[ObservedRange]) -> tuple[set[str], list[QuantFin
 
 
 def _far(reaches: Array, middle: float) -> list[int]:
-    """The samples that are far from all others; none where that is more than a few."""
+    """Returns the samples that are far from all others, or none if more than a few samples are."""
     beyond = reaches > _FAR * middle
     if middle <= 0 or beyond.sum() > max(1, int(_FEW_SHARE * len(reaches))):
         return []

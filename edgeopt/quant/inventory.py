@@ -1,4 +1,4 @@
-"""What a quantized file is made of, as far as execution providers differ over it."""
+"""The inventory of a quantized file: the properties that execution providers support differently."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,28 +29,28 @@ _OF_MICROSOFT = (
 class Inventory:
     opset: int
     pairs: int
-    """QuantizeLinear on what is computed."""
+    """The number of QuantizeLinear nodes on computed values."""
     activation_types: tuple[str, ...]
-    """Of those, and of what products of integers read: `uint8`, `int16`."""
+    """Types of quantized activations and of the inputs of integer operators: `uint8`, `int16`."""
     shifted: bool
-    """Zero is not the middle of an activation's type."""
+    """Whether the zero point of an activation differs from the middle of its type, or is found at run time."""
     weight_types: tuple[str, ...]
     per_channel: bool
     blocks: int
-    """Weights with scales for blocks: DequantizeLinear or MatMulNBits."""
+    """The number of weights with a scale for each block (DequantizeLinear or MatMulNBits)."""
     packed: int
-    """MatMulNBits."""
+    """The number of MatMulNBits nodes."""
     integer_operators: tuple[str, ...]
-    """Operators that compute with integers, each once; with pairs around floats there are none."""
+    """Operators that compute with integers, each once; empty if all quantized nodes are QDQ pairs."""
     quantized_products: int
     wide_products: tuple[str, ...]
-    """Those whose weights need more than seven bits, by node."""
+    """Products with weights that need more than seven bits, by node name."""
     computed_products: int
-    """Those of two factors that are computed while the model runs."""
+    """The number of quantized products whose two factors are both computed while the model runs."""
     quantized_matrices: int
-    """Of these, the matrix products."""
+    """The number of quantized matrix products."""
     open_inputs: dict[str, str]
-    """Inputs with a dimension that is not fixed, and their shapes: `Nx3x224x224`."""
+    """Shapes of the inputs with an open dimension, by name: `Nx3x224x224`."""
 
     @property
     def is_quantized(self) -> bool:
@@ -97,7 +97,7 @@ def inventory_of(model: "ir.Model") -> Inventory:
 
 
 def _zeros(nodes: "list[ir.Node]") -> "Iterator[Array]":
-    """The zero points of activations."""
+    """Yields the zero points of activations."""
     for node in nodes:
         place = 2 if is_op(node, "QuantizeLinear", "QLinearConv", "QLinearMatMul") or _is_short(node) else None
         if place is None or len(node.inputs) <= place or constant(node.inputs[0]) is not None:
@@ -116,7 +116,7 @@ def _shape(value: "ir.Value") -> str:
 
 
 def _of_weights(node: "ir.Node") -> bool:
-    """A bias is no weight: it has 32 bits."""
+    """Whether a DequantizeLinear holds weights; a bias, which has 32 bits, does not count."""
     value = node.inputs[0]
     before = value.producer() if value is not None else None
     rounded = before is not None and before.op_type == "QuantizeLinear" and constant(before.inputs[0]) is not None
@@ -140,7 +140,7 @@ def _size(value: "ir.Value | None") -> int:
 
 
 def _is_short(node: "ir.Node") -> bool:
-    """Sixteen bits before ONNX had them."""
+    """Whether a node is a QuantizeLinear of ONNX Runtime, which supported 16 bits before ONNX did."""
     return bool(node.domain == "com.microsoft" and node.op_type == "QuantizeLinear")
 
 
@@ -165,7 +165,7 @@ def _is_up(value: "ir.Value | None") -> bool:
 
 
 def _reach(node: "ir.Node") -> int | None:
-    """The largest weight of a product, as an integer around zero; None where its second factor is computed."""
+    """Returns the largest distance of a product's weights from zero; None if the second factor is computed."""
     value = node.inputs[3 if is_op(node, "QLinearConv", "QLinearMatMul") else 1]
     zero = 0
     while value is not None and constant(value) is None and is_op(before := value.producer(), *_STORES, *_MOVES):

@@ -1,4 +1,4 @@
-"""Layers: what of a model can change precision, found in its graph."""
+"""Layers: the parts of a model that can change precision, found in its graph."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 RECURRENT = ("LSTM", "GRU", "RNN")
-# Below, what a layer saves is less than what a runtime spends on calling it.
+# A smaller layer saves less time than a runtime spends on calling it.
 FEWEST_PARAMETERS = 64
 
 
 def find_layers(model: "ir.Model", shapes: "Mapping[str, tuple[int, ...]] | None" = None) -> tuple[Layer, ...]:
-    """All layers in the order of the graph, those that stay float with the reason; `shapes` are one sample's."""
+    """Returns all layers in the order of the graph, some with a reason to stay float; `shapes` of one sample."""
     macs = _multiply_adds(model, dict(shapes or {}))
     groups: dict[object, list[tuple[str, ir.Node]]] = {}
     for key, node in keyed(model.graph):
@@ -26,14 +26,14 @@ def find_layers(model: "ir.Model", shapes: "Mapping[str, tuple[int, ...]] | None
         weight = weight_of(node)
         if is_op(node, "Gather") and weight is None:
             continue
-        # An embedding that is also the last product's weights stays a layer of its own.
+        # An embedding that shares its weights with the last product stays a layer of its own.
         groups.setdefault((node.op_type, weight) if weight is not None else node, []).append((key, node))
     layers = [_layer(nodes, macs) for nodes in groups.values()]
     return (*layers, *_hidden(model))
 
 
 def keyed(graph: "ir.Graph") -> "Iterator[tuple[str, ir.Node]]":
-    """The nodes of a graph with names by which they can be told apart and found again in a copy."""
+    """Yields the nodes of a graph with keys that are unique and stay the same in a copy."""
     seen: set[str] = set()
     for node in graph:
         key = node.name or (node.outputs[0].name if node.outputs else "") or node.op_type
@@ -48,7 +48,7 @@ def nodes_by_key(graph: "ir.Graph") -> "dict[str, ir.Node]":
 
 
 def weight_of(node: "ir.Node") -> "ir.Value | None":
-    """The constant that a layer multiplies with; None where it is computed."""
+    """Returns the constant that a layer multiplies by, or None if it is computed."""
     places = (0,) if node.op_type == "Gather" else (1,)
     for place in places:
         value = node.inputs[place] if len(node.inputs) > place else None
@@ -58,7 +58,7 @@ def weight_of(node: "ir.Node") -> "ir.Value | None":
 
 
 def computed_inputs(node: "ir.Node") -> "tuple[int, ...]":
-    """The places of the factors that are no constants."""
+    """Returns the positions of the factors that are not constants."""
     factors = (1,) if node.op_type == "Gather" else (0, 1)
     return tuple(
         k for k in factors if k < len(node.inputs) and node.inputs[k] is not None and not _is_constant(node, k)
@@ -72,7 +72,7 @@ def _is_constant(node: "ir.Node", place: int) -> bool:
 def _layer(nodes: "list[tuple[str, ir.Node]]", macs: "Mapping[ir.Node, int | None]") -> Layer:
     name, first = nodes[0]
     weight = weight_of(first)
-    # What the graph says of a constant's shape may name open dimensions; its numbers have none.
+    # The declared shape of a constant may have open dimensions; its array has none.
     array = constant(weight) if weight is not None else None
     shape = tuple(int(size) for size in array.shape) if array is not None else ()
     known = [count for _, node in nodes if (count := macs.get(node)) is not None]
@@ -93,7 +93,7 @@ def _layer(nodes: "list[tuple[str, ir.Node]]", macs: "Mapping[ir.Node, int | Non
 
 
 def _channel_axis(node: "ir.Node", rank: int) -> int | None:
-    """Of the weights; None where each matrix of a stack would need scales of its own."""
+    """Returns the axis of output channels; None if each matrix of a stack would need its own scales."""
     if node.op_type == "Gather":
         return 0
     if node.op_type == "Conv":
@@ -116,7 +116,7 @@ def _float(node: "ir.Node", name: str, default: float) -> float:
 
 
 def _reason(node: "ir.Node", weight: "ir.Value | None") -> str:
-    """Why nothing but float fits a node, as the end of a sentence."""
+    """Returns the reason that only float fits a node, as the end of a sentence; empty if there is none."""
     if node.op_type in RECURRENT:
         return f"no scheme computes {_article(node.op_type)} {node.op_type} in fewer bits"
     if weight is None:
@@ -174,7 +174,7 @@ def _multiply_adds(model: "ir.Model", shapes: dict[str, tuple[int, ...]]) -> "di
 
 
 def _hidden(model: "ir.Model") -> Iterator[Layer]:
-    """Layers where no form reaches: in branches, loops and functions."""
+    """Yields the layers in branches, loops and functions, which no scheme supports."""
     for key, node in keyed(model.graph):
         for graph in inner_graphs(node):
             yield from _all_in(graph, f"{key}/", f"it is in a branch or loop ('{key}')")

@@ -33,9 +33,9 @@ def quantize_by_nncf(
     full_ranges: bool = True,
     unpacked: Path | None = None,
 ) -> LedgerEntry:
-    """Weights and activations in eight bits; `transformer`: as NNCF does for these, with SmoothQuant.
+    """Quantizes weights and activations to eight bits by NNCF, with SmoothQuant if `transformer`.
 
-    `unpacked`: where to write the model with quantizers over weights in floats too, for a repair.
+    `unpacked` is the file for the model with quantizers over float weights, which a repair needs.
     """
     from openvino._offline_transformations import compress_quantize_weights_transformation
 
@@ -57,10 +57,10 @@ def quantized_by_nncf(
     transformer: bool,
     full_ranges: bool = True,
 ) -> "Model":
-    """The model with quantizers, which NNCF puts into `model` itself; weights are floats behind quantizers.
+    """Returns the model with quantizers, which NNCF adds to `model` itself; weights are floats behind quantizers.
 
-    `full_ranges`: ranges hold every sample. NNCF's default is the mean of each sample's range, which clips the
-    loudest samples.
+    With `full_ranges`, ranges include every sample; NNCF's default is the mean of each sample's range, which clips
+    the loudest samples.
     """
     import nncf
     from nncf.quantization.range_estimator import RangeEstimatorParametersSet
@@ -81,7 +81,7 @@ def quantized_by_nncf(
 
 
 def compress_weights(base: Path, out: Path) -> LedgerEntry:
-    """Weights of matrix products in eight bits, symmetric; activations stay as they are."""
+    """Quantizes the weights of matrix products to eight bits, symmetric; activations stay float."""
     import nncf
 
     model = read_model(base)
@@ -98,7 +98,7 @@ def _check_float(model: "Model") -> None:
 
 
 def write_quantized(model: "Model", out: Path, name: str, nodes_before: int) -> LedgerEntry:
-    """Writes a model that NNCF made; raises ModelError where it quantized nothing."""
+    """Writes a model that NNCF quantized; raises a ModelError if NNCF quantized nothing."""
     ops = model.get_ordered_ops()
     readers = [
         reader.get_node().get_friendly_name()
@@ -117,12 +117,12 @@ def write_quantized(model: "Model", out: Path, name: str, nodes_before: int) -> 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """NNCF draws its progress on stdout, where answers go, and says how it fails in its own classes."""
+    """Redirects NNCF's progress from stdout, which is for answers, and raises its errors as a ModelError."""
     import logging
 
     import nncf
 
-    # Its own function for this changes the handlers too, which may be those of the whole application.
+    # NNCF's own function for this also changes the handlers, which may be those of the whole application.
     logging.getLogger(nncf.__name__).setLevel(logging.ERROR)
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -132,7 +132,7 @@ def _quiet() -> Iterator[None]:
 
 
 def quantize_by_onnxruntime(base: Path, out: Path, samples: Sequence[Feeds], *, reduce_range: bool) -> LedgerEntry:
-    """Weights and activations in eight bits, calibrated, in the form that the runtime fuses (QDQ)."""
+    """Quantizes weights and activations to eight bits with calibrated ranges, as QDQ pairs."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
     with _prepared(base) as prepared:
@@ -150,7 +150,7 @@ def quantize_by_onnxruntime(base: Path, out: Path, samples: Sequence[Feeds], *, 
 
 
 def quantize_dynamic(base: Path, out: Path, *, reduce_range: bool) -> LedgerEntry:
-    """Weights in eight bits, activations as they come: matrix products and recurrent layers, in branches too."""
+    """Quantizes weights to eight bits and activations at run time: MatMul, Attention, LSTM; also in branches."""
     from onnxruntime.quantization import QuantType
     from onnxruntime.quantization import quantize_dynamic as quantize
 
@@ -161,7 +161,7 @@ def quantize_dynamic(base: Path, out: Path, *, reduce_range: bool) -> LedgerEntr
             per_channel=True,
             reduce_range=reduce_range,
             weight_type=QuantType.QInt8,
-            # Its convolutions of this kind are slower than floats.
+            # ONNX Runtime's dynamically quantized convolutions are slower than float.
             op_types_to_quantize=["MatMul", "Attention", "LSTM"],
             extra_options={"EnableSubgraph": True},
         )
@@ -169,7 +169,7 @@ def quantize_dynamic(base: Path, out: Path, *, reduce_range: bool) -> LedgerEntr
 
 
 class _Reader:
-    """The samples as `onnxruntime.quantization` takes them."""
+    """Reader of samples for `onnxruntime.quantization`."""
 
     def __init__(self, samples: Sequence[Feeds]) -> None:
         self._samples = samples
@@ -184,7 +184,7 @@ class _Reader:
 
 @contextlib.contextmanager
 def _prepared(base: Path) -> Iterator[Path]:
-    """The model of an opset that the library quantizes by channel, with its shapes inferred."""
+    """Yields the model in an opset that the library quantizes by channel, with inferred shapes."""
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     from edgeopt.graph.model import load, save
@@ -205,10 +205,10 @@ def _prepared(base: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _root_advice_dropped() -> Iterator[None]:
-    """Drops what this thread warns of by the root logger, as ONNX Runtime's tools do.
+    """Drops this thread's warnings from the root logger, which ONNX Runtime's tools use.
 
-    The level of that logger belongs to the whole process: of two threads that each restored what they found, the
-    later one would keep it silent for ever.
+    The level of that logger belongs to the whole process: if two threads changed and restored it, the later one
+    could silence it for good.
     """
     thread, root = threading.get_ident(), logging.getLogger()
 

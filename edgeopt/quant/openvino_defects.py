@@ -1,7 +1,7 @@
-"""Patterns in eight bits that OpenVINO's CPU plugin computes wrong, and the same computation without them.
+"""Fixes for 8-bit patterns that OpenVINO's CPU plugin computes wrong, by equivalent computations.
 
 Seen in OpenVINO 2026.4; each has a test. A model that NNCF quantized is changed before it is written, so that its
-file gives the answers that the quantizers describe in any program.
+file gives the results that the quantizers define in any program.
 """
 
 from collections.abc import Callable
@@ -18,15 +18,15 @@ _QUANTIZER = "FakeQuantize"
 _CONVOLUTIONS = frozenset(("Convolution", "GroupConvolution"))
 _FUSED = frozenset(("Multiply", "Add", "Subtract", "Divide", "Reshape", "Squeeze", "Unsqueeze"))
 _OFF_GRID = 1e-3
-"""By how much of a step a zero point may miss an integer: the rest of a range in 32 bits."""
-# Not zero, which OpenVINO removes; so small that it changes no sum.
+"""The largest distance of a zero point from an integer, in steps; ranges in 32 bits are rounded."""
+# Not zero, because OpenVINO removes that; small enough to change no sum.
 NO_BIAS = np.float32(1e-30)
 LOWEST = np.float32(-3e38)
-"""The larger of this and a value is the value, and OpenVINO keeps the operation."""
+"""The maximum of this and any value is that value, and OpenVINO does not remove the operation."""
 
 
 def avoid_defects(model: "Model") -> tuple[Change, ...]:
-    """Changes a model with quantizers over activations and weights; what was changed, and where."""
+    """Changes a model with quantizers over activations and weights, and returns the changes."""
     done = ((what, change(model)) for what, change in _CHANGES)
     changes = tuple(Change(what, tuple(names)) for what, names in done if names)
     if changes:
@@ -35,9 +35,9 @@ def avoid_defects(model: "Model") -> tuple[Change, ...]:
 
 
 def _align_zero_points(model: "Model") -> list[str]:
-    """Integers stand for values counted from an integer zero point: a fraction of a step shifts them all.
+    """Moves ranges so that zero falls on an integer, because a fractional zero point shifts all values.
 
-    NNCF leaves a range off the grid where it begins less than a step below zero, as behind a SiLU.
+    NNCF leaves a range off the grid if it begins less than a step below zero, as behind a SiLU.
     """
     from openvino import opset13
 
@@ -67,7 +67,7 @@ def _align_zero_points(model: "Model") -> list[str]:
 
 
 def _give_bias(model: "Model") -> list[str]:
-    """A convolution without a bias, of open sizes and with several readers, answers each of them otherwise."""
+    """Adds a bias to convolutions with open sizes, whose readers otherwise get different values."""
     from openvino import opset13
 
     found = []
@@ -90,7 +90,7 @@ def _give_bias(model: "Model") -> list[str]:
 
 
 def _set_extremes_apart(model: "Model") -> list[str]:
-    """A reduction to a maximum or minimum that also rounds its results takes it of values rounded wrong."""
+    """Separates quantizers from a maximum or minimum before them, because OpenVINO fuses the two wrongly."""
     from openvino import opset13
 
     found = []
@@ -103,7 +103,7 @@ def _set_extremes_apart(model: "Model") -> list[str]:
 
 
 def _comes_of_extreme(op: "Node") -> bool:
-    """Whether a reduction to a maximum or minimum is before it, with nothing between that is not fused with it."""
+    """Whether a quantizer follows a reduction to a maximum or minimum, perhaps through fused operations."""
     source = op.input_value(0).get_node()
     while source.get_type_name() in _FUSED:
         values = [value.get_node() for value in source.input_values()]

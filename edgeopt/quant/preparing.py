@@ -1,4 +1,4 @@
-"""Preparation of a float model for eight bits: channels evened out by SmoothQuant and between layers."""
+"""Preparation of a float model for eight bits: SmoothQuant, and equalization of channels between layers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class PreparedModel:
     model: "ir.Model"
-    """A copy; what was given stays as it is."""
+    """A copy of the model; the given model is unchanged."""
     changes: tuple[Change, ...]
     refused: tuple[Refusal, ...]
     numbers: Mapping[str, Array] = field(default_factory=dict)
-    """By node, with what the model was changed: enough to do it again without data."""
+    """The factors that the model was changed with, by node; enough to repeat the change without data."""
 
 
 OPERATORS = ("MatMul", "Gemm")
 _STRENGTHS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _LEAST_GAIN = 0.8
-"""Of the noise, what may be left at most; a factor is a node more where a runtime does not fuse it."""
+"""The largest share of the noise that may remain; a factor costs a node if a runtime does not fuse it."""
 _LARGEST_FACTOR = (
     256.0  # channels that are smaller still hardly count, and weights must stay what half precision holds
 )
@@ -44,20 +44,14 @@ _STEPS_OF_ACTIVATIONS, _STEPS_OF_WEIGHTS = 255.0, 127.0
 def smoothing(
     model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, ObservedRange]
 ) -> tuple[dict[str, Smoothing], dict[str, Range]]:
-    """Evens out the channels of activations before eight bits, at the cost of the weights behind: SmoothQuant.
+    """Returns the factors for each layer's activations and the ranges of the divided activations by their names
+    (SmoothQuant).
 
-    In transformers a few channels are many times larger than the others; one scale for all leaves those others a
-    few steps. Divided by factors of their channels, all use the steps, and the weights, which have a scale for
-    each channel of the result, are multiplied by the same:
-
-        x W  =  (x / f) (f W)
-
-    The factors lie between those that even out the activations and those that leave the weights as they are, where
-    the rounding of both together makes the least noise; where that gains little, there are none.
-
-    By layer, the factors of its activations; and the ranges of what these are divided into, by its name.
-
-    Layers that read one tensor share their factors, so that it is divided once.
+    In transformers a few channels are many times larger than the others, to which one scale for all channels gives
+    only a few steps. So activations are divided by a factor for each channel, and the weights, which have a scale
+    for each output channel, are multiplied by it: x W = (x / f) (f W). The factors balance the rounding of
+    activations and weights so that the noise is least; if that gains little, there are none. Layers that read one
+    tensor share their factors, so that it is divided once.
     """
     nodes = nodes_by_key(model.graph)
     found: dict[str, Smoothing] = {}
@@ -81,7 +75,7 @@ def smoothing(
 
 
 def factors_for(lows: Array, highs: Array, weights: Array) -> Array | None:
-    """With the least noise for weights in rows of input channels; None where evening out gains too little."""
+    """Returns the factors with the least noise for weights in rows of input channels; None for a small gain."""
     peaks = np.maximum(np.abs(lows), np.abs(highs)).astype(np.float64)
     rows = np.abs(weights).max(axis=1).astype(np.float64)
     used = (peaks > 0) & (rows > 0)
@@ -104,7 +98,7 @@ def _factors(peaks: Array, rows: Array, used: Array, share: float) -> Array:
 
 
 def _noise(lows: Array, highs: Array, weights: Array) -> float:
-    """Of the results, where activations have one scale, and weights one for each channel of the result."""
+    """Returns the noise of the outputs, with one scale for activations and one per output channel of weights."""
     step = (max(float(highs.max()), 0.0) - min(float(lows.min()), 0.0)) / _STEPS_OF_ACTIVATIONS
     steps = np.abs(weights).max(axis=0) / _STEPS_OF_WEIGHTS
     power = float(((np.maximum(np.abs(lows), np.abs(highs)) / _PEAK_OVER_DEVIATION) ** 2).sum())
@@ -112,7 +106,7 @@ def _noise(lows: Array, highs: Array, weights: Array) -> float:
 
 
 def _readers(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
-    """By tensor, the layers that read it and can share factors."""
+    """Returns the layers that read each tensor and can share factors, by tensor."""
     found: dict[str, list[Layer]] = {}
     for layer in layers:
         if layer.operator in OPERATORS and layer.weight and not layer.reason and len(layer.inputs) == 1:
@@ -121,7 +115,7 @@ def _readers(layers: Sequence[Layer]) -> dict[str, list[Layer]]:
 
 
 def _by_input(weight: Array | None, layer: Layer) -> Array | None:
-    """With the input's channels first."""
+    """Returns the weights with the input channels first; None without a float32 matrix and a channel axis."""
     if weight is None or weight.ndim != 2 or weight.dtype != np.float32 or layer.channel_axis is None:
         return None
     return weight if layer.channel_axis == 1 else weight.T
@@ -132,14 +126,13 @@ _PRODUCTS = ("Conv", "Gemm", "MatMul")
 
 
 def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, ObservedRange]) -> PreparedModel:
-    """Evens out the channels between two layers, at no cost when the model runs (cross-layer equalization).
+    """Returns a copy of the model with evened out channels between layers where that reduces the noise
+    (cross-layer equalization).
 
-    What lies between passes factors of channels on (a Relu, a pool): so the weights before are divided by factors
-    that the weights behind are multiplied with, and the floats stay what they are. As in `smoothing`, the factors
-    are those with which rounding makes the least noise; the weights before have a scale for each channel, so they
-    do not mind.
-
-    The same model with channels evened out where that gains; what was seen of its tensors holds no longer.
+    Operations between the layers (a Relu, a pool) pass factors of channels on, so the weights before are divided
+    by factors and the weights behind are multiplied by them, at no cost when the model runs; the float outputs
+    stay the same. The factors are chosen as in `smoothing`. The ranges of the tensors that were observed before do
+    not apply to the returned model.
     """
     copy = model.clone()
     nodes = nodes_by_key(copy.graph)
@@ -171,7 +164,7 @@ def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Obs
 
 
 def evened_out(model: "ir.Model", layers: Sequence[Layer], factors: Mapping[str, Array]) -> "ir.Model":
-    """The same model with the factors that were found then, by node; UsageError where they do not fit it."""
+    """Returns a copy of the model with the recorded factors, by node; raises a UsageError if they do not fit."""
     copy = model.clone()
     nodes = nodes_by_key(copy.graph)
     own = {nodes[layer.nodes[0]] for layer in layers if layer.weight and len(layer.nodes) == 1}
@@ -190,7 +183,7 @@ def evened_out(model: "ir.Model", layers: Sequence[Layer], factors: Mapping[str,
 
 
 def _end_of(node: "ir.Node") -> "ir.Value":
-    """Behind all that passes factors of channels on and is read by one node alone."""
+    """Returns the output of the last operation behind a node that passes channel factors to a single reader."""
     value = node.outputs[0]
     while True:
         readers = list(value.uses())
@@ -202,7 +195,7 @@ def _end_of(node: "ir.Node") -> "ir.Value":
 
 
 def _behind(node: "ir.Node", end: "ir.Value", own: "set[ir.Node]") -> "tuple[ir.Node, ...]":
-    """The products that read the end; none where somebody else does too, or weights are not theirs alone."""
+    """Returns the products that read the end; none if other nodes read it too, or weights are shared."""
     readers = list(end.uses())
     if end.is_graph_output() or any(use.idx != 0 or use.node not in own for use in readers):
         return ()
@@ -215,7 +208,7 @@ def _behind(node: "ir.Node", end: "ir.Value", own: "set[ir.Node]") -> "tuple[ir.
 
 
 def _is_plain(node: "ir.Node") -> bool:
-    """With weights of one matrix, a bias that is the same in all rows, and channels last in what it reads."""
+    """Whether a product has a matrix of weights, a bias that is the same in all rows, and input channels last."""
     weight = constant(node.inputs[1])
     bias = constant(node.inputs[2]) if len(node.inputs) > 2 else None
     matrix = is_op(node, "Conv") or (weight is not None and weight.ndim == 2)
@@ -227,14 +220,14 @@ def _is_plain(node: "ir.Node") -> bool:
 
 
 def _is_own(value: "ir.Value") -> bool:
-    """A weight in the graph that one node reads."""
+    """Whether a value is a float32 weight in the graph that only one node reads."""
     array = constant(value)
     alone = value.is_initializer() and len(value.uses()) == 1 and not value.is_graph_output()
     return alone and array is not None and array.dtype == np.float32
 
 
 def _sizes_by_input(node: "ir.Node") -> Array:
-    """How large the weights are, as a matrix from input channels to results."""
+    """Returns the magnitudes of the weights, as a matrix from input channels to outputs."""
     weight = constant(node.inputs[1])
     assert weight is not None  # noqa: S101 - tells mypy; `_is_own` has seen it
     if not is_op(node, "Conv"):
@@ -250,7 +243,7 @@ def _sizes_by_input(node: "ir.Node") -> Array:
 
 
 def _divide(node: "ir.Node", factors: Array) -> None:
-    """The results of a product."""
+    """Divides the output of a product by factors, through its weights and its bias."""
     value, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
     array = constant(value)
     assert value is not None and array is not None  # noqa: S101, PT018 - tells mypy; `_is_own` has seen it
@@ -261,7 +254,7 @@ def _divide(node: "ir.Node", factors: Array) -> None:
 
 
 def _multiply(node: "ir.Node", factors: Array) -> None:
-    """The weights of a product by the channels that it reads."""
+    """Multiplies the weights of a product by the factors of its input channels."""
     value = node.inputs[1]
     array = constant(value)
     assert value is not None and array is not None  # noqa: S101, PT018 - tells mypy; `_is_own` has seen it

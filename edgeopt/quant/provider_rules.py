@@ -1,4 +1,4 @@
-"""What backends and other targets' devices do with quantized files, from the runtimes' own documents and code.
+"""Rules of how backends and other target devices run quantized files, from the runtimes' own documents and code.
 
 Of the backends that edgeopt cannot run where it is tested, this is all it knows.
 """
@@ -23,10 +23,10 @@ class Rule:
     applies: Callable[[Inventory], bool]
     verdict: str
     reason: str
-    """A sentence; `{operators}`, `{opset}`, `{inputs}` are filled in; in the remedy `{shapes}`."""
+    """A sentence that may contain `{operators}`, `{opset}` and `{inputs}`; the remedy may contain `{shapes}`."""
     remedy: str
     architectures: tuple[str, ...] = ()
-    """Only on these; empty: everywhere."""
+    """Architectures that the rule applies to; empty: all."""
 
 
 def _is_wide(file: Inventory) -> bool:
@@ -174,7 +174,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def findings(backend: str, architectures: tuple[str, ...], file: Inventory) -> tuple[Rule, ...]:
-    """The rules that a file runs into on this backend, their sentences filled in."""
+    """Returns the rules that apply to a file on this backend, with their sentences filled in."""
     words = {
         "operators": ", ".join(file.integer_operators[:3]),
         "opset": file.opset,
@@ -193,7 +193,7 @@ FINE, SATURATES = "fine", "saturates"
 
 
 def check_targets(model_path: Path, targets: Sequence[str]) -> tuple[TargetSaid, ...]:
-    """Rows for each of these targets, in their order; UsageError for a name that there is not."""
+    """Returns the assessments for these targets, in their order; raises a UsageError for an unknown target."""
     from edgeopt.graph.model import load
     from edgeopt.profiles.targets import find
 
@@ -214,7 +214,7 @@ def check_targets(model_path: Path, targets: Sequence[str]) -> tuple[TargetSaid,
 
 
 def _adds_in_sixteen_bits(profile: TargetProfile) -> bool:
-    """Profiles ask for seven bits where pairs of eight-bit products are added in sixteen."""
+    """Whether the target adds pairs of 8-bit products in 16 bits, for which its profile requires 7-bit weights."""
     on_x86 = profile.backends.order[0].endswith("-cpu") and "aarch64" not in profile.match.architectures
     return on_x86 and profile.quantization.reduce_range
 
@@ -242,7 +242,7 @@ def _why_fine(profile: TargetProfile, file: Inventory) -> str:
 
 
 def computed_factors(file: Inventory) -> str:
-    """The products that no rule decides where pairs are added in 16 bits, as a sentence; empty without any."""
+    """Returns a sentence about products that may overflow if pairs are added in 16 bits, or an empty text."""
     if not file.computed_products:
         return ""
     products = plural(file.computed_products, "product")

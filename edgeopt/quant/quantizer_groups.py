@@ -1,11 +1,10 @@
-"""The quantizers that NNCF put into a model, in groups that can be switched off without compiling again.
+"""Groups of the quantizers that NNCF adds to a model, which can be switched off without compiling again.
 
-A group holds the quantizers that one operation reads: those of its activations and of its weights. Operations
-that only move values belong to the one that computes with them. Each reader is connected on its own, so that a
-quantizer with several readers stays where only one of them returns to float.
-
-In the gated model every quantizer is followed by a `Select` between its output and its input, whose condition is
-an input of the model. The weights are floats behind quantizers there, not eight bits.
+A group holds the quantizers of the activations and weights that one operation reads. Operations that only move
+values belong to the operation that computes with them. Each reader is connected separately, so that a quantizer
+with several readers stays if only one of them returns to float. In the gated model every quantizer is followed by
+a `Select` between its output and its input, whose condition is an input of the model. The weights there are floats
+behind quantizers, not stored in eight bits.
 """
 
 import math
@@ -33,7 +32,7 @@ _MOVERS = frozenset(
 )
 _CONVOLUTIONS = frozenset(("Convolution", "GroupConvolution"))
 _DECONVOLUTIONS = frozenset(("ConvolutionBackpropData", "GroupConvolutionBackpropData"))
-# The CPU plugin takes their weights as constants only, or runs them in a graph of their own.
+# The CPU plugin supports constant weights only for these, or runs them in a separate graph.
 _RECURRENT = frozenset(
     (
         *("LSTMSequence", "GRUSequence", "RNNSequence", "LSTMCell", "GRUCell", "RNNCell"),
@@ -41,13 +40,13 @@ _RECURRENT = frozenset(
     )
 )
 _ELEMENT_WORK = 16.0
-"""What reading or writing a value costs, in multiplications."""
+"""The cost of reading or writing a value, in multiplications."""
 _CUT_WORK = 0.1
-"""What interrupting a chain of operations in eight bits costs in all groups together, as a share of the model."""
+"""The cost of interrupting a chain of 8-bit operations, over all groups, as a share of the model's work."""
 
 
 class _Edge(NamedTuple):
-    """One input of an operation that reads a quantizer; operations by their place in `get_ordered_ops`."""
+    """An input of an operation that reads a quantizer; operations by their position in `get_ordered_ops`."""
 
     quantizer: int
     reader: int
@@ -55,7 +54,7 @@ class _Edge(NamedTuple):
 
 
 class _Bias(NamedTuple):
-    """A constant that NNCF corrected for the quantization of the layer before it, and its original value."""
+    """A constant that NNCF corrected for the quantization of the layer before it, with the original value."""
 
     reader: int
     port: int
@@ -64,18 +63,18 @@ class _Bias(NamedTuple):
 
 @dataclass(slots=True)
 class QuantizerGroup:
-    """What is switched together."""
+    """Quantizers that are switched together."""
 
     names: tuple[str, ...] = ()
-    """The operations that compute, or else all."""
+    """Names of the operations that compute, or of all if none does."""
     cost: float = 0.0
-    """What returning it to float costs, as a share of the model's work."""
+    """The cost of returning the group to float, as a share of the model's work."""
     edges: list[_Edge] = field(default_factory=list)
     biases: list[_Bias] = field(default_factory=list)
 
 
 def find_groups(quantized: "Model", base: "Model", shapes: Mapping[str, Sequence[int]]) -> list[QuantizerGroup]:
-    """All groups in the order of the graph; raises ModelError where none can be switched.
+    """Returns all groups in the order of the graph; raises a ModelError if none can be switched.
 
     `base` is the model before NNCF, `shapes` are those of one sample: work depends on them.
     """
@@ -119,7 +118,7 @@ def find_groups(quantized: "Model", base: "Model", shapes: Mapping[str, Sequence
 
 
 def _unburden_shapes(model: "Model") -> None:
-    """Operations that read only a tensor's shape must not keep its quantizer in the model."""
+    """Disconnects quantizers from operations that only read a shape, which would keep them in the model."""
     for op in model.get_ordered_ops():
         if op.get_type_name() == QUANTIZER:
             for target in op.output(0).get_target_inputs():
@@ -128,7 +127,7 @@ def _unburden_shapes(model: "Model") -> None:
 
 
 def without(quantized: "Model", groups: Sequence[QuantizerGroup]) -> "Model":
-    """A copy without the quantizers of these groups, with weights in eight bits where they are left."""
+    """Returns a copy without the quantizers of these groups; the other weights are stored in eight bits."""
     from openvino import opset13
     from openvino._offline_transformations import compress_quantize_weights_transformation
 
@@ -180,12 +179,12 @@ class GatedQuantizers:
             raise ModelError(f"The quantizers of this model cannot be switched: {said_by(error)}") from error
         self._names = [port_name(port) for port in quantized.outputs]
         self._inputs = [port_name(port) for port in quantized.inputs]
-        # Precision of the floats, or the simulation adds noise of its own.
+        # With the backend's default precision, the floats could add noise of their own.
         config = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
         self._request = compile_model(core(), model, "CPU", config).create_infer_request()
 
     def run(self, feeds: Feeds, returned: "frozenset[int]") -> dict[str, Array]:
-        """The outputs with all groups in eight bits except those returned to float."""
+        """Returns the outputs with all groups in eight bits except those in `returned`."""
         on = np.array([place not in returned for place in range(len(self.groups))])
         try:
             found = self._request.infer([*(feeds[name] for name in self._inputs), on])
@@ -212,7 +211,7 @@ def _name(op: "Node") -> str:
 
 
 def _computing(op: "Node") -> "Iterator[Node]":
-    """Behind an operation that only moves values, those that it belongs to."""
+    """Yields the operations behind an operation that only moves values, to whose group it belongs."""
     if op.get_type_name() not in _MOVERS:
         return
     for output in op.outputs():
@@ -224,7 +223,7 @@ def _computing(op: "Node") -> "Iterator[Node]":
 
 
 def _is_constant(op: "Node", depth: int = 8) -> bool:
-    """Whether it is made of constants alone, in a few steps as weights are."""
+    """Whether an operation is computed from constants alone in a few steps, as weights are."""
     if op.get_type_name() == "Constant" or depth == 0:
         return depth > 0
     return op.get_input_size() > 0 and all(
@@ -233,7 +232,7 @@ def _is_constant(op: "Node", depth: int = 8) -> bool:
 
 
 def _works(quantized: "Model", shapes: Mapping[str, Sequence[int]]) -> list[float]:
-    """Multiplications of each operation, and what its values cost to read and write."""
+    """Returns the work of each operation: multiplications plus the cost of reading and writing its values."""
     model, ops = _copy(quantized)
     try:
         model.reshape({port: list(shapes[port_name(port)]) for port in model.inputs})
@@ -259,7 +258,7 @@ def _work(op: "Node") -> float:
         return work + written * data[-2 if transposed else -1]
     if kind in _CONVOLUTIONS or kind in _DECONVOLUTIONS:
         weights = math.prod(_sizes(op.input_value(1).get_partial_shape()))
-        # Of the side on which every value meets all weights of its channel.
+        # The side on which every value is multiplied with all weights of its channel.
         side = op.output(0) if kind in _CONVOLUTIONS else op.input_value(0)
         sizes = _sizes(side.get_partial_shape())
         work += math.prod(sizes) * weights / max(1, sizes[1])
@@ -273,7 +272,7 @@ def _sizes(shape: "object") -> list[int]:
 
 
 def _known_biases(base: "Model") -> dict[str, list[Array | None]]:
-    """The constants that additions of the model read, by the addition's name."""
+    """Returns the constants that additions of the model read, by the addition's name."""
     found: dict[str, list[Array | None]] = {}
     for op in base.get_ordered_ops():
         if op.get_type_name() == "Add":
@@ -283,7 +282,7 @@ def _known_biases(base: "Model") -> dict[str, list[Array | None]]:
 
 
 def _constant_end(op: "Node", port: int) -> "tuple[Node, int] | None":
-    """The operation and its input that reads the constant behind this input, where only its shape is changed."""
+    """Returns the operation and input that read the constant behind an input, through changes of shape."""
     source = op.input_value(port).get_node()
     while source.get_type_name() in ("Reshape", "Unsqueeze", "Convert"):
         op, port = source, 0
@@ -296,7 +295,7 @@ def _value(op: "Node", port: int) -> Array:
 
 
 def _corrected(op: "Node", places: Mapping[str, int], known: Mapping[str, list[Array | None]]) -> Iterator[_Bias]:
-    """The additions behind an operation whose constant is not the one of the model before NNCF."""
+    """Yields the additions behind an operation whose constant NNCF changed."""
     for output in op.outputs():
         for target in output.get_target_inputs():
             addition, port = target.get_node(), 1 - target.get_index()

@@ -1,4 +1,4 @@
-"""Ranges of activations: what calibration sees of a tensor, and the methods that find its range."""
+"""Ranges of activations: the statistics that calibration collects, and the methods that find ranges."""
 
 import math
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from edgeopt.errors import UsageError
 from edgeopt.quant.records import QuantSettings, Range
 
 BINS = 2048
-"""From the negative to the positive reach: for values of one sign, four bins for each step of eight bits."""
+"""The number of bins over both signs; values of one sign get four bins for each step of eight bits."""
 LEVELS = 256
-# Values at a time: they stay in a core's cache from the multiplication to the count.
+# The number of values per block, so that a block stays in a core's cache from the multiplication to the count.
 _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """From `-reach` to `reach`, which no value lies beyond; zero is the border between the two middle bins."""
+    """Counts of values in bins from `-reach` to `reach`; zero is the border between the two middle bins."""
 
     counts: Array
     reach: float
@@ -43,7 +43,7 @@ def empty(reach: float, bins: int = BINS) -> Histogram:
 
 
 def count(histogram: Histogram, values: Array) -> None:
-    """Adds values to the counts; what lies beyond the reach counts in the outermost bin."""
+    """Adds values to the counts; values beyond the reach count in the outermost bin."""
     bins = len(histogram.counts)
     scale, middle = np.float32(bins / (2 * histogram.reach)), np.float32(bins / 2)
     flat = values.reshape(-1)
@@ -63,14 +63,14 @@ def count(histogram: Histogram, values: Array) -> None:
 
 
 def outside_share(histogram: Histogram, kept: Range) -> float:
-    """The share of the values that a range cuts off."""
+    """Returns the share of the values that are outside a range."""
     centres, total = histogram.centres, histogram.counts.sum()
     beyond = (centres < kept.low - histogram.width / 2) | (centres > kept.high + histogram.width / 2)
     return float(histogram.counts[beyond].sum() / total) if total else 0.0
 
 
 def noise_db(histogram: Histogram, kept: Range, levels: int = LEVELS) -> float:
-    """The signal-to-noise ratio that quantizing to a range would leave, from the middles of the bins."""
+    """Returns the signal-to-noise ratio in dB after quantization to a range, from the centres of the bins."""
     noise = squared_errors(histogram, np.array([kept.low]), np.array([kept.high]), levels)[0]
     return _decibels((histogram.counts * histogram.centres**2).sum(), noise)
 
@@ -82,14 +82,14 @@ def _decibels(signal: float, noise: float) -> float:
 
 
 def squared_errors(histogram: Histogram, lows: Array, highs: Array, levels: int = LEVELS) -> Array:
-    """For each of several ranges, the sum of squared errors of the values quantized to it; each contains 0."""
+    """Returns the sum of squared errors of the values quantized to each of these ranges, which contain 0."""
     used = np.flatnonzero(histogram.counts)
     centres, counts = histogram.centres[used], histogram.counts[used].astype(np.float64)
     step = (highs - lows)[:, None] / (levels - 1)
     zero = np.rint(-lows[:, None] / step)
     quantized = np.clip(np.rint(centres / step) + zero, 0, levels - 1)
     error = (quantized - zero) * step - centres
-    # The values of a bin differ from its middle, by which they are judged here.
+    # The expected squared distance of a value from the centre of its bin, which stands for it here.
     within = np.minimum(histogram.width, step) ** 2 / 12
     return np.asarray((error**2 * counts).sum(axis=1) + (within * counts).sum(axis=1))
 
@@ -100,22 +100,22 @@ _SMALLEST_SPAN = 1e-30
 
 @dataclass(frozen=True, slots=True)
 class ObservedRange:
-    """A tensor's values on the samples, without the values themselves."""
+    """Statistics of a tensor's values on the samples."""
 
     tensor: str
     lows: Array
     """The lowest finite value of each sample, as float64."""
     highs: Array
     histogram: Histogram | None = None
-    """Of all samples; None where no method asked for it, or all values are 0."""
+    """Histogram over all samples; None if no method requires it, or all values are 0."""
     channel_axis: int | None = None
     channel_lows: Array | None = None
-    """Of each channel over all samples; None where the channels of two samples differ in number."""
+    """The lowest value of each channel over all samples; None if samples differ in their number of channels."""
     channel_highs: Array | None = None
     not_finite: tuple[int, ...] = ()
-    """The samples on which it held NaN or infinity."""
+    """Indices of the samples on which the tensor held NaN or infinity."""
     elements: int = 0
-    """Of one sample, the first."""
+    """The number of elements in the first sample."""
 
     @property
     def low(self) -> float:
@@ -133,7 +133,7 @@ class ObservedRange:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way to find ranges; `find` need not see to it that 0 is inside, `range_of` does."""
+    """One method to find ranges; `find` may return a range without 0, which `range_of` then includes."""
 
     name: str
     title: str
@@ -148,14 +148,14 @@ def counted(seen: ObservedRange) -> Histogram:
 
 
 def range_of(method: Method, seen: ObservedRange, settings: QuantSettings) -> Range:
-    """The range of a tensor by a method: 0 is inside, both ends are numbers, and it is never empty."""
+    """Returns the range of a tensor by a method; it contains 0, and is finite and never empty."""
     if method.needs_histogram and seen.histogram is None:
         return usable(Range(seen.low, seen.high), settings)
     return usable(method.find(seen, settings), settings)
 
 
 def usable(found: Range, settings: QuantSettings) -> Range:
-    """The range with 0 in it, symmetric where that is asked for; one without extent becomes that from 0 to 1."""
+    """Returns the range extended to 0, symmetric if the settings ask for it; an empty range becomes 0 to 1."""
     low, high = min(found.low, 0.0) + 0.0, max(found.high, 0.0)  # -0.0 + 0.0 is 0.0
     if not (math.isfinite(low) and math.isfinite(high)) or high - low < _SMALLEST_SPAN:
         low, high = 0.0, 1.0
@@ -172,7 +172,7 @@ MINMAX = Method("minmax", "from the lowest to the highest value", needs_histogra
 
 
 def moving_average_range(seen: ObservedRange, _settings: QuantSettings) -> Range:
-    """As onnxruntime's `CalibMovingAverage` does for data read at once."""
+    """Returns the mean of the samples' extremes, as onnxruntime's `CalibMovingAverage` does."""
     return Range(float(seen.lows.mean()), float(seen.highs.mean()))
 
 
@@ -200,7 +200,7 @@ def percentile_range(seen: ObservedRange, settings: QuantSettings) -> Range:
 
 
 def _folded(histogram: Histogram) -> Array:
-    """Counts of absolute values, from zero outwards."""
+    """Returns counts of absolute values, from zero outwards."""
     half = len(histogram.counts) // 2
     return np.asarray(histogram.counts[half:] + histogram.counts[:half][::-1])
 
@@ -210,7 +210,7 @@ PERCENTILE = Method(
 )
 
 
-# Each candidate cuts off 4 % more than the one before, down to a thirtieth; the error is flat around its lowest.
+# Each candidate is 4 % smaller than the one before, down to a thirtieth; the error is flat around its minimum.
 _SHARES = 0.96 ** np.arange(84)
 _TURNS = 2
 
@@ -228,7 +228,7 @@ def mse_range(seen: ObservedRange, settings: QuantSettings) -> Range:
 
 
 def _shrunk(histogram: Histogram, low: float, high: float, sides: tuple[bool, ...]) -> Range:
-    """One side after the other is drawn in to where the error is least; True stands for the upper one."""
+    """Moves one end after the other to where the error is least; True in `sides` is the upper end."""
     whole_low, whole_high = low, high
     for upper in sides:
         lows = np.full(len(_SHARES), low) if upper else whole_low * _SHARES
@@ -241,18 +241,17 @@ def _shrunk(histogram: Histogram, low: float, high: float, sides: tuple[bool, ..
 MSE = Method("mse", "least squared error of what is rounded and cut off", needs_histogram=True, find=mse_range)
 
 
-# The mean absolute deviation over the standard deviation: 0.80 for a bell curve, 0.71 for Laplace's.
+# The mean absolute deviation over the standard deviation is 0.80 for a normal and 0.71 for a Laplace distribution.
 _BETWEEN = (math.sqrt(2 / math.pi) + math.sqrt(0.5)) / 2
 
 
 def distribution_range(seen: ObservedRange, settings: QuantSettings) -> Range:
-    """The range that would lose least if the values followed the bell curve, or the Laplace curve, that fits them.
+    """Returns the range with the least error if the values followed the normal or the Laplace distribution that
+    fits them.
 
     After "Post training 4-bit quantization of convolutional networks for rapid-deployment" (Banner and others,
-    2019): for each curve there is one best multiple of its width. What few samples show of the tails does not
-    matter then.
-
-    Each side of 0 is half a curve, and has as many steps as its share of the range.
+    2019): each distribution has one best multiple of its width, so that the sparse tails of few samples do not
+    matter. Each side of 0 is half a distribution, and has steps in proportion to its share of the range.
     """
     histogram = counted(seen)
     below, above = (_deviation(histogram, side) for side in (-1, 1))
@@ -265,7 +264,7 @@ def distribution_range(seen: ObservedRange, settings: QuantSettings) -> Range:
 
 
 def _deviation(histogram: Histogram, side: int) -> tuple[float, float]:
-    """The mean and the root mean square of one side; the two bins at 0 hold what an activation cut off."""
+    """Returns the mean and the root mean square of one side, without the bins next to 0, which clipping fills."""
     values = histogram.centres * side
     counts = histogram.counts * (values > histogram.width)
     total = max(float(counts.sum()), 1.0)
@@ -273,7 +272,7 @@ def _deviation(histogram: Histogram, side: int) -> tuple[float, float]:
 
 
 def _extent(deviation: tuple[float, float], levels: float) -> float:
-    """How far the best range goes."""
+    """Returns the end of the best range of one side."""
     mean, root = deviation
     if root == 0:
         return 0.0
@@ -283,7 +282,7 @@ def _extent(deviation: tuple[float, float], levels: float) -> float:
 
 @cache
 def _laplace_multiple(levels: int) -> float:
-    """Where the derivative of 2 e^-a + a^2 / (3 levels^2) is 0."""
+    """Returns the multiple `a` at which the derivative of 2 e^-a + a^2 / (3 levels^2) is 0."""
     multiple = 10.0
     for _ in range(50):
         multiple = math.log(3 * levels**2 / multiple)
@@ -292,7 +291,8 @@ def _laplace_multiple(levels: int) -> float:
 
 @cache
 def _bell_multiple(levels: int) -> float:
-    """Where (a^2 + 1) erfc(a / sqrt 2) - a sqrt(2 / pi) e^(-a^2 / 2) + a^2 / (3 levels^2) is least."""
+    """Returns the `a` that minimizes (a^2 + 1) erfc(a / sqrt 2) - a sqrt(2 / pi) e^(-a^2 / 2) + a^2 / (3
+    levels^2)."""
 
     def error(a: float) -> float:
         cut_off = (a * a + 1) * math.erfc(a / math.sqrt(2)) - a * math.sqrt(2 / math.pi) * math.exp(-a * a / 2)
@@ -311,16 +311,18 @@ DISTRIBUTION = Method(
 
 STEPS = 128
 _SMOOTHED = 1e-4
-# Candidates at a time: some megabytes of running sums.
+# The number of candidates per batch, whose running sums take some megabytes.
 _AT_ONCE = 512
 
 
 def entropy_range(seen: ObservedRange, _settings: QuantSettings) -> Range:
-    """The range whose values, in few steps, are distributed most like all: least Kullback-Leibler divergence.
+    """Returns the range with the least Kullback-Leibler divergence between the values and their distribution in
+    few steps.
 
-    The same measure as onnxruntime's (after TensorRT's), with its smoothing and its treatment of the bins that are
-    left over when the range is divided into steps; for all candidates at once, from running sums. Where two
-    candidates differ by less than float32 tells apart, in which onnxruntime computes, it may choose the other.
+    The measure is that of onnxruntime (after TensorRT), with its smoothing and its treatment of the bins that are
+    left over when the range is divided into steps, but for all candidates at once, from running sums. If two
+    candidates differ by less than the precision of float32, in which onnxruntime computes, it may choose the
+    other.
     """
     histogram = counted(seen)
     counts, edges = histogram.counts, histogram.edges
@@ -338,8 +340,8 @@ def entropy_range(seen: ObservedRange, _settings: QuantSettings) -> Range:
 
 
 def divergence(counts: Array, halves: Array) -> Array:
-    """The divergence between the distribution clipped at these bins (the rest in its outermost bins) and the
-    same in STEPS steps; infinite where one of them holds nothing."""
+    """Returns the divergence between the distribution clipped at these bins (with the rest in the outermost bins)
+    and the same in STEPS steps; infinite if either is empty."""
     bins, middle = len(counts), len(counts) // 2
     first = middle - halves
     last = np.minimum(middle + halves + 1, bins)
@@ -349,7 +351,7 @@ def divergence(counts: Array, halves: Array) -> Array:
     left, right, total = sums[first], sums[-1] - sums[last], sums[-1]
     leftover = size - merged * STEPS
 
-    # What is beyond fills the outermost bins where they were empty.
+    # Clipped values fill the outermost bins if these were empty.
     fills_first = ((counts[first] == 0) & (left > 0)).astype(np.float64)
     fills_last = ((counts[last - 1] == 0) & (right > 0)).astype(np.float64)
     borders = first[:, None] + merged[:, None] * np.arange(STEPS + 1)
@@ -366,7 +368,7 @@ def divergence(counts: Array, halves: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         off = _SMOOTHED * (size - filled_bins) / filled_bins
         off_level = _SMOOTHED * (size - level_bins) / level_bins
-        # Of the cut distribution: what each step holds, smoothed, and what is left over.
+        # For the clipped distribution: the smoothed sum of each step, and the rest.
         held[:, 0] += left
         held[:, -1] += np.where(leftover == 0, right, 0)
         in_step = held - off[:, None] * used + _SMOOTHED * (merged[:, None] - used)
@@ -378,7 +380,7 @@ def divergence(counts: Array, halves: Array) -> Array:
 
 
 def _own(counts: Array, first: Array, last: Array, left: Array, right: Array, off: Array) -> Array:
-    """The sum of p log p over the filled bins, each lowered a little: to second order, exact at the ends."""
+    """Returns the sum of p log p over the filled bins, each lowered by `off`: to second order, ends exact."""
     with np.errstate(divide="ignore"):
         logarithm = np.where(counts > 0, np.log(np.maximum(counts, 1)), 0.0)
         inverse = np.where(counts > 0, 1.0 / np.maximum(counts, 1), 0.0)

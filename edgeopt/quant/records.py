@@ -10,13 +10,13 @@ class QuantSettings(msgspec.Struct, frozen=True):
     weight_type: str = "int8"
     per_channel: bool = True
     reduce_range: bool = False
-    """7-bit weights: without VNNI or dotprod, pairs of 8-bit products overflow 16 bits and saturate."""
+    """Whether weights have 7 bits: without VNNI or dotprod, sums of two 8-bit products saturate 16 bits."""
     symmetric_activations: bool = False
-    """The zero point of activations is that of their type's middle."""
+    """Whether the zero point of activations is the middle of their type."""
     calibration: str = "minmax"
-    """How the ranges of activations are found; a name of `edgeopt.quant.ranges.METHODS`."""
+    """Method that finds the ranges of activations; a name of `edgeopt.quant.ranges.METHODS`."""
     percentile: float = 99.99
-    """For the calibration of that name: what share of the values stays inside the range, in percent."""
+    """Share of the values inside the range for the method `percentile`, in percent."""
     block_size: int = 64
     """Consecutive weights that share a scale, if a scheme has blocks."""
     group_size: int = 64
@@ -24,62 +24,62 @@ class QuantSettings(msgspec.Struct, frozen=True):
 
 
 FLOAT = "float"
-"""The form of a layer that stays as it is."""
+"""The scheme of a layer that is not quantized."""
 
 
 class Layer(msgspec.Struct, frozen=True):
     """Nodes that change precision together: one product, or several that share their weights."""
 
     name: str
-    """Of its first node; unique in the model."""
+    """Name of the first node; unique in the model."""
     operator: str
     nodes: tuple[str, ...]
     weight: str
-    """The constant that it multiplies with; empty where both factors are computed."""
+    """The constant factor; empty if both factors are computed."""
     inputs: tuple[str, ...]
-    """The tensors that are computed and that it multiplies."""
+    """The computed tensors that the layer multiplies."""
     outputs: tuple[str, ...]
     multiply_adds: int
-    """In one run of one sample, with the data's shapes."""
+    """Multiply-adds of one run on one sample, with the data's shapes."""
     parameters: int = 0
     weight_shape: tuple[int, ...] = ()
     channel_axis: int | None = None
-    """The axis of the weights that has the channels of the output."""
+    """The axis of the weights that has the output channels."""
     reason: str = ""
-    """Why no form but float fits it, as the end of a sentence; empty where one does."""
+    """Reason that only float fits the layer, as the end of a sentence; empty if another scheme may fit."""
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Between what a tensor's values are kept."""
+    """The range to which a tensor's values are limited."""
 
     low: float
     high: float
 
 
 class Sensitivity(msgspec.Struct, frozen=True):
-    """What one form of one layer alone does to the outputs."""
+    """Error of one scheme of one layer alone at the outputs of the model."""
 
     layer: str
     form: str
     noise: tuple[float, ...]
-    """For each output of the model, the noise power over the signal power, over all samples together."""
+    """The ratio of noise power to signal power at each output of the model, over all samples together."""
     snr_db: float
-    """Of the worst output."""
+    """Signal-to-noise ratio of the worst output."""
     local_db: float | None = None
-    """At the layer's own output, given the inputs of the float model; None where it was not looked at."""
+    """Signal-to-noise ratio at the layer's own output with the float model's inputs; None if not measured."""
     measured: bool = True
-    """From runs of the whole model; otherwise estimated from other points."""
+    """Whether the noise is measured in runs of the whole model; otherwise it is estimated."""
 
 
 class LayerGain(msgspec.Struct, frozen=True):
-    """What one form of one layer saves on one backend."""
+    """Time that one scheme of one layer saves on one backend."""
 
     layer: str
     form: str
     float_ms: float
     form_ms: float
     boundary_ms: float = 0.0
-    """For the conversions around it, where its neighbours stay float."""
+    """Time of the conversions around the layer if its neighbours stay float."""
     basis: Literal["measured", "estimated"] = "measured"
 
     @property
@@ -88,63 +88,63 @@ class LayerGain(msgspec.Struct, frozen=True):
 
 
 class LayerVerdict(msgspec.Struct, frozen=True):
-    """What the plan does with a layer, and why."""
+    """The scheme that a plan chooses for a layer, with the reason."""
 
     layer: str
     form: str
     reason: str
-    """A sentence: "kept float: costs 9 dB alone, saves 0.03 ms"."""
+    """A sentence, such as "kept float: costs 9 dB alone, saves 0.03 ms"."""
     saves_ms: float | None = None
     snr_db: float | None = None
 
 
 class FrontierPoint(msgspec.Struct, frozen=True):
-    """A choice of forms on the frontier between error and time."""
+    """A choice of schemes on the frontier between error and time."""
 
     choices: dict[str, str]
-    """Layer, form; layers that are not in it stay float."""
+    """Schemes by layer; layers that are missing stay float."""
     expected_ms: float
-    """The float model's time less what the layers save."""
+    """Time of the float model minus the savings of the layers."""
     expected_db: float
-    """From the layers' own noise, added."""
+    """Signal-to-noise ratio expected from the sum of the layers' noise."""
     snr_db: float | None = None
-    """By a run of the whole model with these forms simulated; None where it was not run."""
+    """Signal-to-noise ratio in a run of the whole model with these schemes; None if it was not run."""
     low_db: float | None = None
-    """What resampling says that it may be on other samples."""
+    """Lower bound of `snr_db` for other samples, from resampling."""
     speedup: float | None = None
-    """Over the float model on the same backend, where it was measured."""
+    """Speedup over the float model on the same backend; None if it was not measured."""
 
 
 class PrecisionPlan(msgspec.Struct, frozen=True):
-    """Which layer runs in which form on a backend, and why."""
+    """The scheme of each layer on a backend, with the reasons."""
 
     backend: str
     options: dict[str, str | int | float | bool | dict[str, list[int]]]
-    """What the backend is run with: a plan holds only with these."""
+    """Options of the backend; the plan is valid only with these."""
     floor_db: float
     chosen: FrontierPoint
     frontier: tuple[FrontierPoint, ...]
-    """From the float model to all layers quantized: each faster and less exact than the one before."""
+    """Points from the float model on, each faster and less exact than the one before."""
     verdicts: tuple[LayerVerdict, ...]
     sensitivities: tuple[Sensitivity, ...] = ()
     gains: tuple[LayerGain, ...] = ()
     base_db: float | None = None
-    """What the float model itself reaches on this backend with these options (bf16 is not exact)."""
+    """Signal-to-noise ratio of the float model on this backend with these options (bf16 is not exact)."""
     warnings: tuple[str, ...] = ()
 
 
 class TargetSaid(msgspec.Struct, frozen=True):
-    """What another target's device would do with the file."""
+    """The assessment of the file for the device of another target."""
 
     target: str
     verdict: str
-    """`fine`, `saturates`, `falls back`, `no gain`, `slower`, `fails`."""
+    """Verdict: `fine`, `saturates`, `falls back`, `no gain`, `slower` or `fails`."""
     reason: str
     remedy: str = ""
 
 
 class QuantFinding(msgspec.Struct, frozen=True):
-    """What calibration saw in the data or the model that the user should know."""
+    """A problem of the data or the model that calibration found."""
 
     kind: str
     """`not finite`, `outlier`, `constant`, `dead channels`, `uneven channels` or `cut off`."""
@@ -154,7 +154,7 @@ class QuantFinding(msgspec.Struct, frozen=True):
 
 
 class CalibrationTried(msgspec.Struct, frozen=True):
-    """One method of calibration, all layers in the same form."""
+    """The result of one calibration method, with all layers in the same scheme."""
 
     method: str
     snr_db: float | None
@@ -163,8 +163,8 @@ class CalibrationTried(msgspec.Struct, frozen=True):
     peak_mib: float | None = None
     note: str = ""
     tensor_db: float | None = None
-    """Of the middle tensor alone, on the samples that calibrated."""
+    """Signal-to-noise ratio of the median tensor alone, on the calibration samples."""
     worst_tensor: str = ""
     worst_db: float | None = None
     cut_off_share: float = 0.0
-    """Of all values, those outside the ranges."""
+    """Share of the values that are outside the ranges."""

@@ -1,9 +1,9 @@
-"""Returns a few operations of a model in eight bits to float, so that it reaches an accuracy floor.
+"""Returns a few operations of an 8-bit model to float, so that it reaches an accuracy floor.
 
 NNCF quantizes the whole model once. Each group of quantizers then runs in eight bits alone, in a model with
-switches, which gives its noise at the outputs. Those with the most noise for the work they save return to float,
-as few as the floor allows. Noise of groups adds up well enough to tell how many that are; files written with one
-more or fewer are then run, and decide.
+switches, which measures its noise at the outputs. Groups with the most noise for their work return to float, as
+few as the floor allows. The sum of the groups' noise predicts their number; files with a few more or fewer are
+then run and decide.
 """
 
 import heapq
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 NAME = "nncf-repaired"
 LIMIT_S = 25.0
 MARGIN_DB = 1.0
-"""Above the floor on the samples that choose, for the samples that prove."""
+"""The margin above the floor on the choosing samples, so that the proof samples reach it too."""
 _TAIL_MARGIN_DB = 3.0
-"""The same of the worst tenth of the samples, which differs more from one set to another."""
+"""The margin for the worst tenth of the samples, which differs more between sets of samples."""
 _PARTS = 12
-"""Into how many runs of neighbouring groups the model is divided at first."""
+"""The number of parts of neighbouring groups into which the model is divided at first."""
 _NEGLIGIBLE = 0.02
-"""Groups with less than this share of the noise that the floor allows are not told apart."""
+"""Groups with less than this share of the noise that the floor allows are not ranked individually."""
 _MOST_RANKING = 6
-"""On how many samples groups are ranked at most: those that eight bits serve worst, which make up most noise."""
+"""The most samples for ranking groups: those with the most noise in eight bits."""
 _FRONTIER = (20.0, 25.0, 30.0, 35.0, 40.0, 45.0)
 _INCOMPARABLE = 1e6
 
@@ -50,28 +50,28 @@ Outputs = Sequence[Mapping[str, Array]]
 
 
 class RepairPoint(msgspec.Struct, frozen=True):
-    """What returning a number of groups gives, by the ranking, on the samples that choose."""
+    """Accuracy on the choosing samples after returning a number of groups to float, by the ranking."""
 
     groups_returned: int
     work_share: float
-    """Of the model's work, what is then done in floats that was in eight bits."""
+    """The share of the model's work that is returned to float."""
     snr_db: float
     measured: bool
-    """A file was run; otherwise it is what the noise of what is left adds up to."""
+    """Whether a file was run; otherwise the accuracy is predicted from the sum of the remaining groups' noise."""
 
 
 class Repair(msgspec.Struct, frozen=True):
     """The repaired model and how it was found."""
 
     returned: tuple[str, ...]
-    """The operations that compute in floats again."""
+    """Names of the operations that compute in float again."""
     groups_returned: int
     groups: int
     work_share: float
     before_db: float
-    """The whole model in eight bits, on the samples that choose."""
+    """Signal-to-noise ratio of the whole model in eight bits, on the choosing samples."""
     after_db: float
-    """The file written, on the same samples."""
+    """Signal-to-noise ratio of the written file, on the same samples."""
     frontier: tuple[RepairPoint, ...]
     seconds: float
     entry: LedgerEntry
@@ -79,16 +79,16 @@ class Repair(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Neighbouring groups whose noise is known together."""
+    """Neighbouring groups with their noise together."""
 
     groups: tuple[int, ...]
     noise: float
-    """Of the weakest output, as a share of its signal."""
+    """The noise of the worst output, as a ratio to its signal."""
     cost: float
 
     @property
     def worth(self) -> float:
-        """Noise that returning it removes, for what that costs."""
+        """The noise that returning the part removes, relative to the cost."""
         return self.noise / self.cost
 
 
@@ -101,13 +101,14 @@ def repair(
     *,
     limit_s: float = LIMIT_S,
 ) -> Repair:
-    """Writes `out` (.xml): the model `base` (float, .onnx) in eight bits but for what the floor needs in floats.
+    """Writes `out` (.xml), the model `base` (float, .onnx) in eight bits except the groups that the floor needs in
+    float.
 
-    `quantized`: what NNCF made of it, with weights in floats behind quantizers. Samples that prove the result must
-    not be among `choosing`, nor among those that calibrated. The search ends after about `limit_s`. Raises
-    ModelError where the floor is not reached with anything left in eight bits, or where the quantizers cannot be
-    switched. The file is run by the backend openvino-cpu with floats of 32 bits: where a CPU takes fewer by
-    default, that is noise of its own.
+    `quantized` is the same model quantized by NNCF, with float weights behind quantizers. Samples that prove the
+    result must not be among `choosing`, nor among the calibration samples. The search ends after about `limit_s`.
+    Raises a ModelError if the floor is not reached with any group left in eight bits, or if the quantizers cannot
+    be switched. The backend openvino-cpu runs the file with 32-bit floats: a CPU that uses fewer bits by default
+    adds noise of its own.
     """
     if not choosing:
         raise ModelError("Repairing a quantized model needs data.", "Give some.")
@@ -117,7 +118,7 @@ def repair(
 
 
 class _Workbench:
-    """One model under repair."""
+    """A model under repair."""
 
     def __init__(
         self,
@@ -169,7 +170,7 @@ class _Workbench:
         )
 
     def _ranked(self, before: Accuracy) -> list[_Part]:
-        """All groups in parts, those first that are best returned; the noisiest are divided while time lasts."""
+        """Returns all groups in parts, the best to return first; divides the noisiest while time remains."""
         gated = GatedQuantizers(self._quantized, self.groups)
         count = len(self.groups)
         everything = frozenset(range(count))
@@ -206,7 +207,7 @@ class _Workbench:
         return sorted([*done, *(each for _, _, each in queue)], key=lambda each: each.worth, reverse=True)
 
     def _search(self, ranked: list[_Part], before: Accuracy) -> tuple[frozenset[int], Accuracy, list[RepairPoint]]:
-        """As few of the first parts as the floor needs; from what their noise says, by files written and run."""
+        """Searches for the fewest leading parts to return: a first guess from their noise, then written files."""
         firsts = [frozenset(g for each in ranked[:k] for g in each.groups) for k in range(len(ranked) + 1)]
         total = sum(each.noise for each in ranked) or 1.0
         left = [sum(each.noise for each in ranked[k:]) / total * _noise(before) for k in range(len(ranked))]
@@ -240,7 +241,7 @@ class _Workbench:
     def _frontier(
         self, firsts: list[frozenset[int]], measured: dict[int, float], left: list[float]
     ) -> list[RepairPoint]:
-        """The points measured and, near round ratios, what noise adds up to; moved by what measuring showed."""
+        """Returns the measured points, and predicted points near round ratios, corrected by the measured ones."""
         known = sorted(measured)
         sums = {k: -10 * math.log10(max(noise, 10 ** (-EQUAL_DB / 10))) for k, noise in enumerate(left)}
         apart = [measured[k] - sums[k] for k in known]
@@ -254,7 +255,7 @@ class _Workbench:
     def _given_back(
         self, ranked: list[_Part], found: frozenset[int], after: Accuracy
     ) -> tuple[frozenset[int], Accuracy]:
-        """Puts expensive groups back into eight bits, one by one, while time lasts and the floor holds."""
+        """Returns expensive groups to eight bits, one by one, while time remains and the floor holds."""
         for part in sorted(ranked, key=lambda each: each.cost, reverse=True):
             if time.monotonic() > self._deadline:
                 break
@@ -270,7 +271,7 @@ class _Workbench:
         return found, after
 
     def _written(self, returned: frozenset[int]) -> Accuracy:
-        """Writes the model with these groups in floats and runs the file."""
+        """Writes the model with these groups in float and runs the file."""
         model = without(self._quantized, [self.groups[each] for each in sorted(returned)])
         self._entry = write_quantized(model, self._out, NAME, self._nodes_before)
         self._in_file = returned
@@ -289,7 +290,7 @@ def _answers(path: Path, samples: Sequence[Feeds]) -> Outputs:
 
 
 def _margin(accuracy: Accuracy, floor_db: float) -> float:
-    """By how many dB the floor is reached on these samples, and on others of their kind.
+    """Returns the decibels above the floor, the least of these samples, other samples and the worst tenth.
 
     The worst tenth of the samples may be less exact by `TAIL_DB`, as wherever a floor is judged.
     """

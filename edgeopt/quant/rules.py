@@ -1,4 +1,4 @@
-"""What each backend computes in few bits, and how it wants that written."""
+"""Rules of how each backend runs quantized models and how they must be written for it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,22 +8,22 @@ Style = Literal["through", "inputs", "none"]
 
 @dataclass(frozen=True, slots=True)
 class BackendRules:
-    """How quantized products are written for a backend."""
+    """Rules for writing quantized products for a backend."""
 
     backend: str
     style: Style
-    """Through: a product's input and result, and what lies between products, in eight bits. Inputs: only what
-    products read. None: it has no product in eight bits."""
+    """The extent of eight bits: `through` quantizes inputs and results of products and the operations between
+    them, `inputs` only the inputs of products; `none` means that the backend has no 8-bit product."""
     symmetric: bool = False
-    """Zero is the middle of an activation's type."""
+    """Whether the zero point of an activation must be the middle of its type."""
     signed: bool = False
-    """Activations are int8 whatever the settings say."""
+    """Whether activations are int8 whatever the settings say."""
     everywhere: bool = False
-    """Floats are slow there, or not at all: all that lies between is rounded, inputs and outputs too."""
+    """Whether floats are slow or not supported, so that all operations, inputs and outputs are quantized."""
     transposed: bool = True
     """Whether transposed convolutions are computed in eight bits."""
     sixteen: bool = True
-    """Whether it rounds activations to sixteen bits, if only to compute with floats."""
+    """Whether activations are rounded to sixteen bits, even if the product computes in float."""
 
 
 RULES: tuple[BackendRules, ...] = (
@@ -36,7 +36,7 @@ RULES: tuple[BackendRules, ...] = (
     BackendRules("onnxruntime-qnn", "through", everywhere=True),
     # docs.nvidia.com, "Working with Quantized Types": signed eight bits, symmetric; four bits for weights alone.
     BackendRules("onnxruntime-tensorrt", "inputs", symmetric=True, signed=True, sixteen=False),
-    # OpenVINO removes pairs of sixteen bits on CPUs: a result there says nothing of other runtimes.
+    # OpenVINO removes 16-bit pairs on CPUs, so a result there does not apply to other runtimes.
     BackendRules("onnxruntime-openvino", "inputs", sixteen=False),
     BackendRules("onnxruntime-cuda", "none"),
     BackendRules("onnxruntime-coreml", "none"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a model was written with, besides the choices."""
+    """The context that a model was written with, besides the choices."""
 
     context: SchemeContext
 
@@ -43,7 +43,7 @@ class QuantizedModel:
 def write(
     model: "ir.Model", layers: Sequence[Layer], choices: Mapping[str, str], context: SchemeContext
 ) -> QuantizedModel:
-    """The model with the chosen forms; the one that is given stays as it is.
+    """Returns the model with the chosen schemes; the given model is unchanged.
 
     Raises UsageError for an unknown layer or form, or a form that does not fit its layer, and ModelError where the
     opset that a form needs cannot be reached.
@@ -53,7 +53,7 @@ def write(
     by_form = _by_form(layers, choices, context)
     named = model.clone()
     for key, node in list(keyed(named.graph)):
-        node.name = key  # what a node is called by stays so when those around it are replaced
+        node.name = key  # a named node keeps its key when nodes around it are replaced
     changed = _raised(named, max((form.lowest_opset for form in by_form), default=0))
     changes = [change for form, chosen in by_form.items() for change in form.write(changed, chosen, context)]
     common.RemoveUnusedNodesPass()(changed)
@@ -95,7 +95,7 @@ def _raised(model: "ir.Model", opset: int) -> "ir.Model":
 def tensors_wanted(
     model: "ir.Model", layers: Sequence[Layer], settings: QuantSettings, backend: str = ""
 ) -> tuple[str, ...]:
-    """The tensors whose ranges forms may ask for, in the order of the graph: on most backends, or on this one."""
+    """Returns the tensors whose ranges schemes may need, on most backends or this one, in graph order."""
     found = nodes_by_key(model.graph)
     nodes = [
         found[key] for layer in layers if layer.operator in PRODUCTS and not layer.reason for key in layer.nodes
@@ -113,13 +113,13 @@ def tensors_wanted(
 
 
 def _any_range(value: "ir.Value") -> Range | None:
-    """A range for all that may have one: what is known to be no float has none."""
+    """Returns a range for every value that may be float."""
     return Range(0.0, 0.0) if value.dtype is None or value.dtype.name == "FLOAT" else None
 
 
 SCHEMA = 1
 _OPSET = 17
-# zlib makes a thousand bytes of one: an array that is larger is no record, but an attack on the memory.
+# zlib expands data up to a thousand times: a larger array is not a valid record, but an attack on the memory.
 _LARGEST_BYTES = 1 << 30
 _HINT = "Restore the bundle or the exported profile from where it came."
 
@@ -132,30 +132,30 @@ class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Smoothed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Factors of what some layers read; see `edgeopt.quant.preparing`."""
+    """Smoothing factors of the activations that some layers read; see `edgeopt.quant.preparing`."""
 
     layers: tuple[str, ...]
     factors: Numbers
 
 
 class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """`quantization.json`; the scheme of each layer and the settings are in `deployment.toml`."""
+    """Content of `quantization.json`; the scheme of each layer and the settings are in `deployment.toml`."""
 
     ranges: dict[str, tuple[float, float]] = {}
-    """By tensor: the lowest and the highest value that it is kept between."""
+    """The lowest and the highest value of the range, by tensor."""
     smoothing: dict[str, Smoothed] = {}
-    """By the name of what the divided activations are called."""
+    """Smoothing factors, by the name of the divided activations."""
     equalization: dict[str, Numbers] = {}
-    """By node: what its results were divided by, and the weights behind it multiplied with."""
+    """Factors that the results of a node were divided by and the weights behind it multiplied by, by node."""
     biases: dict[str, Numbers] = {}
-    """By node: the mean error of rounding that was taken off its bias. Only earlier versions write it."""
+    """Mean rounding errors that were subtracted from biases, by node; only earlier versions write them."""
     weights: dict[str, Numbers] = {}
-    """By name: weights whose rounding was chosen on data. Only earlier versions write it."""
+    """Weights with rounding chosen on data, by name; only earlier versions write them."""
     schema: int = SCHEMA
 
 
 def record_of(choices: Mapping[str, str], trace: "Trace", equalization: Mapping[str, Array]) -> Recorded:
-    """Without factors where no form smooths."""
+    """Returns the record of a written model, without smoothing factors if no scheme smooths."""
     context = trace.context
     forms = [scheme_named(name) for name in dict.fromkeys(choices.values())]
     smoothed: dict[str, list[str]] = {}
@@ -172,7 +172,7 @@ def record_of(choices: Mapping[str, str], trace: "Trace", equalization: Mapping[
 
 
 def encoded(recorded: Recorded) -> bytes:
-    """As the bundle holds it: a line for each tensor."""
+    """Returns the record as JSON with a line for each tensor."""
     lines = [b"{"]
     parts = {"schema": recorded.schema, **msgspec.to_builtins(recorded)}
     for place, (name, part) in enumerate(parts.items()):
@@ -188,7 +188,7 @@ def encoded(recorded: Recorded) -> bytes:
 
 
 def decoded(content: bytes) -> Recorded:
-    """Raises BundleError for what is no such record."""
+    """Returns the record; raises a BundleError for invalid content."""
     try:
         found = msgspec.json.decode(content, type=thread_safe(Recorded))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -204,7 +204,7 @@ def decoded(content: bytes) -> Recorded:
 def write_again(
     model: "ir.Model", choices: Mapping[str, str], backend: str, settings: QuantSettings, recorded: Recorded
 ) -> "QuantizedModel":
-    """The model with these forms, from the float model that they were made of then.
+    """Returns the model with these schemes again, from the float model that it was written from.
 
     Raises UsageError for layers and forms that do not fit this model.
     """
@@ -228,7 +228,7 @@ def write_again(
 
 
 def raised(model: "ir.Model") -> "ir.Model":
-    """In an opset that all forms can be simulated in."""
+    """Returns the model in an opset in which all schemes can be simulated."""
     from edgeopt.graph.passes import PassContext
     from edgeopt.graph.passes.cleaning import raise_opset
 
@@ -238,7 +238,7 @@ def raised(model: "ir.Model") -> "ir.Model":
 
 
 def _with_biases(model: "ir.Model", means: Mapping[str, Array]) -> "ir.Model":
-    """The float model without these mean errors; UsageError for nodes that it does not have."""
+    """Returns the float model without these mean errors in its biases; raises a UsageError for a missing node."""
     from edgeopt.quant.schemes.writer import Writer
 
     copy = model.clone()

@@ -1,1 +1,1 @@
-"""ONNX Runtime, one execution provider a file."""
+"""ONNX Runtime, with one execution provider in each file."""

@@ -1,4 +1,4 @@
-"""A backend made of a provider: what all of them have in common."""
+"""The functions of a backend for an execution provider."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,7 @@ def backend_of(
     available: Callable[[], Available | Unavailable] | None = None,
     supports: Callable[[Path], Coverage] | None = None,
 ) -> Backend:
-    """The processor's has ways of its own to ask whether it is `available` and what it `supports`."""
+    """Returns the backend of a provider; the CPU's has its own `available` and `supports`."""
 
     def require() -> None:
         if available is None:
@@ -70,7 +70,7 @@ def _require(provider: Provider) -> None:
 
 
 def _coverage(provider: Provider, path: Path) -> Coverage:
-    """What the runtime itself says when it loads the model without rewriting it first."""
+    """Returns the coverage that the runtime reports when it loads the model without rewriting it."""
     _require(provider)
     session = load_session(provider, path, {"graph_level": "none"}, strict=False, custom_ops=())
     placed = session.placement

@@ -1,7 +1,7 @@
 """A session with one input buffer for each shape, in the memory of a device or the host.
 
-Feeds are copied there, the runtime computes on what is bound, and the results are fetched as new arrays. A CUDA
-graph replays its kernels on the same addresses, so there the outputs have fixed places as well.
+Feeds are copied there, the runtime computes on the bound buffers, and the results are returned as new arrays. A
+CUDA graph replays its kernels on the same addresses, so its outputs have fixed buffers as well.
 """
 
 import threading
@@ -21,12 +21,12 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 class BoundMemory(NamedTuple):
     kind: str
-    """As ONNX Runtime calls it: `cpu`, `cuda`."""
+    """Kind of memory in ONNX Runtime's terms: `cpu`, `cuda`."""
     device: int = 0
 
 
 class MemoryPlace:
-    """Inputs of one shape, where they are bound."""
+    """The buffers of inputs of one shape, and their binding."""
 
     def __init__(
         self, session: "InferenceSession", inputs: dict[str, Array], outputs: list[str], memory: BoundMemory
@@ -44,18 +44,18 @@ class MemoryPlace:
         self.let_outputs_be_new()
 
     def let_outputs_be_new(self) -> None:
-        """An output that is bound by its device alone is allocated by the run, in whatever shape it has."""
+        """Binds outputs by their device only, so that each run allocates them in the shape that it computes."""
         for name in self._outputs:
             self.binding.bind_output(name, *self._memory)
 
     def keep_outputs(self) -> None:
-        """What the last run has allocated is written again by the next."""
+        """Binds the outputs that the last run allocated, so that the next run writes into them."""
         for name, value in zip(self._outputs, self.binding.get_outputs(), strict=True):
             self.binding.bind_ortvalue_output(name, value)
 
 
 class BoundRun:
-    """Takes the place of the runtime's own `run`; one thread at a time, as a place has one content."""
+    """A replacement for the runtime's `run`; runs one thread at a time, because they share the buffers."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class BoundRun:
         self._graph = graph
         self._options = run_options
         self._places: OrderedDict[Shapes, tuple[MemoryPlace, int]] = OrderedDict()
-        """With the number of its graph; 0 without one."""
+        """Buffers by shapes, each with the number of its CUDA graph; 0 without one."""
         self._graphs = 0
         self._lock = threading.Lock()
 
@@ -78,7 +78,7 @@ class BoundRun:
 
         arrays = {name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in feeds.items()}
         if any(not array.size for array in arrays.values()):
-            # There is no memory to bind where there are no values.
+            # Arrays without values have no memory to bind.
             return list(self._session.run(names, arrays, self._without_graph()))
         with self._lock:
             place, number = self._place(names, arrays)
@@ -97,7 +97,7 @@ class BoundRun:
             return self._places[shapes]
         place = MemoryPlace(self._session, arrays, names, self._memory)
         if self._graph:
-            # Once without a graph, which tells the shapes of the outputs; from the next run on it is recorded.
+            # A run without a graph allocates the outputs; the next run records the graph.
             for name, value in place.values:
                 value.update_inplace(arrays[name])
             self._session.run_with_iobinding(place.binding, self._without_graph())
@@ -110,7 +110,7 @@ class BoundRun:
 
     def _forget_the_oldest(self) -> None:
         _, (_, number) = self._places.popitem(last=False)
-        # Else the device would keep the recorded graph, which nothing can replay any more.
+        # The device would otherwise keep the recorded graph, which can no longer be replayed.
         release = getattr(self._session, "release_captured_graph", None)
         if number and release is not None:
             release(number)

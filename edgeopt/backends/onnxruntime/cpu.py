@@ -1,4 +1,4 @@
-"""ONNX Runtime on the processor."""
+"""ONNX Runtime on the CPU."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def cpu_coverage(path: Path, backend: str) -> Coverage:
-    """What the runtime itself says when it loads the model; by operator where it refuses to load."""
+    """Returns the coverage that the runtime reports; by operator if the runtime refuses to load the model."""
     options = session_options_for(OrtOptions(graph_level="none"), backend)
     options.add_session_config_entry(RECORD, "1")
     try:
@@ -31,7 +31,7 @@ def cpu_coverage(path: Path, backend: str) -> Coverage:
 
 
 def _by_operator(path: Path, refusal: ModelError) -> Coverage:
-    """Operators that nothing implements, and the node that the runtime's message names."""
+    """Returns the coverage without unimplemented operators and the node that the runtime's message names."""
     try:
         import onnx
     except ImportError as error:
@@ -70,7 +70,7 @@ PROVIDER = Provider(
 
 BACKEND = backend_of(
     PROVIDER,
-    # Every flavour of the runtime has the processor's provider, so none is imported to ask.
+    # Every flavour of the runtime has the CPU provider, so none is imported to find out.
     available=lambda: installed("onnxruntime", RUNTIMES, "cpu"),
     supports=lambda path: cpu_coverage(path, NAME),
 )

@@ -1,4 +1,4 @@
-"""ONNX Runtime on NVIDIA GPUs: the CUDA and TensorRT providers, their libraries, and where engines are kept."""
+"""ONNX Runtime on NVIDIA GPUs: the CUDA and TensorRT providers, their libraries, and the cache of engines."""
 
 import ctypes
 import json
@@ -29,11 +29,11 @@ _TENSORRT = (
     "libnvinfer.so.8",
     "nvinfer.dll",
 )
-"""The one that ONNX Runtime 1.31 is built with first."""
+"""Names of the TensorRT library, beginning with the version that ONNX Runtime 1.31 is built with."""
 
 
 def gpu_missing() -> str | None:
-    """Why CUDA has no device here, as the driver itself says."""
+    """Returns the reason that CUDA has no device here, from the driver, or None if it has one."""
     name = _DRIVERS.get(platform.system(), "libcuda.so.1")
     try:
         driver = ctypes.CDLL(name)
@@ -47,7 +47,7 @@ def gpu_missing() -> str | None:
 
 
 def gpu_name(number: int) -> str:
-    """As CUDA counts them, which NVML does not; `unknown` where the driver does not tell."""
+    """Returns the name of a GPU by its number in CUDA's order (NVML's differs); `unknown` without an answer."""
     try:
         driver = ctypes.CDLL(_DRIVERS.get(platform.system(), "libcuda.so.1"))
     except OSError:
@@ -62,7 +62,7 @@ def gpu_name(number: int) -> str:
 
 
 def tensorrt_version() -> str:
-    """Of the library that is found, which may not come from a Python package; `unknown` if there is none."""
+    """Returns the version of the first library found, whatever installed it; `unknown` if there is none."""
     for name in _TENSORRT:
         try:
             return str(ctypes.CDLL(name).getInferLibVersion())
@@ -72,18 +72,18 @@ def tensorrt_version() -> str:
 
 
 def load_libraries() -> None:
-    """CUDA and cuDNN out of Python packages, where they are: the runtime looks on the system's path only."""
+    """Loads CUDA and cuDNN from Python packages, if installed: the runtime searches only the system's path."""
     import onnxruntime
 
     preload = getattr(onnxruntime, "preload_dlls", None)
     if preload is not None:
-        # It prints what it does not find; a trial's stdout is for its answers.
+        # The function prints missing libraries, and a trial's stdout is for its answers.
         with redirect_stdout(sys.stderr):
             preload()
 
 
 def load_tensorrt() -> None:
-    """The same for TensorRT, whose package loads its libraries when it is imported."""
+    """Loads CUDA and cuDNN, then TensorRT, whose package loads its libraries when it is imported."""
     load_libraries()
     if find_spec("tensorrt_libs") is not None:
         from importlib import import_module
@@ -97,14 +97,12 @@ _KEY, _VALUE = 1, 2  # in StringStringEntryProto
 
 
 def folder_for(model: Path, kind: str, versions_of: tuple[str, ...], more: Mapping[str, str]) -> Path | None:
-    """Where what a provider compiles is kept.
+    """Returns the folder for the engines of a provider, created if need be; None if it cannot be written or the
+    model cannot be read.
 
-    TensorRT names its engines by the structure of a model, not by its weights, and does not look for another
-    version of itself, another GPU or other options: so each model has a folder of its own for all that an engine
-    depends on.
-
-    Made if need be; None where nothing can be kept, or the model cannot be read.  Named by the model's content,
-    the versions of the distributions whose names begin so, and `more`.
+    TensorRT names its engines by the structure of a model, not by its weights, and does not check its version, the
+    GPU or the options. So the folder is named by everything that an engine depends on: the model's content, the
+    versions of the distributions whose names begin with `versions_of`, and `more`.
     """
     root = user_cache_folder()
     if root is None:
@@ -118,7 +116,7 @@ def folder_for(model: Path, kind: str, versions_of: tuple[str, ...], more: Mappi
 
 
 def external_files(model: Path) -> tuple[str, ...]:
-    """The files beside it that hold weights."""
+    """Returns the names of the files beside the model that hold weights."""
     with opened(model) as data:
         entries = [
             {
@@ -207,7 +205,7 @@ class CudaOptions(OrtOptions, frozen=True):
 
 
 def cuda_memory(options: CudaOptions) -> BoundMemory | None:
-    """A graph replays on fixed addresses, so it cannot do without."""
+    """Returns the memory for bound inputs and outputs, which a CUDA graph requires for its fixed addresses."""
     wanted = options.io_binding or options.enable_cuda_graph
     return BoundMemory("cuda", options.device_id) if wanted else None
 
@@ -296,7 +294,7 @@ def tensorrt_missing() -> str | None:
 
 
 def kept(options: TensorrtOptions, model: Path) -> Settings:
-    """The runtime keeps nothing by default, and uses the working directory if no path is set."""
+    """Returns the settings of the engine cache, which the runtime would keep in the working directory."""
     wanted = options.trt_engine_cache_enable or options.trt_timing_cache_enable
     if not wanted:
         return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
@@ -313,7 +311,7 @@ def kept(options: TensorrtOptions, model: Path) -> Settings:
 
 
 def _engine_of(options: TensorrtOptions) -> dict[str, str]:
-    """What an engine depends on besides the model: how it is built, with what, and for which GPU."""
+    """Returns the conditions that an engine depends on: build options, TensorRT version and GPU."""
     names = [name for name in TensorrtOptions.__struct_fields__ if name.startswith("trt_")]
     chosen = {name: str(getattr(options, name)) for name in names if "_cache_" not in name}
     return {**chosen, "tensorrt": tensorrt_version(), "gpu": gpu_name(options.device_id)}

@@ -1,4 +1,4 @@
-"""How long each kernel works in one run, and what of the model it stands for, as far as the runtime tells."""
+"""The time of each kernel in one run, with the nodes of the model that the runtime reports for it."""
 
 import json
 import statistics
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 Proto = Any
-"""protobuf classes carry no types; these are onnx's GraphProto and NodeProto."""
+"""A protobuf class without type annotations: onnx's GraphProto or NodeProto."""
 Key = tuple[str, str]
-"""The path of the kernels that called it, and its own name."""
+"""The path of the calling kernels, and the name of the kernel."""
 
 _INTO = "\0"  # occurs in no name
 _TYPES = {"float": "fp32", "float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "int8"}
@@ -51,7 +51,7 @@ def op_times(
     custom_ops: tuple[str, ...] = (),
     limit_s: float = 5.0,
 ) -> Kernels:
-    """The time of each kernel after the runtime's own rewriting; nodes of the same name cannot be told apart."""
+    """Returns the time of each kernel after the runtime's rewriting; nodes with the same name count together."""
     with TemporaryDirectory(prefix="edgeopt-times-") as folder:
         profiled, optimized = _profiled(provider, path, options, custom_ops, Path(folder))
         chosen, made = timed_options(provider, path, options, custom_ops)
@@ -83,7 +83,7 @@ def op_times(
 def _profiled(
     provider: Provider, path: Path, options: Options, custom_ops: tuple[str, ...], folder: Path
 ) -> "tuple[InferenceSession, Path]":
-    """A session that profiles, and where it wrote the model as it runs it."""
+    """Returns a profiling session, and the path of the model that the runtime writes after rewriting it."""
     optimized = folder / _OPTIMIZED
     for keep in (True, False):
         chosen, made = timed_options(provider, path, options, custom_ops)
@@ -92,7 +92,7 @@ def _profiled(
         if keep:
             made.optimized_model_filepath = str(optimized)
             made.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS)
-        # What some providers make of nodes can be written to no file.
+        # Nodes that some providers compile cannot be written to a file.
         with suppress(*((ModelError,) if keep else ())):
             return open_with(provider, path, chosen, made), optimized
     raise AssertionError  # the second time raises by itself
@@ -113,7 +113,7 @@ def _graph(path: Path) -> Proto | None:
 
 
 def _kernels(events: list[Event], graph: Proto | None) -> list[Kernel]:
-    """In the order of the last run; the first one is left out: it allocates, and some providers compile in it."""
+    """Returns the kernels by first occurrence, without the first run, which allocates and compiles."""
     runs = [e["ts"] for e in run_events(events)][1:]
     ms: dict[Key, list[float]] = defaultdict(lambda: [0.0] * len(runs))
     calls: dict[Key, int] = defaultdict(int)
@@ -163,7 +163,7 @@ def _kernel(
 
 
 def _precision(operator: str, event: Event) -> str:
-    """By what goes in first; a product of whole numbers may take floats and turn them itself."""
+    """Returns the precision of the first input, or `int8` for integer products, which may convert floats."""
     kinds: list[dict[str, list[int]]] = event["args"].get("input_type_shape") or [{}]
     if operator.startswith("Dynamic") or "Integer" in operator:
         return "int8"
@@ -173,7 +173,7 @@ def _precision(operator: str, event: Event) -> str:
 def _matched(
     outer: Key, graph: Proto, inside: dict[Key, list[Event]], keys: dict[int, Key]
 ) -> Iterator[tuple[Key, Proto]]:
-    """The nodes of the written model behind the events: they work in its order, and some have no name there."""
+    """Yields the nodes of the written model behind the events, matched by order or else by name."""
     events = inside[outer]
     in_turn = [graph.node[place % len(graph.node)] for place in range(len(events))] if graph.node else []
     if len(events) % max(1, len(graph.node)) or any(
@@ -198,7 +198,7 @@ def _bodies(node: Proto) -> Iterator[Proto]:
 
 
 def _renamed(protos: dict[Key, Proto]) -> dict[str, str]:
-    """Tensors in blocks of channels have names of their own; the node that makes one is named after the old."""
+    """Returns the original names of tensors in blocks of channels, from the names of their nodes."""
     return {
         node.output[0]: node.name.rpartition("_nchwc")[0]
         for node in protos.values()
@@ -207,7 +207,7 @@ def _renamed(protos: dict[Key, Proto]) -> dict[str, str]:
 
 
 def _add_gpu_times(events: list[Event], kernels: list[Kernel]) -> bool:
-    """Replaces the time to launch by the time on the GPU; False if a provider has none."""
+    """Replaces launch times by times on the GPU; returns False if a provider reports none."""
     import msgspec
 
     nodes = node_events(events)

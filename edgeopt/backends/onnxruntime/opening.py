@@ -1,4 +1,4 @@
-"""Makes an ONNX Runtime session for a provider, and leaves no fallback unsaid."""
+"""Creation of ONNX Runtime sessions for a provider, without silent fallbacks."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -25,7 +25,7 @@ def session_options_for(options: OrtOptions, backend: str) -> "SessionOptions":
 
 
 def open_with(provider: Provider, path: Path, options: OrtOptions, made: "SessionOptions") -> "InferenceSession":
-    """A session with the provider in it; a MissingError where the runtime could not start it."""
+    """Returns a session with the provider in it; raises a MissingError if the provider does not start."""
     provider.prepare()
     settings = provider.settings(options, path)
     if provider.plugin:
@@ -47,12 +47,13 @@ def open_with(provider: Provider, path: Path, options: OrtOptions, made: "Sessio
 def open_session(
     path: Path, options: "SessionOptions", providers: Sequence[Listed] | None = (CPU,), other: bool = False
 ) -> "InferenceSession":
-    """The session, or a ModelError with the runtime's own words; `other`: it is not the processor's alone."""
+    """Returns a session, or raises a ModelError with the runtime's message; `other`: not the CPU provider
+    alone."""
     import onnxruntime
 
     listed = None if providers is None else list(providers)
     try:
-        # The wrapper would try again on the processor alone, and say so on stdout.
+        # With fallback, the wrapper would try again on the processor alone, and print that to stdout.
         return onnxruntime.InferenceSession(str(path), options, providers=listed, enable_fallback=0)
     except runtime_errors() as error:
         raise ModelError(
@@ -64,7 +65,7 @@ def open_session(
 
 
 def check_dimensions(path: Path, options: OrtOptions, backend: str) -> None:
-    """The runtime takes the name of a dimension that there is not without a word."""
+    """Raises a UsageError for an unknown dimension name, which the runtime ignores silently."""
     wanted = dimensions(options.free_dimensions, backend)
     if not wanted or not path.is_file():
         return
@@ -76,14 +77,14 @@ def check_dimensions(path: Path, options: OrtOptions, backend: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Providers put the signatures of their functions before the reason, which is then in the last line."""
+    """Returns the reason of an error; providers put function signatures first, and the reason in the last line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if len(lines) > 1 and "::" in lines[0] else said_by(error)
 
 
 @cache
 def runtime_errors() -> tuple[type[Exception], ...]:
-    """ONNX Runtime's exceptions share no base class; the others come from the conversion of feeds."""
+    """Returns ONNX Runtime's exceptions, which share no base class, and those of the conversion of feeds."""
     from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
     own = [e for e in vars(binding).values() if isinstance(e, type) and issubclass(e, Exception)]
@@ -91,7 +92,7 @@ def runtime_errors() -> tuple[type[Exception], ...]:
 
 
 def _there(provider: Provider, listed: list[Listed]) -> list[Listed]:
-    """Without the fallbacks that this build does not have: the runtime would only warn."""
+    """Removes fallbacks that this build does not have, because the runtime would warn of each."""
     import onnxruntime
 
     known = onnxruntime.get_available_providers()
@@ -120,7 +121,7 @@ def _add_plugin(provider: Provider, module: str, settings: dict[str, str], made:
 
 @cache
 def _register(key: str, module: str) -> None:
-    """Once for each process: the runtime refuses a second time."""
+    """Registers a plug-in, once for each process, because the runtime refuses a second time."""
     from importlib import import_module
 
     import onnxruntime
@@ -144,12 +145,10 @@ _PARAMETER = 2  # in TensorShapeProto.Dimension
 
 
 def names_with_shape(path: Path) -> frozenset[str]:
-    """Which inputs and outputs of a model file have a shape, and the names of their dimensions.
+    """Returns the names of inputs and outputs with a shape in the model file, be it an empty one.
 
-    ONNX Runtime reports `[]` both for a single number and for a tensor of unknown shape; the file tells them
-    apart.
-
-    The inputs and outputs of the graph that state a shape, be it an empty one.
+    ONNX Runtime reports `[]` both for a single number and for a tensor of unknown shape; only the file shows the
+    difference.
     """
     with opened(path) as data:
         return frozenset(
@@ -163,7 +162,7 @@ def names_with_shape(path: Path) -> frozenset[str]:
 
 
 def dimension_names(path: Path) -> tuple[str, ...]:
-    """The named dimensions of the inputs, each once."""
+    """Returns the named dimensions of the inputs, each once."""
     with opened(path) as data:
         names = [
             text(data, name)
@@ -182,12 +181,13 @@ _ENTRY_POINT = "RegisterCustomOps"
 
 
 def register_custom_ops(libraries: tuple[str, ...], options: "SessionOptions") -> None:
-    """Loads each of them; a UsageError says which does not load, and why."""
+    """Registers libraries of custom operators; raises a UsageError with the reason for one that does not load."""
     for library in libraries:
         path = Path(library)
         if not path.is_file():
             raise UsageError(f"There is no library of custom operators at '{path}'.", "Check the path.")
-        # Seen by itself first, as the runtime says in the same words that a file is no library and that it is bad.
+        # The runtime has the same message for a file that is not a library and for a bad one, so it is checked
+        # first.
         _check(path)
         try:
             options.register_custom_ops_library(str(path.resolve()))

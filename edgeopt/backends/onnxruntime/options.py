@@ -1,4 +1,4 @@
-"""What can be set on an ONNX Runtime session, whatever provider runs it."""
+"""Options of an ONNX Runtime session that all providers share."""
 
 import os
 import re
@@ -55,7 +55,7 @@ ELSEWHERE = (
     "ep.dml.enable_graph_serialization",
     "mlas.enable_gemm_fastmath_arm64_bfloat16",
 )
-"""Of other builds: DirectML's, and those for Arm."""
+"""Config keys of other builds: DirectML's, and those for Arm."""
 
 OPTIONS = {
     "optimization.enable_gelu_approximation": "gelu_approximation",
@@ -68,11 +68,11 @@ OPTIONS = {
     "session.intra_op_thread_affinities": "cores",
     "session.set_denormal_as_zero": "flush_denormals",
 }
-"""Those that have an option of their own."""
+"""Config keys that have an option of their own, with the option's name."""
 
 
 def read_entries(text: str, backend: str) -> dict[str, str]:
-    """`key=value; key=value` as entries; a key that the runtime does not have is a UsageError."""
+    """Returns the entries of `key=value; key=value`; raises a UsageError for an unknown key."""
     entries = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         key, sign, value = (piece.strip() for piece in part.partition("="))
@@ -95,7 +95,7 @@ def read_entries(text: str, backend: str) -> dict[str, str]:
 
 
 def core_list(text: str, backend: str) -> tuple[int, ...]:
-    """`0-3,8` as numbers, in that order and each once."""
+    """Returns the numbers of a list such as `0-3,8`, in that order and each once."""
     cores: list[int] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         found = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
@@ -112,7 +112,7 @@ def core_list(text: str, backend: str) -> tuple[int, ...]:
             f"The option 'cores' of {backend} names core {max(cores)}, but this device has {known} logical cores.",
             f"Name cores from 0 to {known - 1}.",
         )
-    # Windows and macOS do not tell what a process may use.
+    # Windows and macOS do not report the cores that a process may use.
     allowed = os.sched_getaffinity(0) if sys.platform == "linux" else set(cores)
     outside = [core for core in cores if core not in allowed]
     if outside:
@@ -124,12 +124,12 @@ def core_list(text: str, backend: str) -> tuple[int, ...]:
 
 
 def affinities(cores: tuple[int, ...]) -> str:
-    """As ONNX Runtime wants them: one entry for each thread of its own, cores counted from 1."""
+    """Returns the affinities in ONNX Runtime's format: an entry for each of its threads, cores from 1."""
     return ";".join(str(core + 1) for core in cores[1:])
 
 
 def dimensions(text: str, backend: str) -> dict[str, int]:
-    """`batch=1, sequence=128` by name."""
+    """Returns the sizes of `batch=1, sequence=128` by name."""
     sizes = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, size = (piece.strip() for piece in part.rpartition("="))
@@ -249,12 +249,12 @@ def session_options(options: OrtOptions, backend: str = "ONNX Runtime") -> "Sess
 
 
 def config_entries(options: OrtOptions, backend: str = "ONNX Runtime") -> dict[str, str]:
-    """The session config entries that the options come to."""
+    """Returns the session config entries for these options."""
     return _entries(options, core_list(options.cores, backend), backend) | read_entries(options.entries, backend)
 
 
 def run_options(options: OrtOptions, gpu: int | None = None) -> "RunOptions | None":
-    """None where a run needs nothing special; `gpu` is the one whose memory the provider keeps in an arena."""
+    """Returns the options of a run, or None if all are defaults; `gpu` is the GPU with the provider's arena."""
     entries = run_entries(options, gpu)
     if not entries:
         return None
@@ -267,10 +267,10 @@ def run_options(options: OrtOptions, gpu: int | None = None) -> "RunOptions | No
 
 
 def run_entries(options: OrtOptions, gpu: int | None = None) -> dict[str, str]:
-    """The run config entries that the options come to."""
+    """Returns the run config entries for these options."""
     if not options.arena_shrink:
         return {}
-    # The runtime refuses the name of an arena that it does not have.
+    # The runtime refuses the name of a missing arena.
     arenas = [*(["cpu:0"] if options.arena else []), *([] if gpu is None else [f"gpu:{gpu}"])]
     if not arenas:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own profile of some runs: the time of each provider, and the shapes that tensors had."""
+"""ONNX Runtime's own profile of some runs: the time of each provider, and the shapes of the tensors."""
 
 import json
 from collections import defaultdict
@@ -34,7 +34,7 @@ _KERNEL = "_kernel_time"
 def profile(
     made: "SessionOptions", opened: "Callable[[SessionOptions], InferenceSession]", feeds: "Feeds", runs: int
 ) -> "tuple[list[Event], dict[str, Array]]":
-    """The events of this number of runs, and the results of the last one."""
+    """Returns the events of this number of runs, and the results of the last one."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="edgeopt-times-") as folder:
@@ -52,17 +52,17 @@ def profile(
 
 
 def run_events(events: list[Event]) -> list[Event]:
-    """Whole runs, in their order."""
+    """Returns the events of whole runs, in their order."""
     return sorted((e for e in events if e.get("name") == "model_run"), key=lambda e: float(e["ts"]))
 
 
 def node_events(events: list[Event]) -> list[Event]:
-    """Nodes at work, each as often as it ran; not what was waited for around them."""
+    """Returns the events of running nodes, one for each time that a node ran, without the waiting around them."""
     return [e for e in events if e.get("cat") == "Node" and e["name"].endswith(_KERNEL) and provider_of(e)]
 
 
 def node_name(event: Event) -> str:
-    """Of the node as the runtime has it: nodes without a name are called by their operator and a number."""
+    """Returns the name of an event's node in the runtime; for unnamed nodes, the operator and a number."""
     return str(event["name"]).removesuffix(_KERNEL)
 
 
@@ -71,7 +71,7 @@ def provider_of(event: Event) -> str:
 
 
 def nested(nodes: list[Event]) -> "Iterator[tuple[Event, Event | None]]":
-    """Each with the nearest one on the same thread that it ran within: Loop, Scan and If hold their bodies."""
+    """Yields each event with the innermost event around it on its thread, such as a Loop, Scan or If."""
     open_: dict[Any, list[Event]] = {}
     for event in sorted(nodes, key=lambda e: (e["ts"], -e["dur"])):
         stack = open_.setdefault((event.get("pid"), event.get("tid")), [])
@@ -84,15 +84,15 @@ def nested(nodes: list[Event]) -> "Iterator[tuple[Event, Event | None]]":
 _RUNS = 5
 _GRAPHS = ("enable_cuda_graph", "trt_cuda_graph_enable")
 LAUNCHING = frozenset({CUDA, "TensorrtExecutionProvider", "DmlExecutionProvider"})
-"""What the runtime times of their nodes is mostly how long it took to hand the work to the GPU."""
+"""Providers whose node times are mostly the time to hand the work to the GPU."""
 
 
 def provider_times(
     provider: Provider, path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()
 ) -> dict[str, float]:
-    """Milliseconds in the kernels of one run, by provider; what a provider fused is one kernel.
+    """Returns the milliseconds in the kernels of one run, by provider; a fused part is one kernel.
 
-    Empty where a provider works on a GPU and the runtime does not tell for how long: shares would mislead.
+    Empty if a provider works on a GPU and the runtime does not report its kernels: shares would mislead.
     """
     chosen, made = timed_options(provider, path, options, custom_ops)
     events, _ = profile(made, lambda made: open_with(provider, path, chosen, made), feeds, _RUNS + 1)
@@ -102,9 +102,9 @@ def provider_times(
 def timed_options(
     provider: Provider, path: Path, options: Options, custom_ops: tuple[str, ...]
 ) -> "tuple[OrtOptions, SessionOptions]":
-    """What a session is made with whose nodes are to be timed one by one."""
+    """Returns the options of a session whose nodes are timed individually."""
     chosen = read_options(provider.options, options, provider.name)
-    # A graph is replayed as one, without the nodes that it was recorded from.
+    # A recorded graph is replayed as a whole, without events of its nodes.
     chosen = msgspec.structs.replace(chosen, **{name: False for name in _GRAPHS if hasattr(chosen, name)})
     made = session_options_for(chosen, provider.name)
     check_dimensions(path, chosen, provider.name)
@@ -113,7 +113,7 @@ def timed_options(
 
 
 def _by_provider(events: list[Event]) -> dict[str, float]:
-    """The first run is left out: it allocates, and some providers compile in it."""
+    """Returns the mean milliseconds by provider, without the first run, which allocates and compiles."""
     runs = [e["ts"] for e in run_events(events)]
     begin = runs[1] if len(runs) > 1 else 0
     nodes = node_events(events)
@@ -133,7 +133,7 @@ def _by_provider(events: list[Event]) -> dict[str, float]:
 
 
 def gpu_kernels(events: list[Event], nodes: list[Event]) -> list[tuple[str, Event]]:
-    """What ran on a GPU, with the provider whose node launched it; it names that, or only its operator."""
+    """Returns the events of GPU kernels with the provider of the node or operator that launched them."""
     by_name = {e["name"]: provider_of(e) for e in nodes}
     by_operator: dict[str, set[str]] = defaultdict(set)
     for e in nodes:
@@ -150,7 +150,8 @@ def gpu_kernels(events: list[Event], nodes: list[Event]) -> list[tuple[str, Even
 
 
 def launching_node(event: Event, nodes: list[Event]) -> str:
-    """The node of a GPU kernel: named by the kernel, or the only node of the operator that it names."""
+    """Returns the node that launched a GPU kernel, by name or as the only one of its operator; empty if
+    unknown."""
     args = event.get("args", {})
     parent = str(args.get("parent_name", ""))
     names = {node_name(e) for e in nodes if parent in (e["name"], node_name(e))}
@@ -159,30 +160,31 @@ def launching_node(event: Event, nodes: list[Event]) -> str:
 
 
 Proto = Any
-"""protobuf classes carry no types; these are onnx's ModelProto, GraphProto and NodeProto."""
+"""A protobuf class without type annotations: onnx's ModelProto, GraphProto or NodeProto."""
 Shape = tuple[int, ...]
 Ports = tuple[tuple[str, ...], tuple[str, ...]]
-"""The names of what a node reads and of what it gives."""
+"""Names of a node's inputs and of its outputs."""
 
 _BESIDE = "session.model_external_initializers_file_folder_path"
 
 
 def real_shapes(path: Path, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, Shape]:
-    """By the name of the tensor, those of subgraphs too: the branch of an If that was taken, a loop's last turn.
+    """Returns the shapes of tensors by name, including those of subgraphs: the branch that an If took, the last
+    iteration of a loop.
 
-    Runs the model on the processor, without optimization. A name that stands for tensors of several nodes, in
-    branches that do not know of each other, is left out where their shapes differ; so are sequences.
+    Runs the model on the processor, without optimization. A name that several nodes in separate branches use is
+    missing if its shapes differ; so are sequences.
     """
     model = _parsed(path)
     ports = dict(_numbered(model.graph, []))
     events, arrays = _run(model, path, feeds, custom_ops)
     shapes = _joined(events, ports)
-    # What goes from one of the model's own functions to the next is in no event: their bodies run in their place.
+    # Tensors between the model's own functions are in no event, because only the bodies of functions run.
     lost = {name for node in model.graph.node for name in node.output if name} - shapes.keys() - arrays.keys()
     if lost:
         for name in sorted(lost):
             model.graph.output.add().name = name
-        # Some things can be no output of a model; then the others are known nevertheless.
+        # Some values cannot be an output of a model; the shapes of the others are known nevertheless.
         with suppress(ModelError):
             arrays |= _run(model, path, feeds, custom_ops)[1]
     return shapes | {name: tuple(a.shape) for name, a in (*feeds.items(), *arrays.items()) if hasattr(a, "shape")}
@@ -205,14 +207,14 @@ def _parsed(path: Path) -> Proto:
 
 
 def _numbered(graph: Proto, numbers: list[None]) -> Iterator[tuple[str, Ports]]:
-    """Gives all nodes, those of subgraphs too, names of their own; with what each node reads and gives."""
+    """Gives all nodes, also of subgraphs, unique names, and yields them with the inputs and outputs of each."""
     for node in graph.node:
         node.name = f"edgeopt_{len(numbers)}"
         numbers.append(None)
         yield node.name, (tuple(node.input), tuple(node.output))
         for attribute in node.attribute:
             for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
-                # What goes into a body is given by something, too.
+                # The inputs of a body have a producer as well.
                 yield f"{node.name}/{len(numbers)}", ((), tuple(value.name for value in inner.input))
                 yield from _numbered(inner, numbers)
 
@@ -243,7 +245,7 @@ def _joined(events: list[Event], ports: dict[str, Ports]) -> dict[str, Shape]:
     for event in node_events(events):
         name = node_name(event)
         for side, key in zip(ports.get(name, ((), ())), ("input_type_shape", "output_type_shape"), strict=True):
-            # What a node leaves out and what is no tensor is not listed, and nothing says which that was.
+            # Omitted values and values that are no tensors are not listed, and nothing shows which these are.
             listed = event["args"].get(key, ())
             values = [value for value in side if value]
             if len(listed) == len(values):
@@ -257,6 +259,6 @@ def _joined(events: list[Event], ports: dict[str, Ports]) -> dict[str, Shape]:
 
 
 def _agreed(value: str, by: dict[str, Shape], made_by: dict[str, set[str]]) -> Iterator[Shape]:
-    """The shape; nothing where several nodes give a tensor of this name, and not all of one shape."""
+    """Yields the shape, unless several nodes produce tensors of this name with different shapes."""
     if len(made_by.get(value, ())) < 2 or len(set(by.values())) == 1:
         yield list(by.values())[-1]

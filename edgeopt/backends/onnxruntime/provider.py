@@ -1,4 +1,4 @@
-"""What tells one execution provider of ONNX Runtime from another, and whether it can be used here."""
+"""Execution providers of ONNX Runtime: their properties, and whether they can be used here."""
 
 import json
 import platform
@@ -35,42 +35,42 @@ def _nothing_missing() -> str | None:
 @dataclass(frozen=True, slots=True)
 class Provider:
     name: str
-    """The backend's."""
+    """Name of the backend."""
     title: str
     key: str
-    """The provider's, as the runtime calls it."""
+    """Name of the provider in the runtime."""
     options: type[OrtOptions]
     distributions: tuple[str, ...]
-    """The Python distributions that bring it; the first is the one to install. Empty: none that is published."""
+    """Python distributions that contain the provider, the one to install first; empty if none is published."""
     systems: tuple[str, ...] = ()
-    """Where it exists, as Python calls them; empty: everywhere."""
+    """Systems on which the provider exists, in the names of Python's `platform`; empty: all."""
     extra: str | None = None
-    """The extra of edgeopt that brings it."""
+    """The extra of edgeopt that installs the provider."""
     plugin: str | None = None
-    """A module that registers itself with the plain runtime; it says where its library lies."""
+    """A module with the library of a provider that is registered with the plain runtime."""
     true: str = "1"
     false: str = "0"
     fallbacks: tuple[str, ...] = ()
-    """Providers that take the nodes which this one does not, before the processor does."""
+    """Providers that take the nodes which this one does not support, before the processor does."""
     missing: Callable[[], str | None] = _nothing_missing
-    """Why no device or driver is here, as far as that is quick to see."""
+    """Returns the reason that there is no device or driver, as far as it is quick to find out."""
     unsent: tuple[str, ...] = ()
-    """Its options that are not settings of the runtime; `more` applies them."""
+    """Options of the provider that are not settings of the runtime; `more` applies them."""
     more: Callable[[Any, Path], Settings] = _nothing_more
-    """Settings that follow from several options, from the model, or from where edgeopt keeps things."""
+    """Returns settings that follow from several options, from the model, or from folders of edgeopt."""
     memory: Callable[[Any], BoundMemory | None] = field(default=lambda _options: None)
-    """Where inputs and outputs are to stand; None: where the runtime puts them."""
+    """Returns the memory for inputs and outputs; None: the runtime's choice."""
     gpu: Callable[[Any], int | None] = field(default=lambda _options: None)
-    """The number of the GPU whose memory it keeps in an arena of ONNX Runtime's."""
+    """Returns the number of the GPU whose memory the provider keeps in an arena of ONNX Runtime."""
     graph: Callable[[Any], bool] = field(default=lambda _options: False)
-    """Its kernels are recorded and replayed."""
+    """Returns whether kernels are recorded and replayed."""
     converts_within: bool = False
-    """As a backend says it."""
+    """Value of `Backend.converts_within`."""
     prepare: Callable[[], None] = field(default=lambda: None)
-    """Run once before a session is made."""
+    """Runs once before a session is created."""
 
     def settings(self, options: OrtOptions, model: Path) -> Settings:
-        """Its own options as the runtime takes them: those that differ from the runtime's own choice."""
+        """Returns the provider's own options in the runtime's format, only those that differ from the defaults."""
         shared = (*OrtOptions.__struct_fields__, *self.unsent)
         own = [f for f in msgspec.structs.fields(type(options)) if f.name not in shared]
         values = {f.name: getattr(options, f.name) for f in own if getattr(options, f.name) != f.default}
@@ -84,19 +84,20 @@ RUNTIMES = (
     "onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml",
     "onnxruntime-cann", "onnxruntime-rocm", "onnxruntime-migraphx", "onnxruntime-training",
 )  # fmt: skip
-"""What brings the module `onnxruntime`, each instead of the others."""
+"""Distributions that contain the module `onnxruntime`; only one can be installed."""
 
 
 def available(provider: Provider) -> Available | Unavailable:
-    """Whether a provider can be used here, and precisely why not. Importing the runtime costs 150 ms.
+    """Returns whether a provider can be used here, or the exact reason that it cannot.
 
-    So the installed packages are checked first; the runtime is imported only if it could have the provider.
+    Importing the runtime takes 150 ms, so the installed packages are checked first; the runtime is imported only
+    if it could have the provider.
     """
     system = platform.system()
     if provider.systems and system not in provider.systems:
         return Unavailable(f"it exists on {_join(provider.systems, 'and')} only, and this is {_said(system)}")
     spec = find_spec("onnxruntime")
-    # Without an origin it is just a folder of that name, in the working directory perhaps.
+    # A module without an origin is only a folder of that name, perhaps in the working directory.
     if spec is None or spec.origin is None:
         return Unavailable(f"the Python package '{_wanted(provider)}' is not installed", provider.extra)
     installed = [found for name in RUNTIMES if (found := _distribution(name)) is not None]
@@ -126,7 +127,7 @@ def _asked(provider: Provider, installed: "list[Distribution]") -> Available | U
         return Available(f"{own.version} on ONNX Runtime {version}" if own else version)
     if provider.key in onnxruntime.get_available_providers():
         return Available(version)
-    # Two flavours write into the same folder, and the one that came last is the one that runs.
+    # Two flavours write into the same folder, and only the one installed last runs.
     others = [found.name for found in installed if not _is(found.name, provider.distributions)]
     if others and len(installed) > 1:
         return Unavailable(
@@ -149,7 +150,7 @@ def _distribution(name: str) -> "Distribution | None":
 
 
 def _built_here(found: "Distribution") -> bool:
-    """It came from a file, not from an index, so it may hold anything; the installer notes that."""
+    """Whether a distribution was installed from a file, not from an index, so that it may contain any provider."""
     text = found.read_text("direct_url.json")
     try:
         return text is not None and "archive_info" in json.loads(text)

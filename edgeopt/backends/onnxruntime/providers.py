@@ -1,4 +1,4 @@
-"""ONNX Runtime's providers CoreML, DirectML, OpenVINO, QNN and XNNPACK: the options of each, and its backend."""
+"""ONNX Runtime's providers CoreML, DirectML, OpenVINO, QNN and XNNPACK, with their options and backends."""
 
 import json
 import re
@@ -59,7 +59,7 @@ COREML_BACKEND = backend_of(COREML_PROVIDER)
 
 
 class DirectmlOptions(OrtOptions, frozen=True):
-    # The provider refuses a session with either of these set another way.
+    # The provider refuses a session with any other value of these two.
     memory_pattern: Annotated[bool, about("Must be false for DirectML")] = False
     execution_mode: Annotated[Literal["sequential"], about("Must be sequential for DirectML")] = "sequential"
     device_id: Annotated[Count | None, about("Adapter number in DXGI's order; empty: by preference")] = None
@@ -129,12 +129,12 @@ class OpenVinoProviderOptions(OrtOptions, frozen=True):
 
 
 def openvino_settings(options: OpenVinoProviderOptions, _model: Path) -> Settings:
-    """Its own options for threads, streams and precision are deprecated: properties go through one JSON text.
+    """Returns the settings of the provider, with the OpenVINO properties as one JSON text, because its options for
+    threads, streams and precision are deprecated.
 
-    The provider looks there for each device by its full name, and for the mode (AUTO, MULTI); it
-    ignores other keys in silence.
+    The provider looks up each device by its full name, and the mode (AUTO, MULTI); it silently ignores other keys.
     """
-    # It takes any word for a device, and then runs nothing on it.
+    # The provider accepts any word as a device, and then runs nothing on it.
     if not _DEVICES.fullmatch(options.device_type):
         raise UsageError(
             f"The option 'device_type' of {_NAME} is not an OpenVINO device: '{options.device_type}'.",
@@ -171,7 +171,7 @@ def _own(options: OpenVinoProviderOptions, device: str) -> dict[str, str]:
 
 
 def _refuse_for_auto(options: OpenVinoProviderOptions) -> None:
-    """With AUTO and no list the provider takes no properties at all: it fails on any text that it is given."""
+    """Raises a UsageError for options with AUTO and no device list: the provider fails on any property."""
     names = ("performance_hint", "precision", "num_streams", "cache_dir", "load_config")
     usual = OpenVinoProviderOptions()
     chosen = [name for name in names if getattr(options, name) != getattr(usual, name)]
@@ -267,7 +267,7 @@ QNN_BACKEND = backend_of(QNN_PROVIDER)
 
 
 class XnnpackOptions(OrtOptions, frozen=True):
-    # XNNPACK has threads of its own, which those of the runtime would hinder.
+    # XNNPACK has its own threads, which spinning threads of the runtime would slow down.
     spinning: Annotated[
         bool, about("Waiting threads of the runtime spin on cores that XNNPACK's threads need")
     ] = False

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg, RunOptions
 
 RECORD = "session.record_ep_graph_assignment_info"
-"""The session config entry without which the runtime keeps none of this."""
+"""The session config entry that makes the runtime record the placement of nodes."""
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR = 1, 2, 3, 4  # in NodeProto
-# The runtime appends this where it took a node apart.
+# The runtime appends this to the names of nodes into which it split a node.
 _TOKEN = re.compile(r"_token_\d+$")
 
 
@@ -42,12 +42,11 @@ class PlacedNode(NamedTuple):
 
 
 def placement(session: "InferenceSession", path: Path, wanted: str) -> Placement | None:
-    """Where ONNX Runtime put the nodes of a model, as the session itself tells.
+    """Returns where ONNX Runtime placed the nodes of a model, or None if this version of the runtime does not
+    report it.
 
-    It tells nodes as they were when they were given to a provider: before the provider fused them, and without
-    their inputs and outputs. Those are read from the file.
-
-    None where this version of the runtime does not tell.
+    The session reports nodes as they were assigned to a provider, before it fused them, and without their inputs
+    and outputs, which are read from the file.
     """
     ask = getattr(session, "get_provider_graph_assignment_info", None)
     if ask is None:
@@ -62,10 +61,10 @@ def placement(session: "InferenceSession", path: Path, wanted: str) -> Placement
 
 
 def boundaries(nodes: Iterable[PlacedNode], assigned: list[tuple[str, str, str]]) -> int:
-    """How often a value that one provider computed goes to another; feeds and results are not counted.
+    """Counts the values that one provider computed and another reads; feeds and results are not counted.
 
-    A node without a name stands with those of its operator, where they are all in one place. What is in neither
-    list, such as a folded constant, stands where its first input comes from.
+    A node without a name is placed with the other nodes of its operator if these are all on one provider. A node
+    in neither list, such as a folded constant, is placed with the producer of its first input.
     """
     by_name = {_TOKEN.sub("", name): provider for provider, name, _ in assigned if name}
     operators = defaultdict(set)
@@ -86,7 +85,7 @@ def boundaries(nodes: Iterable[PlacedNode], assigned: list[tuple[str, str, str]]
 
 
 def file_nodes(path: Path) -> list[PlacedNode]:
-    """The nodes of the main graph, in the order of the file, which ONNX asks to be that of running."""
+    """Returns the nodes of the main graph in the order of the file, which is the order of execution in ONNX."""
     with opened(path) as data:
         found = []
         for graph in parts(data, (0, len(data)), (GRAPH,)):
@@ -109,7 +108,7 @@ _DTYPES = {
 
 
 class OrtSession:
-    """Safe to use from several threads, which then run at the same time."""
+    """A session that is safe to use from several threads, which run in parallel."""
 
     def __init__(
         self,
@@ -127,17 +126,17 @@ class OrtSession:
         self.placement = placement
         self._options = run_options
         self._names = [info.name for info in outputs]
-        # Below InferenceSession.run, which spends a quarter of a small call on checks of its own.
+        # This call is below InferenceSession.run, which spends a quarter of a small call on its own checks.
         self._run: Any = run or session._sess.run
         self._errors = runtime_errors()
-        # Strings have no one dtype, so they never match and always take the checked way.
+        # Strings have no single dtype, so they never match and always take the checked path.
         self._dtypes = [(i.name, None if i.dtype == "str" else np.dtype(i.dtype)) for i in inputs]
         self._scalars = [info.name for info in inputs if info.rank_known and not info.shape]
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         try:
-            # What the runtime takes without a word and gets wrong: another byte order, a missing input (as if
-            # it were optional), any shape where a single number is wanted.
+            # The runtime silently accepts and computes wrong: another byte order, a missing input (as if it were
+            # optional), and any shape instead of a single number.
             for name, dtype in self._dtypes:
                 if feeds[name].dtype is not dtype:
                     return self._run_checked(feeds)
@@ -207,7 +206,7 @@ def _refuse(provider: Provider, placed: Placement | None, path: Path) -> None:
 def _bound_run(
     provider: Provider, session: "InferenceSession", options: OrtOptions, ports: tuple[TensorInfo, ...]
 ) -> BoundRun | None:
-    """None where the runtime moves the data itself; strings can be in no device's memory."""
+    """Returns a run with bound memory, or None if the runtime moves the data, as it must for strings."""
     memory = provider.memory(options) or (BoundMemory("cpu") if options.io_binding else None)
     if memory is None or any(port.dtype == "str" for port in ports):
         return None

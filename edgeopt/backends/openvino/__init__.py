@@ -1,1 +1,1 @@
-"""OpenVINO, one device a file."""
+"""OpenVINO, with one device in each file."""

@@ -1,4 +1,4 @@
-"""A backend made of a device of OpenVINO: what all of them have in common."""
+"""The functions of a backend for a device of OpenVINO."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def device_coverage(path: Path, device: str) -> Coverage:
 
 
 def _unconverted(path: Path, refusal: ModelError) -> Coverage:
-    """The nodes that OpenVINO leaves as they are when asked to convert what it can."""
+    """Returns the coverage without nodes that OpenVINO cannot convert; raises the refusal if it converts all."""
     if path.suffix != ".onnx" or not path.is_file():
         raise refusal
     from openvino import frontend as binding
@@ -61,7 +61,7 @@ def _name(op: "Node") -> str:
 
 
 def _labels(path: Path) -> dict[str, str]:
-    """What to call a node, by any of its names; asking OpenVINO's own node crashes the process (2026.4)."""
+    """Returns labels of nodes by all their names, from the file: OpenVINO's own nodes crash (2026.4)."""
     try:
         import onnx
     except ImportError:
@@ -81,7 +81,7 @@ def load_session(
         aim = aim._replace(config={**aim.config, **aim.strict_config})
     session: OpenVinoSession
     if options.buckets:
-        # Cutting and filling needs numpy; to ask what backends there are does not.
+        # Cutting and padding need numpy, which listing the backends does not.
         from edgeopt.backends.openvino.bucketed import bucketed
 
         session = bucketed(runtime, read, model, aim, options, known)
@@ -93,7 +93,10 @@ def load_session(
 
 
 def device_times_ms(path: Path, aim: Aim, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
-    """Of the second run, because the first may still prepare; loads the model again, as counting costs time."""
+    """Returns the milliseconds of the second run by device; the first may still prepare.
+
+    Loads the model again, because profiling takes time.
+    """
     runtime = core_with(custom_ops)
     model = read_model(path, runtime)
     known = places(runtime, model, aim)
@@ -104,7 +107,7 @@ def device_times_ms(path: Path, aim: Aim, feeds: Feeds, custom_ops: tuple[str, .
     only = [str(device) for device in compiled.get_property("EXECUTION_DEVICES")]
     times: dict[str, float] = {}
     for counted in request.get_profiling_info():
-        # HETERO puts the number of the part before the name: `subgraph0: conv1`.
+        # HETERO prefixes names with the number of the part: `subgraph0: conv1`.
         name = counted.node_name.split(": ", 1)[-1]
         device = known.device_of.get(name, "unknown") if len(only) > 1 else only[0]
         times[device] = times.get(device, 0.0) + counted.real_time.total_seconds() * 1e3
@@ -116,12 +119,12 @@ Chosen = TypeVar("Chosen", bound=SharedOptions)
 
 @dataclass(frozen=True, slots=True)
 class Target(Generic[Chosen]):
-    """What differs from device to device."""
+    """One device of OpenVINO, with the properties that differ between devices."""
 
     name: str
     title: str
     device: str
-    """Whose operators it covers, in OpenVINO's words."""
+    """The OpenVINO device whose operators are checked for coverage."""
     options: type[Chosen]
     aim: Callable[[Chosen], Aim]
     available: Callable[[], Available | Unavailable]

@@ -1,4 +1,4 @@
-"""A session with a program for each bucket: what fits one runs there; what is smaller may be filled up to it."""
+"""A session with a program for each bucket; inputs between buckets may be padded to the next one."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,21 +12,21 @@ from edgeopt.backends.openvino.session import _ERRORS, CompiledProgram, OpenVino
 if TYPE_CHECKING:
     from openvino import Core, Model
 
-# Sizes that come again take the short way; who sends more of them than this takes the long one now and then.
+# The most shapes whose program is remembered; other shapes are looked up in each run.
 _MOST_ROADS = 1024
 
 Key = tuple[tuple[int, ...], ...]
 
 
 class Road(NamedTuple):
-    """Where feeds of some shapes go, found once."""
+    """The program and the padding for feeds of some shapes."""
 
     program: CompiledProgram
     fit: Fit | None
 
 
 class BucketSession(OpenVinoSession):
-    """Compiles all when it is made; the program with open shapes only where sizes between buckets need it."""
+    """A session that compiles all its programs when created, one with open shapes only if needed."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class BucketSession(OpenVinoSession):
                 return self._run_checked(whole)
             results: dict[str, Array] = lane.infer()
         except _ERRORS:
-            # A request that has failed is not used again.
+            # A failed request is not used again.
             return self._run_checked(whole)
         road.program.idle.append(lane)
         if fit is not None:
@@ -94,7 +94,7 @@ class BucketSession(OpenVinoSession):
         shapes = {name: array.shape for name, array in arrays.items()}
         fit = self._buckets.fit(shapes)
         if blank and fit is not None and fit.regions:
-            # The program with open shapes: rows without kept places must keep their length.
+            # This program has open shapes: rows without kept positions must keep their length.
             return super()._run_prepared(arrays)
         if fit is not None and fit.regions:
             arrays = dict(arrays)
@@ -105,7 +105,7 @@ class BucketSession(OpenVinoSession):
             cut_back(results, fit.cuts)
         program = self._program_for(arrays)
         with self._lock:
-            # A run that was under way when the session was closed must not open it again.
+            # A run that was in progress when the session was closed must not add a program again.
             if not self._closed and len(self._roads) < _MOST_ROADS:
                 self._roads[tuple(shapes[name] for name in self._names)] = Road(program, fit)
         return results

@@ -1,4 +1,4 @@
-"""OpenVINO on the CPU, on Intel's GPUs and NPUs, and on the device that it chooses itself: the options of each."""
+"""OpenVINO on the CPU, on Intel's GPUs and NPUs, and on a device that it chooses, with the options of each."""
 
 from typing import Annotated, Any, Literal
 
@@ -61,7 +61,7 @@ class GpuOptions(SharedOptions, frozen=True):
 def gpu_aim(options: GpuOptions) -> Aim:
     fallback = options.fallback == "cpu"
     own = gpu_config(options)
-    # HETERO takes what it knows itself and hands the rest to the device that it names.
+    # HETERO uses the shared settings itself; settings of the GPU are passed on as properties of that device.
     config = shared_config(options) | ({"DEVICE_PROPERTIES": {options.device: own}} if fallback else own)
     return Aim(f"HETERO:{options.device},CPU" if fallback else options.device, options.device, config)
 

@@ -1,4 +1,4 @@
-"""OpenVINO's models: reading and compiling them, where their nodes run, and whether OpenVINO is here at all."""
+"""OpenVINO's models: reading and compiling them, placement of their nodes, and availability of OpenVINO."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @cache
 def core() -> "Core":
-    """One `openvino.Core` for the whole process: it loads the plugins, which takes a while."""
+    """Returns the `openvino.Core` that sessions share, because loading its plugins takes a while."""
     try:
         import openvino
     except ImportError as error:
@@ -40,7 +40,7 @@ def core() -> "Core":
 
 
 def core_with(custom_ops: tuple[str, ...]) -> "Core":
-    """The process's own, or one for this session alone: what is added to one stays in it."""
+    """Returns the process's core, or with custom operators a new one, because extensions stay in a core."""
     if not custom_ops:
         return core()
     core()  # says so where the package is missing
@@ -51,7 +51,7 @@ def core_with(custom_ops: tuple[str, ...]) -> "Core":
         if not Path(library).is_file():
             raise UsageError(f"There is no library of custom operators {library}.", "Check the path.")
         try:
-            # A name without a folder would be looked for in the system's folders.
+            # The system's folders would be searched for a name without a folder.
             own.add_extension(str(Path(library).resolve()))
         except RuntimeError as error:
             raise UsageError(
@@ -85,7 +85,7 @@ def read_model(path: Path, runtime: "Core | None" = None, config: Mapping[str, A
 
 
 def _restore_input_names(model: "Model", path: Path) -> None:
-    """An input that goes through a Dropout has only the name of what comes out there, in OpenVINO 2026.4."""
+    """Restores names of inputs: behind a Dropout, OpenVINO 2026.4 keeps only the name of the Dropout's output."""
     names = inputs_behind(path, [port_name(port) for port in model.inputs])
     for name, port in zip(names, model.inputs, strict=True):
         if name not in port.get_names():
@@ -94,7 +94,7 @@ def _restore_input_names(model: "Model", path: Path) -> None:
 
 
 def write_model(model: "Model", place: Path) -> None:
-    """Writes the .xml and the .bin, weights as they are, each input and output with the one name that it has."""
+    """Writes the .xml and the .bin with unchanged weights; each input and output has a single name."""
     import openvino
 
     for port in (*model.inputs, *model.outputs):
@@ -113,7 +113,7 @@ def compile_model(runtime: "Core", model: "Model", device: str, config: dict[str
 
 
 def with_shapes(model: "Model", inputs: tuple[TensorInfo, ...], shapes: Shapes) -> "Model":
-    """A copy of the model with some inputs fixed to static shapes; the weights are shared."""
+    """Returns a copy of the model with some inputs fixed to static shapes; the weights are shared."""
     names = [info.name for info in inputs]
     unknown = [name for name in shapes if name not in names]
     if unknown:
@@ -123,7 +123,7 @@ def with_shapes(model: "Model", inputs: tuple[TensorInfo, ...], shapes: Shapes) 
         )
     for info in inputs:
         if info.name in shapes and not _allows(info, shapes[info.name]):
-            # OpenVINO would replace even a fixed dimension, and compute something else.
+            # OpenVINO would replace even a fixed dimension, and compute other results.
             raise UsageError(
                 f"The option 'shapes' gives the input '{info.name}' the shape {list(shapes[info.name])}, "
                 f"which does not fit {list(info.shape)}.",
@@ -151,7 +151,7 @@ def tensor_info(port: "Output") -> TensorInfo:
     name = port_name(port)
     kind = port.get_element_type().get_type_name()
     if kind not in _DTYPES:
-        # Strings are in OpenVINO too, but releasing such a request corrupts the heap (2026.4, any model).
+        # OpenVINO supports strings too, but releasing such a request corrupts the heap (2026.4, any model).
         raise ModelError(
             f"'{name}' is a tensor of {kind}, which edgeopt does not pass through OpenVINO.",
             "Use the backend onnxruntime-cpu for this model.",
@@ -163,7 +163,7 @@ def tensor_info(port: "Output") -> TensorInfo:
 
 
 def port_name(port: "Output") -> str:
-    """The name in the ONNX file: a tensor may carry several, the node's own name tells which one it is."""
+    """Returns the name in the ONNX file; if a tensor has several names, the one of its node."""
     names = port.get_names()
     name = str(port.get_node().get_friendly_name()).removesuffix("/sink_port_0")
     return name if name in names or not names else str(min(names))
@@ -176,7 +176,7 @@ _KINDS = {4: "a list", 5: "a table", 8: "a sparse tensor", 9: "an optional value
 
 
 def odd_port(path: Path) -> str | None:
-    """What the file takes or gives that is no tensor, such as "'scores' is a list"; None where all are tensors."""
+    """Returns the first input or output that is not a tensor ("'scores' is a list"), or None."""
     try:
         with opened(path) as data:
             for graph in parts(data, (0, len(data)), (GRAPH,)):
@@ -186,13 +186,13 @@ def odd_port(path: Path) -> str | None:
                         for number, _, _ in numbered_parts(data, kind, tuple(_KINDS)):
                             return f"'{name}' is {_KINDS[number]}"
     except (IndexError, KeyError, ValueError, OSError):
-        # Damaged: OpenVINO's own sentence is the better one.
+        # The file is damaged: OpenVINO's own message is better.
         return None
     return None
 
 
 def inputs_behind(path: Path, names: Sequence[str]) -> list[str]:
-    """The input of the file that each of these values comes from, by first operands; itself if none."""
+    """Returns the inputs of the file from which these values come by first operands; itself if none."""
     inputs, made_of = set[str](), dict[str, str]()
     try:
         with opened(path) as data:
@@ -221,7 +221,7 @@ def _first(name: str, inputs: set[str], made_of: dict[str, str]) -> str:
 
 DEV = Path("/dev")
 
-# What a program opens to reach the device on Linux; `dxg` is Windows' own device inside its Linux.
+# Device files on Linux; `dxg` is the device of the Windows Subsystem for Linux.
 DEVICE_NODES = {"GPU": ("dri/renderD*", "dxg"), "NPU": ("accel/accel*",)}
 DRIVERS = {"GPU": "Intel's compute runtime (OpenCL driver)", "NPU": "Intel's NPU driver"}
 
@@ -231,7 +231,7 @@ def package_available() -> Available | Unavailable:
 
 
 def device_available(kind: str) -> Available | Unavailable:
-    """Asking OpenVINO takes a third of a second, so only where it is installed and there is something to see."""
+    """Returns whether a device is available; asks OpenVINO (a third of a second) only if a device file exists."""
     package = package_available()
     if isinstance(package, Unavailable):
         return package
@@ -247,7 +247,7 @@ def device_available(kind: str) -> Available | Unavailable:
 
 
 def device_kind(device: str) -> str:
-    """`GPU` for `GPU.1`; and `CPU` for `(CPU)`, which bridges the time until another device is ready."""
+    """Returns the kind of a device: `GPU` for `GPU.1`, and `CPU` for `(CPU)`, which only runs for a time."""
     return device.strip("()").split(".", 1)[0]
 
 
@@ -255,13 +255,13 @@ NO_WORK = ("Constant", "Parameter", "Result")
 
 
 class PortPlaces:
-    """What is known of a model's nodes before it is compiled; `placement` asks where they run now."""
+    """Placement of a model's nodes as known before it is compiled; `placement` queries the compiled model."""
 
     def __init__(self, aim: Aim, nodes: tuple[str, ...], device_of: dict[str, str], boundaries: int) -> None:
         self._aim = aim
         self._nodes = nodes
         self.device_of = device_of
-        """Node names with their devices, where the model is divided; empty where it is not."""
+        """Device of each node by name if the model is divided among devices, otherwise empty."""
         self._boundaries = boundaries
 
     def placement(self, compiled: "CompiledModel") -> Placement:
@@ -273,7 +273,7 @@ class PortPlaces:
             )
             counts = {device: devices.count(device) for device in dict.fromkeys(devices)}
             return Placement(wanted, counts, fallen, self._boundaries)
-        # AUTO moves the whole model, perhaps while it runs: so it is asked each time.
+        # AUTO moves the whole model, perhaps during a run, so it is queried each time.
         now = [str(device) for device in compiled.get_property("EXECUTION_DEVICES")]
         here = wanted == "AUTO" or any(_is(device, wanted) for device in now)
         return Placement(wanted, dict.fromkeys(now, len(self._nodes)), () if here else self._nodes)
@@ -286,14 +286,14 @@ def places(runtime: "Core", model: "Model", aim: Aim) -> PortPlaces:
 
 
 def node_labels(model: "Model") -> tuple[str, ...]:
-    """`<operator type>: <node name>` of all that compute something."""
+    """Returns `<operator type>: <node name>` of all nodes that compute something."""
     return tuple(
         f"{op.get_type_name()}: {_name(op)}" for op in model.get_ops() if op.get_type_name() not in NO_WORK
     )
 
 
 def boundaries(model: "Model", device_of: dict[str, str]) -> int:
-    """Tensors that go from one device to another; each is copied once, however many nodes there read it."""
+    """Counts the tensors that go from one device to another; each is copied once for all readers on a device."""
     crossing = set()
     for op in model.get_ops():
         to = device_of.get(_name(op))
@@ -312,7 +312,7 @@ def boundaries(model: "Model", device_of: dict[str, str]) -> int:
 
 
 def _is(device: str, wanted: str) -> bool:
-    """`GPU` and `GPU.0` serve each other, `GPU.1` is another one, and `(GPU)` is there for the time being only."""
+    """Whether a device is the wanted one: `GPU` matches any GPU, and `(GPU)`, which runs only for a time, none."""
     if device.startswith("(") or device_kind(device) != device_kind(wanted):
         return False
     return device == wanted or "." not in device or "." not in wanted

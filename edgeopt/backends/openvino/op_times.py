@@ -1,4 +1,4 @@
-"""How long each layer works in one run, and what of the model it was made of, as OpenVINO's counters say."""
+"""The time of each layer in one run, with the nodes of the model that it computes, from OpenVINO's counters."""
 
 import statistics
 import time
@@ -38,7 +38,7 @@ def op_times(
     custom_ops: tuple[str, ...] = (),
     limit_s: float = 5.0,
 ) -> Kernels:
-    """The time of each layer after OpenVINO's own rewriting, whole microseconds each."""
+    """Returns the time of each layer after OpenVINO's own rewriting, in whole microseconds."""
     runtime = core_with(custom_ops)
     model = read_model(path, runtime)
     if options.shapes:
@@ -79,7 +79,7 @@ def _run_ms(request: Any, feeds: Feeds) -> float:  # noqa: ANN401 - an InferRequ
 
 
 def _layers(compiled: "CompiledModel") -> "dict[str, Node]":
-    """Of the model as it runs, in its order; empty where the device keeps that to itself."""
+    """Returns the layers of the compiled model by name, in its order; empty if the device does not report them."""
     try:
         return {str(op.get_friendly_name()): op for op in compiled.get_runtime_model().get_ordered_ops()}
     except RuntimeError:
@@ -115,7 +115,7 @@ def _kernels(
 
 
 def _prepared(layers: "dict[str, Node]") -> set[str]:
-    """Constants, and what is made of them alone: once, when the model is compiled."""
+    """Returns the names of constants and of layers that are computed from constants when compiling."""
     found: set[str] = set()
     for name, layer in layers.items():
         before = [str(value.get_node().get_friendly_name()) for value in layer.input_values()]
@@ -125,7 +125,7 @@ def _prepared(layers: "dict[str, Node]") -> set[str]:
 
 
 def _one_run(times: list[float], averaged: bool) -> RunTime:
-    """Without the first run, which prepares; the processor's counters tell the mean of all runs so far."""
+    """Returns the time without the first run; the CPU's counters report the mean of all runs so far."""
     return of_means(times) if averaged else of_runs(times[1:] or times)
 
 
@@ -145,5 +145,5 @@ def _tensor(value: Any) -> str:  # noqa: ANN401 - an Output
 
 
 def _bare(name: str) -> str:
-    """HETERO puts the number of the part before the name: `subgraph0: conv1`."""
+    """Removes the prefix of HETERO, the number of the part: `subgraph0: conv1`."""
     return name.split(": ", 1)[-1]

@@ -1,4 +1,4 @@
-"""What can be set on an OpenVINO compiled model, and what the devices share of it."""
+"""Options of a model compiled by OpenVINO, and those that all devices share."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -30,7 +30,7 @@ Streams = Annotated[Count, about("Concurrent requests; 0: the runtime's default"
 
 
 class SharedOptions(msgspec.Struct, frozen=True):
-    """What every device takes."""
+    """Options of every device."""
 
     shapes: Annotated[Shapes, about("Fixes inputs to these shapes for speed; other shapes still run, slower")] = {}
     buckets: Annotated[
@@ -82,7 +82,7 @@ class SharedOptions(msgspec.Struct, frozen=True):
 
 
 class OpenVinoOptions(SharedOptions, frozen=True):
-    """The processor's."""
+    """Options of the CPU."""
 
     threads: Annotated[Threads, about("Inference threads; 0: the runtime's default")] = 0
     performance_hint: Annotated[
@@ -119,15 +119,15 @@ class OpenVinoOptions(SharedOptions, frozen=True):
 
 
 class Aim(NamedTuple):
-    """What a device's options come to."""
+    """The device and the configuration that a device's options define."""
 
     device: str
-    """As OpenVINO takes it: `CPU`, `GPU.1`, `AUTO:GPU,CPU`, `HETERO:GPU,CPU`."""
+    """Device in OpenVINO's format: `CPU`, `GPU.1`, `AUTO:GPU,CPU`, `HETERO:GPU,CPU`."""
     wanted: str
-    """The device that is to run all nodes; `AUTO` where any will do."""
+    """The device that must run all nodes; `AUTO` if any may."""
     config: dict[str, Any]
     strict_config: Mapping[str, Any] = MappingProxyType({})
-    """Added by a strict load, so that nothing can be moved elsewhere later."""
+    """Configuration added by a strict load, so that no node can be moved to another device later."""
 
 
 def cpu_aim(options: OpenVinoOptions) -> Aim:
@@ -164,5 +164,5 @@ def shared_config(options: SharedOptions) -> dict[str, Any]:
 
 
 def chosen(**config: str | float | bool | dict[str, dict[str, int]] | None) -> dict[str, Any]:
-    """What is set; all else is left to the runtime."""
+    """Returns the entries that are not None; all others are the runtime's choice."""
     return {key: value for key, value in config.items() if value is not None}

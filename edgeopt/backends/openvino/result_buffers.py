@@ -1,7 +1,7 @@
-"""Memory of large results, used again once the caller has let them go.
+"""Buffers for large results, which are used again after the caller has released them.
 
-The C library may give memory of this size back to the system when it is freed; each new array then costs a page
-fault for every 4 KiB. ONNX Runtime needs none of this: its arena keeps the memory of its results.
+The C library may return memory of this size to the system when it is freed; each new array then costs a page fault
+for every 4 KiB. ONNX Runtime needs no such buffers: its arena keeps the memory of its results.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ class Buffer:
 
     @property
     def tensor(self) -> "Tensor":
-        """Does not keep the memory alive."""
+        """A tensor on the buffer's memory, which it does not keep alive."""
         if self._tensor is None:
             from openvino import Tensor
 
@@ -45,16 +45,16 @@ class Buffer:
 
 
 class ResultBuffers:
-    """Needs no lock: a deque hands each buffer to one thread only."""
+    """Buffers for later results; needs no lock, because a deque gives each buffer to one thread only."""
 
     __slots__ = ("_idle",)
 
     def __init__(self, most: int) -> None:
-        """`most`: the number of buffers that are kept for later; those in use are not counted."""
+        """Keeps at most `most` idle buffers; buffers in use are not counted."""
         self._idle: deque[Buffer] = deque(maxlen=most)
 
     def take(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Buffer:
-        """One that nothing else uses; it is freed unless it is lent or put back."""
+        """Returns a buffer that nothing else uses; it is freed unless it is lent or put back."""
         idle = self._idle
         for _ in range(len(idle)):
             try:
@@ -67,7 +67,7 @@ class ResultBuffers:
         return Buffer(shape, dtype)
 
     def lend(self, buffer: Buffer) -> Array:
-        """Its memory as an array; the buffer comes back when the array and the last view of it are gone."""
+        """Returns the buffer's memory as an array; the buffer is idle again once the last view is freed."""
         import numpy as np
 
         return np.asarray(_Loan(self, buffer))
@@ -78,18 +78,18 @@ class ResultBuffers:
         return self.lend(buffer)
 
     def put_back(self, buffer: Buffer) -> None:
-        """Drops the one that has been idle for longest if there are too many."""
+        """Makes a buffer idle; frees the one that was idle for longest if there are too many."""
         self._idle.append(buffer)
 
     def close(self) -> None:
-        """Frees the idle buffers now, and the others as soon as they are let go."""
+        """Frees the idle buffers now, and the others as soon as the caller releases them."""
         self._idle = deque(maxlen=0)
 
 
 class _Loan:
-    """What numpy holds as the base of a result, and so through every view, slice and memoryview of it.
+    """The base of a result in numpy, and so of every view, slice and memoryview of it.
 
-    It goes when nothing can reach the memory any more, in whichever thread that happens.
+    It is freed, in any thread, when nothing can reach the memory any more; the buffer is then idle again.
     """
 
     __slots__ = ("__array_interface__", "_buffer", "_buffers")

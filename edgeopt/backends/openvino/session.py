@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from openvino import CompiledModel, ConstOutput, Core, InferRequest, Model, Tensor, Type
 
 _LARGE_FROM_BYTES = 128 * 1024
-"""From here on, sharing memory takes less time than copying, and the C library gives freed memory back."""
+"""The size from which sharing memory is faster than copying, and the C library returns freed memory."""
 _BUFFERS_PER_OUTPUT = 2
-"""A caller that holds one result until it has the next uses two, alternately."""
+"""The number of buffers that a caller alternates between if it holds one result until it has the next."""
 _IN_PLACE: dict[Any, Any] = {}
 
 
 class Slot:
-    """One input of a request: the tensor that is bound to it, and how to fill it."""
+    """One input of a request: the tensor that is bound to it, and the way to fill it."""
 
     __slots__ = ("_held", "array", "dtype", "index", "kind", "name", "shape", "view")
 
@@ -34,13 +34,13 @@ class Slot:
         self.dtype = dtype
         self.shape: tuple[int, ...] | None = None
         self.view: Array | None = None
-        """The memory of a kept tensor; None where the caller's array is shared."""
+        """Memory of a kept tensor; None if the caller's array is shared."""
         self.array: Array | None = None
-        """The caller's array, where that is what is bound."""
+        """The caller's array if it is bound."""
         self._held: Array | None = None
 
     def put(self, request: "InferRequest", array: Array) -> None:
-        """Binds an array of any shape; the fast way of a session calls only what it needs of this."""
+        """Binds an array of any shape; the fast path of a session calls only the parts that it needs."""
         if array.shape != self.shape:
             self._make_room(request, array)
         if self.view is not None:
@@ -94,7 +94,8 @@ class Lane:
         *,
         waits: bool = False,
     ) -> None:
-        """`waits`: start and wait, because `infer` hides errors in one thread (OpenVINO 2026.4, open shapes)."""
+        """Creates a request; with `waits`, a run starts and waits, because `infer` hides errors in one thread
+        (OpenVINO 2026.4, open shapes)."""
         from openvino._pyopenvino import InferRequest
 
         self.request = compiled.create_infer_request()
@@ -103,12 +104,12 @@ class Lane:
         self._names = names
         self._buffers = buffers
         self._bound: dict[int, Tensor] = {}
-        """By the number of the output."""
+        """Output tensors by the number of the output."""
         self._waits = waits
         self._stateful = bool(self.request.query_state())
-        # OpenVINO's arrays have the bits of bfloat16 under the name of float16.
+        # OpenVINO's arrays hold bfloat16 under the type float16.
         self._casts = [(n, d) for n, d in zip(names, dtypes, strict=True) if d.name == "bfloat16"]
-        # Written straight into buffers, which cannot be enlarged; numpy has no name of its own for bfloat16.
+        # These outputs are written straight into buffers, which cannot grow; numpy has no bfloat16 of its own.
         self._large = [
             (index, tuple(port.get_shape()), dtype)
             for index, (port, dtype) in enumerate(zip(compiled.outputs, dtypes, strict=True))
@@ -117,7 +118,7 @@ class Lane:
         self._small = not waits and not any(_is_open(port) or _is_large(port) for port in compiled.outputs)
 
     def infer(self) -> dict[str, Array]:
-        """Runs on what is bound; the results belong to the caller."""
+        """Runs on the bound inputs; the caller owns the results."""
         if self._stateful:
             self.request.reset_state()
         if self._small:
@@ -130,7 +131,7 @@ class Lane:
         return results
 
     def _infer_into_buffers(self) -> list[Array]:
-        """Large results are written straight into buffers, which spares copying them, or else copied there."""
+        """Runs with large outputs bound to buffers, without a copy; copies other large results into buffers."""
         request, buffers, bound = self.request, self._buffers, self._bound
         written: dict[int, Array] = {}
         for index, shape, dtype in self._large:
@@ -167,7 +168,7 @@ _ERRORS = (RuntimeError, LookupError, AttributeError, TypeError, ValueError)
 
 
 class CompiledProgram:
-    """A compiled model and the requests that no thread uses at the moment."""
+    """A compiled model and the requests that no thread is using."""
 
     def __init__(
         self,
@@ -181,7 +182,7 @@ class CompiledProgram:
         self.idle: list[Lane] = []
         self.is_open = any(_is_open(port) for port in compiled.inputs)
         self.has_failed = False
-        """It is not used again: with open shapes, OpenVINO 2026.4 gives stale results after a run that failed."""
+        """Whether a run failed; with open shapes, OpenVINO 2026.4 then gives stale results in later runs."""
         self.compiled = compiled
         self._buffers = buffers
         self._inputs = [(info.name, numpy_dtype(info.dtype)) for info in inputs]
@@ -196,7 +197,7 @@ class CompiledProgram:
             return self.idle.pop()
         except IndexError:
             slots = [
-                # By position: an input that is an output too has both names.
+                # Slots are found by position, because an input that is also an output has both names.
                 Slot(index, name, port.get_element_type(), dtype)
                 for index, (port, (name, dtype)) in enumerate(zip(self.compiled.inputs, self._inputs, strict=True))
             ]
@@ -205,7 +206,7 @@ class CompiledProgram:
 
 
 class OpenVinoSession:
-    """Safe to use from several threads: each run takes a request of its own."""
+    """A session that is safe to use from several threads, because each run takes a request of its own."""
 
     def __init__(
         self,
@@ -216,27 +217,28 @@ class OpenVinoSession:
         shapes: Shapes,
         known: PortPlaces | None = None,
     ) -> None:
-        """`read`: reads the model again, where one with open shapes must be compiled again."""
+        """Compiles the first program; `read` reads the model again for later programs with open shapes."""
         self.inputs = tuple(tensor_info(port) for port in model.inputs)
         self.outputs = tuple(tensor_info(port) for port in model.outputs)
         self._runtime, self._read = runtime, read
         self._aim = aim
         self._known = known
         self._buffers = ResultBuffers(_BUFFERS_PER_OUTPUT * len(self.outputs))
-        # Needed for the program with dynamic shapes alone; letting it go frees the weights as they were read.
+        # Only the program with open shapes needs the model; releasing it frees the weights.
         self._source = model if shapes else None
         first = with_shapes(model, self.inputs, shapes) if shapes else model
         self._programs = [self._compile(first, shapes)]
         self._idle: Any = self._programs[0].idle
-        """The requests of the program that ran last."""
+        """Idle requests of the program that ran last."""
         self._count = len(self.inputs)
-        # Held while a program is compiled or becomes the one that ran last; the fast way takes none.
+        # The lock is held while a program is compiled or becomes the one that ran last; the fast path does not
+        # take it.
         self._lock = threading.Lock()
         self._closed = False
 
     @property
     def placement(self) -> Placement | None:
-        """None on the processor, where there is nowhere to fall back to."""
+        """Placement of the nodes; None on the processor, which has nothing to fall back to."""
         programs = self._programs
         if self._known is None or not programs:
             return None
@@ -260,7 +262,7 @@ class OpenVinoSession:
                 return self._run_checked(feeds)
             results: dict[str, Array] = lane.infer()
         except _ERRORS:
-            # A request that has failed is not used again.
+            # A failed request is not used again.
             return self._run_checked(feeds)
         idle.append(lane)
         return results
@@ -294,20 +296,20 @@ class OpenVinoSession:
             ) from error
         program.idle.append(lane)
         with self._lock:
-            # A run that was under way when the session was closed must not open it again.
+            # A run that was in progress when the session was closed must not add a request again.
             if not self._closed and not program.has_failed:
                 self._idle = program.idle
         return results
 
     def _give_up(self, program: CompiledProgram) -> None:
-        """The next run that fits it compiles it again."""
+        """Marks a program as failed, so that the next run that fits it compiles it again."""
         with self._lock:
             program.has_failed = True
             if not self._closed:
                 self._idle = []
 
     def _program_for(self, arrays: dict[str, Array]) -> CompiledProgram:
-        """Compiled by the first thread that needs it, while the others wait."""
+        """Returns the program for these arrays, compiled by the first thread that needs it."""
         with self._lock:
             if self._closed:
                 raise closed()

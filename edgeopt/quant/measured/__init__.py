@@ -1,1 +1,1 @@
-"""Plans of precision from times and answers that were measured here; `quant` itself runs no model."""
+"""Precision plans from times and outputs measured on this device; `edgeopt.quant` itself runs no model."""

@@ -25,15 +25,16 @@ from edgeopt.quant.checks import check_data
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
 from edgeopt.workers.isolated_backend import IsolatedBackends
 
-# Ordinary samples that plan, and as many that prove; each set also has one of each common input distribution.
+# The number of ordinary samples for planning, and again for proving; each set also has one sample of each other
+# input distribution.
 _GENERATED = 8
-# Fewer candidates than in a search are judged, and counted answers choose between layers.
+# Shorter than in a search: fewer candidates are judged, and counted answers choose between layers.
 _CHECKING_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class SampleSets:
-    """The samples in their order: those that calibrate, those that plan, and at the end those that prove."""
+    """The samples in their order: for calibration, for planning and, at the end, for the proof."""
 
     inputs: tuple[TensorInfo, ...]
     samples: Samples
@@ -52,7 +53,7 @@ class SampleSets:
         return None if self.labels is None else self.labels[which.start : which.stop]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of each input in a run."""
+        """Returns the shape of each input in a run."""
         return {name: tuple(shape) for name, shape in self.samples.shapes().items()}
 
 
@@ -63,7 +64,8 @@ def read_given(
     calibrates: bool,
     runs: "ModelRuns | None" = None,
 ) -> SampleSets:
-    """Reads samples and labels, and splits them; DataError before any long work. Without data, inputs are made up.
+    """Reads and splits samples and labels, or generates inputs if there is no data; raises a DataError before any
+    long work.
 
     `runs` times the source, so that more samples prove where runs are short.
     """
@@ -86,7 +88,7 @@ def read_given(
 
 
 def _shares(count: int, limits: SampleLimits, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
-    """Returns the samples that calibrate, plan and prove, and whether some do two of these."""
+    """Returns the calibration, planning and proof samples, and whether some samples have two uses."""
     found = split(count, given=True, limits=limits)
     if not found.calibration_count or found.is_shared:
         half = max(1, count // 2)
@@ -112,7 +114,7 @@ def _made_up(request: QuantizeRequest, inputs: tuple[TensorInfo, ...]) -> Sample
 
 
 def narrowed(inputs: tuple[TensorInfo, ...], shapes: Mapping[str, tuple[int, ...]]) -> tuple[TensorInfo, ...]:
-    """The inputs with the shapes that the user fixes."""
+    """Returns the inputs with the shapes that the user fixes."""
     return tuple(
         msgspec.structs.replace(info, shape=shapes[info.name], rank_known=True) if info.name in shapes else info
         for info in inputs
@@ -120,15 +122,16 @@ def narrowed(inputs: tuple[TensorInfo, ...], shapes: Mapping[str, tuple[int, ...
 
 
 JUDGES = ("onnxruntime-cpu", "openvino-cpu")
-"""The first that runs the source says what is right; an accelerator may compute in fewer bits by itself."""
-# Two runs of one model in one runtime differ by nothing, or by the order in which threads add: 100 dB and more.
+"""Backends in order of preference: the first that runs the source model computes the reference outputs. An
+accelerator is not among them because it may compute in fewer bits by default."""
+# Two runs of one model in one runtime differ at most by the order in which threads add: 100 dB and more.
 _ALIKE_DB = 80.0
 
 Outputs = list[dict[str, Array]]
 
 
 class ModelRuns:
-    """What models answer; use it in a `with`, so that its processes end."""
+    """Runs models in worker processes; a context manager that ends the processes."""
 
     def __init__(self) -> None:
         self._isolated = IsolatedBackends()
@@ -144,7 +147,7 @@ class ModelRuns:
         self._isolated.close()
 
     def outputs(self, path: Path, backend: str, options: Options, feeds: Sequence[Mapping[str, Array]]) -> Outputs:
-        """Raises an EdgeoptError with a sentence where the runtime cannot run it."""
+        """Returns a model's outputs for each feed; raises an EdgeoptError if the runtime cannot run it."""
         session = self._isolated.of(backend_named(backend)).load(path, options)
         try:
             return [dict(session.run(each)) for each in feeds]
@@ -163,7 +166,7 @@ class ModelRuns:
             session.close()
 
     def inputs(self, path: Path) -> tuple[TensorInfo, ...]:
-        """What a model takes, as the first runtime that loads it says; that one is the judge from then on."""
+        """Returns the inputs of a model and selects the first runtime of JUDGES that loads it as the judge."""
         reasons, missing = [], []
         for name in JUDGES:
             backend = backend_named(name)
@@ -191,7 +194,7 @@ class ModelRuns:
 
     @property
     def ports(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-        """What the source takes and gives; `inputs` comes first."""
+        """The inputs and outputs of the source model; empty before `inputs` was called."""
         return self._ports
 
     @property
@@ -200,8 +203,8 @@ class ModelRuns:
         return self._judge.name
 
     def source_outputs(self, path: Path, feeds: Sequence[Mapping[str, Array]]) -> Outputs:
-        """What is right; VerificationError where the model answers the same inputs differently each time."""
-        # In one session: a runtime may begin with the same random numbers each time that it loads a model.
+        """Returns the source model's outputs; raises a VerificationError if two equal runs differ."""
+        # Both runs use one session: a runtime may begin with the same random seed each time that it loads a model.
         found = self.outputs(path, self.judge, full_precision(self.judge), [*feeds, *feeds[:2]])
         first, again = found[: len(feeds)], found[len(feeds) :]
         steady = compare_outputs(first[:2], again)

@@ -34,21 +34,21 @@ from edgeopt.workers.host import LocalHost
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Runs files on samples of the study and holds what they answer against the source."""
+    """Runs files on samples and compares their outputs with those of the source model."""
 
     study: LayerMeasurements
     runs: ModelRuns
     goal: Goal
 
     def judged(self, path: Path, course: ExecutionConfig, which: range) -> Judged:
-        """Raises an EdgeoptError where the file does not run there."""
+        """Returns the result by the goal's metric; raises an EdgeoptError if the file does not run there."""
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(which))
         reference = self.study.reference_of(which)
         return self.goal.judge(got, reference, given.labels_of(which), given.levels.of(which))
 
     def proof(self, path: Path, course: ExecutionConfig, steps_back: int = 0) -> AccuracyProof:
-        """On the samples that prove."""
+        """Returns the accuracy of a file on the proof samples."""
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(given.prove))
         reference = self.study.reference_of(given.prove)
@@ -79,7 +79,7 @@ class Judge:
         return proof.snr_db > -math.inf and self.score(proof) >= self.goal.needed
 
     def score(self, proof: AccuracyProof | None) -> float:
-        """What decides, on a scale where more is better."""
+        """Returns the score that decides whether the goal is met; higher is better, and -inf without a proof."""
         if proof is None:
             return -math.inf
         if proof.judged is not None:
@@ -91,7 +91,7 @@ class Judge:
 PHASE = "measuring the speed"
 SOURCE, FLOAT, RESULT = "source", "float", "result"
 """The sides: the source in plain ONNX Runtime, the fastest float model, and the result."""
-# Others on the machine only ever make a slice slower, so the quickest quarter tells more than the middle.
+# Other processes can only make a slice slower, so the fastest quarter is more informative than the median.
 _UNDISTURBED = 0.25
 _A_PAIR = 2
 T = TypeVar("T")
@@ -99,7 +99,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ContestSide:
-    """The sides of a contest."""
+    """One side of a contest: a model file on a backend with options."""
 
     name: str
     path: Path
@@ -108,38 +108,38 @@ class ContestSide:
 
 
 class Speed(msgspec.Struct, frozen=True):
-    """How many times faster the first of a contest is than another."""
+    """Speedup of the first side of a contest over another side."""
 
     speedup: Interval
     verdict: Verdict
     first_ms: float
-    """One run of the first, of the same slices as the speed-up; and of the other."""
+    """Time of one run of the first side, from the slices of the speedup; `other_ms` of the other side."""
     other_ms: float
 
     @property
     def order(self) -> tuple[bool, float]:
-        """Sorts the hardest to beat first."""
+        """Sort key that puts the side that is hardest to beat first."""
         return self.verdict == "faster", self.speedup.median
 
 
 @dataclass(frozen=True, slots=True)
 class ContestResult:
-    """What a contest of files found, by their names."""
+    """Result of a contest of files, by the names of the sides."""
 
     speeds: Mapping[str, Speed] = field(default_factory=dict)
-    """Of the first against each other one."""
+    """Speedup of the first side over each other side."""
     failures: Mapping[str, str] = field(default_factory=dict)
     taken: Mapping[str, TrialLog] = field(default_factory=dict)
     memory: Mapping[str, Memory] = field(default_factory=dict)
     processes: int = 0
-    """The number of processes of each side, one after the other, over which their luck averages out."""
+    """The number of processes of each side, one after the other, which averages out their differences."""
     warning: str = ""
 
 
 def compared(
     runners: Sequence[ContestSide], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
 ) -> ContestResult:
-    """The first against each other one, interleaved; continues until it is clear whether it beats them all."""
+    """Compares the first side with each other one, interleaved, until it is clear whether it beats all."""
     begin_s = time.monotonic()
     if len(runners) < _A_PAIR:
         return ContestResult()
@@ -159,7 +159,7 @@ def compared(
             )
         except FallenError as fallen:
             stack.close()
-            # The others can still be compared.
+            # The remaining sides can still be compared.
             rest = [each for each in runners if each.name != fallen.name and fallen.name != runners[0].name]
             known = compared(rest, samples, folder, limit_s - (time.monotonic() - begin_s), emit)
             return replace(known, failures={**known.failures, fallen.name: fallen.message})
@@ -178,7 +178,7 @@ def compared(
 
 
 def with_one_float(found: ContestResult, names: Sequence[str]) -> tuple[ContestResult, str]:
-    """Of several float models the one that is hardest to beat, as FLOAT, with the name that it had."""
+    """Keeps only the float model that is hardest to beat, as FLOAT, and returns its former name too."""
     best = min((name for name in names if name in found.speeds), key=lambda k: found.speeds[k].order, default="")
     out = set(names) - {best}
     renamed = replace(
@@ -200,7 +200,7 @@ def _side(host: LocalHost, runner: ContestSide, samples: Path) -> Side:
 
 
 def ranked(runners: Sequence[ContestSide], samples: Path, folder: Path) -> dict[int, float]:
-    """By place, the undisturbed time of each that runs, from some rounds in which all take a turn."""
+    """Returns the undisturbed time of each side that runs, by its position, from a few interleaved rounds."""
     with _loaded(runners, samples, folder) as (loaded, _):
         if not loaded:
             return {}
@@ -216,7 +216,7 @@ def ranked(runners: Sequence[ContestSide], samples: Path, folder: Path) -> dict[
 def _loaded(
     runners: Sequence[ContestSide], samples: Path, folder: Path
 ) -> Iterator[tuple[dict[str, Contender], dict[str, str]]]:
-    """A process for each, and why some have none."""
+    """Yields the loaded processes and the failures, both by side."""
     host = LocalHost(folder)
     with ExitStack() as stack:
         loaded: dict[str, Contender] = {}
@@ -233,5 +233,5 @@ def _loaded(
 
 
 def _span_ms(contenders: Iterable[Contender]) -> float:
-    """Slices of one length for all, long enough for the slowest."""
+    """Returns one length of slices for all sides, long enough for the slowest."""
     return slice_ms(max(each.slices_ms[-1] if each.slices_ms else each.loaded.first_run_ms for each in contenders))

@@ -1,4 +1,4 @@
-"""What the user asks of `edgeopt quantize`, and what becomes of it."""
+"""Records of `edgeopt quantize`: the request, the proofs of accuracy and the result."""
 
 from pathlib import Path
 from typing import Literal
@@ -21,89 +21,89 @@ from edgeopt.quant.schemes import SCHEMES
 
 PLAN = "plan"
 METHODS = (PLAN, *(scheme.name for scheme in SCHEMES))
-"""`plan` chooses for each layer; the others are forms, given to every layer that they fit."""
+"""Methods: `plan` chooses a scheme for each layer; any other is one scheme for all layers that it fits."""
 
 QuantizeVerdict = Literal["written", "keep float", "reported"]
-"""`reported`: nothing was to be written."""
+"""The outcome; `reported` if the request has no file to write."""
 
 
 class QuantizeRequest(msgspec.Struct, frozen=True):
     model: Path
     out: Path | None = None
-    """The ONNX file to write, or the bundle (`.edgeopt`); None: only report."""
+    """The ONNX file or the bundle (`.edgeopt`) to write; None: only report."""
     data: Path | None = None
     pre: Path | None = None
-    """A file that says how pictures in the data are prepared; None: the profile says it."""
+    """A file with the preparation of pictures in the data; None: the profile's."""
     method: str = PLAN
-    """One of METHODS."""
+    """A name of METHODS."""
     backend: str = ""
-    """Empty: the fastest of the available ones."""
+    """A backend by name; empty: the fastest of the available ones."""
     options: dict[str, Value] = {}
-    """Of the backend; those that are not named are the plan's to choose."""
+    """Options of the backend; the plan chooses those that are not given."""
     goal: Goal = Goal()
-    """Nothing below it is written; `NO_FLOOR`, for a single form: it is written whatever its accuracy."""
+    """The accuracy floor of the result; with `NO_FLOOR`, for a single scheme, any accuracy is accepted."""
     labels: str = ""
-    """The array in the data that holds them; empty: found by its name where the metric needs it."""
+    """Name of the array of labels in the data; empty: found by its usual names if the metric needs labels."""
     profile: str = ""
-    """A target profile, by name or as a file; empty: that of the target which fits this device."""
+    """A target profile, by name or as a file; empty: the profile that fits this device."""
     shapes: dict[str, tuple[int, ...]] = {}
-    """Of inputs that are to be fixed."""
+    """Fixed shapes of inputs, by name."""
     calibration: str = ""
     """A name of `edgeopt.quant.ranges.METHODS`; empty: the profile's."""
     samples: int | None = None
-    """The most samples that calibrate; None: half of them, up to 100."""
+    """The most calibration samples; None: half of the samples, up to 100."""
     sensitivity: bool = False
-    """Report what each layer costs and saves."""
+    """Whether to report the error and the gain of each layer."""
     keep_float: tuple[str, ...] = ()
     """Nodes, or patterns of names with `*`, that stay float."""
     time_limit_s: float | None = None
     compare_calibrations: bool = False
-    """Try every method of calibration, and report how exact each is."""
+    """Whether to try every calibration method and report its accuracy."""
     check_targets: tuple[str, ...] = ()
-    """Target profiles: what would become of the result on their devices."""
+    """Target profiles on whose devices the result is assessed."""
     single_file: bool = False
-    """The bundle becomes one file instead of a folder."""
+    """Whether to write the bundle as one file instead of a folder."""
 
     @property
     def shown_goal(self) -> Goal | None:
-        """The goal, where there is one."""
+        """The goal, or None if any accuracy is accepted."""
         return None if self.goal.is_open else self.goal
 
 
 class SampleUse(msgspec.Struct, frozen=True):
-    """How many samples did what; none did two of these unless `shared` says so."""
+    """The number of samples for each use; no sample has two uses unless `shared`."""
 
     given: int
     calibrated: int
     planned: int
     proved: int
     generated: bool = False
-    """There was no data: the samples are made up, and prove little."""
+    """Whether the samples were generated because there was no data; such samples prove little."""
     shared: bool = False
-    """There were too few to keep some aside."""
+    """Whether there were too few samples to set some aside for the proof."""
 
 
 class AccuracyProof(msgspec.Struct, frozen=True):
-    """The written file on its backend against the source model, on samples set aside."""
+    """Accuracy of the written file on its backend, compared with the source model on samples set aside."""
 
     samples: int
     set_aside: bool
-    """Neither calibration nor the plan saw them."""
+    """Whether neither calibration nor the plan used the samples."""
     snr_db: float
     low_db: float
-    """What resampling says that it may be on other samples."""
+    """Lower bound for other samples, from resampling, in dB."""
     judged: Judged | None = None
-    """By the goal's own metric; None where that is the ratio in dB."""
+    """The result by the goal's metric; None if the metric is the signal-to-noise ratio."""
     outputs: tuple[OutputAccuracy, ...] = ()
-    """Without their figures for each sample."""
+    """Accuracy of each output, without the values of single samples."""
     steps_back: int = 0
     """The number of faster plans that were below the goal on these samples."""
     tail: Tail | None = None
-    """The lowest sample, and the worst tenth of them."""
+    """The lowest sample and the worst tenth of the samples."""
     weak: WeakSamples | None = None
-    """Samples that are far below the floor by themselves."""
+    """Samples that are far below the floor individually."""
     weakest: LevelAccuracy | None = None
-    """Of samples of several levels, that which decides; `snr_db` and `low_db` are the lowest of all levels."""
+    """Accuracy of the deciding level, if samples have several; `snr_db` and `low_db` are the lowest of all."""
 
 
 class RuntimeProof(msgspec.Struct, frozen=True):
@@ -128,50 +128,50 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Quantized(NotebookRecord, msgspec.Struct, frozen=True):
-    """What became of a model."""
+    """The result of quantizing a model."""
 
     outcome: QuantizeVerdict
     summary: str
-    """A sentence: what it is, or why it stays float."""
+    """A sentence that describes the result or says why the model stays float."""
     model: str
     method: str
     backend: str
     options: dict[str, Value | dict[str, list[int]]]
     goal: Goal | None
-    """What the result had to reach; None where no floor was wanted."""
+    """The accuracy floor; None if there was none."""
     plan: PrecisionPlan | None = None
-    """For a single form too: what was chosen, and a verdict for each layer."""
+    """The chosen schemes with a verdict for each layer; also set for a single scheme."""
     proof: AccuracyProof | None = None
-    """Of the chosen point, or of the last that was tried where it stays float."""
+    """Proof of the chosen point, or of the last point that was tried if the model stays float."""
     speedup: Interval | None = None
-    """Over the quickest float model in full precision; None where it was not measured."""
+    """Speedup over the fastest float model in full precision; None if it was not measured."""
     source_speedup: Interval | None = None
-    """Over the source model in plain ONNX Runtime, where that was measured."""
+    """Speedup over the source model in plain ONNX Runtime; None if it was not measured."""
     float_ms: float | None = None
-    """One run of that float model."""
+    """Time of one run of the fastest float model."""
     float_on: str = ""
-    """Where it ran: the quickest of the backends that were allowed and of what the source runs on."""
+    """Configuration that runs the fastest float model, which may be the source: a backend with its options."""
     float_side: str = ""
-    """The same as `edgeopt bench` reads it behind the @ of a side."""
+    """The same backend and options in the notation of `edgeopt bench`, after the @ of a side."""
     use: SampleUse | None = None
     quantized_share: float = 0.0
     """The share of the multiply-adds that run in fewer bits."""
     source_bytes: int = 0
     files: tuple[File, ...] = ()
     changes: tuple[Change, ...] = ()
-    """By preparation and by the forms."""
+    """Changes made by preparation and by the schemes."""
     findings: tuple[QuantFinding, ...] = ()
     calibrations: tuple[CalibrationTried, ...] = ()
     targets: tuple[TargetSaid, ...] = ()
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
     phases_s: dict[str, float] = {}
-    """Where the time went."""
+    """Time spent in each phase."""
     taken: dict[str, TrialLog] = {}
-    """In a bundle alone: how the result, floats and the source ran."""
+    """Timings of the result, the float model and the source; only in a bundle."""
     memory: dict[str, Memory] = {}
-    """In a bundle alone, likewise."""
+    """Memory of the same sides; only in a bundle."""
     device: Device | None = None
-    """In a bundle alone: the one that it was measured on."""
+    """The device of the measurement; only in a bundle."""
     elsewhere: tuple[RuntimeProof, ...] = ()
-    """Proofs of a plain ONNX file in the other installed runtimes, which may load it too."""
+    """Proofs of a plain ONNX file in the other installed runtimes."""

@@ -1,7 +1,7 @@
-"""What is the same for every budget of one model, and takes long: its layers, their ranges, what each form costs.
+"""The measurements of one model that all plans share: its layers, ranges and sensitivities.
 
-Several plans share it. Ranges and sensitivities are found when they are first asked for, and kept; the float model
-lies in a folder, for runtimes to load.
+Ranges and sensitivities are measured on first use and kept; the float model lies in a folder, so that runtimes can
+load it.
 """
 
 import time
@@ -33,39 +33,39 @@ if TYPE_CHECKING:
 
 MODEL = "float.onnx"
 KEPT = "requested with --keep-float"
-# More samples tell hardly more about which layer costs most; those of the plan are checked on all of them.
+# More samples hardly change which layer costs most; the plan's own choices are checked on all planning samples.
 _MOST_TO_ESTIMATE = 8
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What was found out so far."""
+    """The measurements so far."""
 
     layers: tuple[Layer, ...]
     settings: QuantSettings
     ranges: dict[str, Range] = {}
     sensitivities: dict[str, tuple[Sensitivity, ...]] = {}
-    """By what they depend on: see `_key`."""
+    """Sensitivities by the rules and settings that they depend on; see `_key`."""
     findings: tuple[QuantFinding, ...] = ()
     changes: tuple[Change, ...] = ()
-    """By preparation."""
+    """Changes made by preparation."""
 
 
 @dataclass(slots=True)
 class LayerMeasurements:
-    """One model with its data; `model` is the float model that everything is made from."""
+    """One model, its data and its measurements; `model` is the float model from which all others are made."""
 
     folder: Path
     model: "ir.Model"
     given: SampleSets
     reference: Mapping[int, Mapping[str, Array]]
-    """The source model's outputs, by sample: those that plan and those that prove."""
+    """The source model's outputs on the planning and proof samples, by sample."""
     known: Known
     emit: Emit = ignore
     phases_s: dict[str, float] = field(default_factory=dict)
     smoothing: dict[str, Smoothing] = field(default_factory=dict)
-    """By layer, how activations are evened out before eight bits."""
+    """Factors that even out the activations' channels before eight bits, by layer."""
     equalization: Mapping[str, Array] = field(default_factory=dict)
-    """By node, by what its results were divided to even out the channels between layers."""
+    """Factors that even out channels between layers, by the node whose results are divided by them."""
 
     @property
     def path(self) -> Path:
@@ -80,7 +80,7 @@ class LayerMeasurements:
 
     @contextmanager
     def phase(self, name: str, what: str = "") -> Iterator[None]:
-        """Tells what goes on, and notes how long it took."""
+        """Emits the begin of a phase and adds its time to `phases_s`."""
         self.emit(Progress(name, what))
         begin = time.monotonic()
         try:
@@ -89,12 +89,12 @@ class LayerMeasurements:
             self.phases_s[name] = self.phases_s.get(name, 0.0) + time.monotonic() - begin
 
     def context(self, backend: str, **changes: int) -> SchemeContext:
-        """What forms need to know; `changes` are of the settings."""
+        """Returns the context for schemes; `changes` replace fields of the settings."""
         settings = msgspec.structs.replace(self.known.settings, **changes)
         return SchemeContext(backend, settings, self.known.ranges, smoothing=self.smoothing)
 
     def forms(self, backend: str, wanted: Sequence[Scheme], **changes: int) -> dict[str, tuple[str, ...]]:
-        """By layer, which of these forms fit it."""
+        """Returns the schemes that fit each layer, by layer; layers that none fits are missing."""
         context = self.context(backend, **changes)
         fitting = {
             layer.name: tuple(form.name for form in wanted if not layer.reason and not form.fits(layer, context))
@@ -103,7 +103,7 @@ class LayerMeasurements:
         return {name: forms for name, forms in fitting.items() if forms}
 
     def calibrated(self, backend: str = "") -> None:
-        """Finds the ranges, where they are not known yet; `backend`: one that wants more of them than most."""
+        """Measures unknown ranges and smoothing factors; `backend` is one that needs more ranges than most."""
         from edgeopt.quant.calibrate import calibrate
         from edgeopt.quant.preparing import smoothing
         from edgeopt.quant.write import tensors_wanted
@@ -122,7 +122,7 @@ class LayerMeasurements:
         self._learn(ranges={**found.ranges, **more}, findings=found.findings)
 
     def _equalized(self, seen: Mapping[str, ObservedRange]) -> bool:
-        """Evens out channels between layers, where that gains; the float model answers as before."""
+        """Evens out channels between layers, and returns whether it did; the float outputs stay the same."""
         from edgeopt.graph.model import save
         from edgeopt.quant.preparing import equalized
 
@@ -142,7 +142,7 @@ class LayerMeasurements:
         limit_s: float | None = None,
         **changes: int,
     ) -> tuple[Sensitivity, ...]:
-        """What each of these forms of each layer costs alone, by simulation; `changes` are of the settings."""
+        """Returns the simulated error of each scheme of each layer alone; `changes` replace settings."""
         from edgeopt.quant.sensitivity.measure import LIMIT_S, sensitivities
 
         key = _key(self.context(backend, **changes))
@@ -171,13 +171,13 @@ class LayerMeasurements:
         return GatedModel(self.model, self.layers, forms, self.context(backend, **changes))
 
     def written(self, choices: Mapping[str, str], backend: str, **changes: int) -> "QuantizedModel":
-        """The model with these forms, as the backend wants them."""
+        """Returns the model with these schemes, in the form that the backend requires."""
         from edgeopt.quant.write import write
 
         return write(self.model, self.layers, choices, self.context(backend, **changes))
 
     def recorded(self, choices: Mapping[str, str], trace: "Trace") -> "Recorded":
-        """What it takes to write a model with these forms again without data."""
+        """Returns the record with which a model with these schemes can be written again without data."""
         from edgeopt.quant.write import record_of
 
         return record_of(choices, trace, self.equalization)
@@ -215,12 +215,12 @@ def begin(
 
 
 def schemes_for(backend: str, calibrated: bool) -> tuple[Scheme, ...]:
-    """The forms with which a backend may be faster; those with ranges only where these can be found."""
+    """Returns the schemes that a backend computes faster; those that need ranges only if `calibrated`."""
     return tuple(form for form in SCHEMES if backend in form.backends and (calibrated or not form.needs_ranges))
 
 
 def _kept(layers: Sequence[Layer], patterns: Sequence[str]) -> tuple[Layer, ...]:
-    """With the reason for those that the user wants to stay float; UsageError for a name that no layer has."""
+    """Marks the layers that the user keeps float; raises a UsageError for a pattern that matches no layer."""
     for pattern in patterns:
         if not any(_is_meant(layer, pattern) for layer in layers):
             names = ", ".join(layer.name for layer in layers[:3])
@@ -241,7 +241,7 @@ def _is_meant(layer: Layer, pattern: str) -> bool:
 
 
 def _key(context: SchemeContext) -> str:
-    """What a simulated form depends on besides its layer: how the backend wants it, and the settings."""
+    """Returns a key of the backend's rules and the settings, on which a simulated scheme depends."""
     rules = rules_of(context.backend)
     told = f"{rules.style} symmetric={rules.symmetric} signed={rules.signed} everywhere={rules.everywhere}"
     return f"{told} {msgspec.json.encode(context.settings).decode()}"

@@ -1,4 +1,4 @@
-"""What every method shares: the request checked, the device, the data, the source's answers, and the study."""
+"""The steps of every method: checks of the request, the device, the data, the source's outputs, the study."""
 
 import os
 import time
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 USUAL_LIMIT_S = 60.0
 _LARGE_BYTES = 10_000_000
 _S_A_BYTE = 0.4e-6
-# What preparation changes is exact but for rounding.
+# Preparation changes the outputs only by rounding.
 _EXACT_DB = 80.0
 _MOST_TO_COMPARE = 4
 
 
 @dataclass(slots=True)
 class QuantizeRun:
-    """One request while it is worked on."""
+    """One request in progress."""
 
     request: QuantizeRequest
     folder: Path
@@ -70,11 +70,11 @@ class QuantizeRun:
 
     @property
     def samples_path(self) -> Path:
-        """The samples, as trials read them."""
+        """The samples in the format that trials read."""
         return self.folder / "samples"
 
     def left_s(self, share: float = 1.0) -> float:
-        """Until this share of the time limit is used up."""
+        """Returns the seconds until this share of the time limit has passed; negative if it has."""
         return self.begin_s + share * self.limit_s - time.monotonic()
 
     def warn(self, message: str) -> None:
@@ -84,7 +84,7 @@ class QuantizeRun:
 
 
 def check_request(request: QuantizeRequest) -> None:
-    """Raises what is wrong with it, before any work is begun."""
+    """Raises an error for an invalid request before any work begins."""
     if request.method not in METHODS:
         raise UsageError(f"There is no method '{request.method}'.", f"There are: {', '.join(METHODS)}.")
     check_file(request.model)
@@ -115,7 +115,7 @@ def _check_out(out: Path, sources: list[Path]) -> None:
 
 
 def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit) -> QuantizeRun:
-    """Reads and checks everything, and prepares the float model; the first thing that is wrong is raised."""
+    """Reads and checks the inputs of a request and prepares the float model; raises the first error."""
     from edgeopt.graph.model import load
     from edgeopt.graph.randomness import check_not_random
 
@@ -138,7 +138,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
     answers = runs.source_outputs(request.model, [given.samples.feeds(k) for k in wanted])
     reference = dict(zip(wanted, answers, strict=True))
     if not request.goal.is_ratio:
-        # Reports a metric or labels that do not fit the outputs now, not after the long work.
+        # An error in the metric or the labels must show now, not after the long work.
         request.goal.judge(answers, answers, None if given.labels is None else given.labels[wanted])
     emit(Progress("preparing the model", request.model.name))
     ready = prepared(model, request)
@@ -169,7 +169,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
 
 
 def prepared(model: "Model", request: QuantizeRequest) -> "ir.Model":
-    """The float model from which everything is made."""
+    """Returns the prepared float model from which all others are made."""
     from edgeopt.graph.passes import PassContext
     from edgeopt.graph.pipeline import run_pipeline
     from edgeopt.quant.write import raised
@@ -179,7 +179,7 @@ def prepared(model: "Model", request: QuantizeRequest) -> "ir.Model":
 
 
 def passes_of(request: QuantizeRequest) -> tuple[str, ...]:
-    """Those that prepare the model, by name."""
+    """Returns the names of the passes that prepare the model."""
     from edgeopt.graph.passes import standard_passes
     from edgeopt.graph.pipeline import select
 
@@ -192,7 +192,7 @@ def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings
 
 
 def _check_prepared(work: QuantizeRun) -> None:
-    """That the prepared model still is the source."""
+    """Raises a VerificationError if the outputs of the prepared model differ from the source's."""
     given = work.given
     few = range(given.plan.start, min(given.plan.stop, given.plan.start + _MOST_TO_COMPARE))
     judge = work.runs.judge
@@ -225,14 +225,14 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
 
 
 def why_none(study: LayerMeasurements, form: Scheme, backend: str, **changes: int) -> str:
-    """Why no layer takes a form there, as the end of a sentence; `changes` are of the settings."""
+    """Returns the reason that no layer fits a scheme, as the end of a sentence; `changes` replace settings."""
     context = study.context(backend, **changes)
     said = dict.fromkeys(layer.reason or form.fits(layer, context) for layer in study.layers)
     return "; ".join([each for each in said if each][:3]) or unfit(study.layers)
 
 
 def unfit(layers: tuple[Layer, ...]) -> str:
-    """Why a model has nothing to quantize, as the end of a sentence."""
+    """Returns the reason that a model has no layer to quantize, as the end of a sentence."""
     if not layers:
         return "it has no product with weights (Conv, MatMul, Gemm)"
     reasons = Counter(layer.reason for layer in layers if layer.reason)

@@ -1,1 +1,1 @@
-"""Which layer gets which form: the most time for the error that is allowed."""
+"""The choice of a scheme for each layer: the most time saved within the allowed error."""

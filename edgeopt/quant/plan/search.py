@@ -1,4 +1,4 @@
-"""The plan: choices that save the most time and reach the floor, the frontier around them, and the reasons."""
+"""The search for a plan: the fastest choices that reach the floor, the frontier around them, the reasons."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +21,19 @@ from edgeopt.quant.plan.solve import (
 from edgeopt.quant.records import FLOAT, FrontierPoint, Layer, LayerGain, LayerVerdict, Sensitivity
 
 Check = Callable[[Mapping[str, str]], tuple[float, float]]
-"""Runs the whole model with these choices: the value of the metric, and what it may be on other samples (the bound
-that resampling gives). Bigger is better; a metric where less is better has its sign changed."""
+"""Runs the whole model with these choices and returns the value of the metric and its lower bound on other
+samples, from resampling. Higher is better; a metric where lower is better has its sign changed."""
 
 PHASE = "plan"
-# What is not worth another run, as a share of all that could be saved.
+# Savings below this share of all possible savings are not worth another run.
 _TOO_LITTLE = 0.005
-# The search ends when the budget that holds and that which does not are this close.
+# The search ends when the largest budget that holds and the smallest that fails are within this factor.
 _CLOSE = 1.04
-# Of the room that the last run found, so that the next is not just beyond it.
+# A margin, so that the next budget is not just beyond the limit.
 _CAUTION = 0.98
-# Shares of the runs that are kept for what is spent at the end, and for the points around the chosen one.
+# Shares of the runs that are reserved for single changes at the end, and for the points next to the chosen one.
 _FOR_SPENDING, _FOR_NEIGHBOURS = 0.25, 0.15
-# Without decibels nothing says where to begin; this noise is what eight bits often leave.
+# A first budget for metrics that are not in decibels; eight bits often reach this ratio.
 _FIRST_GUESS_DB = 25.0
 _MOST_ROUNDS = 60
 
@@ -47,16 +47,16 @@ class PlanSearch:
     most_checks: int = 20
     emit: Emit = ignore
     results: dict[frozenset[tuple[str, str]], tuple[float, float]] = field(default_factory=dict)
-    """Of all choices that were run: the value and its lower bound."""
+    """The value and its lower bound of all choices that were run."""
     scale: float = 1.0
-    """How much more noise the runs' lower bounds showed than the sum of the layers' own, at the last one."""
+    """The ratio of the noise at the lower bound of the last run to the sum of the layers' noise."""
     _known: dict[float, dict[str, str]] = field(default_factory=dict)
-    """By budget."""
+    """The best choices by budget."""
 
     def within(self, budget: float) -> dict[str, str]:
-        """The choices that save the most with no output's noise above the budget."""
+        """Returns the choices that save the most time with the noise of each output within the budget."""
         if budget not in self._known:
-            # What is best within more room and needs no more than this is best here too.
+            # The best choices for a larger budget are also the best for this one if they fit into it.
             looser = (self._known[b] for b in sorted(self._known) if b > budget)
             fits = next((each for each in looser if self.problem.worst(each) <= budget), None)
             self._known[budget] = solve(self.problem, budget) if fits is None else fits
@@ -64,7 +64,7 @@ class PlanSearch:
 
     @property
     def neighbours(self) -> int:
-        """How many runs are kept for the points around the chosen one."""
+        """The number of runs reserved for the points next to the chosen one."""
         return round(_FOR_NEIGHBOURS * self.most_checks)
 
     @property
@@ -73,15 +73,15 @@ class PlanSearch:
 
     @property
     def target(self) -> float:
-        """The noise to reach; a guess where the floor is not in decibels."""
+        """The noise to reach; a guess if the floor is not in decibels."""
         return noise_at(self.floor if self.in_decibels else _FIRST_GUESS_DB)
 
     def result(self, choices: Choices) -> tuple[float, float] | None:
-        """By the run that it had, if any."""
+        """Returns the value and the lower bound of these choices, or None if they were not run."""
         return self.results.get(frozenset(choices.items()))
 
     def low(self, choices: Choices, kept: int = 0) -> float | None:
-        """The lower bound with these choices; None where no run is left, but for those `kept` for later."""
+        """Returns the lower bound with these choices; None if only the `kept` reserved runs are left."""
         known = self.result(choices)
         if known is None:
             if len(self.results) >= self.most_checks - kept:
@@ -95,12 +95,12 @@ class PlanSearch:
         return known[1] if not math.isnan(known[1]) else -math.inf
 
     def best(self) -> dict[str, str]:
-        """What saves the most and reaches the floor."""
+        """Returns the choices that save the most time and reach the floor."""
         best = self._by_budget()
         return self._spent(best) if best else best
 
     def _by_budget(self) -> dict[str, str]:
-        """Narrows the budget between one that holds and one that does not."""
+        """Narrows the budget between one that holds and one that fails, and returns the best choices that hold."""
         most = self.within(math.inf)
         best: dict[str, str] = {}
         holds, fails, budget = 0.0, math.inf, self.target
@@ -123,7 +123,7 @@ class PlanSearch:
         return best
 
     def _worth(self, best: Choices, fails: float) -> bool:
-        """Whether there is enough to be saved below the budget that fails."""
+        """Whether enough time can be saved with budgets below the one that fails."""
         beyond = self.within(fails * (1 - 1e-9)) if math.isfinite(fails) else self.within(math.inf)
         return self.problem.saved_ms(beyond) - self.problem.saved_ms(best) > self._too_little
 
@@ -140,7 +140,7 @@ class PlanSearch:
         return math.sqrt(holds * fails) if holds else fails / 4
 
     def _spent(self, best: dict[str, str]) -> dict[str, str]:
-        """With single changes that may still fit, the most time for the least noise first."""
+        """Adds single changes that reach the floor, the most time for the least noise first."""
         tried = 0
         while tried < self._spending:
             room = self.target / self.scale * 1.1 if self.in_decibels else math.inf
@@ -156,7 +156,7 @@ class PlanSearch:
         return best
 
     def _step(self, best: Choices, room: float) -> dict[str, str] | None:
-        """The best change that was not run yet."""
+        """Returns the choices with the best single change that was not run yet, or None."""
         found: tuple[float, dict[str, str]] | None = None
         now_ms, now = self.problem.saved_ms(best), self.problem.noise(best)
         for name, options in zip(self.problem.layers, self.problem.options, strict=True):
@@ -172,13 +172,13 @@ class PlanSearch:
         return found[1] if found else None
 
 
-# Close together just above the floor: a plan that fails its proof goes to the next of them.
+# Dense just above the floor: a plan that fails its proof steps back to the next point.
 _STEPS_DB = (30, 24, 18, 14, 11, 8, 6, 4.5, 3, 2, 1, 0, -1.5, -3, -5, -8, -12, -16, -20)
 _SAME_MS = 1e-9
 
 
 def frontier(search: PlanSearch, best: Choices, float_ms: float) -> tuple[FrontierPoint, ...]:
-    """From the float model to all that saves time, each faster and less exact than the one before.
+    """Returns points from the float model to all savings, each faster and less exact than the one before.
 
     Some of the points next to the chosen one are run, as long as runs are left.
     """
@@ -192,7 +192,7 @@ def frontier(search: PlanSearch, best: Choices, float_ms: float) -> tuple[Fronti
 
 
 def point_of(search: PlanSearch, choices: Choices, float_ms: float) -> FrontierPoint:
-    """`snr_db` and `low_db` of those that were run and judged in decibels."""
+    """Returns a point of the frontier; `snr_db` and `low_db` are set if it was run and judged in decibels."""
     known = search.result(choices) if search.in_decibels else None
     return FrontierPoint(
         dict(choices),
@@ -218,7 +218,7 @@ def _candidates(search: PlanSearch, best: Choices) -> list[Choices]:
 def _pareto(
     candidates: Sequence[Choices], search: PlanSearch, best: Choices, float_ms: float
 ) -> tuple[FrontierPoint, ...]:
-    """Those that nothing else beats in both; the chosen one stays, whatever others are believed to be."""
+    """Returns the points that no other beats in both time and noise; the chosen one always stays."""
     at = {
         frozenset(c.items()): (float_ms - search.problem.saved_ms(c), -_exactness(search, c)) for c in candidates
     }
@@ -239,7 +239,7 @@ def _pareto(
 
 
 def _exactness(search: PlanSearch, choices: Choices) -> float:
-    """In dB, by the run where there was one, else from the sum as far as the runs have borne it out."""
+    """Returns the lower bound of the run in dB, or the scaled sum of the layers' noise if there was no run."""
     if not choices:
         return math.inf
     known = search.result(choices) if search.in_decibels else None
@@ -260,7 +260,7 @@ def verdicts(
     *,
     timed: bool,
 ) -> tuple[LayerVerdict, ...]:
-    """One for every layer, in their order; `timed`: whether what they save was found on a backend."""
+    """Returns a verdict for every layer, in their order; `timed`: the savings were measured on a backend."""
     costs = {(each.layer, each.form): each for each in sensitivities}
     places = {name: place for place, name in enumerate(search.problem.layers)}
     found = []
@@ -302,7 +302,7 @@ def _kept(
     *,
     timed: bool,
 ) -> LayerVerdict:
-    """About the form that would save the most."""
+    """Returns the verdict of a float layer, about the scheme that would save the most."""
     option = max(options, key=lambda each: (each.saves_ms, -float(each.noise.max(initial=0.0))))
     cost = costs[layer, option.form]
     why = _why(layer, option, search, best, timed=timed)
@@ -344,7 +344,7 @@ def _alone(snr_db: float) -> str:
 
 
 def _ms(time_ms: float) -> str:
-    """To the microsecond, which is what layers differ by."""
+    """Formats a time with enough digits to compare layers."""
     if time_ms < _SMALLEST_MS:
         return f"less than {_SMALLEST_MS * 1e3:g} µs"
     if time_ms < _SHORT_MS:
@@ -361,13 +361,13 @@ MOST_CHECKS = 20
 
 class Chosen(NamedTuple):
     frontier: tuple[FrontierPoint, ...]
-    """From the float model on: each faster and less exact than the one before."""
+    """Points from the float model on, each faster and less exact than the one before."""
     point: FrontierPoint
-    """The fastest whose lower bound reached the floor; without any form where none did."""
+    """The fastest point whose lower bound reaches the floor; the float model if none does."""
     verdicts: tuple[LayerVerdict, ...]
-    """For every layer, in their order."""
+    """A verdict for every layer, in their order."""
     checks: int = 0
-    """How often the whole model was run."""
+    """The number of runs of the whole model."""
 
 
 def choose(  # noqa: PLR0913 - optional parameters are keywords
@@ -385,18 +385,15 @@ def choose(  # noqa: PLR0913 - optional parameters are keywords
     most_checks: int = MOST_CHECKS,
     emit: Emit = ignore,
 ) -> Chosen:
-    """Chooses the form of each layer: the most time saved within the budget, confirmed by runs of the whole model.
+    """Chooses the scheme of each layer that saves the most time within the error budget, confirmed by runs of the
+    whole model.
 
-    The layers' own noise, added up, tells which choices go together; runs with all of them at once tell how far
-    that sum is off, and the budget for the sum is adjusted until the runs themselves are just inside.
-
-    What each layer becomes.
-
-    `floor`: what the second value of `check` must reach, in decibels unless told otherwise. `gains`: where there
-    are none, what is multiplied counts as time. `base`: noise over signal at each output that the backend adds by
-    itself (bf16 does). `borders`: what conversions cost; `boundary_ms` of the gains counts only through them.
-    `float_ms`: the whole model's time in float. `reasons`: by layer, why no form fits it, as the end
-    of a sentence.
+    The sum of the layers' noise ranks the choices; runs of all of them together show how far the sum is off, and
+    the budget is adjusted until the runs are just inside. `floor` is the minimum of the second value of `check`,
+    in decibels unless `in_decibels` is false. Without `gains`, multiplications count as time. `base` is the noise
+    over the signal at each output that the backend adds by itself (bf16 does). `borders` are the costs of
+    conversions; `boundary_ms` of the gains is not used. `float_ms` is the time of the whole float model. `reasons`
+    say why no scheme fits a layer, as the end of a sentence, by layer.
     """
     timed = gains or nominal_gains(layers, sensitivities)
     problem = problem_from(layers, sensitivities, timed, borders, base)
@@ -409,5 +406,5 @@ def choose(  # noqa: PLR0913 - optional parameters are keywords
 
 
 def _products_ms(gains: Sequence[LayerGain]) -> float:
-    """The time of the layers alone."""
+    """Returns the float time of the layers alone."""
     return sum({gain.layer: gain.float_ms for gain in gains}.values())

@@ -16,17 +16,17 @@ from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.quant.records import FLOAT, Layer, LayerGain, Sensitivity
 
 Choices = Mapping[str, str]
-"""Layer, form; layers that are not in it stay float."""
+"""Schemes by layer; layers that are missing stay float."""
 
-# What a product takes where no backend was timed: only the proportions between layers count then.
+# A nominal rate for when no backend was timed: only the proportions between layers count then.
 _NOMINAL_MACS_PER_MS = 5e7
 _NOMINAL_SPEEDUP = 2.0
-# Instead of infinite noise, from which nothing can be subtracted.
+# A replacement for infinite noise, from which nothing can be subtracted.
 _WORST = 1e20
 
 
 class Border(msgspec.Struct, frozen=True):
-    """Two layers between which a tensor flows; where only one of them is float, it must be converted."""
+    """Two layers connected by a tensor, which must be converted if only one of them is float."""
 
     first: str
     second: str
@@ -35,32 +35,32 @@ class Border(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SchemeOption:
-    """One form that a layer may take."""
+    """A scheme that a layer may have."""
 
     layer: int
     form: str
     saves_ms: float
     noise: Array
-    """At each output of the model, relative to the signal there."""
+    """The noise at each output of the model, as a ratio to the signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     layers: tuple[str, ...]
     options: tuple[tuple[SchemeOption, ...], ...]
-    """For each layer."""
+    """The options of each layer, in the order of `layers`."""
     borders: tuple[tuple[int, int, float], ...]
     base: Array
-    """The noise at each output that is there without any form."""
+    """The noise at each output with all layers in float."""
 
     def saved_ms(self, choices: Choices) -> float:
-        """What the layers save, less the conversions between them and their float neighbours."""
+        """Returns the time saved by the layers, minus the conversions between them and their float neighbours."""
         chosen = self.chosen(choices)
         lost = sum(cost for a, b, cost in self.borders if (a in chosen) != (b in chosen))
         return sum(option.saves_ms for option in chosen.values()) - lost
 
     def noise(self, choices: Choices) -> Array:
-        """At each output; noise of different layers adds up as powers do."""
+        """Returns the noise power at each output, the sum over all layers and the base."""
         return self.base + sum(
             (option.noise for option in self.chosen(choices).values()), np.zeros_like(self.base)
         )
@@ -85,7 +85,7 @@ def problem_from(
     borders: Sequence[Border] = (),
     base: Sequence[float] = (),
 ) -> Problem:
-    """A form whose time is not known is no option, unless none at all is known: then products are counted."""
+    """Builds the problem; schemes without a known time are excluded, unless no time is known at all."""
     gained = {(gain.layer, gain.form): gain.saves_ms for gain in gains or nominal_gains(layers, sensitivities)}
     outputs = max((len(each.noise) for each in sensitivities), default=len(base))
     at_rest = np.zeros(outputs) + (np.asarray(base, np.float64) if len(base) else 0.0)
@@ -109,7 +109,7 @@ def problem_from(
 
 
 def nominal_gains(layers: Sequence[Layer], sensitivities: Sequence[Sensitivity]) -> tuple[LayerGain, ...]:
-    """In proportion to what is multiplied, as if any form were twice as fast."""
+    """Returns gains in proportion to the multiply-adds, as if every scheme were twice as fast as float."""
     times = {layer.name: max(layer.multiply_adds, layer.parameters) / _NOMINAL_MACS_PER_MS for layer in layers}
     return tuple(
         LayerGain(
@@ -121,7 +121,7 @@ def nominal_gains(layers: Sequence[Layer], sensitivities: Sequence[Sensitivity])
 
 
 def decibels(noise: float) -> float:
-    """Of a ratio of noise to signal."""
+    """Converts a ratio of noise to signal to a signal-to-noise ratio in dB, limited to ±EQUAL_DB."""
     if noise <= 0:
         return EQUAL_DB
     return max(-EQUAL_DB, min(EQUAL_DB, -10 * math.log10(noise))) if math.isfinite(noise) else -EQUAL_DB
@@ -131,18 +131,19 @@ def noise_at(ratio_db: float) -> float:
     return float(10 ** (-ratio_db / 10))
 
 
-# A hard problem ends with the best choices found so far. The count of nodes ends it first, because the same
-# problem must get the same choices on a busy machine.
+# A hard problem ends with the best choices found so far. The limit of nodes is reached before the time limit,
+# because the same problem must get the same choices on a busy machine.
 _MOST_NODES = 50
 _LIMIT_S = 10.0
-# More than the tolerance of the solver, so that the choices keep the budget exactly.
+# A margin larger than the solver's tolerance, so that the choices keep the budget exactly.
 _MARGIN = 1e-5
-# What a change must save, as a share of the largest saving: of equal choices, the fewest and most exact.
+# The smallest saving that justifies a change, relative to the largest: equal choices resolve to the fewest and
+# most exact.
 _TIE = 1e-6
 
 
 def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict[str, str]:
-    """The choices that save the most with no output's noise above the budget; none if float itself is above it."""
+    """Returns the choices that save the most time within the noise budget; none if float exceeds it."""
     try:
         from scipy import sparse
         from scipy.optimize import Bounds, LinearConstraint, milp
@@ -183,7 +184,7 @@ def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict
 
 @contextmanager
 def _silent_stdout() -> Iterator[None]:
-    """HiGHS prints a line for each solution that it repairs, whatever its options; stdout may be for JSON only."""
+    """Silences stdout, which may be for JSON: HiGHS prints a line for each solution that it repairs."""
     flush = ctypes.CDLL(None).fflush
     flush(None)
     stdout, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)

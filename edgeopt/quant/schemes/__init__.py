@@ -20,7 +20,7 @@ SCHEMES = tuple(map(_loaded, schema.SCHEMES.values()))
 
 
 def scheme_named(name: str) -> Scheme:
-    """The scheme of that name; raises UsageError if there is none."""
+    """Returns the scheme of this name; raises a UsageError if there is none."""
     for scheme in SCHEMES:
         if scheme.name == name:
             return scheme

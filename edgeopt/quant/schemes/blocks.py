@@ -1,4 +1,4 @@
-"""Weights whose scales hold for a block of numbers in a row, and activations rounded by groups while they come."""
+"""Schemes with a scale for each block of consecutive weights, and activations rounded by groups at run time."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 _SMALLEST = 1e-30
-# Cutting off the largest of few steps makes all others finer; which share is best differs from block to block.
+# Clipping the largest of few steps makes all others finer; the best share differs between blocks.
 _SHARES_OF_FEW_STEPS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
 _FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A matrix [inputs, outputs] of small integers, with a scale for each block of inputs of an output."""
+    """A matrix [inputs, outputs] of small integers, with a scale for each block of inputs of each output."""
 
     integers: Array
-    """int8, [inputs, outputs]"""
+    """Weights as int8, [inputs, outputs]."""
     scales: Array
-    """float32, [blocks, outputs]"""
+    """Scales as float32, [blocks, outputs]."""
     size: int
     bits: int
 
@@ -39,7 +39,7 @@ class Blocks:
 
 
 def in_blocks(matrix: Array, size: int, bits: int) -> Blocks:
-    """Symmetric integers for a matrix [inputs, outputs]; the last block may be shorter."""
+    """Returns symmetric integers for a matrix [inputs, outputs]; the last block may be shorter."""
     inputs, outputs = matrix.shape
     count = -(-inputs // size)
     padded = np.zeros((count * size, outputs), np.float32)
@@ -51,7 +51,7 @@ def in_blocks(matrix: Array, size: int, bits: int) -> Blocks:
         scales = _usable(np.abs(extreme) / high)
         integers = np.clip(np.rint(blocked / scales[:, None]), -high, high)
     else:
-        # The range reaches one step further below zero: the largest number goes there, whatever its sign.
+        # Negative numbers have one more step, so the sign of the scale maps the largest magnitude there.
         scales, integers = _best(blocked, _usable(extreme / low), low, high)
     return Blocks(integers.reshape(-1, outputs)[:inputs].astype(np.int8), scales, size, bits)
 
@@ -61,7 +61,7 @@ def _usable(scales: Array) -> Array:
 
 
 def _best(blocked: Array, widest: Array, low: int, high: int) -> tuple[Array, Array]:
-    """Of a few scales for each block, that with the least squared error."""
+    """Returns the scale with the least squared error of a few for each block, and the rounded integers."""
     best = np.full(widest.shape, np.inf, np.float32)
     scales, integers = widest, np.zeros(blocked.shape, np.float32)
     for share in _SHARES_OF_FEW_STEPS:
@@ -76,17 +76,17 @@ def _best(blocked: Array, widest: Array, low: int, high: int) -> tuple[Array, Ar
 
 
 def as_matrix(weight: Array, layer: Layer) -> Array:
-    """Weights of a matrix product as [inputs, outputs]."""
+    """Returns the weights of a matrix product as [inputs, outputs]."""
     return weight.T if layer.channel_axis == 0 else weight
 
 
 def inputs_count(layer: Layer) -> int:
-    """How many numbers a matrix product adds up for one of its results."""
+    """Returns the number of inputs that a matrix product adds up for each result."""
     return layer.weight_shape[0 if layer.channel_axis == 1 else 1]
 
 
 def grouped(graph: "ir.Graph", node: "ir.Node", value: "ir.Value", inputs: int, size: int) -> "ir.Value":
-    """Nodes that round an input of a node to eight bits, with one scale for each block of numbers in a row."""
+    """Inserts nodes that round an input to eight bits, with one scale for each block of numbers."""
     import onnx_ir as ir
 
     writer, made = Writer(graph, counted=True), []
@@ -140,7 +140,7 @@ def weights_of(layer: Layer, node: "ir.Node", context: SchemeContext) -> Array:
 
 
 def no_matrix(layer: Layer) -> str:
-    """Why a layer is no product with a matrix of weights, as the end of a sentence."""
+    """Returns the reason that a layer is no product with a weight matrix, as the end of a sentence, or ""."""
     if layer.reason:
         return layer.reason
     if layer.operator not in MATRIX_PRODUCTS or not layer.weight or layer.channel_axis is None:
@@ -149,7 +149,7 @@ def no_matrix(layer: Layer) -> str:
 
 
 def block_size(layer: Layer, context: SchemeContext) -> int:
-    """The block size of a layer's weights: that of the settings if it fits the inputs, otherwise a column."""
+    """Returns the block size of a layer's weights: that of the settings if it fits, otherwise a column."""
     inputs, size = inputs_count(layer), context.settings.block_size
     if runs_n_bits(context):  # whose kernels take blocks of these sizes, and fill up the last
         return max(16, min(256, 1 << (max(size, 1) - 1).bit_length()))
@@ -178,7 +178,7 @@ def write_blocks(
 
 
 def _write_dequantized(writer: Writer, layer: Layer, nodes: "list[ir.Node]", blocks: Blocks) -> None:
-    """As DequantizeLinear with a block size, which OpenVINO reads as compressed weights."""
+    """Writes the weights as DequantizeLinear with a block size, which OpenVINO reads as compressed weights."""
     import onnx_ir as ir
 
     turned = layer.channel_axis == 0
@@ -205,7 +205,7 @@ def _write_dequantized(writer: Writer, layer: Layer, nodes: "list[ir.Node]", blo
 def _write_n_bits(
     writer: Writer, layer: Layer, nodes: "list[ir.Node]", blocks: Blocks, accuracy_level: int
 ) -> None:
-    """As MatMulNBits, which ONNX Runtime has kernels for."""
+    """Writes the product as MatMulNBits, for which ONNX Runtime has kernels."""
     import onnx_ir as ir
 
     inputs, outputs = blocks.integers.shape

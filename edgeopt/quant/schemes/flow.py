@@ -1,4 +1,4 @@
-"""Which tensors are kept in eight bits, and who reads them so, when these layers compute in eight bits."""
+"""The flow of eight bits: tensors that are quantized between layers in eight bits, and their readers."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ RangeOf = Callable[["ir.Value"], Range | None]
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """An operator that works in eight bits between products that do."""
+    """An operator that computes in eight bits between 8-bit products."""
 
     operator: str
     kind: Literal["exact", "own"]
-    """Exact: it passes numbers on, so that scale and zero point stay. Own: its result has a range of its own."""
+    """`exact` operators keep the scale and zero point of their input; `own` ones have their own range."""
     places: tuple[int, ...] | None = (0,)
-    """Its inputs of eight bits; None: all."""
+    """Positions of the 8-bit inputs; None: all."""
 
 
 FOLLOWERS: dict[str, Follower] = {
@@ -42,7 +42,7 @@ FOLLOWERS: dict[str, Follower] = {
 }
 
 
-# What a device without floats is given in eight bits besides, as ranges tell; the places are those of its floats.
+# Additional operators for devices without floats, quantized if their ranges are known.
 _OF_A_WHOLE_MODEL: dict[str, Follower] = {
     each.operator: each
     for each in (
@@ -61,19 +61,20 @@ _OF_A_WHOLE_MODEL: dict[str, Follower] = {
 @dataclass(slots=True)
 class Flow:
     ranges: "dict[ir.Value, Range]" = field(default_factory=dict)
-    """Of what gets a pair of QuantizeLinear and DequantizeLinear."""
+    """Ranges of the values that get a pair of QuantizeLinear and DequantizeLinear."""
     readers: "dict[ir.Value, list[Use]]" = field(default_factory=dict)
-    """Who reads what the pair gives; all others read the floats."""
+    """Readers of the output of each pair; all others read the floats."""
     given: "set[ir.Value]" = field(default_factory=set)
-    """Which of them nobody reads as floats: the outputs of the model read the pair too."""
+    """Values that no node reads as floats; outputs of the model read the pair too."""
     folded: "dict[ir.Value, ir.Value]" = field(default_factory=dict)
-    """Results of a Relu or Clip that rounding to the range does as well, with what goes into them."""
+    """Results of a Relu or Clip that rounding to the range replaces, with the inputs of the operators."""
 
 
 def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool, everywhere: bool = False) -> Flow:
-    """Eight bits into the products, out of the convolutions, and through what lies between.
+    """Returns the flow into the products, out of the convolutions and through the operators between them.
 
-    Everywhere: out of all products, and through all nodes with known ranges, whatever consumes them.
+    With `everywhere`, also out of all products and through all operators with known ranges, whatever consumes
+    them.
     """
     graph = cast("ir.Graph", next(iter(nodes)).graph)
     ends = {end_of(node.outputs[0], symmetric) for node in nodes if gives_eight_bits(node)}
@@ -91,7 +92,7 @@ def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool,
             read.setdefault(node.inputs[place], []).append((node, place))
     given = ends | {end_of(value, symmetric) for node in accepted for value in node.outputs}
     flow = Flow(given=given)
-    # In the order of the graph, which is the same each time, as that of a set is not: so is what is written.
+    # The order of the graph is the same each time, unlike that of a set, so the written file is too.
     ordered = [value for node in graph for value in node.outputs if value in given]
     for value in (*read, *ordered):
         kept = range_of(value)
@@ -102,7 +103,7 @@ def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool,
     _share(flow, accepted)
     for value in given:
         before = _before(value)
-        # A range that is shared with others may be wider than what the Clip lets through: then it must stay.
+        # A shared range may be wider than the bounds of the Clip, which must then stay.
         cuts_off_as_much = bounded(value, flow.ranges[value]) == flow.ranges[value]
         if before is not None and cuts_off_as_much and value not in {each.outputs[0] for each in nodes}:
             flow.folded[value] = before
@@ -110,7 +111,7 @@ def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool,
 
 
 def inputs_only(nodes: "Collection[ir.Node]", range_of: RangeOf) -> Flow:
-    """Eight bits into the products; what they give is float."""
+    """Returns the flow into the products only; their results are float."""
     flow = Flow()
     for node in nodes:
         for place in computed_inputs(node):
@@ -124,12 +125,12 @@ def inputs_only(nodes: "Collection[ir.Node]", range_of: RangeOf) -> Flow:
 
 
 def gives_eight_bits(node: "ir.Node") -> bool:
-    """Whether ONNX Runtime's kernel for this product can give eight bits only; others give floats as well."""
+    """Whether ONNX Runtime's kernel for a product can only give 8-bit results; others can give floats too."""
     return is_op(node, "Conv")
 
 
 def end_of(value: "ir.Value", symmetric: bool = False) -> "ir.Value":
-    """The result of the Relu or Clip behind a value, where that rounding does the same."""
+    """Returns the result of the Relu or Clip behind a value if rounding replaces it, otherwise the value."""
     readers = list(value.uses())
     if symmetric or len(readers) != 1 or value.is_graph_output():
         return value
@@ -145,7 +146,7 @@ def _before(value: "ir.Value") -> "ir.Value | None":
 
 
 def _bounds(node: "ir.Node") -> tuple[float, float] | None:
-    """Between what a Relu or Clip keeps values, where zero is among them."""
+    """Returns the bounds of a Relu or Clip, or None if they are not constant or do not include zero."""
     if node.op_type == "Relu":
         return 0.0, float("inf")
     found = [float("-inf"), float("inf")]
@@ -161,7 +162,7 @@ def _bounds(node: "ir.Node") -> tuple[float, float] | None:
 
 
 def bounded(value: "ir.Value", kept: Range) -> Range:
-    """What is left of a range behind the Relu or Clip that gives this value."""
+    """Returns the range limited to the bounds of the Relu or Clip that computes this value."""
     node = value.producer()
     bounds = _bounds(node) if node is not None and is_op(node, "Relu", "Clip") else None
     if bounds is None:
@@ -184,7 +185,7 @@ def _fits(node: "ir.Node") -> bool:
 
 @dataclass(slots=True)
 class _Between:
-    """The search for operators between products that can have eight bits on all sides."""
+    """The search for operators between products that can compute in eight bits on all sides."""
 
     ends: "set[ir.Value]"
     read: "Mapping[ir.Value, list[Use]]"
@@ -192,7 +193,7 @@ class _Between:
     accepted: "dict[ir.Node, Follower]" = field(default_factory=dict)
 
     def search(self, graph: "ir.Graph", range_of: RangeOf) -> "dict[ir.Node, Follower]":
-        """From all that could be, takes away what would need a conversion, until nothing does."""
+        """Removes operators that would need a conversion until none does, and returns the remaining ones."""
         self._accept(graph, range_of, FOLLOWERS)
         layers = {use for readers in self.read.values() for use in readers}
         while True:
@@ -204,7 +205,7 @@ class _Between:
                 del self.accepted[node]
 
     def all_of(self, graph: "ir.Graph", range_of: RangeOf) -> "dict[ir.Node, Follower]":
-        """Whatever has ranges on all sides."""
+        """Returns the operators with known ranges on all sides."""
         self._accept(graph, range_of, {**_OF_A_WHOLE_MODEL, **FOLLOWERS})
         folded = {value.producer() for value in self.ends}
         return {
@@ -243,7 +244,7 @@ class _Between:
 
 
 def _share(flow: Flow, accepted: "Mapping[ir.Node, Follower]") -> None:
-    """What passes numbers on has one range before and behind it."""
+    """Gives the inputs and outputs of `exact` operators one common range."""
     groups: dict[ir.Value, list[ir.Value]] = {}
     for node, follower in accepted.items():
         if follower.kind != "exact":

@@ -1,4 +1,4 @@
-"""Sixteen-bit floats: products and what lies between them in half precision, with casts where a region ends."""
+"""Schemes with 16-bit floats: regions of products and operators between them, with casts at their borders."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LARGEST_FP16, SMALLEST_FP16 = 65504.0, 6e-8
 _BF16_BITS = np.uint32(0xFFFF0000)
-# What lies between products and loses nothing but its last digits in half precision: no sums over many numbers.
+# Operators between products that lose only their last digits in half precision, because they sum few numbers.
 BETWEEN = frozenset(
     (
         *("Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Gelu", "Elu"),
@@ -52,7 +52,7 @@ def fits(kind: str, layer: Layer, context: SchemeContext) -> str:
 
 
 def _halved(kind: str, array: Array) -> Array:
-    """Floats with the values that half precision has for them."""
+    """Returns floats rounded to the values of the half type."""
     array = np.asarray(array, np.float32)
     if kind == "fp16":
         return np.clip(array, -LARGEST_FP16, LARGEST_FP16).astype(np.float16).astype(np.float32)
@@ -74,7 +74,7 @@ def fake(
     layer: Layer,  # noqa: ARG001 - every scheme function has these parameters
     context: SchemeContext,  # noqa: ARG001
 ) -> "ir.Value":
-    """What a node reads, put before it, or what it gives, put behind."""
+    """Inserts casts to the half type and back before a node, for its input, or behind it, for its output."""
     down, up = _there_and_back(Writer(graph, counted=True), kind, value)
     if before:
         graph.insert_before(node, [down, up])
@@ -130,7 +130,7 @@ def write(kind: str, model: "ir.Model", layers: tuple[Layer, ...], context: Sche
 
 
 def _region(graph: "ir.Graph", products: "set[ir.Node]", context: SchemeContext, kind: str) -> "set[ir.Node]":
-    """The products, and what takes its floats from them alone."""
+    """Returns the products, and the operators between them whose floats come from the region alone."""
     region = set(products)
     for node in graph:  # in the order of computation, so that what feeds a node was looked at before it
         if not is_op(node, *BETWEEN) or not all(_is_float(value) for value in node.outputs):
@@ -144,7 +144,7 @@ def _region(graph: "ir.Graph", products: "set[ir.Node]", context: SchemeContext,
 
 
 def _float_places(node: "ir.Node") -> list[int]:
-    """The inputs of a node that are floats; all of a product's, even where nobody knows their type."""
+    """Returns the float inputs of a node; for a product all, even those of unknown type."""
     places = _FLOAT_PLACES.get(node.op_type)
     product = is_op(node, *PRODUCTS)
     return [
@@ -173,7 +173,7 @@ def _half(writer: Writer, kind: str, value: "ir.Value", to: "ir.DataType", chang
 def _give_back(
     writer: Writer, node: "ir.Node", value: "ir.Value", region: "set[ir.Node]", to: "ir.DataType"
 ) -> None:
-    """What a region gives to others, in floats."""
+    """Casts a value of a region to float for its readers outside the region."""
     import onnx_ir as ir
 
     outside = [use for use in uses(value) if use[0] not in region]

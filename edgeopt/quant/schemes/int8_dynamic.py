@@ -1,4 +1,4 @@
-"""Eight bits for weights, and for activations with a range found in each run, which needs no data."""
+"""Scheme with 8-bit weights, and 8-bit activations with a range found in each run, which needs no data."""
 
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ def fake_input(
 
 
 def _rounded(writer: Writer, node: "ir.Node", value: "ir.Value") -> "tuple[ir.Value, ir.Value, ir.Value]":
-    """Integers, scale and zero point of an activation, from a node that stands before another."""
+    """Inserts a node that quantizes an activation, and returns its integers, scale and zero point."""
     import onnx_ir as ir
 
     names = [writer.name(f"{value.name}_{what}") for what in ("quantized", "scale", "zero_point")]
@@ -104,7 +104,7 @@ def _write_product(
     factors: "list[tuple[ir.Value, ir.Value, ir.Value]]",
     stored: "tuple[ir.Value, ir.Value] | None",
 ) -> None:
-    """The integers' product, taken back to floats with both scales; what is added comes after."""
+    """Writes a product of integers, converted to float by both scales, with the bias added afterwards."""
     import onnx_ir as ir
 
     old, first = node.outputs[0], factors[0]

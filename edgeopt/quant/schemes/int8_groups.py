@@ -1,4 +1,4 @@
-"""Eight bits for weights, and for activations by groups in a row, rounded while the model runs."""
+"""Scheme with 8-bit weights, and activations rounded to eight bits by groups while the model runs."""
 
 from typing import TYPE_CHECKING
 

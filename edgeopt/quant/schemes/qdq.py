@@ -1,4 +1,4 @@
-"""Products of rounded weights and activations, with ranges found beforehand, as all runtimes understand them.
+"""Schemes with rounded weights and activations whose ranges are calibrated, in the notation of all runtimes.
 
 Pairs of QuantizeLinear and DequantizeLinear stand around floats; runtimes fuse them into products of integers.
 Weights have eight bits, activations eight or sixteen.
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 
 def multiplied(weight: Array, layer: Layer, smoothing: Smoothing) -> Array:
-    """The weights with what the activations were divided by."""
+    """Returns the weights multiplied by the factors that divide the activations."""
     along = smoothing.factors[:, None] if layer.channel_axis == 1 else smoothing.factors[None, :]
     return np.asarray(weight * along, np.float32)
 
 
 def division(writer: Writer, value: "ir.Value", smoothing: Smoothing) -> "ir.Node":
-    """A node that stands nowhere yet, and gives the activations evened out."""
+    """Returns a new node, not inserted yet, that divides activations by their factors."""
     import onnx_ir as ir
 
     inverse = writer.constant(f"{smoothing.tensor}_factors", (1.0 / smoothing.factors).astype(np.float32))
@@ -56,8 +56,8 @@ EIGHT_BITS, SEVEN_BITS = 127, 64  # 255 * 64 + 255 * 64 still fits into 16 bits
 _SMOOTHED_BITS = 8  # sixteen have steps for channels of all sizes
 _LARGEST_BIAS = float(1 << 30)
 _SMALLEST_PRODUCT = 1.2e-38
-# Samples that did not calibrate hold larger values than those that did, and what is outside the range is cut off.
-# Sixteen bits have steps to spare: twice the range costs one bit of sixteen, and the weights' eight decide anyway.
+# Other samples may exceed the calibrated range, and values outside are clipped. Sixteen bits have steps to spare:
+# twice the range costs one of them, and the weights' eight bits limit the accuracy anyway.
 _WIDENED = 2.0
 _FUSED_WITH_REDUCTIONS = ("Add", "Sub", "Mul", "Div", "Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
@@ -79,7 +79,7 @@ def fits(bits: int, layer: Layer, context: SchemeContext) -> str:
 
 
 def steps_of(kept: Range, context: SchemeContext, bits: int, *, second: bool = False) -> Steps:
-    """How an activation is written for this backend; `second` is the other factor of a product of two."""
+    """Returns the steps of an activation; `second` marks the second factor of a product of activations."""
     rules, settings = rules_of(context.backend), context.settings
     symmetric = rules.symmetric or settings.symmetric_activations
     signed = rules.signed or settings.activation_type.startswith("int")
@@ -89,7 +89,7 @@ def steps_of(kept: Range, context: SchemeContext, bits: int, *, second: bool = F
 
 
 def kept_range(value: "ir.Value", context: SchemeContext, bits: int) -> Range | None:
-    """As calibrated, and wider where the steps suffice; not beyond what a Relu or Clip lets through."""
+    """Returns the calibrated range, widened for more than eight bits but within the bounds of a Relu or Clip."""
     kept = context.ranges.get(str(value.name))
     if kept is None or bits <= _SMOOTHED_BITS:
         return kept
@@ -169,7 +169,7 @@ def _is_symmetric(context: SchemeContext) -> bool:
 
 
 def range_of(context: SchemeContext, bits: int) -> flows.RangeOf:
-    """Ranges as calibrated, or as they follow from those before or behind a Relu or Clip."""
+    """Returns a function that finds a value's range, calibrated or derived from a constant, Relu or Clip."""
 
     def find(value: "ir.Value") -> Range | None:
         kept = kept_range(value, context, bits)
@@ -197,7 +197,7 @@ def range_of(context: SchemeContext, bits: int) -> flows.RangeOf:
 
 
 def _range_of_integers(node: "ir.Node") -> Range | None:
-    """What another form, or a quantization that the model came with, keeps of a tensor."""
+    """Returns the range of a quantized tensor, from the constants of its QuantizeLinear or DequantizeLinear."""
     scale, zero = (constant(node.inputs[k]) if len(node.inputs) > k else None for k in (1, 2))
     if scale is None or zero is None or scale.size != 1 or zero.dtype.kind not in "iu":
         return None
@@ -246,7 +246,7 @@ def _smooth(
     layers: tuple[Layer, ...],
     smoothing: Mapping[str, Smoothing],
 ) -> None:
-    """Lets layers read what is evened out; those of one tensor read the same."""
+    """Makes layers read divided activations; layers with the same tensor share the division."""
     made: dict[str, ir.Value] = {}
     for layer in layers:
         if layer.name not in smoothing:
@@ -261,7 +261,7 @@ def _smooth(
 
 
 def _write_pair(writer: Writer, value: "ir.Value", steps: Steps, flow: flows.Flow) -> "ir.Node | None":
-    """The node that rounds it; None for a constant."""
+    """Writes a pair for a value and returns its QuantizeLinear, or None for a constant, which is stored."""
     if (array := constant(value)) is not None:
         read_by(value, _stored(writer, value, array, steps), flow.readers[value])
         return None
@@ -271,13 +271,14 @@ def _write_pair(writer: Writer, value: "ir.Value", steps: Steps, flow: flows.Flo
     if value in flow.given:
         give_as_output(writer, value, result)
     if value in flow.folded and not value.is_graph_output():
-        # Rounding to the range cuts off what the Relu or Clip would; runtimes fuse only what has nothing between.
+        # Rounding to the range also clips as the Relu or Clip does; runtimes fuse only directly connected
+        # operators.
         down.replace_input_with(0, flow.folded[value])
     return down
 
 
 def _comes_of_extreme(value: "ir.Value | None") -> bool:
-    """Whether OpenVINO would let a reduction to a maximum or minimum round its own results."""
+    """Whether OpenVINO would fuse the rounding of a value into a reduction to a maximum or minimum."""
     while value is not None and (node := value.producer()) is not None:
         if is_op(node, "ReduceMax", "ReduceMin"):
             return True
@@ -289,7 +290,7 @@ def _comes_of_extreme(value: "ir.Value | None") -> bool:
 
 
 def _set_apart(writer: Writer, down: "ir.Node") -> None:
-    """See `edgeopt.quant.openvino_defects`."""
+    """Inserts a maximum that changes nothing before the rounding; see `edgeopt.quant.openvino_defects`."""
     value = down.inputs[0]
     assert value is not None  # noqa: S101 - it rounds something
     lowest = writer.constant(f"{value.name}_lowest", np.asarray(LOWEST))
@@ -299,7 +300,7 @@ def _set_apart(writer: Writer, down: "ir.Node") -> None:
 
 
 def _stored(writer: Writer, value: "ir.Value", array: Array, steps: Steps) -> "ir.Value":
-    """A constant that is no weight, in integers."""
+    """Stores a constant that is not a weight in integers, and returns its dequantized value."""
     import onnx_ir as ir
 
     inputs = [
@@ -358,18 +359,19 @@ def _write_weights(
 
 
 def _is_openvino(context: SchemeContext) -> bool:
-    """Also as a provider of ONNX Runtime, and where it chooses the processor itself."""
+    """Whether OpenVINO runs the model, also as a provider of ONNX Runtime or on a device of its choice."""
     return "openvino" in context.backend
 
 
 def _needs_bias(node: "ir.Node") -> bool:
-    """Whether OpenVINO would give each of its readers another answer; see `edgeopt.quant.openvino_defects`."""
+    """Whether OpenVINO would give each reader of a convolution other values; see
+    `edgeopt.quant.openvino_defects`."""
     readers = sum(1 for _ in node.outputs[0].uses()) + node.outputs[0].is_graph_output()
     return is_op(node, "Conv") and (len(node.inputs) < 3 or node.inputs[2] is None) and readers > 1
 
 
 def _bias(node: "ir.Node", steps: "Mapping[ir.Value, Steps]") -> Array | None:
-    """The constant that a product adds for each channel, where it is to be written as integers."""
+    """Returns the bias of a product as a vector, or None if it has none that is written in integers."""
     if not steps or not is_op(node, "Conv", "Gemm") or len(node.inputs) < 3 or node.inputs[2] is None:
         return None
     bias = constant(node.inputs[2])
@@ -377,7 +379,7 @@ def _bias(node: "ir.Node", steps: "Mapping[ir.Value, Steps]") -> Array | None:
 
 
 def _wide_enough(scales: Array, bias: Array | None, steps: Steps | None) -> Array:
-    """Scales with which the bias fits into 32 bits; only channels of tiny weights are changed."""
+    """Returns scales with which the bias fits into 32 bits; only channels with tiny weights change."""
     if bias is None or steps is None:
         return scales
     least = np.abs(bias) / (np.float64(steps.scale) * _LARGEST_BIAS)
@@ -388,7 +390,7 @@ def _write_bias(writer: Writer, node: "ir.Node", bias: Array, scales: Array, ste
     import onnx_ir as ir
 
     name = str(node.inputs[2].name)
-    # Below this, float32 underflows; the outputs of such channels are practically zero, and so is this bias.
+    # Smaller scales underflow in float32; the outputs of such channels are practically zero, and so is this bias.
     scale = np.maximum(scales.astype(np.float64) * steps.scale, _SMALLEST_PRODUCT).astype(np.float32)
     integers = np.rint(bias.astype(np.float64) / scale).astype(np.int32)
     inputs = [

@@ -1,4 +1,4 @@
-"""Weights stored in fewer bits; what is computed stays float."""
+"""Schemes that store weights in fewer bits and compute in float."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -49,7 +49,8 @@ def write(bits: int, model: "ir.Model", layers: tuple[Layer, ...], context: Sche
     for layer in layers:
         nodes = [found[key] for key in layer.nodes]
         if layer.operator in blocks.MATRIX_PRODUCTS:
-            # With four bits the products are bound by memory, and ONNX Runtime's quick kernels round activations.
+            # Products with 4-bit weights are bound by memory, and ONNX Runtime's fast kernels for them round
+            # activations.
             level = blocks.EIGHT_BITS if bits == _FOUR else blocks.FLOATS
             blocks.write_blocks(writer, layer, nodes, context, bits, level)
         elif layer.operator == "Gather":
@@ -61,7 +62,7 @@ def write(bits: int, model: "ir.Model", layers: tuple[Layer, ...], context: Sche
 
 
 def _write_channels(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: SchemeContext) -> None:
-    """A scale for each channel, taken back where the weights are read."""
+    """Writes weights with a scale for each channel, dequantized before the products read them."""
     import onnx_ir as ir
 
     weight, axis = blocks.weights_of(layer, nodes[0], context), layer.channel_axis
@@ -82,7 +83,7 @@ def _write_channels(writer: Writer, layer: Layer, nodes: "list[ir.Node]", contex
 
 
 def _write_rows(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: SchemeContext) -> None:
-    """A scale for each row, taken back for the rows that are looked up; the table itself stays in eight bits."""
+    """Writes a table in eight bits with a scale for each row; only the rows that are looked up are dequantized."""
     import onnx_ir as ir
 
     table = blocks.weights_of(layer, nodes[0], context)

@@ -1,4 +1,4 @@
-"""Writes quantized tensors into a graph, with clear names, each once."""
+"""A writer of quantized tensors into a graph, with clear and unique names."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ _TYPES: dict[str, type[np.uint8 | np.int8 | np.uint16 | np.int16]] = {
     "uint16": np.uint16,
     "int16": np.int16,
 }
-# The smallest scale; some models' numbers are that small, and its reciprocal still is a float32 number.
+# The smallest scale; some models have numbers this small, and its reciprocal is still a float32 number.
 _SMALLEST = 1e-36
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A tensor with one scale: value = (integer - zero) * scale."""
+    """Quantization of a tensor with one scale: value = (integer - zero) * scale."""
 
     scale: np.float32
     zero: int
@@ -40,18 +40,18 @@ class Steps:
         return np.asarray(self.zero, self.type)
 
     def rounded(self, array: Array) -> Array:
-        """The integers for these floats."""
+        """Returns the integers for these floats."""
         limits = np.iinfo(self.type)
         integers: Array = np.rint(array / self.scale) + self.zero
         return np.clip(integers, limits.min, limits.max).astype(self.type)
 
     def fake(self, array: Array) -> Array:
-        """The floats that those integers stand for."""
+        """Returns these floats rounded to the values that integers represent."""
         return ((self.rounded(array).astype(np.int32) - self.zero) * self.scale).astype(np.float32)
 
 
 def activation_steps(kept: Range, kind: str, symmetric: bool) -> Steps:
-    """Steps that hold a range, and zero without an error."""
+    """Returns steps that cover a range and represent zero exactly."""
     limits = np.iinfo(_TYPES[kind])
     low, high = min(kept.low, 0.0), max(kept.high, 0.0)
     if symmetric:
@@ -63,7 +63,7 @@ def activation_steps(kept: Range, kind: str, symmetric: bool) -> Steps:
 
 
 def weight_scales(weight: Array, axis: int | None, largest: int) -> Array:
-    """Symmetric: one scale, or one for each channel."""
+    """Returns symmetric scales: one, or one for each channel."""
     peaks = np.abs(weight)
     rest = tuple(k for k in range(weight.ndim) if k != axis) if axis is not None else None
     scales = np.asarray(peaks.max(axis=rest) if weight.size else np.zeros(()), np.float32) / np.float32(largest)
@@ -71,7 +71,7 @@ def weight_scales(weight: Array, axis: int | None, largest: int) -> Array:
 
 
 def along(scales: Array, axis: int | None, rank: int) -> Array:
-    """Scales in the shape in which they multiply with the weights."""
+    """Returns the scales in a shape that broadcasts to the weights."""
     if axis is None or scales.ndim == 0:
         return scales
     shape = [1] * rank
@@ -90,11 +90,11 @@ Use = tuple["ir.Node", int]
 
 @dataclass(slots=True)
 class Writer:
-    """A graph that gets new nodes and constants."""
+    """Writer of new nodes and constants into a graph."""
 
     graph: "ir.Graph"
     counted: bool = False
-    """Names end in a number, which makes them new without looking at all others: for graphs that nobody reads."""
+    """Whether names end in a unique number, without a check of other names: for graphs that nobody reads."""
     _taken: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Writer:
                 waiting.extend(inner_graphs(node))
 
     def name(self, wanted: str) -> str:
-        """This name, or one like it that is free."""
+        """Returns this name, or a similar one if it is taken."""
         if self.counted:
             return f"{wanted}__{next(_NUMBERS)}"
         name, number = wanted, 1
@@ -135,7 +135,7 @@ class Writer:
         return value
 
     def typed(self, wanted: str, array: Array, kind: "ir.DataType") -> "ir.Value":
-        """A constant of a type that numpy does not have."""
+        """Adds a constant of a type that numpy does not have."""
         import onnx_ir as ir
 
         name = self.name(wanted)
@@ -145,7 +145,7 @@ class Writer:
         return value
 
     def take_over(self, old: "ir.Value", new: "ir.Value") -> None:
-        """Gives `new` the name, the readers and the place as an output of what a node gives no longer."""
+        """Gives `new` the name, the readers and the output position of `old`; removes an unused old node."""
         name, old.name = str(old.name), self.name(f"{old.name}_replaced")
         new.name, new.type, new.shape = name, old.type, old.shape
         for place, output in enumerate(self.graph.outputs):
@@ -167,7 +167,7 @@ class Writer:
         domain: str = "",
         attributes: Mapping[str, int | float | str] | None = None,
     ) -> "ir.Node":
-        """A node that stands nowhere yet; its result is called as wanted and has the shape of `like`."""
+        """Returns a new node, not inserted yet, whose output has the name `wanted` and the shape of `like`."""
         import onnx_ir as ir
 
         result = ir.Value(name=self.name(wanted))
@@ -185,7 +185,7 @@ class Writer:
         )
 
     def behind(self, value: "ir.Value", nodes: "list[ir.Node]") -> None:
-        """Puts nodes behind what gives a value: its node, or the beginning of the graph."""
+        """Inserts nodes behind the node that computes a value, or at the beginning of the graph."""
         producer = value.producer()
         if producer is not None:
             self.graph.insert_after(producer, nodes)
@@ -193,7 +193,7 @@ class Writer:
             self.graph.insert_before(self.graph[0], nodes)
 
     def pair(self, value: "ir.Value", steps: Steps) -> "tuple[ir.Node, ir.Node]":
-        """QuantizeLinear and DequantizeLinear behind a value; nobody reads them yet."""
+        """Inserts QuantizeLinear and DequantizeLinear behind a value, without readers yet."""
         import onnx_ir as ir
 
         name = str(value.name)
@@ -216,14 +216,14 @@ def uses(value: "ir.Value") -> "list[Use]":
 
 
 def read_by(old: "ir.Value", new: "ir.Value", readers: "Iterable[Use]") -> None:
-    """Lets these readers read another value."""
+    """Makes these readers read another value."""
     for node, place in readers:
         if node.inputs[place] is old:
             node.replace_input_with(place, new)
 
 
 def give_as_output(writer: Writer, old: "ir.Value", new: "ir.Value") -> None:
-    """Makes `new` what the graph gives under the name of `old`, with the type and shape that this had."""
+    """Makes `new` an output of the graph instead of `old`, with the name, type and shape of `old`."""
     graph = writer.graph
     places = [k for k, output in enumerate(graph.outputs) if output is old]
     if not places:

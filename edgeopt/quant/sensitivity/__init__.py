@@ -1,1 +1,1 @@
-"""What each form of each layer costs at the outputs."""
+"""The error of each scheme of each layer at the outputs."""

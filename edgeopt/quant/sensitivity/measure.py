@@ -1,8 +1,8 @@
 """The error of each scheme of each layer: at the layer itself, and at the outputs of the model.
 
-The noisiest form of each layer is run; what others do follows from how much of their local noise arrives at the
-outputs, and is run too where it matters. A few samples tell which those are; these get all samples, while time
-lasts.
+The noisiest scheme of each layer is run. The errors of other schemes are estimated from the share of local noise
+that reaches the outputs, and measured if they matter. A few samples show which do; these are run on all samples,
+while time remains.
 """
 
 import math
@@ -27,17 +27,15 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 Meter = tuple[str, str, str]
-"""Layer, form, node."""
+"""Names of layer, scheme and node."""
 
 
 def local_noise(board: GatedModel, samples: Samples) -> dict[Pair, float]:
-    """What each form of each layer does to the layer's own output, with the float model's inputs.
+    """Returns the ratio of noise power to signal power at the layers' own outputs for each layer and scheme, with
+    the float model's inputs and over all samples.
 
-    All of it in one run a sample: beside each layer stand its forms, and only sums of squares come out.
-
-    For each layer and form the noise power over the signal power at the layer's outputs, all samples together.
-
-    Of what the form does to the factors: rounding the result as well cuts off what a Relu behind it would, too.
+    All schemes are computed beside their layers in one run per sample, which returns only sums of squares. Only
+    the factors are rounded: rounding the result as well would include errors that a Relu behind it cuts off.
     """
     if not board.pairs:
         return {}
@@ -60,7 +58,7 @@ def _ratio(noise: float, signal: float) -> float:
 
 
 def _with_meters(board: GatedModel) -> "tuple[ir.Model, list[Meter]]":
-    """A copy of the model that returns only sums of squares, for each product and its change by each scheme."""
+    """Returns a copy of the model that outputs sums of squares of each product and of its errors."""
     from onnx_ir.passes import common
 
     from edgeopt.graph.nodes import quiet
@@ -89,7 +87,7 @@ def _with_meters(board: GatedModel) -> "tuple[ir.Model, list[Meter]]":
 def _summed(
     graph: "ir.Graph", behind: "ir.Node", value: "ir.Value", exact: "ir.Value | None"
 ) -> "tuple[ir.Node, ir.Value]":
-    """The sum of squares of a value, or of its difference from the exact one."""
+    """Adds the sum of squares of a value, or of its error; returns the last node and the sum."""
     import onnx_ir as ir
 
     nodes = [ir.node("Sub", [value, exact])] if exact is not None else []
@@ -104,10 +102,10 @@ def _summed(
 PHASE = "sensitivity"
 LIMIT_S = 20.0
 _FIRST_SAMPLES = 2
-# Ratios to the floor's noise: below the first a layer costs almost nothing, above the second it is lost.
+# Ratios to the floor's noise: a layer below the first costs almost nothing, and one above the second stays float.
 _FAR_BELOW, _FAR_ABOVE = 1e-3, 30.0
 _WORST = 10 ** (EQUAL_DB / 10)
-"""Instead of infinity, which JSON does not have."""
+"""A finite maximum, because JSON has no infinity."""
 
 
 def sensitivities(
@@ -119,10 +117,10 @@ def sensitivities(
     floor_db: float | None = None,
     limit_s: float = LIMIT_S,
 ) -> tuple[Sensitivity, ...]:
-    """One for each layer and form of the board, in its order.
+    """Returns the error of each layer and scheme of the board, in its order.
 
-    `reference`: the float model's outputs; unless given, the board's own with all switches off. `floor_db`: where
-    the plan will be held; layers far from it get few samples.
+    `reference` are the float model's outputs, by default the board's own with all switches off. `floor_db` is the
+    floor of the plan: layers that are far from it get few samples.
     """
     until = time.monotonic() + limit_s
     local = local_noise(board, samples)
@@ -155,7 +153,7 @@ def _matters(noise: Sequence[float], floor_db: float | None) -> bool:
 
 @dataclass(slots=True)
 class _Study:
-    """Runs, and what they found."""
+    """Runs of layers in single schemes, with their results."""
 
     board: GatedModel
     samples: Samples
@@ -164,9 +162,9 @@ class _Study:
     local: Mapping[Pair, float]
     exact: list[dict[str, Array]] = field(default_factory=list)
     signal: list[list[float]] = field(default_factory=list)
-    """By sample, then by output."""
+    """The signal power of each output, by sample."""
     noise: dict[Pair, dict[int, list[float]]] = field(default_factory=dict)
-    """By sample, then by output."""
+    """The noise power of each output, by pair and sample."""
 
     def begin(self, pool: ThreadPoolExecutor, reference: Sequence[Mapping[str, Array]] | None) -> None:
         self.noise = {pair: {} for pair in self.board.pairs}
@@ -178,7 +176,7 @@ class _Study:
         self.signal = [_powers(one, one)[1] for one in self.exact]
 
     def run(self, pool: ThreadPoolExecutor, jobs: Sequence[tuple[Pair, int]], *, must: bool = False) -> None:
-        """All of these runs; those that need not be only while there is time."""
+        """Runs these jobs; without `must`, only until the time limit."""
         begin = time.monotonic()
 
         def one(job: tuple[Pair, int]) -> tuple[tuple[Pair, int], list[float] | None]:
@@ -234,7 +232,7 @@ class _Study:
 
 
 def decibels_of(noise: float) -> float:
-    """A ratio of noise to signal as decibels, within those that accuracy knows."""
+    """Returns a ratio of noise to signal as decibels, limited to ±EQUAL_DB."""
     if noise <= 0:
         return EQUAL_DB
     if not math.isfinite(noise):
@@ -243,7 +241,7 @@ def decibels_of(noise: float) -> float:
 
 
 def _powers(exact: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[list[float], list[float]]:
-    """The noise power and the signal power of each output in one sample."""
+    """Returns the noise power and the signal power of each output in one sample."""
     noise, signal = [], []
     for name, wanted in exact.items():
         if isinstance(wanted, np.ndarray) and wanted.dtype.kind == "f" and np.shape(got[name]) == wanted.shape:

@@ -1,8 +1,8 @@
-"""The float model with switches: each layer can run as one of its forms would compute it, in a single session.
+"""The float model with switches: each layer can run in one of its schemes, simulated, in a single session.
 
-Each layer is in the branches of `If` nodes, whose conditions are an input of the graph. A branch that is off
-costs nothing, the weights of every branch are constants that the runtime packs once, and a run costs about as much
-as one of the float model: many layers can be tried, one by one or together, without building a session for each.
+Each layer is in the branches of `If` nodes, whose conditions are an input of the graph. A branch that is off costs
+nothing, the runtime packs the constant weights of every branch once, and a run takes about as long as one of the
+float model: many layers can be tried, one by one or together, without creating a session for each.
 """
 
 import os
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 
 class Fakes:
-    """Makes such nodes for `target`, a copy of `model`; constants go into its initializers, equal ones once.
+    """Creates nodes that simulate schemes for `target`, a copy of `model`; equal constants are added to its
+    initializers once.
 
-    Forms look around a layer (what reads it, which range is known), so they insert their nodes into a second copy
-    that stays as the model is; from there the nodes are lifted.
+    Schemes examine the surroundings of a layer (its readers, known ranges), so they insert their nodes into a
+    second copy that otherwise stays unchanged; from there the nodes are copied.
     """
 
     def __init__(self, model: "ir.Model", target: "ir.Model", context: SchemeContext) -> None:
@@ -49,7 +50,7 @@ class Fakes:
     def nodes(
         self, key: str, layer: Layer, form: Scheme, *, round_outputs: bool = True
     ) -> "tuple[list[ir.Node], tuple[ir.Value, ...]]":
-        """Nodes that stand nowhere yet, and the values that take the place of the node's own outputs."""
+        """Returns new nodes, not inserted yet, and the values that replace the node's own outputs."""
         node = self._nodes[key]
         made: list[ir.Node] = []
         faked: dict[ir.Value, ir.Value] = {}
@@ -86,13 +87,13 @@ class Fakes:
         return dividing.outputs[0]
 
     def reads(self, value: "ir.Value") -> None:
-        """From now on what is made reads this value under its name."""
+        """Makes nodes that are created later read this value under its name."""
         self._values[value.name] = value
 
     def _lifted(
         self, result: "ir.Value", source: "ir.Value", stand_in: "ir.Value", made: "list[ir.Node]"
     ) -> "ir.Value":
-        """Copies of the nodes from `source` to `result`, which then leave the sketch again."""
+        """Copies the nodes from `source` to `result` and removes the originals from the sketch."""
         between = self._inserted(result)
         mapped = {source: stand_in}
         for node in between:
@@ -105,7 +106,7 @@ class Fakes:
         return mapped[result]
 
     def _inserted(self, result: "ir.Value") -> "list[ir.Node]":
-        """The nodes that a form put before a value, in their order."""
+        """Returns the nodes that a scheme put before a value, in their order."""
         found: dict[ir.Node, None] = {}
 
         def visit(value: "ir.Value | None") -> None:
@@ -120,7 +121,7 @@ class Fakes:
         return list(found)
 
     def _outer(self, value: "ir.Value") -> "ir.Value":
-        """What a node of a form reads besides: a constant of its own, or a value of the model."""
+        """Returns the target's value for another input of a scheme's node: a constant, or a value of the model."""
         import onnx_ir as ir
 
         known = self._values.get(value.name)
@@ -131,7 +132,7 @@ class Fakes:
         return known
 
     def _weight(self, layer: Layer, form: Scheme) -> "ir.Value":
-        """The weights as the form can hold them; forms that round alike share them."""
+        """Returns the weights as the scheme can represent them; schemes that round alike share them."""
         import onnx_ir as ir
 
         source = self.context.weights.get(layer.weight)
@@ -153,7 +154,7 @@ class Fakes:
         return value
 
     def _name(self, node: "ir.Node") -> None:
-        """Names that no other value has: one in a branch must not hide one outside."""
+        """Gives a node and its outputs unique names: a value in a branch must not hide one outside."""
         self._count += 1
         node.name = f"edgeopt/{self._count}"
         for place, value in enumerate(node.outputs):
@@ -161,7 +162,7 @@ class Fakes:
 
 
 def twin(node: "ir.Node", inputs: "list[ir.Value | None] | None" = None) -> "ir.Node":
-    """The same node once more, with outputs of its own."""
+    """Returns a copy of a node with outputs of its own."""
     import onnx_ir as ir
 
     copy = ir.Node(
@@ -182,19 +183,19 @@ def _values(graph: "ir.Graph") -> "list[ir.Value]":
 
 
 GATES = "edgeopt_gates"
-"""The input that says which branches are on; one truth value for each layer and form."""
+"""The input that switches branches on; one truth value for each layer and scheme."""
 
 
-# Single runs of small models gain little from more threads; runs side by side do, and each needs its own memory.
+# Single runs of small models gain little from more threads; parallel runs gain more, but each needs memory.
 _MOST_WORKERS = 4
 
 
 class GatedModel:
-    """Runs a float model with any choice of forms simulated; close it, or use it in a `with`.
+    """A float model that runs with any choice of simulated schemes; a context manager that releases the session.
 
-    `forms` has, for each layer that may change, the names of the forms that it may take. `run` may be called by
-    `workers` threads at once. What a runtime rounds otherwise than the simulation (its accumulators, its fused
-    operators) is not seen here.
+    `forms` has the names of the possible schemes of each layer that may change. `run` may be called by `workers`
+    threads at once. Differences between the simulation and a runtime (its accumulators, its fused operators) are
+    not measured here.
     """
 
     def __init__(
@@ -205,20 +206,20 @@ class GatedModel:
         context: SchemeContext,
         registry: Sequence[Scheme] | None = None,
     ) -> None:
-        """`registry`: where the forms are looked up, all of edgeopt's unless told."""
+        """Creates the session; `registry` has the schemes to look up, by default all of edgeopt's."""
         known = {form.name: form for form in (_registry() if registry is None else registry)}
         self.model, self.context = model, context
         self.layers = tuple(layer for layer in layers if forms.get(layer.name))
         self.forms = {layer.name: tuple(known[form] for form in forms[layer.name]) for layer in self.layers}
         self.pairs = tuple((layer.name, form.name) for layer in self.layers for form in self.forms[layer.name])
-        """Each layer with each of its forms."""
+        """Each layer with each of its schemes."""
         self.workers = min(_cores(), _MOST_WORKERS)
         self._places = {pair: place for place, pair in enumerate(self.pairs)}
         self._session = session(with_switches(model, self.layers, self.forms, context), _cores() // self.workers)
         self.outputs = tuple(output.name for output in self._session.get_outputs())
 
     def run(self, choices: Mapping[str, str], feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs with these layers in these forms; the others are float."""
+        """Returns the outputs with these layers in these schemes; the others are float."""
         gates = np.zeros(len(self._places), np.bool_)
         for layer, form in choices.items():
             if form != FLOAT:
@@ -227,7 +228,7 @@ class GatedModel:
         return dict(zip(self.outputs, self._session.run(None, given), strict=True))
 
     def run_all(self, choices: Mapping[str, str], samples: Samples) -> list[dict[str, Array]]:
-        """The same for all samples, several at a time."""
+        """Returns the outputs for all samples, several at a time."""
         with ThreadPoolExecutor(self.workers) as pool:
             return list(pool.map(lambda k: self.run(choices, samples.feeds(k)), range(len(samples))))
 
@@ -249,7 +250,7 @@ def with_switches(
     forms: Mapping[str, Sequence[Scheme]],
     context: SchemeContext,
 ) -> "ir.Model":
-    """A copy of the model with a switch around each layer; it shares the float weights."""
+    """Returns a copy of the model with a switch around each layer; the copy shares the float weights."""
     from edgeopt.quant.layers import nodes_by_key
 
     copy = model.clone()
@@ -274,7 +275,7 @@ def with_switches(
 
 
 def _gates(graph: "ir.Graph", count: int) -> "Iterator[ir.Value]":
-    """One value for each switch, all from one input: a feed for each would cost more than the switches do."""
+    """Yields a value for each switch, all from one input: a feed for each would cost more than the switches."""
     import onnx_ir as ir
 
     if not count:
@@ -293,7 +294,7 @@ def _gates(graph: "ir.Graph", count: int) -> "Iterator[ir.Value]":
 def _switch(
     node: "ir.Node", key: str, layer: Layer, ways: "Sequence[tuple[ir.Value, Scheme]]", fakes: Fakes
 ) -> "ir.Node":
-    """The first form whose gate is on, or else the node as it is."""
+    """Returns a switch to the first scheme whose gate is on, or else to the unchanged node."""
     import onnx_ir as ir
 
     (gate, form), rest = ways[0], ways[1:]
@@ -316,10 +317,10 @@ def _registry() -> Sequence[Scheme]:
 
 
 def session(model: "ir.Model", threads: int) -> Any:  # noqa: ANN401 - ONNX Runtime has no types
-    """Runs a model, which is of no use afterwards.
+    """Returns a session for a model; clears the weights of the model, which cannot be used afterwards.
 
-    It goes by way of a file, which takes any size and is gone once it is loaded. The weights of the graph are let
-    go at once: graphs refer to themselves, so that they would stay until a collection of garbage.
+    The session is created from a temporary file, which may be of any size. The weights are released at once,
+    because graphs have reference cycles and would stay until a garbage collection.
     """
     import onnxruntime as ort
 
@@ -337,5 +338,5 @@ def session(model: "ir.Model", threads: int) -> Any:  # noqa: ANN401 - ONNX Runt
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

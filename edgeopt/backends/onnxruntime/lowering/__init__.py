@@ -1,4 +1,4 @@
-"""Forms of a graph that only ONNX Runtime understands, each a pass; run them on a model that is clean already."""
+"""Passes that rewrite a graph into forms that only ONNX Runtime supports; they require a simplified model."""
 
 from functools import cache
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from edgeopt.graph.passes.base import passes_at
 if TYPE_CHECKING:
     from edgeopt.graph.passes.base import Pass
 
-# In the order in which they run: the name of each, and its module beside this one.
+# Names of the passes in the order in which they run, with their modules in this folder.
 PLACES = (
     ("ort-transformers", "transformer.TRANSFORMERS"),
     ("ort-attention", "transformer.MULTI_HEAD_ATTENTION"),
@@ -23,5 +23,5 @@ NAMES = tuple(name for name, _ in PLACES)
 
 @cache
 def lowerings() -> "tuple[Pass, ...]":
-    """All of them, imported with the first call."""
+    """Returns all lowerings, imported with the first call."""
     return passes_at(__name__, (place for _, place in PLACES))

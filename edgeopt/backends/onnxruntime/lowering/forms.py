@@ -1,4 +1,4 @@
-"""Forms that ONNX Runtime alone computes faster.
+"""Forms of operators that only ONNX Runtime computes faster.
 
     x ** 2                             =  x * x
     Clip(x + b, 0, c) * f              =  HardSigmoid(x, f, b f)     c f = 1; it goes into a convolution before
@@ -28,7 +28,7 @@ _LARGEST_BYTES = 4 << 20
 
 
 def apply_forms(model: "ir.Model", context: PassContext) -> PassResult:
-    """Puts every operator into the form that wins in ONNX Runtime."""
+    """Rewrites every operator into the form that is fastest in ONNX Runtime."""
     return rewrite(model, context, FORMS)
 
 
@@ -109,7 +109,7 @@ OPERATOR_FORMS = Pass("ort-forms", "operators in the form that ONNX Runtime comp
 
 OPSET = 13
 ALIKE = ("Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "Elu", "HardSigmoid", "HardSwish", "Erf", "Softplus")
-"""One value in, one out, element by element; more inputs are scalars."""
+"""Element-wise operators with one input and one output; further inputs are scalars."""
 TWO = ("Add", "Sub", "Mul", "Div", "PRelu", "Max", "Min")
 POOLS = ("MaxPool", "AveragePool")
 _ROW = 2
@@ -117,7 +117,7 @@ _BY_SIDE = ("kernel_shape", "strides", "dilations")
 
 
 def apply_lines(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
-    """Convolutions over lines (audio, text, series) as convolutions over pictures of one row.
+    """Rewrites convolutions over lines (audio, text, series) as convolutions over pictures of one row.
 
         Conv(x, w)  =  Squeeze(Conv(Unsqueeze(x), Unsqueeze(w)))        the new dimension stands before the last
 
@@ -161,7 +161,7 @@ def _refusal(conv: "ir.Node", opset: int) -> str | None:
 
 
 class Lines:
-    """One graph, and which of its values are there as pictures of one row too."""
+    """One graph, with the values that also exist as pictures of one row."""
 
     def __init__(self, graph: "ir.Graph") -> None:
         self.graph = graph
@@ -170,7 +170,7 @@ class Lines:
         self.axes: ir.Value | None = None
 
     def convolve(self, node: "ir.Node") -> None:
-        """Over its input as a picture, with weights that have a dimension more."""
+        """Convolves the input as a picture, with an additional dimension of the weights."""
         value, weights = node.inputs[0], constant(node.inputs[1])
         assert value is not None  # noqa: S101 - a convolution has both
         assert weights is not None  # noqa: S101
@@ -185,7 +185,7 @@ class Lines:
             self._put(node, [row])
 
     def take_along(self, node: "ir.Node") -> None:
-        """What works element by element on a line works on the row; constants get the dimension too."""
+        """Applies an element-wise operator to the row; constants get the additional dimension too."""
         own = node.inputs[: 1 if is_op(node, *ALIKE) else 2]
         rows = [self.rows.get(value) if value is not None else None for value in own]
         if not any(row is not None for row in rows):
@@ -198,7 +198,7 @@ class Lines:
         self._put(node, [*rows, *node.inputs[len(own) :]])
 
     def clear(self) -> None:
-        """Takes away what nobody reads."""
+        """Removes new nodes without readers."""
         for node in reversed(self.made):
             if not any(value.uses() or value.is_graph_output() for value in node.outputs):
                 self.graph.remove(node, safe=True)
@@ -214,7 +214,7 @@ class Lines:
         return made.outputs[0]
 
     def _put(self, node: "ir.Node", inputs: "list[ir.Value | None]") -> None:
-        """The node over rows in its place, and a Squeeze for those that read lines."""
+        """Replaces a node by the same over rows, and a Squeeze for readers of lines."""
         import onnx_ir as ir
 
         attributes = dict(node.attributes)
@@ -234,7 +234,7 @@ class Lines:
         self.rows[line] = over_row.outputs[0]
 
     def _widened(self, value: "ir.Value | None", array: "NDArray[Any]") -> "ir.Value | None":
-        """A constant that meets lines, so that it meets rows; a vector lies along the last dimension anyway."""
+        """Returns a constant that combines with rows; a vector applies to the last dimension anyway."""
         if value is None or array.ndim < 2:
             return value
         return new_weight(self.graph, f"{value.name}_row", np.expand_dims(array, -2))

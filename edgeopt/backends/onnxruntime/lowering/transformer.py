@@ -1,8 +1,8 @@
-"""ONNX Runtime's own transformer fusions, told how many heads there are and how wide they are.
+"""ONNX Runtime's own transformer fusions, with the number of heads and their width found in the model.
 
-Its tool has a set of patterns for every family of models, and finds nothing where it is given the wrong one. The
-families that fit are tried, and what leaves the fewest nodes is taken. Normalizations are not joined with the
-addition before them: see `apply_skip_normalization`.
+ONNX Runtime's tool has a set of patterns for every family of models, and finds nothing with the wrong family.
+Every family that fits is tried, and the result with the fewest nodes is used. Normalizations are not joined with
+the addition before them: see `apply_skip_normalization`.
 """
 
 import logging
@@ -71,7 +71,7 @@ def _gelu(node: "ir.Node") -> PatternMatch | None:
         return found
     for one, bias in operands(add):
         array = constant(bias)
-        # The kernels add a bias to the last dimension, and to nothing else.
+        # The kernels only add a bias to the last dimension.
         if array is not None and array.ndim == 1 and array.shape[0] > 1:
             operator = "BiasGelu" if exact else "FastGelu"
             return replace(found, operator=operator, inputs=(one, bias), nodes=(*found.nodes, add))
@@ -79,7 +79,7 @@ def _gelu(node: "ir.Node") -> PatternMatch | None:
 
 
 def _gate(node: "ir.Node") -> PatternMatch | None:
-    """The product of a Sigmoid and what goes into it."""
+    """Returns the match of a product of a Sigmoid and its input."""
     if not is_op(node, "Sigmoid") or node.inputs[0] is None:
         return None
     gate = node.outputs[0]
@@ -142,12 +142,12 @@ def _inputs(attention: Attention, sides: "tuple[ir.Value, ...]") -> "tuple[list[
     if attention.packed is None and attention.key_order:
         turn = ir.node("Transpose", [key], {"perm": attention.key_order})
         nodes, key = [*nodes, turn], turn.outputs[0]
-    # Biases and the padding of keys stay where they are.
+    # Biases and the padding of keys are not fused.
     return nodes, (query, key, value, *((None, None, mask) if mask is not None else ()))
 
 
 def apply_attention(model: "ir.Model", context: PassContext) -> PassResult:
-    """Scaled dot products become MultiHeadAttention, which takes packed heads.
+    """Fuses scaled dot products into MultiHeadAttention, which takes packed heads.
 
     On request: on processors its kernel was measured to be as fast as the parts (0.99 to 1.06 times, version
     1.31).
@@ -167,7 +167,7 @@ OPERATORS = {
 
 
 def apply_skip_normalization(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
-    """An addition and the layer or RMS normalization behind it become one operator of ONNX Runtime.
+    """Fuses an addition and the layer or RMS normalization behind it into one operator of ONNX Runtime.
 
     On request: on processors its kernels were measured to be slower than the two operators (whole models 0.83 to
     0.98 times as fast, by version 1.31); they are for graphics processors.
@@ -221,7 +221,8 @@ def _fuse(model: "ir.Model", part: "ir.Graph | ir.Function", node: "ir.Node", ad
     )
     model.opset_imports.setdefault("com.microsoft", 1)
     part.opset_imports.setdefault("com.microsoft", 1)
-    # Behind the addition, before all that uses it; scale and shift are weights, or they are made before.
+    # The position is behind the addition and before all its readers; scale and shift are weights or computed
+    # earlier.
     part.insert_before(_first(part, [node, *(use.node for use in others)]), fused)
     taken = [(old, fused.outputs[0]), *([(total, fused.outputs[3])] if keeps_total else [])]
     for unnamed in fused.outputs[1:3]:
@@ -236,7 +237,7 @@ def _fuse(model: "ir.Model", part: "ir.Graph | ir.Function", node: "ir.Node", ad
 
 
 def _first(part: "ir.Graph | ir.Function", nodes: "list[ir.Node]") -> "ir.Node":
-    """The first of these nodes; a node in a subgraph counts as the one that holds the subgraph."""
+    """Returns the first of these nodes in the graph or function."""
     wanted = {node for node in nodes if node.graph is part}
     return next(node for node in part if node in wanted)
 
@@ -252,15 +253,15 @@ SKIP_NORMALIZATION = Pass(
 FAMILIES = ("bert", "gpt2", "bart")
 ATTENTION = ("Attention", "MultiHeadAttention", "GroupQueryAttention")
 WITHOUT_MEAN = ("t5", "gpt2")
-"""For models with RMS normalization. ViT and Whisper go as bert and bart: their patterns are the same."""
+"""Families for models with RMS normalization; ViT and Whisper have the same patterns as bert and bart."""
 
 
 def heads_of(model: "ir.Model") -> tuple[int, int] | None:
-    """How many heads attention has and how wide the model is, from how tensors are split into heads."""
+    """Returns the number of attention heads and the width of the model, from how tensors are split into heads."""
     counts: Counter[tuple[int, int]] = Counter()
     for node in nodes_of(model):
         if node.op_type == "MultiHeadAttention" and node.inputs[0] is not None:
-            # Another lowering put it in the place of the splits.
+            # Another lowering replaced the splits.
             heads, hidden = node.attributes["num_heads"].as_int(), extent(node.inputs[0], 2)
             if hidden is not None:
                 counts[heads, hidden // heads] += 1
@@ -269,13 +270,13 @@ def heads_of(model: "ir.Model") -> tuple[int, int] | None:
         if split is None:
             continue
         target = target_shape(split) if len(target_shape(split)) == 4 else [None] * 4
-        # The shape may leave one of them open; what was inferred knows both.
+        # The target shape may leave one of them open; the inferred shape has both.
         heads, width = (extent(split.outputs[0], axis) or target[axis] for axis in (2, 3))
         if isinstance(heads, int) and isinstance(width, int) and heads > 0 and width > 0:
             counts[heads, width] += 1
     if not counts:
         return None
-    # Where keys and values have fewer heads than queries, those of the queries count.
+    # If keys and values have fewer heads than queries, the heads of the queries count.
     heads, width = max(counts, key=lambda split: (split[0] * split[1], counts[split]))
     return heads, heads * width
 
@@ -343,19 +344,19 @@ _REPLACES_STREAMS = Lock()
 
 
 def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -> "onnx.ModelProto | None":
-    """The tool's result for a model; None if the tool fails, which does not mean that the model is faulty."""
+    """Returns the tool's result for a model, or None if the tool fails, which may be its own fault."""
     from onnxruntime.transformers.fusion_options import FusionOptions
     from onnxruntime.transformers.optimizer import optimize_model
 
     options = FusionOptions(family)
-    # It takes anything from 0.7878 to 0.8078 for the root of 2 / pi; apply_gelu() finds what is a GELU.
+    # The tool accepts 0.7878 to 0.8078 for the root of 2 / pi; apply_gelu() finds GELUs instead.
     options.enable_gelu = False
     options.enable_skip_layer_norm = options.enable_bias_skip_layer_norm = False
-    # It tells the shape of all that follows, with which ONNX Runtime joins normalizations when it loads.
+    # The embedding determines the shapes of all later values, which ONNX Runtime needs to join normalizations.
     options.enable_embed_layer_norm = False
     _silence_the_tool()
     try:
-        # It prints too. Both streams belong to the process: one thread at a time may replace them.
+        # The tool prints as well. Both streams belong to the process, so one thread at a time may replace them.
         with _REPLACES_STREAMS, quiet(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             fused = optimize_model(
                 proto,
@@ -373,7 +374,7 @@ def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -
 
 
 def _silence_the_tool() -> None:
-    """It warns of every shape that it cannot infer, by loggers that have the names of its files alone."""
+    """Silences the tool's warnings about shapes that it cannot infer; its loggers are named after its files."""
     import onnxruntime.transformers as tool
 
     for name, module in tuple(sys.modules.items()):

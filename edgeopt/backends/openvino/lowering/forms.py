@@ -1,4 +1,4 @@
-"""Forms that OpenVINO alone computes faster.
+"""Forms of operators that only OpenVINO computes faster.
 
     a @ Transpose(b, [0, 2, 3, 1])            =  a @ Transpose(Transpose(b, [0, 2, 1, 3]), [0, 1, 3, 2])
     Conv(x, w), a line, kernel 1              =  w @ x (+ bias)
@@ -29,7 +29,7 @@ _TOKENS = [0, 2, 1]
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    """Puts every operator into the form that wins in OpenVINO."""
+    """Rewrites every operator into the form that is fastest in OpenVINO."""
     return rewrite(model, context, FORMS)
 
 
@@ -95,7 +95,7 @@ def _patches(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
 def _with_bias(
     graph: "ir.Graph", old: "ir.Node", product: "ir.Node", conv: "ir.Node", shape: tuple[int, ...]
 ) -> None:
-    """The product in the place of a node, with the bias of a convolution."""
+    """Replaces a node by a product, with the bias of a convolution."""
     import onnx_ir as ir
 
     bias = constant(conv.inputs[2]) if len(conv.inputs) > 2 else None
@@ -108,7 +108,7 @@ def _with_bias(
 
 
 def _plain(conv: "ir.Node", dimensions: int) -> "NDArray[Any] | None":
-    """The weights of a convolution without groups, borders or gaps, if all that it has is constant."""
+    """Returns the constant weights of a convolution without groups, padding or dilation, otherwise None."""
     if not is_op(conv, "Conv") or rank(conv.inputs[1]) != dimensions or integer(conv, "group", 1) != 1:
         return None
     if pads(conv) or any(step != 1 for step in _numbers(conv, "dilations")):

@@ -1,4 +1,4 @@
-"""Chooses the forms of one course, confirmed by real runs of the written model on the samples that plan."""
+"""The choice of schemes for one configuration, confirmed by runs of the written model on the planning samples."""
 
 import math
 import time
@@ -19,19 +19,20 @@ from edgeopt.quant.plan.search import Chosen, choose
 from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, LayerVerdict, PrecisionPlan, Sensitivity
 
 _MOST_CHECKS = 14
-# What a floor that is often asked for would give: more room must not end in something slower.
+# A loose floor must not end in a slower plan than this stricter floor, which is a common choice.
 _STRICTER_DB = BUDGETS_DB["transparent"]
 _STRICTER_CHECKS = 6
-# Kernel times do not tell all that forms cost side by side: one form alone may be quicker, if it comes near.
+# Kernel times miss some costs of schemes side by side: a single scheme is tried too if its expected time is within
+# this factor of the plan's.
 _COULD_BE_QUICKER = 1.4
-# Of the time limit, what the sensitivities of one backend may take.
+# The share of the time limit for the sensitivities of one backend.
 _SENSITIVITY_SHARE = 0.35
 
 Score = tuple[float, float]
 
 
 class Chooser:
-    """One course, its sensitivities, and what the whole model was seen to reach with some choices."""
+    """Search for the schemes of one configuration, with its sensitivities and the measured scores of choices."""
 
     def __init__(
         self,
@@ -40,24 +41,25 @@ class Chooser:
         shared: Mapping[str, Sequence[str]],
         until: float | None = None,
     ) -> None:
-        """`shared`: the forms of all courses of the same backend, so that one simulation serves all of them.
+        """Measures the sensitivities of `shared`, the schemes of all configurations of the same backend, so that
+        one simulation serves all of them.
 
-        `until`: on the monotonic clock; what was not run by then counts as not good enough.
+        Choices that are not checked before `until`, on the monotonic clock, count as below the goal.
         """
         self.work, self.track, self._until = work, track, until
         self.cut_short = False
-        """Something was not run, as the time was over."""
+        """Whether some choices were not checked for lack of time."""
         target_db, limit_s = work.request.goal.target_db, _SENSITIVITY_SHARE * work.limit_s
         known = work.study.sensitivities(
             track.course.backend, shared, target_db, limit_s, **settings_for(track.course)
         )
         self.sensitivities = tuple(each for each in known if each.form in track.forms.get(each.layer, ()))
         self.held_back: Judged | None = None
-        """What would have been good enough over all samples together, and is not on one level."""
+        """The first rejected result that reached the floor over all samples together, but not on each level."""
         self._scores: dict[frozenset[tuple[str, str]], Score] = {}
 
     def entries(self) -> list[Entry]:
-        """The plan, and what may be quicker though times of single layers do not tell it: see `_uniform`."""
+        """Returns the entry of the plan, and of alternatives that may be faster than the layers' times show."""
         with self.work.study.phase("choosing", self.track.course.name):
             best = self._chosen(self.sensitivities)
             main = self._entry(best)
@@ -86,7 +88,7 @@ class Chooser:
         return found
 
     def check(self, choices: Mapping[str, str]) -> Score:
-        """What the goal's metric says, and what that may be on other samples."""
+        """Returns the score of the written model by the goal's metric, and its lower bound for other samples."""
         key = frozenset(quantized(choices).items())
         if key not in self._scores:
             if self._until is not None and time.monotonic() > self._until:
@@ -119,7 +121,7 @@ class Chooser:
         floor: float | None = None,
         most_checks: int = _MOST_CHECKS,
     ) -> Chosen:
-        """`floor`: another one than the goal's."""
+        """Chooses the schemes of the layers; `floor` replaces the goal's."""
         goal, timed = self.work.request.goal, self.track.timed
         return choose(
             *(self.work.study.layers, sensitivities, timed.gains, floor or goal.needed, self.check),
@@ -133,7 +135,7 @@ class Chooser:
         )
 
     def _told(self, event: object) -> None:
-        """Its progress is that of `check`, which tells more."""
+        """Ignores the progress events of `choose`, because `check` emits more detailed ones."""
 
     def _entry(self, found: Chosen) -> Entry:
         entry = write_entry(self.work.study, self.track.course, found.point.choices, self._path("plan"))
@@ -142,10 +144,10 @@ class Chooser:
         return entry
 
     def _uniform(self, form: str, main: Entry) -> list[Entry]:
-        """One form alone, where that meets the goal: no conversions are left within the model.
+        """Returns entries with a single scheme if they meet the goal: they need no conversions within the model.
 
-        On all layers that take it, and on those with weights alone: the products of attention change what runs
-        around them. For that, the plan has a rival without these too.
+        One entry has the scheme on all layers that it fits, another only on layers with weights, because a scheme
+        on the products of attention changes the kernels around them.
         """
         alone = {gain.layer: gain for gain in self.track.timed.gains if gain.form == form}
         weighted = self._weighted()
@@ -181,7 +183,7 @@ class Chooser:
         return {layer.name for layer in self.work.study.layers if layer.weight}
 
     def _mixes_well(self) -> bool:
-        """Whether a conversion between forms costs nothing there."""
+        """Whether conversions between schemes cost nothing on this backend."""
         return not self.track.timed.borders
 
     def _plan(
@@ -201,14 +203,14 @@ class Chooser:
         )
 
     def _path(self, kind: str) -> Path:
-        """A plan's file stays; what is only checked is replaced by the next."""
+        """Returns a new path for the file of a plan; all checked files share one path."""
         if kind == "checked":
             return self.work.folder / "checked.onnx"
         return self.work.folder / f"plan-{len(list(self.work.folder.glob('plan-*.onnx')))}.onnx"
 
 
 def _instead(verdict: LayerVerdict, form: str) -> LayerVerdict:
-    """What one form alone made of a layer that the plan had another for."""
+    """Returns the verdict of a layer after a single scheme replaced the plan's choice."""
     if verdict.form == form:
         return verdict
     why = (
@@ -220,7 +222,7 @@ def _instead(verdict: LayerVerdict, form: str) -> LayerVerdict:
 
 
 def stepped_back(work: QuantizeRun, entry: Entry) -> Entry:
-    """The next more exact point, or the float model if there is none."""
+    """Returns the entry of the next more exact point, or of the float model if there is none."""
     point, rest = (entry.points[0], entry.points[1:]) if entry.points else (FrontierPoint({}, 0.0, math.inf), [])
     found = write_entry(work.study, entry.course, point.choices, entry.path)
     found.points = rest
@@ -231,7 +233,7 @@ def stepped_back(work: QuantizeRun, entry: Entry) -> Entry:
 
 
 def _given_back(verdict: LayerVerdict, point: FrontierPoint) -> LayerVerdict:
-    """What the plan on the samples set aside made of a layer."""
+    """Returns the verdict of a layer after a step back to a more exact point."""
     form = point.choices.get(verdict.layer, "float")
     if form == verdict.form:
         return verdict
@@ -245,7 +247,7 @@ _HOPELESS = 1.2
 
 
 def promising_configs(work: QuantizeRun, tracks: Sequence[ConfigGains]) -> list[ConfigGains]:
-    """Those whose best case is not far behind the best of all."""
+    """Returns the configurations whose best case is close to the best of all."""
     able = [track for track in tracks if track.forms]
     least_ms = min((track.best_ms for track in tracks), default=0.0)
     for track in able:
@@ -256,7 +258,7 @@ def promising_configs(work: QuantizeRun, tracks: Sequence[ConfigGains]) -> list[
 
 
 def shared_forms(track: ConfigGains, tracks: Sequence[ConfigGains]) -> Mapping[str, Sequence[str]]:
-    """Of all tracks of the same backend, so that what is simulated once serves all of them."""
+    """Returns the schemes of all configurations of a backend, by layer, so that all share one simulation."""
     found: dict[str, dict[str, None]] = {}
     for each in tracks:
         if each.course.backend == track.course.backend:
@@ -266,9 +268,10 @@ def shared_forms(track: ConfigGains, tracks: Sequence[ConfigGains]) -> Mapping[s
 
 
 def proven(work: QuantizeRun, entry: Entry) -> Entry:
-    """The entry, or the next more exact point that holds on the samples set aside; float where none does.
+    """Returns the entry, or the next more exact point that meets the goal on the proof samples; float if none
+    does.
 
-    Floats that are rounded are proved as well: they are what runs where no layer has another form.
+    A float model that the backend rounds is proved as well, because it runs where no layer has another scheme.
     """
     steps = 0
     while not entry.is_source:
@@ -289,9 +292,10 @@ _SAME = 1.01
 
 
 def fastest(work: QuantizeRun, entries: Sequence[Entry]) -> Entry:
-    """The fastest, by some interleaved rounds; the first if none can be measured.
+    """Returns the fastest entry in a few interleaved rounds, or the first if none can be measured.
 
-    Among nearly equal plans the first: they are in the order of their predicted gain.
+    Among entries that are equally fast within 1 %, the first is returned: entries are in the order of their
+    predicted gain.
     """
     if len(entries) == 1:
         return entries[0]

@@ -1,4 +1,4 @@
-"""One way that a model may end: a course, the choices for its layers, the file, and what was seen of it."""
+"""An entry of the search for a plan: a configuration, the schemes of the layers, the file and its accuracy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 GROUPED = "int8-groups"
 WEIGHTS_ALONE = frozenset({"w8", "w4"})
-"""Forms that compute in floats, and save memory; time only where reading the weights is what takes it."""
+"""Schemes that compute in float and save memory; they save time only if reading the weights is the bottleneck."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """Of a plan, or of one form for all layers."""
+    """A candidate made from a plan, or from one scheme for all layers."""
 
     course: ExecutionConfig
     choices: Mapping[str, str]
@@ -30,11 +30,11 @@ class Entry:
     changes: tuple[Change, ...] = ()
     proof: AccuracyProof | None = None
     reason: str = ""
-    """Why it is out."""
+    """The reason that the candidate was rejected; empty if it was not."""
     trace: "Trace | None" = None
-    """What the file was written with; None where it is the float model itself."""
+    """The context that the file was written with; None for the float model."""
     points: list[FrontierPoint] = field(default_factory=list)
-    """Those that are more exact, the nearest first."""
+    """More exact points of the frontier, the nearest first."""
 
     @property
     def is_float(self) -> bool:
@@ -55,17 +55,17 @@ def quantized(choices: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_for(course: ExecutionConfig, choices: Mapping[str, str] | None = None) -> dict[str, int]:
-    """What a course's options change of the settings of forms."""
+    """Returns the changes of scheme settings that the options of a configuration require."""
     size = course.options.get(GROUPS)
     grouped = choices is None or GROUPED in choices.values()
     if not isinstance(size, int) or not size or not grouped:
         return {}
-    # A runtime quantizes activations by groups only where these fit into the blocks of the weights.
+    # A runtime quantizes activations by groups only if the groups fit into the blocks of the weights.
     return {"group_size": size, "block_size": max(size, QuantSettings().block_size)}
 
 
 def options_for(course: ExecutionConfig, choices: Mapping[str, str]) -> dict[str, OptionValue]:
-    """Without a group size where nothing is quantized by groups.
+    """Returns the options of a configuration, without the group size if no layer is quantized by groups.
 
     With compressed weights, OpenVINO quantizes by groups unless the group size is 0.
     """
@@ -79,7 +79,7 @@ def options_for(course: ExecutionConfig, choices: Mapping[str, str]) -> dict[str
 def write_entry(
     study: LayerMeasurements, course: ExecutionConfig, choices: Mapping[str, str], path: Path
 ) -> Entry:
-    """The file with these choices; the float model itself where there are none."""
+    """Writes the model with these schemes and returns its entry; without any, that of the float model."""
     chosen = quantized(choices)
     course = ExecutionConfig(course.backend, options_for(course, chosen))
     if not chosen:
@@ -89,7 +89,7 @@ def write_entry(
 
 
 def share_of(layers: tuple[Layer, ...], choices: Mapping[str, str]) -> float:
-    """Of the multiply-adds, those that run in fewer bits."""
+    """Returns the share of the multiply-adds that run in a scheme other than float."""
     total = sum(layer.multiply_adds for layer in layers)
     chosen = quantized(choices)
     return sum(layer.multiply_adds for layer in layers if layer.name in chosen) / total if total else 0.0

@@ -1,1 +1,1 @@
-"""What each form of each layer saves, on each backend with its options."""
+"""The gains of each scheme of each layer, on each backend with its options."""

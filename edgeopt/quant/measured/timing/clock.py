@@ -1,6 +1,6 @@
-"""Times the kernels of several models on one backend, interleaved, in one lasting process.
+"""Times the kernels of several models on one backend, interleaved, in one process.
 
-What `analyzing.op_times` does for one model costs a process and a copy of the model each time.
+`analyzing.op_times` starts a process and copies the model each time that it is called.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _ANSWER_LIMIT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """The kernels of one model in one process, or why there are none."""
+    """Kernels of one model in one process, with their times, or the reason that there are none."""
 
     rows: tuple[OpTimeRow, ...] = ()
     kernels_ms: float = 0.0
@@ -37,7 +37,7 @@ class Lap:
 
 @dataclass(slots=True)
 class Sources:
-    """Copies of models made for being timed, with what is known of their nodes; made once for all backends."""
+    """Copies of models for timing, with the analyses of their nodes, shared by all backends."""
 
     folder: Path
     _known: dict[Path, tuple[Prepared, Analysis]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Sources:
 
 
 class KernelClock:
-    """Use it in a `with`; the process ends with it."""
+    """Times kernels in a worker process; a context manager that ends the process."""
 
     def __init__(
         self, backend: str, options: Mapping[str, OptionValue], feeds: Feeds, runs: int, limit_s: float
@@ -79,7 +79,7 @@ class KernelClock:
         self._stack.close()
 
     def lap(self, source: Prepared, analysis: Analysis) -> Lap:
-        """Some runs of a model; a crash is a reason, and the next lap has a process of its own."""
+        """Times some runs of a model; a crash is returned as the reason, and the next lap has a new process."""
         request = TimeKernels(
             self._backend,
             str(source.path.absolute()),

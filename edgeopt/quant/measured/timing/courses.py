@@ -1,4 +1,4 @@
-"""Backends with options that change their numbers, the schemes that gain there, the layer behind each kernel."""
+"""Configurations (backends with options that change their results), and the layers behind each kernel."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +19,8 @@ from edgeopt.quant.records import Layer
 OPENVINO = "openvino-cpu"
 GROUPS = "dynamic_quantization_group_size"
 GROUP_SIZES = (128, 64, 32)
-"""The quickest first; each is more exact than the one before."""
-# OpenVINO computes floats in bf16 by itself where the processor has it: that is a choice, and must be said.
+"""Group sizes, the fastest first; each is more exact than the one before."""
+# OpenVINO computes floats in bf16 by default if the processor supports it, so the precision is always set.
 _PRECISION = "precision"
 _BF16 = frozenset({"avx512-bf16", "amx-bf16"})
 
@@ -29,7 +29,7 @@ OptionValue = Value | dict[str, list[int]]
 
 
 class ExecutionConfig(msgspec.Struct, frozen=True):
-    """One way to run whatever is planned."""
+    """A backend with options that runs the planned models."""
 
     backend: str
     options: dict[str, OptionValue] = {}
@@ -41,7 +41,7 @@ class ExecutionConfig(msgspec.Struct, frozen=True):
 
     @property
     def side(self) -> str:
-        """The same as `edgeopt bench` reads it behind the @ of a side."""
+        """The configuration in the notation of `edgeopt bench`, after the @ of a side."""
         return side_of(self.backend, self.options)
 
     def having(self, **options: OptionValue) -> "ExecutionConfig":
@@ -49,7 +49,7 @@ class ExecutionConfig(msgspec.Struct, frozen=True):
 
 
 def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
-    """The one that the user named, or the available ones of the profile; raises MissingError if there is none."""
+    """Returns the named backend, or the available ones of the profile; raises a MissingError if there is none."""
     if wanted:
         if wanted not in {backend.name for backend in BACKENDS}:
             from edgeopt.nearest import nearest
@@ -76,7 +76,7 @@ def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
 def courses_for(
     backends: Sequence[str], options: Mapping[str, Value], device: Device
 ) -> tuple[ExecutionConfig, ...]:
-    """Each backend with the options that were given, and with every value of those that change its numbers."""
+    """Returns each backend with the given options, and with each value of options that change its results."""
     found: list[ExecutionConfig] = []
     for name in backends:
         known = backend_named(name).options
@@ -96,19 +96,20 @@ def courses_for(
 
 
 def is_inexact(course: ExecutionConfig) -> bool:
-    """Whether it rounds the float model too."""
-    # What a runtime chooses by itself may be any of them.
+    """Whether the configuration may round the float model too."""
+    # The runtime's own choice may be any precision.
     return course.options.get(_PRECISION, "f32") != "f32"
 
 
 def exact(course: ExecutionConfig) -> ExecutionConfig:
-    """The same with floats in full precision: what a plan is measured against."""
+    """Returns the configuration with floats in full precision, the baseline of a plan."""
     kept = {name: value for name, value in course.options.items() if name != GROUPS}
     return ExecutionConfig(course.backend, {**kept, _PRECISION: "f32"} if is_inexact(course) else kept)
 
 
 def with_shapes(course: ExecutionConfig, inputs: Sequence[TensorInfo], samples: Samples) -> ExecutionConfig:
-    """Fixed to the shapes of the data, where the model leaves them open and the runtime is quicker for knowing.
+    """Returns the configuration with the shapes of the data fixed, if the model leaves them open and the runtime
+    is faster with fixed ones.
 
     Feeds of other shapes still run.
     """
@@ -121,26 +122,24 @@ def with_shapes(course: ExecutionConfig, inputs: Sequence[TensorInfo], samples: 
 
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 Shares = Mapping[str, float]
-"""Layer, its share; empty: nobody's."""
+"""Shares of a kernel's time, by layer; empty if no layer owns the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Territory:
-    """Which layer each node of a model works for, so that the time of every kernel belongs to somebody.
+    """Owners of the nodes of one model, which attribute the time of every kernel to layers.
 
-    A layer's kernel seldom stands alone: what follows it (an activation, a sum, a pooling) is fused with it in one
-    precision and runs by itself in another. So a layer owns the nodes that follow it up to the next layer, and
-    what a form has put around it; its time is theirs all together, whatever the runtime made of them.
-
-    The owners of each node of one model, by the node's label.
+    A layer's kernel seldom runs alone: the nodes that follow it (an activation, a sum, a pooling) are fused with
+    it in one precision and run separately in another. So a layer owns the nodes that follow it up to the next
+    layer, and the nodes that a scheme adds around it. `owners` is by the label of the node.
     """
 
     owners: Mapping[str, Shares]
     layers: Mapping[str, Layer]
-    """By the label of their nodes."""
+    """Layers by the labels of their nodes."""
 
     def of(self, row: OpTimeRow) -> Shares:
-        """Whose time a kernel takes: that of the layers in it, else that of those for whom its nodes work."""
+        """Returns the layers that own a kernel's time: those in the kernel, or else the owners of its nodes."""
         inside = {self.layers[label].name: self.layers[label] for label in row.members if label in self.layers}
         if inside:
             return _by_work(inside.values())
@@ -153,12 +152,12 @@ class Territory:
 
 
 def label_of(row: NodeRow) -> str:
-    """As kernels name their nodes, and as layers do."""
+    """Returns the name by which kernels and layers refer to a node."""
     return row.name or next((tensor.name for tensor in row.outputs if tensor.name), row.operator)
 
 
 def territory_of(nodes: Sequence[NodeRow], layers: Sequence[Layer], known: Territory | None = None) -> Territory:
-    """`known` is that of the float model: its nodes keep their owners in what was written from it."""
+    """Returns the owners of the nodes; `known` is the float model's territory, whose nodes keep them."""
     by_node = {label: layer for layer in layers for label in layer.nodes}
     place = {layer.name: number for number, layer in enumerate(layers)}
     makers = {tensor.name: row for row in nodes for tensor in row.outputs if tensor.name}
@@ -178,7 +177,7 @@ def territory_of(nodes: Sequence[NodeRow], layers: Sequence[Layer], known: Terri
             owners[label] = _by_work(served)
         else:
             before = [owners.get(label_of(m), {}) for t in row.inputs if (m := makers.get(t.name)) is not None]
-            # The latest of them: what joins two branches waits for it.
+            # The latest of these layers: a node that joins two branches waits for it.
             latest = max((max(o, key=lambda name: place[name]) for o in before if o), key=place.get, default=None)  # type: ignore[arg-type]
             owners[label] = {latest: 1.0} if latest is not None else {}
     return Territory(owners, by_node)
@@ -187,7 +186,7 @@ def territory_of(nodes: Sequence[NodeRow], layers: Sequence[Layer], known: Terri
 def _served(
     row: NodeRow, readers: Mapping[str, list[NodeRow]], by_node: Mapping[str, Layer], known: Territory
 ) -> list[Layer]:
-    """The layers that read what a new node makes, with nothing but new nodes between."""
+    """Returns the layers that read the output of a new node, directly or through other new nodes."""
     found: dict[str, Layer] = {}
     waiting, seen = [row], {id(row)}
     while waiting:
@@ -203,7 +202,7 @@ def _served(
 
 
 def _by_work(layers: Iterable[Layer]) -> Shares:
-    """Several in one kernel share its time as they share the work."""
+    """Returns the shares of the layers in one kernel, in proportion to their multiply-adds."""
     several = list(layers)
     total = sum(layer.multiply_adds for layer in several)
     if not total:

@@ -1,5 +1,4 @@
-"""What each form of each layer saves on a backend, from the times of the kernels of the float model and of others
-in which all layers have one form."""
+"""The gains of each scheme of each layer, from kernel times of the model in float and in one scheme."""
 
 import math
 import time
@@ -42,9 +41,9 @@ from edgeopt.workspace import WORK, workspace
 
 PHASE = "timing the layers"
 _RUNS, _LIMIT_S = 40, 0.5
-# Where no conversion was timed: five bytes a value, at what one core moves.
+# If no conversion was timed: five bytes per value at the memory bandwidth of one core.
 _CONVERSION_MS_A_VALUE = 0.5e-6
-# Without measured peaks: products a second of one core, and how many times faster eight bits are where they gain.
+# Without measured peaks: multiplications per millisecond of one core, and the assumed speedup of eight bits.
 _PRODUCTS_PER_MS, _EIGHT_BITS = 20e6, 2.0
 _STATIC = "int8"
 _PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "w8": "fp32", "w4": "fp32"}
@@ -52,21 +51,21 @@ _PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "w8": "fp32", "w4": "fp32"}
 
 @dataclass(frozen=True, slots=True)
 class TimedKernels:
-    """The gains, and their basis."""
+    """Gains of the layers, with the times that they are derived from."""
 
     gains: tuple[LayerGain, ...]
     float_ms: float
-    """The kernels of the float model together."""
+    """Time of all kernels of the float model."""
     form_ms: Mapping[str, float] = field(default_factory=dict)
-    """The same with all layers in a form."""
+    """Time of all kernels with all layers in one scheme, by scheme."""
     warnings: tuple[str, ...] = ()
     borders: tuple[Border, ...] = ()
-    """What it costs to convert between a layer and the one that follows it, where one of them is float."""
+    """Costs of converting between two consecutive layers if one of them is float."""
 
 
 @dataclass(slots=True)
 class _Member:
-    """The model in one form; in floats, the form has no name."""
+    """The model in one scheme; the float model has an empty name."""
 
     form: str
     laps: list[Lap] = field(default_factory=list)
@@ -86,9 +85,9 @@ def time_forms(  # noqa: PLR0913, PLR0917 - the models, where they run, and the 
     until: float | None = None,
     sources: Sources | None = None,
 ) -> TimedKernels:
-    """Measured where the backend tells its kernels' times, else estimated from the roofline.
+    """Returns the gains, measured if the backend reports kernel times, otherwise estimated from the roofline.
 
-    `until`: on the monotonic clock; the turns after the first are left out when it has passed.
+    Repetitions after the first are skipped once `until`, on the monotonic clock, has passed.
     """
     shapes = {name: tuple(array.shape) for name, array in feeds.items()}
     with ExitStack() as stack:
@@ -165,7 +164,7 @@ def _measured(
 
 
 def _borders(analysis: Analysis, home: Territory, layers: Sequence[Layer], rate: float) -> tuple[Border, ...]:
-    """What a layer reads is made by the nodes that follow another."""
+    """Returns the border between each layer and the layers that own the nodes which compute its inputs."""
     sizes = _sizes(analysis)
     makers = {tensor.name: label_of(row) for row in analysis.nodes for tensor in row.outputs if tensor.name}
     return tuple(
@@ -177,7 +176,7 @@ def _borders(analysis: Analysis, home: Territory, layers: Sequence[Layer], rate:
 
 
 def _shared_out(times: Lap, territory: Territory) -> dict[str, float]:
-    """The time of each layer."""
+    """Returns the time of each layer."""
     found: dict[str, float] = defaultdict(float)
     for row in times.rows:
         for layer, share in territory.of(row).items():
@@ -186,13 +185,13 @@ def _shared_out(times: Lap, territory: Territory) -> dict[str, float]:
 
 
 def _least_disturbed(turns: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The least disturbed turn of each: others on the machine only ever make a kernel slower."""
+    """Returns the shortest time of each layer, because other processes can only make a kernel slower."""
     names = {name for turn in turns for name in turn}
     return {name: min(turn[name] for turn in turns if name in turn) for name in names}
 
 
 def _changed(analysis: Analysis, layers: Sequence[Layer]) -> set[str]:
-    """The layers that the form has changed: another operator, other factors, or other weights."""
+    """Returns the layers that a scheme has changed: another operator, other factors or other weights."""
     rows = {label_of(row): row for row in analysis.nodes}
     found = set()
     for layer in layers:
@@ -206,7 +205,7 @@ def _changed(analysis: Analysis, layers: Sequence[Layer]) -> set[str]:
 
 
 def _sizes(analysis: Analysis) -> dict[str, int]:
-    """How many values a tensor has, where its shape is known; from the bytes that its node writes."""
+    """Returns the number of values of each tensor, from its shape or from the bytes that its node writes."""
     found: dict[str, int] = {}
     for row in analysis.nodes:
         for tensor in (*row.inputs, *row.outputs):
@@ -225,7 +224,7 @@ def _product(sizes: Sequence[int]) -> int:
 
 
 def _conversions(times: Lap, analysis: Analysis) -> list[tuple[OpTimeRow, list[str]]]:
-    """The kernels that only convert, with the tensors that they make."""
+    """Returns the kernels that only convert, each with the tensors before and after its conversions."""
     rows = {label_of(row): row for row in analysis.nodes}
     found = []
     for row in times.rows:
@@ -236,7 +235,7 @@ def _conversions(times: Lap, analysis: Analysis) -> list[tuple[OpTimeRow, list[s
 
 
 def _conversion_rate(turns: Sequence[Lap], analysis: Analysis) -> float:
-    """Milliseconds for each value that is converted."""
+    """Returns the milliseconds per converted value."""
     sizes = _sizes(analysis)
     for node in analysis.nodes:  # eight-bit tensors too
         if node.operator in CONVERSIONS and node.inputs and node.inputs[0].name in sizes:
@@ -253,14 +252,14 @@ def _conversion_rate(turns: Sequence[Lap], analysis: Analysis) -> float:
 
 
 def _converted(analysis: Analysis, turns: Sequence[Lap]) -> set[str]:
-    """The tensors at which the model in this form converts anyway: that is in the layers' times already."""
+    """Returns the tensors that the model in this scheme converts, which the layers' times already include."""
     return {name for _, names in _conversions(turns[0], analysis) for name in names}
 
 
 def _estimated(
     layers: Sequence[Layer], forms: tuple[str, ...], analysis: Analysis, device: Device | None, reason: str
 ) -> TimedKernels:
-    """From what each layer computes and moves, and the device's peaks."""
+    """Estimates the gains from the operations and bytes of each layer and the device's peaks."""
     rows = {label_of(row): row for row in analysis.nodes}
     found: list[LayerGain] = []
     total = 0.0
@@ -291,34 +290,34 @@ def _least_ms(device: Device | None, precision: str, operations: int, moved: int
     return operations / 2 / _PRODUCTS_PER_MS / (1.0 if precision == "fp32" else _EIGHT_BITS)
 
 
-# Until these shares of the time limit are used up, another course is timed, and timed a second time.
+# Shares of the time limit after which no further configuration is timed, and none a second time.
 _TIMING_ENDS, _SECOND_TURN_ENDS = 0.5, 0.3
-# Decibels that a few unchanged layers win back, which costs less than smaller groups for all.
+# A gap that a few float layers close, at less cost than smaller groups for all layers.
 _GIVEN_BACK_DB = 2.0
-# Groups of 32 are more exact than groups of 128 by no more than this.
+# The largest gain of groups of 32 over groups of 128, in decibels.
 _OUT_OF_REACH_DB = 4.0
-# A weight that is used so seldom in a run takes longer to read than to use.
+# A weight with at most this many uses per run takes longer to read than to multiply.
 _FEW_USES = 8
-# Differences between timings of the same model, for all its layers and for one.
+# Relative differences between two timings of the same model, for the sum of its layers and for one layer.
 _LEAST_OF_ALL, _LEAST_OF_LAYER = 0.03, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigGains:
-    """One course, on the way to a plan."""
+    """Gains of one configuration, from which a plan is made."""
 
     course: ExecutionConfig
     timed: TimedKernels
     forms: Mapping[str, tuple[str, ...]]
-    """By layer, those that may save something there."""
+    """Schemes that may save time there, by layer."""
     base_db: float | None = None
-    """What floats reach, where they are rounded too."""
+    """Signal-to-noise ratio of the float model if the backend rounds floats; None if it does not."""
     base: tuple[float, ...] = ()
-    """The same as noise over signal at each output."""
+    """The noise of the float model at each output, as a ratio to the signal."""
 
     @property
     def best_ms(self) -> float:
-        """With every layer in its quickest form, whatever that costs."""
+        """Expected time with every layer in its fastest scheme, whatever the error."""
         saves: dict[str, float] = {}
         for gain in self.timed.gains:
             saves[gain.layer] = max(saves.get(gain.layer, 0.0), gain.saves_ms)
@@ -326,7 +325,7 @@ class ConfigGains:
 
 
 def tracks_of(work: QuantizeRun) -> list[ConfigGains]:
-    """Those on which something fits and floats are exact enough, the quickest at best first."""
+    """Returns the configurations that fit a layer and whose floats meet the goal, the fastest best case first."""
     found: list[ConfigGains] = []
     for course in work.courses:
         if found and work.left_s(_TIMING_ENDS) < 0:
@@ -364,9 +363,10 @@ def _track(work: QuantizeRun, course: ExecutionConfig) -> ConfigGains | None:
 
 
 def _fitting(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ...]) -> dict[str, tuple[str, ...]]:
-    """By layer, the forms to try: weights alone only where each is read a few times, and memory is what limits.
+    """Returns the schemes to try for each layer, by layer.
 
-    Not beside groups: OpenVINO has one option for the whole model.
+    Schemes for weights alone are included only for layers that use each weight a few times per run, which memory
+    limits, and not beside groups, because OpenVINO has one option for the whole model.
     """
     fitting = work.study.forms(course.backend, forms, **settings_for(course))
     few = {layer.name for layer in work.study.layers if layer.multiply_adds <= _FEW_USES * layer.parameters}
@@ -379,7 +379,7 @@ def _fitting(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ..
 
 
 def _floats(work: QuantizeRun, course: ExecutionConfig) -> tuple[Accuracy, bool]:
-    """What the float model reaches there on the samples that plan, and whether that meets the goal."""
+    """Returns the accuracy of the float model on the planning samples, and whether it meets the goal."""
     given, study, goal = work.given, work.study, work.request.goal
     got = work.runs.outputs(study.path, course.backend, course.options, given.feeds(given.plan))
     reference = study.reference_of(given.plan)
@@ -388,7 +388,7 @@ def _floats(work: QuantizeRun, course: ExecutionConfig) -> tuple[Accuracy, bool]
 
 
 def noise_of(accuracy: Accuracy) -> tuple[float, ...]:
-    """Over the signal, at each output."""
+    """Returns the noise at each output as a ratio to the signal."""
     return tuple(
         math.inf if output.problem else sum(output.noise_power) / max(sum(output.signal_power), SILENT_POWER)
         for output in accuracy.outputs
@@ -396,7 +396,7 @@ def noise_of(accuracy: Accuracy) -> tuple[float, ...]:
 
 
 def _grouped(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ...]) -> ExecutionConfig:
-    """With the largest groups of activations, so the quickest, with which all layers nearly meet the goal."""
+    """Returns the configuration with the largest (fastest) groups with which all layers nearly meet the goal."""
     grouped = next((form for form in forms if form.name == GROUPED), None)
     if grouped is None or course.backend != OPENVINO or GROUPS in course.options:
         return course
@@ -423,7 +423,7 @@ def _grouped(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ..
 def _uniform(
     work: QuantizeRun, course: ExecutionConfig, form: str, fitting: Mapping[str, tuple[str, ...]]
 ) -> Path:
-    """The model with all layers in a form that it fits, written once for all courses of a backend."""
+    """Returns the file with one scheme on all layers that it fits, shared by a backend's configurations."""
     path = work.folder / f"all-{course.backend}-{form}-{course.options.get(GROUPS, '')}.onnx"
     if not path.exists():
         choices = {layer: form for layer, forms in fitting.items() if form in forms}
@@ -432,7 +432,7 @@ def _uniform(
 
 
 def _timed(work: QuantizeRun, course: ExecutionConfig, fitting: Mapping[str, tuple[str, ...]]) -> TimedKernels:
-    """Each form on all layers that it fits, against float."""
+    """Times each scheme on all layers that it fits, compared with float."""
     study = work.study
     written: dict[str, Path] = {}
     for form in dict.fromkeys(form for forms in fitting.values() for form in forms):
@@ -450,10 +450,10 @@ def _timed(work: QuantizeRun, course: ExecutionConfig, fitting: Mapping[str, tup
 
 
 def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
-    """By layer, the forms that save more than two timings of the same differ by.
+    """Returns the schemes of each layer that save more than repeated timings of one model differ, by layer.
 
-    A form that saves next to nothing on all layers together is none; one layer of it may be slower if its
-    conversions fall away between neighbours.
+    A scheme that saves next to nothing on all layers together is dropped; a scheme may be slower on a single layer
+    if conversions to its neighbours fall away.
     """
     saved: dict[str, float] = {}
     for gain in timed.gains:
@@ -468,7 +468,7 @@ def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
 
 
 def unfit_reasons(work: QuantizeRun, track: ConfigGains) -> dict[str, str]:
-    """Why a layer has no form there, as the end of a sentence."""
+    """Returns the reason that a layer has no scheme there, as the end of a sentence, by layer."""
     context = work.study.context(track.course.backend, **settings_for(track.course))
     forms = schemes_for(track.course.backend, bool(work.study.known.ranges))
     gains: dict[str, list[LayerGain]] = {}
