@@ -189,7 +189,7 @@ class _Contest:
         )
 
     def _decided(self) -> list[tuple[Scoreboard, Decision]]:
-        """Returns the decided pairs; a decision stands if a side fails later, an undecided pair is left out then."""
+        """Returns the decided pairs, also those of a side that failed later, but not its undecided ones."""
         known = enumerate(zip(self.players[1:], self._driver.pairs.decisions, strict=True))
         return [(other, found) for k, (other, found) in known if found and (found.done or self._driver.is_open(k))]
 

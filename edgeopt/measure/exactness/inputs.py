@@ -196,7 +196,7 @@ def padded_cases(model_ir: "ir.Model", sample: Sample) -> list[Sample]:
 
 
 def _masks(given: "np.ndarray[Any, Any]") -> "Iterator[np.ndarray[Any, Any]]":
-    """Yields masks of 1, STEP, STEP + 1, half, all but one and all tokens, one with gaps, one empty at the start."""
+    """Yields masks of 1, STEP, STEP + 1, half, all but one and all tokens, then with gaps and an empty start."""
     length = given.shape[1]
     place = np.arange(length)
     for kept in dict.fromkeys(

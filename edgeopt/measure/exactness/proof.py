@@ -104,7 +104,7 @@ class SourceCheck:
     regimes: tuple[Answered, ...] = ()
     """The source's answers in the regimes, apart from those at the edges."""
     edges: tuple[Answered, ...] = ()
-    """The source's answers to inputs with NaN, infinity or -0, or to empty ones; only a strict proof judges by them."""
+    """The source's answers to NaN, infinite, -0 or empty inputs; only a strict proof judges by them."""
     strict: bool = False
     left_out: tuple[LeftOut, ...] = ()
     padded_count: int = 0

@@ -53,7 +53,7 @@ class Gauges:
             self._gpus = open_gauge(ON_NVIDIA[0])
 
     def wait(self, children: Sequence[Child], timeout_s: float, subject: str) -> bool:
-        """Waits for an answer of the first child, emitting metrics; returns False if there is none in `timeout_s`."""
+        """Waits for the first child's answer, emitting metrics; returns False if `timeout_s` passes first."""
         deadline = time.monotonic() + timeout_s
         first = children[0]
         if not isinstance(first, LocalChild):
