@@ -200,7 +200,7 @@ class Comparison(msgspec.Struct, frozen=True):
     """Ratio of the second side's time to the first's; None if the interval is too wide to mean anything."""
     verdict: Verdict
     at_most_percent: float | None = None
-    """With the verdict "no difference seen", the largest possible difference."""
+    """Largest possible difference in percent, with the verdict "no difference seen"."""
     looks: int = 1
     error: float = 0.02
     """Chance, over all looks, of reporting a difference between equals: its share of the contest's error."""
