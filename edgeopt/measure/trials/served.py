@@ -37,7 +37,7 @@ class _Listed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A server, and the path of a model there (empty: the only one that it has)."""
+    """A server, and the path of a model on it; an empty path means the server's only model."""
 
     address: Address
     """Address, with the access token of an agent and its certificate's fingerprint if they are known."""
@@ -105,7 +105,7 @@ class Served:
     def _exchange(
         self, method: str, path: str, body: bytes, headers: dict[str, str]
     ) -> tuple[int, bytes, str | None]:
-        """Sends a request, again if an idle connection was closed; returns status, content and its JSON's length."""
+        """Sends a request, again if an idle connection was closed; returns status, content and JSON length."""
         try:
             connection, rested = self._idle.pop(), True
         except IndexError:
