@@ -24,13 +24,13 @@ def prepare(pictures: Array, preparation: Data, where: str) -> Array:
 
 
 def evenly(there: int, most: int) -> list[int]:
-    """At most this number of positions, evenly spread."""
+    """Returns at most this number of positions, evenly spread."""
     count = min(there, most)
     return [k * there // count for k in range(count)]
 
 
 def prepare_one(pixels: Array, preparation: Data, where: str) -> Array:
-    """One picture; `where` names it in an error."""
+    """Prepares one picture; `where` names it in an error."""
     channels = pixels[:, :, None] if pixels.ndim == 2 else pixels[:, :, :3]
     values = _cropped(_sized(channels, preparation), preparation.crop, where)
     values = _coloured(values, preparation.colour_order)
@@ -44,7 +44,7 @@ def prepare_one(pixels: Array, preparation: Data, where: str) -> Array:
 
 
 def together(prepared: list[tuple[Array, str]]) -> Array:
-    """Prepared pictures, each with its name, as one array; they must have one size."""
+    """Joins prepared pictures, each with its name, to one array; raises DataError if their sizes differ."""
     if not prepared:
         raise DataError("The data holds no picture.", "Give a folder or an array with some.")
     first, name = prepared[0]
@@ -127,10 +127,10 @@ def _along(values: Array, weights: Array, axis: int) -> Array:
 
 
 def _weights(source: int, target: int, name: str) -> _Doubles:
-    """How much each old line is worth in each new one: a filter, widened where the picture shrinks.
+    """Returns the weight of each old line in each new one: a filter, which is wider if the picture shrinks.
 
-    These are the filters with antialiasing of Pillow and torchvision: without it a small picture is made of
-    single pixels of the large one.
+    These are the filters with antialiasing of Pillow and torchvision: without it, a small picture would consist
+    of single pixels of the large one.
     """
     scale = source / target
     centres = (np.arange(target) + 0.5) * scale
@@ -141,7 +141,7 @@ def _weights(source: int, target: int, name: str) -> _Doubles:
 
 
 def _cubic(distance: _Doubles) -> _Doubles:
-    """The cubic with a = -0.5 of Catmull and Rom."""
+    """Returns the cubic filter with a = -0.5 of Catmull and Rom."""
     near = (1.5 * distance - 2.5) * distance**2 + 1
     far = ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
     found: _Doubles = np.where(distance < 1, near, np.where(distance < 2, far, 0.0))
