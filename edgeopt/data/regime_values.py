@@ -65,7 +65,7 @@ def not_numbers(ordinary: Numbers, random: np.random.Generator) -> Numbers:
 
 
 def infinities(ordinary: Numbers, random: np.random.Generator) -> Numbers:
-    """Returns values of which half are infinity, minus infinity or -0."""
+    """Returns the ordinary values with about half replaced by infinity, minus infinity or -0."""
     odd = random.choice(np.array([np.inf, -np.inf, -0.0]), ordinary.shape)
     return np.where(random.random(ordinary.shape) < ODD_SHARE, odd, ordinary)
 

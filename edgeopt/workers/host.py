@@ -33,7 +33,7 @@ _TRACE = re.compile(r"^Fatal Python error: .+\n\n", re.MULTILINE)
 _LONGEST = 200
 WORKER_MODULE = "edgeopt.workers"
 NOT_STARTED = "not-started"
-"""The error code if the system could not start a process, which is no fault of the model."""
+"""The error code if the system could not start a process, for which the model is not responsible."""
 LONGEST_LINE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 16
 

@@ -73,7 +73,7 @@ class Goal(msgspec.Struct, frozen=True):
 
     @property
     def is_ratio(self) -> bool:
-        """Whether the metric is the ratio in dB alone, to which errors add up; others are known only by running."""
+        """Whether the metric is the ratio in dB, to which errors add up; others are known only by running."""
         return self.metric == "snr"
 
     @property
@@ -224,7 +224,7 @@ class Goal(msgspec.Struct, frozen=True):
         return -judged.low if judged.smaller_is_better else judged.low
 
     def _lacks_beside(self, judged: "Judged") -> float:
-        """Sums the shortfalls of the worst tenth of samples, of the extra ratio, and of the floor beside a drop."""
+        """Sums shortfalls: of the worst tenth of samples, of the extra ratio, and of the floor beside a drop."""
         lacks = self.tail_lacks(judged.tail)
         if self.floor_db is not None and judged.low_db is not None:
             lacks += max(0.0, self.floor_db - judged.low_db)

@@ -149,7 +149,7 @@ def opener(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
         from edgeopt.measure.trials.served import Served
 
         _refuse_settings(request, "A served model")
-        # The model is in the server's memory, so that of the client is no measurement of it.
+        # The model is in the server's memory, so the client's memory says nothing about it.
         return Opener(lambda: Served(request.model_path), URL, rotation, lambda: Sizes(None, None))
     if request.backend == BUNDLE:
         return _bundle(request, rotation)
