@@ -99,7 +99,7 @@ def _resized(pixels: Array, sizes: tuple[int, ...], preparation: Data) -> _Float
 
 
 def _in_order(pixels: Array, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """New size and axis, the first to resize first; with whole numbers in between the order shows.
+    """Returns size and axis of the two resizing steps, in order, which matters for rounded intermediate values.
 
     It is the order of Pillow 13; earlier versions always resize the width first.
     """
@@ -111,7 +111,7 @@ def _in_order(pixels: Array, sizes: tuple[int, ...]) -> tuple[tuple[int, int], .
 
 
 def _along(values: Array, weights: Array, axis: int) -> Array:
-    """Each new line as the sum of the few old ones that are worth something in it."""
+    """Returns each new line as the weighted sum of the few old ones with a weight in it."""
     size, there = weights.shape
     worthy = weights != 0
     first, last = worthy.argmax(axis=1), there - 1 - worthy[:, ::-1].argmax(axis=1)
@@ -183,20 +183,20 @@ def _typed(values: _Floats, dtype: str, where: str) -> Array:
 
 
 def picture_files(path: Path) -> list[Path]:
-    """The pictures in a folder and those below it, by name; none where it holds arrays."""
+    """Returns the pictures in a folder and its subfolders, by name; an empty list if it holds arrays."""
     if not path.is_dir() or any(path.glob("*.npy")):
         return []
     return sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
 
 
 def read_pictures(files: list[Path], preparation: Data) -> Array:
-    """The prepared pictures as one array, samples first; of too many some, evenly spread."""
+    """Returns the prepared pictures as one array, samples first; too many are reduced to an even selection."""
     chosen = [files[k] for k in evenly(len(files), preparation.most_samples)]
     return together([(prepare_one(_pixels(file), preparation, str(file)), str(file)) for file in chosen])
 
 
 def _pixels(file: Path) -> Array:
-    """Height, width and three channels, red first."""
+    """Reads a picture as height, width and three channels, red first; raises DataError if it is damaged."""
     try:
         from PIL import Image
     except ImportError as error:

@@ -32,7 +32,7 @@ def constant(ordinary: Numbers, random: np.random.Generator) -> Numbers:  # noqa
 
 
 def impulse(ordinary: Numbers, random: np.random.Generator) -> Numbers:
-    """One value, all else zero."""
+    """Returns zeros with one value of the ordinary level."""
     made = np.zeros_like(ordinary)
     if made.size:
         made.reshape(-1)[random.integers(made.size)] = _level(ordinary)
@@ -57,7 +57,7 @@ def negative(ordinary: Numbers, random: np.random.Generator) -> Numbers:  # noqa
 
 
 def not_numbers(ordinary: Numbers, random: np.random.Generator) -> Numbers:
-    """NaN among ordinary values, without an infinity that is larger than all of them."""
+    """Returns ordinary values with a tenth, and at least one, replaced by NaN."""
     made = np.where(random.random(ordinary.shape) < FILLED_SHARE, np.nan, ordinary)
     if made.size:
         made.reshape(-1)[random.integers(made.size)] = np.nan
@@ -127,7 +127,7 @@ def alternating_integers(ordinary: Whole, choices: Whole, random: np.random.Gene
 
 
 def ends(ordinary: Whole, choices: Whole, random: np.random.Generator) -> Whole:
-    """The lowest and the highest, mixed."""
+    """Returns the lowest and the highest choice in random order."""
     low = random.random(ordinary.shape) < 0.5
     return np.asarray(np.where(low, choices[0], choices[-1]))
 

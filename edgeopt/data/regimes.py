@@ -37,7 +37,7 @@ class Filled:
 
     @property
     def is_mask(self) -> bool:
-        """Truth values count as one: all, none and gaps are what they can be."""
+        """Whether the input is a mask; a boolean one counts too, because all, none and gaps are its cases."""
         return self.limits.mask or self.array.dtype == bool or is_mask(self.info.name, self.array.ndim)
 
     @property
@@ -51,14 +51,14 @@ class Filled:
 
     @property
     def is_count(self) -> bool:
-        """Whether it may say how often or how much: the turns of a Loop, the k of a TopK, sizes, repeats."""
+        """Whether the input may be a count, such as the turns of a Loop, the k of a TopK, sizes or repeats."""
         few = self.array.ndim <= 1 and 0 < self.array.size <= MOST_COUNTS
         place_in_table = isinstance(self.limits.integers, range) and self.limits.integers.start == 0
         return few and self.is_integer and not self.is_mask and not place_in_table
 
     @property
     def choices(self) -> Array:
-        """The integers that it may hold, in order: what the graph shows, else those between the ordinary ones."""
+        """The integers that the input may hold, in order: from the graph, else the range of the ordinary ones."""
         if self.limits.integers:
             return np.unique(np.asarray(self.limits.integers, np.int64))
         ordinary = self.array.astype(np.int64)
@@ -69,12 +69,12 @@ Sample = Mapping[str, Array]
 
 
 def shortest(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
-    """Every open dimension at 1; nothing if there are none, or all are 1 already."""
+    """Yields inputs with every open dimension at 1; none if all are 1 already or none is open."""
     yield from _resized(inputs, sample, lambda size: min(size, 1))
 
 
 def longest(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
-    """Twice as long as the ordinary sample."""
+    """Yields inputs with twice the size in each open dimension, except those of size 1."""
     yield from _resized(inputs, sample, lambda size: size if size == 1 else size * TIMES)
 
 

@@ -69,7 +69,7 @@ class Samples:
 
 
 def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str = "the data") -> Samples:
-    """The arrays as samples of these inputs; raises DataError with one sentence for the first thing wrong."""
+    """Returns the arrays as samples of these inputs; raises DataError for the first problem."""
     names = [i.name for i in inputs]
     missing = [n for n in names if n not in arrays]
     if missing:
@@ -88,7 +88,7 @@ def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], w
 
 
 def _conversions(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str) -> tuple[str, ...]:
-    """Floats of another width go without saying; whole numbers may be pictures that nobody has scaled."""
+    """Returns sentences on whole numbers given for floats, which may be pictures that are not scaled."""
     return tuple(
         f"The array '{info.name}' in {what} holds {arrays[info.name].dtype.name} for an input of {info.dtype}: "
         "its values are converted, not scaled."
@@ -98,7 +98,7 @@ def _conversions(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], wh
 
 
 def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
-    """Single runs' inputs, stacked into arrays with samples along the first axis."""
+    """Stacks the inputs of single runs into arrays with samples along the first axis."""
     runs = _listed(feeds)
     if not runs:
         raise DataError("The data contains no samples.", HOW)
@@ -106,7 +106,7 @@ def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
 
 
 def _listed(feeds: Iterable[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
-    """The user's own iterable may yield anything, or fail."""
+    """Returns the items of the user's iterable; raises DataError if it fails or yields anything but dicts."""
     if not isinstance(feeds, Iterable):
         raise DataError(f"The data is of type {type(feeds).__name__}, which yields no samples.", HOW)
     runs: list[Mapping[str, Array]] = []
@@ -163,7 +163,7 @@ def save_samples(samples: Samples, folder: Path) -> None:
 
 
 def open_samples(folder: Path) -> Samples:
-    """The samples that `save_samples` wrote."""
+    """Opens the samples that `save_samples` wrote, mapped into memory."""
     text = (folder / "names").read_text(encoding="utf-8")
     rows = [line.split(" ", 1) for line in text.split("\n")] if text else []
     arrays = {name: np.load(folder / f"{k}.npy", mmap_mode="r") for k, (_, name) in enumerate(rows)}

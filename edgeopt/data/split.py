@@ -44,7 +44,7 @@ class Split(msgspec.Struct, frozen=True):
 
     @property
     def is_shared(self) -> bool:
-        """Whether the samples that check are those that prove."""
+        """Whether the same samples check and prove."""
         return self.check_first == self.prove_first
 
     @property

@@ -19,7 +19,7 @@ _EXACT_DB = 80.0
 
 
 def intervals(rows: Sequence[tuple[str, Interval]], width: int = 80, *, ascii: bool = False) -> list[str]:  # noqa: A002
-    """A line for each speed-up: its name, the numbers, and where it lies on a logarithmic axis that shows 1x.
+    """Draws a line for each speed-up: its name, the numbers, and its interval on a logarithmic axis with 1x.
 
     `openvino   1.42x [1.38 1.46]      ┊      ├─●─┤`
     """
@@ -47,7 +47,7 @@ def histograms(
     *,
     ascii: bool = False,  # noqa: A002 - the word for it
 ) -> list[str]:
-    """A line for each side: how its latencies lie on a logarithmic axis that all share, from 1 % to 99 %."""
+    """Draws a line for each side: a histogram of its latencies, from 1 % to 99 %, on one logarithmic axis."""
     known = [(name, np.asarray(values, dtype=np.float64)) for name, values in rows if len(values)]
     known = [(name, values[values > 0]) for name, values in known]
     if not known:
@@ -79,7 +79,7 @@ def series(
     *,
     ascii: bool = False,  # noqa: A002 - the word for it
 ) -> list[str]:
-    """A line for each figure over time: its name, its lowest and highest value, and its course between these.
+    """Draws a line for each figure over time: its name, its lowest and highest value, and a curve between these.
 
     Values are evenly spaced in time; None is a gap. Each line has a scale of its own.
     """
@@ -138,7 +138,7 @@ class _Axis:
         return min(self._room - 1, max(0, round(share * (self._room - 1))))
 
     def labels(self, unit: str, always: float | None = None) -> str:
-        """Round numbers under their columns, as many as fit; `always` goes first."""
+        """Returns round numbers under their columns, as many as fit; `always` goes first."""
         low, high = math.exp(self._low), math.exp(self._low + self._span)
         cells = [" "] * self._room
         for value in [*([] if always is None else [always]), *_round_numbers(low, high)]:

@@ -35,7 +35,7 @@ _RUNS_A_SLICE, _LONGEST_SLICE_MS = 4, 200.0
 _LATER_START = 0.8
 # The warm-up of fresh processes, which have run once already.
 _WARM, _WARM_MS = Schedule("warming up", (1,)), 20.0
-# Time to start all processes of a leg, without the model: at least this, or this multiple of the time to import the runtime.
+# Time to start all processes of a leg, without the model: a minimum, and a multiple of the runtime's import time.
 _STARTING_S, _IMPORTS = 0.6, 4.0
 # Models that load faster are loaded side by side; larger ones might need more memory than there is.
 _QUICK_LOAD_MS = 1000.0

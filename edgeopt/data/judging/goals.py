@@ -224,7 +224,7 @@ class Goal(msgspec.Struct, frozen=True):
         return -judged.low if judged.smaller_is_better else judged.low
 
     def _lacks_beside(self, judged: "Judged") -> float:
-        """Sums shortfalls: of the worst tenth of samples, of the extra ratio, and of the floor beside a drop."""
+        """Sums the shortfalls from the goal beside the metric: worst tenth, ratio in dB, floor beside a drop."""
         lacks = self.tail_lacks(judged.tail)
         if self.floor_db is not None and judged.low_db is not None:
             lacks += max(0.0, self.floor_db - judged.low_db)
@@ -252,7 +252,7 @@ class Goal(msgspec.Struct, frozen=True):
         return self.metric if ":" in self.metric else self.kind.title
 
     def shown(self, value: float) -> str:
-        """A value of the metric for people."""
+        """Formats a value of the metric."""
         if self.is_ratio:
             from edgeopt.graph.accuracy import decibels
 
@@ -260,7 +260,7 @@ class Goal(msgspec.Struct, frozen=True):
         return f"{100 * value:.4g} %" if self.kind.unit == "%" else f"{value:.4g}"
 
     def shown_score(self, score: float) -> str:
-        """A score, as `score` gives it, for people."""
+        """Formats a score as returned by `score`, without the sign for metrics where less is better."""
         if not math.isfinite(score):
             return "not comparable"
         if self.max_drop is not None:
@@ -268,12 +268,12 @@ class Goal(msgspec.Struct, frozen=True):
         return self.shown(-score if self.kind.smaller_is_better else score)
 
     def points(self, drop: float) -> str:
-        """A difference of two values for people."""
+        """Formats the difference of two values, in percentage points if the metric is a share."""
         return f"{100 * drop:.3g} points" if self.kind.unit == "%" else f"{drop:.3g}"
 
 
 NO_FLOOR = Goal(floor=None, budget="")
-"""The ratio is still measured; nothing is asked of it."""
+"""The goal without a requirement; the ratio is still measured."""
 
 
 def goal_from(
@@ -282,7 +282,7 @@ def goal_from(
     max_drop: str | None = None,
     accept_unproven: bool = False,
 ) -> Goal:
-    """The goal that `--metric`, `--floor` and `--max-drop` say together; UsageError for what says none."""
+    """Returns the goal of `--metric`, `--floor` and `--max-drop`; raises UsageError if they give none."""
     if metric is None or metric == "snr":
         return _ratio_goal(floor, max_drop)
     goal = Goal(metric, None, budget="", accept_unproven=accept_unproven)

@@ -155,7 +155,7 @@ def user_metric(name: str) -> AccuracyMetric:
 
 
 def stacked(runs: Outputs) -> dict[str, Any]:
-    """The outputs of all samples as of one run of them all; a list where the samples' shapes differ.
+    """Stacks the outputs of all samples as if they were one run; a list if the samples' shapes differ.
 
     A batch axis of 1 becomes the axis of the samples; outputs without one get it.
     """
@@ -224,7 +224,7 @@ def _judged(
 
 
 def _called(name: str, function: Function, got: Outputs, reference: Outputs, labels: Labels | None) -> Array:
-    """One value, or one for each sample; a sentence for everything else that a function can do."""
+    """Returns the function's value, or one for each sample; raises InputError for any other result."""
     try:
         answer = function(stacked(got), stacked(reference), labels)
     except Exception as error:
@@ -271,7 +271,7 @@ def _file(place: str, name: str) -> ModuleType:
 
 
 def _module(place: str, name: str) -> ModuleType:
-    """Found where `python -m` would: beside where the command was called, too."""
+    """Imports a module from where `python -m` finds it, which includes the working directory."""
     if not all(part.isidentifier() for part in place.split(".")):
         raise UsageError(f"'{place}' of the metric '{name}' is not a Python module.", HOW)
     with _problems(name), _path(Path.cwd()):

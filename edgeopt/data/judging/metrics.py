@@ -57,7 +57,7 @@ def _ratio_of(accuracy: Accuracy, samples: int) -> Judged:
 
 
 def _cosine(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
-    """The mean over the samples; one sample of large values does not hide the others."""
+    """Judges each sample and takes the mean, so that a sample of large values does not hide the others."""
     singles = [compare_outputs([wanted], [result]) for wanted, result in zip(reference, got, strict=True)]
     problem = next((f"{s.problem}" for s in singles if s.problem), "")
     values: dict[str, list[float]] = {}
@@ -71,7 +71,7 @@ def _cosine(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
 
 
 def _max_error(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
-    """Resampling cannot say how much larger one on another sample may be."""
+    """Judges the largest error, without an interval: resampling cannot predict that of other samples."""
     accuracy = compare_outputs(reference, got)
     outputs = tuple(OutputValue(o.name, o.max_abs, o.max_abs) for o in accuracy.outputs)
     return _worst("max-error", outputs, len(got), accuracy.problem or "", smaller_is_better=True)
@@ -153,7 +153,7 @@ def _top1_labels(got: Outputs, reference: Outputs, labels: Labels | None) -> Jud
 
 
 def _scored_by(outputs: Mapping[str, Array], labels: Labels) -> str:
-    """The first output with a score for every class that the labels name, and a row for each label of a sample."""
+    """Returns the first output with a score for each class of the labels, and a row for each label of a sample."""
     rows, classes = max(1, labels[0].size), int(labels.max()) + 1
     for name, value in outputs.items():
         if _is_scores(value, max(2, classes)) and value.size // value.shape[-1] == rows:

@@ -75,7 +75,7 @@ class Counters:
     _counters: dict[str, _Counter] = field(repr=False, default_factory=dict)
 
     def read(self) -> dict[str, int]:
-        """The totals so far by event; the difference of two answers belongs to the time between them.
+        """Returns the totals so far by event; the difference of two answers is the count in between.
 
         Where there are more events than the CPU has counters, each counts for a part of the time and is scaled up.
         """

@@ -30,7 +30,7 @@ class EnergySource(Protocol):
     def name(self) -> str: ...
     @property
     def resolution_s(self) -> float:
-        """Shortest uninterrupted run of one side, in seconds, whose energy can be told from that of the others."""
+        """Shortest run of one side, in seconds, whose energy is distinguishable from that of the others."""
 
     def joules(self) -> float | None:
         """Returns joules since the source was opened; None after a reading has failed."""
@@ -243,7 +243,7 @@ class EnergyMeter:
 
     @property
     def resolution_s(self) -> float:
-        """Shortest slice, in seconds, whose energy can be told from that of its neighbours."""
+        """Shortest slice, in seconds, whose energy is distinguishable from that of its neighbours."""
         return max(source.resolution_s for source in self.sources)
 
     def joules(self) -> float | None:
