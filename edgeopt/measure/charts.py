@@ -155,7 +155,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
     found: list[float] = []
     for digits in ((1.0,), (2.0, 5.0), (1.5, 3.0, 7.0), (1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2.5, 4.0, 6.0, 8.0, 9.0)):
         for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
-            # Through text, so that 3 * 10**-1 is 0.3.
+            # Converted through text, which gives 0.3 for 3 * 10**-1.
             found += [v for d in digits if low <= (v := float(f"{d:g}e{power}")) <= high and v not in found]
     return found if len(found) >= 2 else [*found, float(f"{low:.3g}"), float(f"{high:.3g}")]
 

@@ -35,7 +35,7 @@ ACCELERATOR_LOAD_S = 900.0
 _ACCELERATORS = ("cuda", "tensorrt", "gpu", "npu", "qnn", "coreml", "directml")
 # Compilers for CPUs read, rewrite and pack weights: slow devices do some MiB a second.
 _LOAD_S_A_BYTE = 0.15 / 2**20
-# Percentiles of the last runs need no more.
+# Enough runs for percentiles of the latest ones.
 _KEPT_RUNS = 20_000
 _KEPT_SLICES = 200
 

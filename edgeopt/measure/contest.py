@@ -1,7 +1,7 @@
-"""The contest of `edgeopt bench`: interleaved sides, in legs of fresh processes, until the answer is clear.
+"""The contest of `edgeopt bench`: interleaved sides, in legs of fresh processes, until the result is clear.
 
-The first side is compared with each other one. A side that crashes, hangs, takes all memory or answers nonsense
-is a result of the contest, which goes on with the others.
+The first side is compared with each other one. A side that crashes, hangs, takes all memory or gives invalid
+answers is a result too, and the contest continues with the others.
 """
 
 import math

@@ -29,7 +29,7 @@ FEWEST = PROOF.fewest_legs
 SLOW_FEWEST = 3
 """The fewest legs for models that take longer than SLOW_LOAD_MS to load."""
 SLOW_LOAD_MS = 3000.0
-# A leg is one observation however long it is, so its slices are short; a run that takes longer is one slice.
+# A leg is one observation, however long, so its slices are short; a run longer than that is one slice.
 _RUNS_A_SLICE, _LONGEST_SLICE_MS = 4, 200.0
 # The first processes start one after the other, later ones side by side.
 _LATER_START = 0.8

@@ -1,9 +1,9 @@
 """Resident memory of processes, as the kernel counts it.
 
-Resident is what lies in physical memory right now: the heap (also what an allocator keeps after it was freed),
-and those pages of mapped files that were touched (code of libraries, weights that a runtime maps instead of
-reading them). What is merely in the page cache because a file was read counts for nobody. So a runtime's code
-that only a model's first run touches is counted to the model; a tool from outside cannot tell these apart either.
+Resident memory is in physical memory now: the heap (including freed memory that an allocator keeps), and the
+touched pages of mapped files (code of libraries, weights that a runtime maps instead of reading them). Pages
+that are only in the page cache, because a file was read, are not included. A runtime's code that only a model's
+first run touches is therefore counted as the model's; external tools cannot separate them either.
 """
 
 import os

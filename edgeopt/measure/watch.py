@@ -200,7 +200,7 @@ class RunGauges:
         self._runs += len(taken)
         self.seconds += answer.seconds
         if len(taken):
-            # In nanoseconds at the finest: no clock here is better, and JSON stays short.
+            # Rounded to nanoseconds, which no clock here exceeds, to keep the JSON short.
             samples = tuple(np.round(taken.astype(float), 6).tolist())
             self.device.tell("latency_ms", float(np.median(taken)), self.subject, now, samples)
         recent = self.latencies.recent()

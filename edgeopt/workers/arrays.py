@@ -75,5 +75,5 @@ def _bytes(kind: str, shape: list[int]) -> int:
 
 def _array(raw: bytes, kind: str, shape: list[int]) -> np.ndarray[Any, Any]:
     array = np.frombuffer(bytearray(raw), _dtype(kind)).reshape(shape)
-    # What runtimes call texts.
+    # Runtimes represent texts as arrays of objects.
     return array.astype(object) if array.dtype.kind == "U" else array

@@ -177,7 +177,7 @@ class IsolatedSession:
         raise_machine_failure(answer)
         if answer.ending:
             raise ModelError(f"{self._title} {answer.message.rstrip('.')}, {when}.", answer.hint)
-        # What a runtime raises of its own speaks of the model.
+        # Errors raised by a runtime itself concern the model.
         if answer.code in {ModelError.code, FAILED, NO_MEMORY, NO_PACKAGE}:
             raise ModelError(answer.message, answer.hint)
         raise TrialError(answer.message, answer.hint, answer.code)

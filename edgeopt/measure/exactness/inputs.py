@@ -65,7 +65,7 @@ def _tensors(value: Proto, maker: Proto | None) -> tuple[tuple[Proto, ...], tupl
     from onnx import TensorProto, helper, numpy_helper
 
     if maker is not None and maker.op_type == "ZipMap":
-        # It writes a table as maps; its attributes name the columns.
+        # ZipMap writes a table as maps; its attributes name the columns.
         made = f"{value.name}.values"
         copied = helper.make_node("Identity", [maker.input[0]], [made])
         return (copied,), (helper.make_tensor_value_info(made, TensorProto.FLOAT, None),)

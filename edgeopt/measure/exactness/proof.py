@@ -1,4 +1,4 @@
-"""Compares a rewritten model with its source in every runtime that runs the source."""
+"""Comparison of a rewritten model with its source, in every runtime that runs the source."""
 
 import math
 import tempfile
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from edgeopt.workers.isolated_backend import IsolatedBackends
 
 FLOOR_DB = 80.0
-"""Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
+"""Least ratio in dB of an exact rewrite; those that only round differently reach 100 to 140 dB in float32."""
 LARGE_BYTES = 1_500_000_000
 """Size above which only the judge loads a model: OpenVINO takes 2.4 times the size, ONNX Runtime 1.05."""
 LEAST_AGREEMENT_DB = 40.0

@@ -1,9 +1,9 @@
-"""Whether two answers differ by more than rounding.
+"""Comparison of two answers that allows for rounding.
 
-Answers that are close everywhere need no further question. Where they are not, the source itself says how much
-rounding does to it: it is run again with every input and weight moved by about one unit in the last place, and
-without the runtime's own optimizer. A rewrite may move a result a few times as far as that, and no further. NaN
-and infinity must be at the same places as in the source's answer; rounding never explains them.
+Answers that are close everywhere need no further test. Otherwise the source shows the effect of rounding on it:
+it runs again with every input and weight moved by about one unit in the last place, and without the runtime's
+own optimizer. A rewrite may move a result a few times as far, but no further. NaN and infinity must be at the
+same places as in the source's answer; rounding never explains them.
 """
 
 from collections.abc import Mapping, Sequence

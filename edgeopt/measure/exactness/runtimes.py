@@ -1,4 +1,4 @@
-"""The runtimes of a proof: the first judges; in the others a model must load and agree where its source runs."""
+"""The runtimes of a proof: the first judges; in the others a model must load, and agree if its source runs."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

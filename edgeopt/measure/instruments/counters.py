@@ -148,7 +148,7 @@ def _updated(counter: _Counter) -> bool:
     before, before_enabled, before_running = counter.seen
     was_running = running - before_running
     if was_running <= 0:
-        return False  # it has not had its turn: the next look scales for this time as well
+        return False  # it has not been scheduled: the next reading scales for this time as well
     counter.total += (value - before) * max(1.0, (enabled - before_enabled) / was_running)
     counter.seen, counter.ran = (value, enabled, running), True
     return True

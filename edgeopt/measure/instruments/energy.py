@@ -41,7 +41,7 @@ class EnergySource(Protocol):
 class Rapl:
     """The energy counters of CPU packages and their memory."""
 
-    resolution_s = 0.01  # the hardware counts on every millisecond
+    resolution_s = 0.01  # the hardware updates its counters every millisecond
 
     def __init__(self, host: Host, zones: dict[str, str]) -> None:
         packages = sum(kind.startswith("package") for kind in zones.values())
@@ -49,7 +49,7 @@ class Rapl:
         self.name = f"RAPL ({packages} CPU package{'s' if packages > 1 else ''}{memory})"
         self._host, self._microjoules, self._failed = host, 0, False
         self._last = {zone: self._read(zone) for zone in zones}
-        # The counters start again from 0 above this.
+        # A counter restarts from 0 above its range.
         self._ranges = {zone: kernel_text.whole(host.read(f"{zone}/max_energy_range_uj")) for zone in zones}
 
     def joules(self) -> float | None:
@@ -113,7 +113,7 @@ class Integrator:
 class Nvml:
     """The energy counters of NVIDIA GPUs (since Volta)."""
 
-    resolution_s = 0.1  # the counters move on every 20 to 100 ms
+    resolution_s = 0.1  # the counters are updated every 20 to 100 ms
 
     def __init__(self, module: Any, handles: Sequence[object], name: str) -> None:  # noqa: ANN401 - has no types
         self.name = name
@@ -198,7 +198,7 @@ def open_battery(host: Host) -> EnergySource | Unavailable:
         drawn = power.of_battery(host)
         return None if drawn is None else drawn.power_w
 
-    # Gauges of batteries tell a new value every few seconds.
+    # Batteries report a new value only every few seconds.
     return Integrator("battery (the whole device)", watts, _BATTERY_PERIOD_S, 30.0)
 
 

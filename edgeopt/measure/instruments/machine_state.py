@@ -26,7 +26,7 @@ _FEWEST_TICKS = 5
 # processes that take half of the cores.
 _WINDOW_S = 0.5
 _FEWEST_CLOCKS = 3
-_TICKS_A_SECOND = 100  # USER_HZ of the kernel's interfaces; for systems that count in seconds
+_TICKS_A_SECOND = 100  # USER_HZ of the kernel's interfaces; converts seconds of other systems
 
 
 class _Cores(NamedTuple):

@@ -15,7 +15,7 @@ RUNTIMES = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
 """The backends that are measured, with the name of the runtime in the device record."""
 # Sizes of real layers (transformers of width 384 and 768, the inner stages of convolutional networks), for each
 # thread. A run takes one to three milliseconds on a core of 100 GFLOP/s: short enough that some runs are disturbed
-# by nobody, long enough that starting them costs next to nothing.
+# by nothing, long enough that the overhead of starting them is small.
 _LAYERS: tuple[tuple[Operator, tuple[int, ...], int], ...] = (
     ("MatMul", (192, 384), 3),
     ("Conv 3x3", (1, 256, 14), 1),

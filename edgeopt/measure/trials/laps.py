@@ -82,7 +82,7 @@ def _threads(run: Run, turns: Sequence[Any], slice_ms: float, concurrency: int, 
             one_long = warm[1][-1] >= end
             laps = _laps(run, turns, place + len(warm[0]), end) if not one_long else (warm[0][-1:], warm[1][-1:])
             kept.append(laps)
-        except BaseException as error:  # noqa: BLE001 - told by the thread that asked
+        except BaseException as error:  # noqa: BLE001 - raised again by the calling thread
             errors.append(error)
 
     places = [k * len(turns) // concurrency for k in range(concurrency)]

@@ -291,7 +291,7 @@ def _measure(
         measured.start(contender, gauges.latest)
         total = max(1, round(60 * rules.minutes / measured.window_s))
         told = -1
-        # The last window may end a tenth of a second late; one that is cut short would be lost.
+        # The time limit is a tenth of a second longer, because a last window that is cut short would be lost.
         for answer in follow(contender, None, 60 * rules.minutes + 2 * SAMPLE_S, gauges, contender.patience_s(2)):
             taken = measured.add(answer, gauges.latest, gauges.held_bytes)
             if len(taken):
