@@ -34,7 +34,7 @@ def peak_bytes() -> int | None:
 
 
 def exact_sizes(process: str = "self") -> Sizes:
-    """Returns exact sizes, in milliseconds: before Linux 6.16 `VmRSS` may miss the latest pages of each core."""
+    """Returns exact sizes, which takes milliseconds; before Linux 6.16 `VmRSS` may lack the latest pages."""
     resident = field_bytes(Path("/proc") / process / "smaps_rollup", "Rss")
     if resident is None:
         resident = status_bytes("VmRSS", process)

@@ -253,7 +253,7 @@ class EnergyMeter:
     def measure_idle(self, seconds: float = 1.0) -> float | None:
         """Measures the device's idle power in watts; call it while no trial runs.
 
-        Returns the earlier value, or None, if the meter is too slow or cannot be read.
+        Returns None if the meter is too slow for a short pause, and the earlier value if it cannot be read.
         """
         span_s = max(seconds, 3 * self.resolution_s)
         if span_s > _LONGEST_IDLE_S:
