@@ -1,1 +1,1 @@
-"""What a model is given, and when what it answers is good enough."""
+"""Input data of a model, and the criteria for its answers."""

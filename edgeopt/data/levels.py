@@ -1,4 +1,4 @@
-"""How loud samples are, and whether they cover more than one level."""
+"""Levels (loudness) of samples, and whether the samples cover more than one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ from edgeopt.graph.levels import Level
 from edgeopt.graph.masks import is_mask
 
 FEWEST = 2
-"""An input of a single number is a setting, and has no level."""
+"""Least size of an input with a level; an input of a single number is a setting."""
 _LARGEST = float(np.finfo(np.float64).max)
 ALIKE = 2.0
-"""The loudest sample is less than this many times as loud as the quietest."""
+"""Ratio of the loudest sample to the quietest, below which all samples count as one level."""
 MOST_SAMPLES = 64
 
 
@@ -34,7 +34,7 @@ class Levels:
 
 
 def level_of(array: Array) -> float:
-    """The root of the mean square, of what is finite."""
+    """Returns the root mean square of the finite values."""
     values = array.astype(np.float64).reshape(-1)
     values = values[np.isfinite(values)]
     with np.errstate(over="ignore"):
@@ -42,7 +42,7 @@ def level_of(array: Array) -> float:
 
 
 def levels_in(feeds: Mapping[str, Array]) -> Level:
-    """Of the floating-point inputs of one run, in the order of their names; masks have none."""
+    """Returns the levels of the floating-point inputs of one run, in the order of their names, without masks."""
     return tuple(
         level_of(array) if array.size >= FEWEST else 1.0
         for name, array in sorted(feeds.items())
@@ -59,7 +59,7 @@ class Alike(msgspec.Struct, frozen=True):
 
     @property
     def warning(self) -> str:
-        """What that means for a proof."""
+        """The warning that the proof does not cover other levels of this input."""
         low, high = f"{self.lowest:.2g}", f"{self.highest:.2g}"
         level = f"at a level of {low}" if low == high else f"at levels from {low} to {high}"
         return (
@@ -69,7 +69,7 @@ class Alike(msgspec.Struct, frozen=True):
 
 
 def alike_inputs(samples: Samples) -> tuple[Alike, ...]:
-    """The floating-point inputs whose samples all have one level; inputs of single numbers are left out."""
+    """Returns the floating-point inputs whose samples all have one level, without inputs of single numbers."""
     count = min(len(samples), MOST_SAMPLES)
     if count < FEWEST:
         return ()

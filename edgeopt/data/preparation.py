@@ -24,13 +24,13 @@ def prepare(pictures: Array, preparation: Data, where: str) -> Array:
 
 
 def evenly(there: int, most: int) -> list[int]:
-    """At most this number of positions, evenly spread."""
+    """Returns at most this number of positions, evenly spread."""
     count = min(there, most)
     return [k * there // count for k in range(count)]
 
 
 def prepare_one(pixels: Array, preparation: Data, where: str) -> Array:
-    """One picture; `where` names it in an error."""
+    """Prepares one picture; `where` names it in an error."""
     channels = pixels[:, :, None] if pixels.ndim == 2 else pixels[:, :, :3]
     values = _cropped(_sized(channels, preparation), preparation.crop, where)
     values = _coloured(values, preparation.colour_order)
@@ -44,7 +44,7 @@ def prepare_one(pixels: Array, preparation: Data, where: str) -> Array:
 
 
 def together(prepared: list[tuple[Array, str]]) -> Array:
-    """Prepared pictures, each with its name, as one array; they must have one size."""
+    """Joins prepared pictures, each with its name, to one array; raises DataError if their sizes differ."""
     if not prepared:
         raise DataError("The data holds no picture.", "Give a folder or an array with some.")
     first, name = prepared[0]
@@ -99,7 +99,7 @@ def _resized(pixels: Array, sizes: tuple[int, ...], preparation: Data) -> _Float
 
 
 def _in_order(pixels: Array, sizes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """New size and axis, the first to resize first; with whole numbers in between the order shows.
+    """Returns size and axis of the two resizing steps, in order, which matters for rounded intermediate values.
 
     It is the order of Pillow 13; earlier versions always resize the width first.
     """
@@ -111,7 +111,7 @@ def _in_order(pixels: Array, sizes: tuple[int, ...]) -> tuple[tuple[int, int], .
 
 
 def _along(values: Array, weights: Array, axis: int) -> Array:
-    """Each new line as the sum of the few old ones that are worth something in it."""
+    """Returns each new line as the weighted sum of the few old ones with a weight in it."""
     size, there = weights.shape
     worthy = weights != 0
     first, last = worthy.argmax(axis=1), there - 1 - worthy[:, ::-1].argmax(axis=1)
@@ -127,10 +127,10 @@ def _along(values: Array, weights: Array, axis: int) -> Array:
 
 
 def _weights(source: int, target: int, name: str) -> _Doubles:
-    """How much each old line is worth in each new one: a filter, widened where the picture shrinks.
+    """Returns the weight of each old line in each new one: a filter, which is wider if the picture shrinks.
 
-    These are the filters with antialiasing of Pillow and torchvision: without it a small picture is made of
-    single pixels of the large one.
+    These are the filters with antialiasing of Pillow and torchvision: without it, a small picture would consist
+    of single pixels of the large one.
     """
     scale = source / target
     centres = (np.arange(target) + 0.5) * scale
@@ -141,7 +141,7 @@ def _weights(source: int, target: int, name: str) -> _Doubles:
 
 
 def _cubic(distance: _Doubles) -> _Doubles:
-    """The cubic with a = -0.5 of Catmull and Rom."""
+    """Returns the cubic filter with a = -0.5 of Catmull and Rom."""
     near = (1.5 * distance - 2.5) * distance**2 + 1
     far = ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
     found: _Doubles = np.where(distance < 1, near, np.where(distance < 2, far, 0.0))
@@ -183,20 +183,20 @@ def _typed(values: _Floats, dtype: str, where: str) -> Array:
 
 
 def picture_files(path: Path) -> list[Path]:
-    """The pictures in a folder and those below it, by name; none where it holds arrays."""
+    """Returns the pictures in a folder and its subfolders, by name; an empty list if it holds arrays."""
     if not path.is_dir() or any(path.glob("*.npy")):
         return []
     return sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
 
 
 def read_pictures(files: list[Path], preparation: Data) -> Array:
-    """The prepared pictures as one array, samples first; of too many some, evenly spread."""
+    """Returns the prepared pictures as one array, samples first; too many are reduced to an even selection."""
     chosen = [files[k] for k in evenly(len(files), preparation.most_samples)]
     return together([(prepare_one(_pixels(file), preparation, str(file)), str(file)) for file in chosen])
 
 
 def _pixels(file: Path) -> Array:
-    """Height, width and three channels, red first."""
+    """Reads a picture as height, width and three channels, red first; raises DataError if it is damaged."""
     try:
         from PIL import Image
     except ImportError as error:

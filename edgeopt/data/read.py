@@ -1,4 +1,4 @@
-"""Reads data from where it lies: an .npz, a folder of .npy, or a folder of pictures."""
+"""Reads data from an .npz, a folder of .npy, or a folder of pictures."""
 
 import zlib
 from pathlib import Path
@@ -18,7 +18,7 @@ _CHANNELS = frozenset({1, 3, 4})
 
 
 def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | None" = None) -> Samples:
-    """The data in a file or folder, checked against the model's inputs; raises DataError.
+    """Reads the data in a file or folder, and checks it against the model's inputs; raises DataError.
 
     Pictures, and arrays of bytes that hold pictures, are prepared as a [data] table says.
     """
@@ -51,7 +51,7 @@ def unprepared(path: Path) -> DataError:
 
 
 def _target(inputs: tuple[TensorInfo, ...], preparation: "Data") -> str:
-    """The input that takes the pictures."""
+    """Returns the name of the input for pictures; raises DataError if it is unclear."""
     names = [info.name for info in inputs]
     if preparation.input in names:
         return preparation.input
@@ -69,7 +69,7 @@ def _target(inputs: tuple[TensorInfo, ...], preparation: "Data") -> str:
 
 
 def _pictures_in(array: Array) -> Array | None:
-    """Bytes, with channels last, first or none, as pictures with channels last; None for anything else.
+    """Returns arrays of bytes as pictures with channels last; None for anything else.
 
     Floats count as already prepared.
     """
@@ -109,6 +109,6 @@ def _read_array(file: Path) -> Array:
 
 
 def _why(error: BaseException) -> str:
-    """numpy takes whatever it does not know for a pickle, and advises to open it unsafely."""
+    """Describes a reading error; numpy takes unknown files for pickles, and advises to open them unsafely."""
     said = said_by(error)
     return "it is not an .npz archive, or holds Python objects" if "pickle" in said else said

@@ -32,7 +32,7 @@ def constant(ordinary: Numbers, random: np.random.Generator) -> Numbers:  # noqa
 
 
 def impulse(ordinary: Numbers, random: np.random.Generator) -> Numbers:
-    """One value, all else zero."""
+    """Returns zeros with one value of the ordinary level."""
     made = np.zeros_like(ordinary)
     if made.size:
         made.reshape(-1)[random.integers(made.size)] = _level(ordinary)
@@ -57,7 +57,7 @@ def negative(ordinary: Numbers, random: np.random.Generator) -> Numbers:  # noqa
 
 
 def not_numbers(ordinary: Numbers, random: np.random.Generator) -> Numbers:
-    """NaN among ordinary values, without an infinity that is larger than all of them."""
+    """Returns ordinary values with a tenth, and at least one, replaced by NaN."""
     made = np.where(random.random(ordinary.shape) < FILLED_SHARE, np.nan, ordinary)
     if made.size:
         made.reshape(-1)[random.integers(made.size)] = np.nan
@@ -65,19 +65,19 @@ def not_numbers(ordinary: Numbers, random: np.random.Generator) -> Numbers:
 
 
 def infinities(ordinary: Numbers, random: np.random.Generator) -> Numbers:
-    """Half of the values are infinity, minus infinity or -0."""
+    """Returns the ordinary values with about half replaced by infinity, minus infinity or -0."""
     odd = random.choice(np.array([np.inf, -np.inf, -0.0]), ordinary.shape)
     return np.where(random.random(ordinary.shape) < ODD_SHARE, odd, ordinary)
 
 
 def minus_infinity(ordinary: Numbers, random: np.random.Generator) -> Numbers:
-    """Nothing else in the first half, so that it is the largest there; -0 among it in the second."""
+    """Returns minus infinity, the largest value of the first half; the second half also has -0."""
     late = np.arange(ordinary.size).reshape(ordinary.shape) >= ordinary.size // 2
     return np.where(late & (random.random(ordinary.shape) < ODD_SHARE), -0.0, -np.inf)
 
 
 def masked_rows(shape: tuple[int, ...]) -> Numbers:
-    """Minus infinity in every second row, the first among them, and 0 in the others."""
+    """Returns minus infinity in every second row, the first among them, and 0 in the others."""
     made = np.zeros(shape)
     if made.size:
         made.reshape(-1, shape[-1] if shape else 1)[::2] = -np.inf
@@ -85,7 +85,7 @@ def masked_rows(shape: tuple[int, ...]) -> Numbers:
 
 
 def masked_ends(shape: tuple[int, ...]) -> Numbers:
-    """Minus infinity in the second half of each row, and 0 in the first."""
+    """Returns minus infinity in the second half of each row, and 0 in the first."""
     made = np.zeros(shape)
     if made.ndim:
         made[..., (shape[-1] + 1) // 2 :] = -np.inf
@@ -93,7 +93,7 @@ def masked_ends(shape: tuple[int, ...]) -> Numbers:
 
 
 def _level(ordinary: Numbers) -> float:
-    """The size that its values typically have; 1 where they are all zero."""
+    """Returns the root mean square of the values; 1 if it is 0 or infinite."""
     power = float(np.mean(np.square(ordinary))) if ordinary.size else 0.0
     return np.sqrt(power) if 0 < power < np.inf else 1.0
 
@@ -127,7 +127,7 @@ def alternating_integers(ordinary: Whole, choices: Whole, random: np.random.Gene
 
 
 def ends(ordinary: Whole, choices: Whole, random: np.random.Generator) -> Whole:
-    """The lowest and the highest, mixed."""
+    """Returns the lowest and the highest choice in random order."""
     low = random.random(ordinary.shape) < 0.5
     return np.asarray(np.where(low, choices[0], choices[-1]))
 
@@ -144,7 +144,7 @@ def none_kept(shape: tuple[int, ...]) -> Kept:
 
 
 def with_gaps(shape: tuple[int, ...]) -> Kept:
-    """Every third is left out, the first never."""
+    """Returns a mask that excludes every third position, but never the first."""
     if not shape:
         return np.ones(shape, bool)
     place = np.arange(shape[-1])
@@ -152,5 +152,5 @@ def with_gaps(shape: tuple[int, ...]) -> Kept:
 
 
 def first_kept(shape: tuple[int, ...]) -> Kept:
-    """Only the first along the last axis."""
+    """Returns a mask that keeps only the first position along the last axis."""
     return np.broadcast_to(np.arange(shape[-1]) < 1, shape) if shape else np.ones(shape, bool)

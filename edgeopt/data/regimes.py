@@ -37,7 +37,7 @@ class Filled:
 
     @property
     def is_mask(self) -> bool:
-        """Truth values count as one: all, none and gaps are what they can be."""
+        """Whether the input is a mask; a boolean one counts too, because all, none and gaps are its cases."""
         return self.limits.mask or self.array.dtype == bool or is_mask(self.info.name, self.array.ndim)
 
     @property
@@ -51,14 +51,14 @@ class Filled:
 
     @property
     def is_count(self) -> bool:
-        """Whether it may say how often or how much: the turns of a Loop, the k of a TopK, sizes, repeats."""
+        """Whether the input may be a count, such as the turns of a Loop, the k of a TopK, sizes or repeats."""
         few = self.array.ndim <= 1 and 0 < self.array.size <= MOST_COUNTS
         place_in_table = isinstance(self.limits.integers, range) and self.limits.integers.start == 0
         return few and self.is_integer and not self.is_mask and not place_in_table
 
     @property
     def choices(self) -> Array:
-        """The integers that it may hold, in order: what the graph shows, else those between the ordinary ones."""
+        """The integers that the input may hold, in order: from the graph, else the range of the ordinary ones."""
         if self.limits.integers:
             return np.unique(np.asarray(self.limits.integers, np.int64))
         ordinary = self.array.astype(np.int64)
@@ -69,38 +69,38 @@ Sample = Mapping[str, Array]
 
 
 def shortest(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
-    """Every open dimension at 1; nothing if there are none, or all are 1 already."""
+    """Yields inputs with every open dimension at 1; none if all are 1 already or none is open."""
     yield from _resized(inputs, sample, lambda size: min(size, 1))
 
 
 def longest(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
-    """Twice as long as the ordinary sample."""
+    """Yields inputs with twice the size in each open dimension, except those of size 1."""
     yield from _resized(inputs, sample, lambda size: size if size == 1 else size * TIMES)
 
 
 def several_rows(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
-    """More than one of what there is one of."""
+    """Yields inputs with several elements along each open dimension of size 1."""
     yield from _resized(inputs, sample, lambda size: ROWS if size == 1 else size)
 
 
 def no_rows(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
-    """Nothing along the open first dimension."""
+    """Yields inputs without elements along the named first dimension."""
     rows = {info.shape[0] for info in inputs if info.shape and isinstance(info.shape[0], str)}
     yield from _resized(inputs, sample, lambda size: size, dict.fromkeys(filter(_is_name, rows), 0))
 
 
 def empty(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
-    """Nothing along every open dimension."""
+    """Yields inputs without elements along every open dimension."""
     yield from _resized(inputs, sample, lambda _: 0)
 
 
 def one_empty(inputs: Sequence[TensorInfo], sample: Sample) -> Iterator[dict[str, Array]]:
-    """Nothing along each open dimension alone; a model can fail where all are empty, and run where one is."""
+    """Yields inputs without elements along one open dimension at a time, which a model may fail at on its own."""
     dims = [(info.name, axis, dim) for info in inputs for axis, dim in enumerate(info.shape)]
     for name in dict.fromkeys(dim for _, _, dim in dims if _is_name(dim)):
         yield from _resized(inputs, sample, lambda size: size, {name: 0})
     unnamed = [(name, axis) for name, axis, dim in dims if not isinstance(dim, str) and (dim is None or dim < 0)]
-    # Dimensions without a name may be one: a batch, say, that stands first in all inputs.
+    # Dimensions without a name may be the same one: a batch, for example, which comes first in all inputs.
     together = [[one for one in unnamed if one[1] == axis] for axis in dict.fromkeys(axis for _, axis in unnamed)]
     for group in (*together, *([one] for one in unnamed)):
         yield {**sample, **{name: sample[name].take(np.arange(0), axis) for name, axis in group}}
@@ -116,7 +116,7 @@ def _resized(
     size_of: Callable[[int], int],
     fixed: Mapping[object, int] = MappingProxyType({}),
 ) -> Iterator[dict[str, Array]]:
-    """The values repeated or cut; an open dimension that several inputs name is the same in all of them."""
+    """Yields the inputs repeated or cut; an open dimension has the same size in all inputs that name it."""
     sizes = {
         str(name): fixed.get(name, size_of(size))
         for info in inputs
@@ -152,7 +152,7 @@ Random = np.random.Generator
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """What the inputs are like."""
+    """A distribution of inputs: the values, masks and sizes that differ from ordinary ones."""
 
     name: str
     floats: Callable[[values.Numbers, Random], values.Numbers] | None = None
@@ -160,15 +160,15 @@ class Regime:
     masks: Callable[[tuple[int, ...]], values.Kept] | None = None
     sizes: Callable[[Sequence[TensorInfo], Sample], Iterator[dict[str, Array]]] | None = None
     counts: int | None = None
-    """The value of integers that may be counts."""
+    """Value of integers that may be counts."""
     scores: Callable[[tuple[int, ...]], values.Numbers] | None = None
-    """Values of what is added before a Softmax."""
+    """Values of inputs that are added before a Softmax."""
     extreme: bool = False
-    """Floating-point values as large as their type holds, or as the model can bear."""
+    """Whether floating-point values are as large as their type, or the model, allows."""
     at_edge: bool = False
-    """NaN, infinity, -0, or no element at all: a pass need not keep them, but in strict proofs."""
+    """Whether inputs hold NaN, infinity or -0, or are empty; only strict proofs judge a pass by them."""
     usual: bool = False
-    """A model meets it in use, so that a less precise one must hold there too, not only an exact rewrite."""
+    """Whether the regime occurs in use, so that less precise models must be right in it too."""
 
 
 REGIMES: tuple[Regime, ...] = (
@@ -205,20 +205,20 @@ REGIMES: tuple[Regime, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class DistributionCase:
-    """The inputs of one run."""
+    """The inputs of one run in a regime."""
 
     regime: str
     feeds: Mapping[str, Array]
     finite_only: bool = False
-    """It counts only where the source answers with numbers."""
+    """Whether the case counts only if the source answers with finite numbers."""
     at_edge: bool = False
-    """Its inputs are NaN, infinite or -0 in places, or empty."""
+    """Whether inputs hold NaN, infinity or -0, or are empty."""
 
 
 def cases(
     inputs: Sequence[TensorInfo], model_ir: "ir.Model | None", ordinary: Mapping[str, Array], seed: int = 0
 ) -> list[DistributionCase]:
-    """One for each regime in which these inputs are not what they are in another, made from an ordinary sample."""
+    """Returns a case for each regime whose inputs differ from earlier ones, made from an ordinary sample."""
     shapes = {info.name: tuple(np.shape(ordinary[info.name])) for info in inputs}
     limits = limits_by_input(inputs, model_ir, shapes)
     filled = [Filled(info, limits[info.name], np.asarray(ordinary[info.name])) for info in inputs]
@@ -235,7 +235,7 @@ def cases(
 def mixed(
     inputs: Sequence[TensorInfo], model_ir: "ir.Model | None", count: int, seed: int = 0
 ) -> list[dict[str, Array]]:
-    """This number of ordinary generated samples, then one for each input distribution that is common in use."""
+    """Returns this number of ordinary generated samples, then one for each distribution that is common in use."""
     ordinary = generate_feeds(inputs, model_ir, count, seed)
     usual = {regime.name for regime in REGIMES if regime.usual}
     return [

@@ -28,15 +28,15 @@ class Samples:
     ignored: tuple[str, ...] = ()
     """Arrays in the data that are not inputs of the model, such as labels."""
     converted: tuple[str, ...] = ()
-    """Sentences on whole numbers that are given for an input of floats."""
+    """Sentences on whole numbers that are given for a floating-point input."""
     sizes: Mapping[str, Array] = field(default_factory=dict)
-    """Of inputs whose samples differ in size, the shape of each sample: that corner of its array is the sample."""
+    """Shape of each sample, for inputs whose samples differ in size: the sample is that corner of its array."""
 
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values()))) if self.arrays else 1  # a run without inputs
 
     def feeds(self, index: int) -> dict[str, Array]:
-        """The inputs of one run."""
+        """Returns the inputs of one run."""
         return {name: self._one(name, index) for name in self.arrays}
 
     def _one(self, name: str, index: int) -> Array:
@@ -49,11 +49,11 @@ class Samples:
         return np.asarray(one[None] if array.ndim == self.ranks[name] else one)
 
     def shapes(self) -> dict[str, list[int]]:
-        """The shape of each input in every run; in the first, where samples differ."""
+        """Returns the shape of each input in every run, or in the first if samples differ."""
         return {name: list(array.shape) for name, array in self.feeds(0).items()}
 
     def __getitem__(self, indices: range) -> "Samples":
-        """Some of the samples, without copying them."""
+        """Returns some of the samples, without copying them."""
         part = slice(indices.start, indices.stop)
         arrays, sizes = ({n: a[part] for n, a in these.items()} for these in (self.arrays, self.sizes))
         return Samples(arrays, self.ranks, self.ignored, self.converted, sizes)
@@ -69,7 +69,7 @@ class Samples:
 
 
 def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str = "the data") -> Samples:
-    """The arrays as samples of these inputs; raises DataError with one sentence for the first thing wrong."""
+    """Returns the arrays as samples of these inputs; raises DataError for the first problem."""
     names = [i.name for i in inputs]
     missing = [n for n in names if n not in arrays]
     if missing:
@@ -88,7 +88,7 @@ def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], w
 
 
 def _conversions(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str) -> tuple[str, ...]:
-    """Floats of another width go without saying; whole numbers may be pictures that nobody has scaled."""
+    """Returns sentences on whole numbers given for floats, which may be pictures that are not scaled."""
     return tuple(
         f"The array '{info.name}' in {what} holds {arrays[info.name].dtype.name} for an input of {info.dtype}: "
         "its values are converted, not scaled."
@@ -98,7 +98,7 @@ def _conversions(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], wh
 
 
 def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
-    """Single runs' inputs, stacked into arrays with samples along the first axis."""
+    """Stacks the inputs of single runs into arrays with samples along the first axis."""
     runs = _listed(feeds)
     if not runs:
         raise DataError("The data contains no samples.", HOW)
@@ -106,7 +106,7 @@ def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
 
 
 def _listed(feeds: Iterable[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
-    """The user's own iterable may yield anything, or fail."""
+    """Returns the items of the user's iterable; raises DataError if it fails or yields anything but dicts."""
     if not isinstance(feeds, Iterable):
         raise DataError(f"The data is of type {type(feeds).__name__}, which yields no samples.", HOW)
     runs: list[Mapping[str, Array]] = []
@@ -163,7 +163,7 @@ def save_samples(samples: Samples, folder: Path) -> None:
 
 
 def open_samples(folder: Path) -> Samples:
-    """The samples that `save_samples` wrote."""
+    """Opens the samples that `save_samples` wrote, mapped into memory."""
     text = (folder / "names").read_text(encoding="utf-8")
     rows = [line.split(" ", 1) for line in text.split("\n")] if text else []
     arrays = {name: np.load(folder / f"{k}.npy", mmap_mode="r") for k, (_, name) in enumerate(rows)}
@@ -203,12 +203,12 @@ def _checked(array: Array, info: TensorInfo, what: str) -> Array:
 
 
 def _rank(array: Array, info: TensorInfo) -> int:
-    """How many dimensions one run's input has; where the model does not say, what the samples have."""
+    """Returns the dimensions of one run's input; those of the samples if the model does not define them."""
     return len(info.shape) if info.rank_known else max(array.ndim - 1, 0)
 
 
 def _cast(array: Array, dtype: str, name: str) -> Array:
-    """The array in the input's type, where every value fits in it."""
+    """Returns the array in the input's type; raises DataError unless every value fits."""
     if dtype == "str":
         if array.dtype.kind == "U" or (array.dtype.kind == "O" and all(isinstance(t, str) for t in array.flat)):
             return array.astype(np.str_)
@@ -222,7 +222,7 @@ def _cast(array: Array, dtype: str, name: str) -> Array:
 
 
 def _check_sizes(array: Array, info: TensorInfo, name: str) -> None:
-    """A fixed dimension of the input must be met by every sample."""
+    """Raises DataError unless every sample has the input's fixed dimensions."""
     one = array.shape[1:] if array.ndim == len(info.shape) + 1 else (1, *array.shape[1:])
     for want, got in zip(info.shape, one, strict=True):
         if isinstance(want, int) and want != got:
@@ -234,11 +234,11 @@ def _shape(info: TensorInfo) -> str:
 
 
 Data = str | Path | Mapping[str, Array] | Iterable[Mapping[str, Array]]
-"""A file or a folder; arrays by input name, samples along the first axis; or any iterable of feeds."""
+"""A file or folder of data, arrays by input name with samples along the first axis, or an iterable of feeds."""
 
 
 def as_file(data: Data | None, folder: Path) -> Path | None:
-    """Where it is; what is not on disk yet is written into the folder."""
+    """Returns the path of the data; arrays and feeds are written into the folder first."""
     if data is None or isinstance(data, str | Path):
         return None if data is None else Path(data)
     file = folder / "data.npz"

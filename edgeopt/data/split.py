@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 # More samples move the ranges little and cost calibration time; the libraries' own examples use 100 to 300.
 MOST_CALIBRATION_SAMPLES = 100
 FEWEST_TO_QUANTIZE = 4
-"""From this number on, samples are halved: one half calibrates, the other checks and proves."""
+"""Number of samples from which they are halved: one half calibrates, the other checks and proves."""
 # With fewer, one or two samples would have to show what a variant does on all others.
 FEWEST_TO_PART = 12
-"""Fewest samples that are parted into some that check and others that prove."""
+"""Fewest samples that are divided into some that check and others that prove."""
 FEWEST_CHECKING, FEWEST_PROVING = 24, 16
-"""Samples that check and that prove, where there are enough, however long a run takes."""
+"""Samples that check and that prove, if there are enough, regardless of the time of a run."""
 _SEED = 20240
 _MOST_BYTES = 1 << 30
 _FEWEST_KEPT = 300
@@ -44,7 +44,7 @@ class Split(msgspec.Struct, frozen=True):
 
     @property
     def is_shared(self) -> bool:
-        """Whether the samples that check are those that prove."""
+        """Whether the same samples check and prove."""
         return self.check_first == self.prove_first
 
     @property

@@ -19,7 +19,7 @@ _EXACT_DB = 80.0
 
 
 def intervals(rows: Sequence[tuple[str, Interval]], width: int = 80, *, ascii: bool = False) -> list[str]:  # noqa: A002
-    """A line for each speed-up: its name, the numbers, and where it lies on a logarithmic axis that shows 1x.
+    """Draws a line for each speed-up: its name, the numbers, and its interval on a logarithmic axis with 1x.
 
     `openvino   1.42x [1.38 1.46]      ┊      ├─●─┤`
     """
@@ -47,7 +47,7 @@ def histograms(
     *,
     ascii: bool = False,  # noqa: A002 - the word for it
 ) -> list[str]:
-    """A line for each side: how its latencies lie on a logarithmic axis that all share, from 1 % to 99 %."""
+    """Draws a line for each side: a histogram of its latencies, from 1 % to 99 %, on one logarithmic axis."""
     known = [(name, np.asarray(values, dtype=np.float64)) for name, values in rows if len(values)]
     known = [(name, values[values > 0]) for name, values in known]
     if not known:
@@ -56,7 +56,7 @@ def histograms(
     room = width - len(names[0]) - 2
     if room < _NARROWEST:
         return []
-    # What lies outside of these is rare, and would press all the rest into one column.
+    # Values outside of these quantiles are rare, and would squeeze all others into one column.
     low = min(float(np.quantile(values, 0.01)) for _, values in known)
     high = max(float(np.quantile(values, 0.99)) for _, values in known)
     axis = _Axis(low / 1.02, high * 1.02, room)
@@ -79,7 +79,7 @@ def series(
     *,
     ascii: bool = False,  # noqa: A002 - the word for it
 ) -> list[str]:
-    """A line for each figure over time: its name, its lowest and highest value, and its course between these.
+    """Draws a line for each figure over time: its name, its lowest and highest value, and a curve between these.
 
     Values are evenly spaced in time; None is a gap. Each line has a scale of its own.
     """
@@ -102,7 +102,7 @@ def series(
         columns = _columns(values, room)
         told = [value for value in values if value is not None]
         low, high = min(told), max(told)
-        # A figure that hardly moves is a level line, and not a mountain range of noise.
+        # A value that hardly moves is drawn as a level line, not as noise stretched to the full height.
         scale = max(high - low, 0.05 * abs(high)) or 1.0
         cells = [" " if value is None else _block(blocks, (value - low) / scale) for value in columns]
         lines.append(f"{name}  {span:<{longest}}  {''.join(cells)}".rstrip())
@@ -138,7 +138,7 @@ class _Axis:
         return min(self._room - 1, max(0, round(share * (self._room - 1))))
 
     def labels(self, unit: str, always: float | None = None) -> str:
-        """Round numbers under their columns, as many as fit; `always` goes first."""
+        """Returns round numbers under their columns, as many as fit; `always` goes first."""
         low, high = math.exp(self._low), math.exp(self._low + self._span)
         cells = [" "] * self._room
         for value in [*([] if always is None else [always]), *_round_numbers(low, high)]:
@@ -151,17 +151,17 @@ class _Axis:
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """The roundest first; both ends if there is none."""
+    """Returns the roundest numbers between two values first, or both ends if there are none."""
     found: list[float] = []
     for digits in ((1.0,), (2.0, 5.0), (1.5, 3.0, 7.0), (1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2.5, 4.0, 6.0, 8.0, 9.0)):
         for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
-            # Through text, so that 3 * 10**-1 is 0.3.
+            # Converted through text, which gives 0.3 for 3 * 10**-1.
             found += [v for d in digits if low <= (v := float(f"{d:g}e{power}")) <= high and v not in found]
     return found if len(found) >= 2 else [*found, float(f"{low:.3g}"), float(f"{high:.3g}")]
 
 
 def _names(names: Sequence[str], ascii: bool) -> list[str]:  # noqa: A002
-    """All as long as the longest; the middle of a very long one is left out, and what repeats the first one."""
+    """Pads the names to one length; the middle of a long one and a repeated prefix are shortened."""
     shared = f"{names[0]} · "
     short = [name if name == names[0] else name.replace(shared, "· ", 1) for name in names]
     if ascii:
@@ -173,7 +173,7 @@ def _names(names: Sequence[str], ascii: bool) -> list[str]:  # noqa: A002
 
 
 def _columns(values: Sequence[float | None], room: int) -> list[float | None]:
-    """At most `room` of them: the median of what falls into one column."""
+    """Returns at most `room` values, one a column: the median of the values that fall into it."""
     if len(values) <= room:
         # A few values are drawn wide, each over as many columns as another.
         return [value for value in values for _ in range(room // len(values))]
@@ -196,7 +196,7 @@ def _end(value: float, ascii: bool) -> str:  # noqa: A002
 
 
 def _figure(value: float) -> str:
-    """Three digits that count, and no fraction above a hundred."""
+    """Formats a value with three significant digits, and without a fraction from 100 on."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -213,9 +213,9 @@ def frontier(
     *,
     ascii: bool = False,  # noqa: A002 - the word for it
 ) -> list[str]:
-    """Time to the right, decibels upwards; the chosen point is filled, and the floor a dotted line.
+    """Draws points by time (to the right) and decibels (upwards); the chosen one is filled, the floor is dotted.
 
-    Empty where there is nothing to draw: fewer than two points, or no room.
+    Returns an empty list with fewer than two points, or if the width is too small.
     """
     known = [dot for dot in dots if math.isfinite(dot.time_ms) and not math.isnan(dot.ratio_db)]
     room = width - 8

@@ -29,13 +29,13 @@ from edgeopt.workers.protocol import Failed
 
 SLOWEST_ANSWER_S = 60.0
 PLUGIN_ANSWER_S = 10.0
-"""For backends of plug-ins: one that hangs must not take the time of a search."""
+"""Longest wait for an answer of a plug-in's backend, short so that a hang costs a search little time."""
 ACCELERATOR_LOAD_S = 900.0
-"""An engine for an accelerator may take minutes to build."""
+"""Longest loading time on an accelerator, whose engine may take minutes to build."""
 _ACCELERATORS = ("cuda", "tensorrt", "gpu", "npu", "qnn", "coreml", "directml")
 # Compilers for CPUs read, rewrite and pack weights: slow devices do some MiB a second.
 _LOAD_S_A_BYTE = 0.15 / 2**20
-# Percentiles of the last runs need no more.
+# Enough runs for percentiles of the latest ones.
 _KEPT_RUNS = 20_000
 _KEPT_SLICES = 200
 
@@ -46,12 +46,12 @@ class Side(msgspec.Struct, frozen=True):
     name: str
     load: Load
     subject: str = ""
-    """The model, bundle, program or address; empty: the name."""
+    """The model, bundle, program or address; empty if it is the same as the name."""
     kind: Literal["model", "bundle", "command", "url"] = "model"
     concurrency: int = 1
     """The number of threads that call the session."""
     same_as_first: bool = False
-    """It runs the first side's model in the same runtime with the same options: there is nothing to compare."""
+    """Whether the first side runs the same model and runtime with the same options: nothing is compared."""
 
 
 @dataclass(slots=True)
@@ -71,23 +71,23 @@ class Contender:
     concurrency: int = 1
     batch: int = 1
     by_sample: bool = False
-    """A slice comes down to the time by sample, the inverse of its throughput, and not to that of a run."""
+    """Whether a slice's figure is its time per sample (the inverse of throughput) instead of the time of a run."""
     laps: list[tuple[int, tuple[float, ...]]] = field(default_factory=list)
     """The latencies of each slice, with the place in the rotation of samples at which they begin."""
     run_ms: float = 0.0
     """The median latency of a run in the latest slice."""
     joules: list[float] = field(default_factory=list)
-    """What a run took of the device's energy, in each stretch that was metered."""
+    """Energy of the device for each run, in joules, by metered stretch."""
     is_of_plugin: bool = False
-    """Its backend is that of a plug-in."""
+    """Whether the backend belongs to a plug-in."""
 
     def patience_s(self, runs: int) -> float:
-        """The time that a number of runs may take before the trial counts as hung."""
+        """Returns the time that a number of runs may take before the trial counts as hung."""
         least_s = PLUGIN_ANSWER_S if self.is_of_plugin else SLOWEST_ANSWER_S
         return max(least_s, 4 * runs * self.loaded.first_run_ms / 1e3)
 
     def turn(self, span_ms: float) -> float | None:
-        """One time slice, and what it comes down to; None where it failed."""
+        """Runs one time slice and returns its figure in milliseconds, or None if it failed."""
         answer = take_slice(self, span_ms)
         return None if answer is None else figure_ms(self, answer)
 
@@ -99,13 +99,13 @@ class Contender:
 
 
 def load_patience_s(load: Load) -> float:
-    """How long loading may take before the trial counts as hung, by what loads it and how large it is."""
+    """Returns the longest time for loading before the trial counts as hung, by backend and size of the model."""
     path = Path(load.model_path)
     backend = load.backend
     if backend == "bundle":
         from edgeopt.bundle.deployment import FILE, read_deployment
 
-        # The trial says what is wrong with it.
+        # A bundle that cannot be read is reported by the trial.
         with suppress(BundleError):
             backend = read_deployment(path / FILE).run.backend
     if any(word in backend for word in _ACCELERATORS):
@@ -114,7 +114,7 @@ def load_patience_s(load: Load) -> float:
 
 
 def _size_bytes(path: Path) -> int:
-    """Of a bundle, or of a model with the files that begin with its name and hold its weights; 0: no file here."""
+    """Returns the size of a bundle, or of a model with its weight files; 0 if there is no such file."""
     try:
         if path.is_dir():
             return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -124,7 +124,7 @@ def _size_bytes(path: Path) -> int:
 
 
 def how_to_check(side: Side) -> str:
-    """A hint for a side that failed without one."""
+    """Returns a hint for a side that failed without one."""
     place = shlex.quote(side.subject or side.load.model_path)
     if side.load.backend == "bundle":
         return f"Check the bundle: edgeopt verify {place}"
@@ -136,9 +136,9 @@ def how_to_check(side: Side) -> str:
 def enter(
     host: TrialHost, name: str, load: Load, timeout_s: float | None = None, concurrency: int = 1
 ) -> Contender:
-    """Starts a trial and loads its model; raises TrialError with the reason when it cannot.
+    """Starts a trial and loads its model; raises TrialError with the reason if loading fails.
 
-    Without `timeout_s` it may load for as long as `load_patience_s` gives it.
+    `timeout_s` defaults to `load_patience_s(load)`.
     """
     child = host.start()
     try:
@@ -150,7 +150,7 @@ def enter(
 
 
 def entered(child: Child, name: str, load: Load, timeout_s: float, concurrency: int) -> Contender:
-    """One that was sent what to load, once it has; TrialError with the reason when it cannot."""
+    """Waits until a trial has loaded what it was sent; raises TrialError with the reason if it cannot."""
     answer = read_answer(child, timeout_s)
     if not isinstance(answer, Loaded):
         raise failed(answer)
@@ -164,7 +164,7 @@ def entered(child: Child, name: str, load: Load, timeout_s: float, concurrency: 
 
 
 def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> Contender:
-    """Starts and loads one side; raises TrialError with a sentence when it cannot run."""
+    """Starts and loads one side; raises TrialError with a sentence if it cannot run."""
     try:
         return enter(host, side.name, side.load, timeout_s, side.concurrency)
     except TrialError as error:
@@ -177,19 +177,19 @@ def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> C
 
 
 def ask(child: Child, request: msgspec.Struct, timeout_s: float = SLOWEST_ANSWER_S) -> Answer:
-    """One request and its answer; raises TrialError when there is none that can be read, and the trial is gone."""
+    """Sends one request and returns its answer; raises TrialError, with the trial ended, if none can be read."""
     child.send(msgspec.json.encode(request))
     return read_answer(child, timeout_s)
 
 
 def read_answer(child: Child, timeout_s: float) -> Answer:
-    """The answer to what was sent before."""
+    """Returns the answer to the request that was sent before."""
     answer: Answer = read_worker_answer(child, decode_answer, timeout_s)
     return answer
 
 
 def take_slice(contender: Contender, span_ms: float) -> Timed | None:
-    """One time slice; None when the contender crashed, hung or failed: then it is marked with its failure."""
+    """Runs one time slice; returns None, and records the failure, if the contender crashed, hung or failed."""
     try:
         answer = ask(contender.child, Time(span_ms, contender.concurrency), contender.patience_s(2))
     except TrialError as error:
@@ -199,7 +199,7 @@ def take_slice(contender: Contender, span_ms: float) -> Timed | None:
 
 
 def accept(contender: Contender, answer: Answer) -> Timed | None:
-    """Notes what a slice gave; None and a failure when it gave nothing."""
+    """Records the measurements of a slice; returns None, and records the failure, if the answer holds none."""
     if not isinstance(answer, Timed) or not answer.latencies_ms:
         contender.error = failed(answer)
         contender.failure = contender.error.message
@@ -212,7 +212,7 @@ def accept(contender: Contender, answer: Answer) -> Timed | None:
 
 
 def figure_ms(contender: Contender, answer: Timed) -> float:
-    """What a slice comes down to; less is better."""
+    """Returns the figure of a slice, in milliseconds per run or per sample; less is better."""
     if not contender.by_sample:
         return contender.run_ms
     return 1e3 * answer.seconds / (len(answer.latencies_ms) * contender.batch)
@@ -221,14 +221,14 @@ def figure_ms(contender: Contender, answer: Timed) -> float:
 def save_outputs(
     contender: Contender, first: int, count: int, out_path: str, timeout_s: float, batch: int = 1
 ) -> None:
-    """Has a contender run samples and save their outputs; raises TrialError with the reason when it cannot."""
+    """Has a contender run samples and save their outputs; raises TrialError with the reason if it cannot."""
     answer = ask(contender.child, Outputs(first, count, out_path, batch), timeout_s)
     if not isinstance(answer, Saved):
         raise failed(answer)
 
 
 def failed(answer: Answer) -> TrialError:
-    """The error for an answer that is not the one asked for, with the code and hint that the trial gave."""
+    """Returns the error for an unexpected answer, with the trial's own hint and code if there are any."""
     hint, code = (answer.hint, answer.code) if isinstance(answer, Failed) else ("", "")
     return TrialError(f"failed: {reason(answer)}", hint, code)
 

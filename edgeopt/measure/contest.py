@@ -1,7 +1,7 @@
-"""The contest of `edgeopt bench`: interleaved sides, in legs of fresh processes, until the answer is clear.
+"""The contest of `edgeopt bench`: interleaved sides, in legs of fresh processes, until the result is clear.
 
-The first side is compared with each other one. A side that crashes, hangs, takes all memory or answers nonsense
-is a result of the contest, which goes on with the others.
+The first side is compared with each other one. A side that crashes, hangs, takes all memory or gives invalid
+answers is a result too, and the contest continues with the others.
 """
 
 import math
@@ -64,7 +64,7 @@ class _Contest:
         self, host: TrialHost, players: list[Scoreboard], rules: Rules, emit: Emit, state: StateSampler | None
     ) -> None:
         self.players = players
-        # Each further comparison is one more chance to call a difference where none is.
+        # Each further comparison is one more chance to report a difference between equal sides.
         self._pair_rules = msgspec.structs.replace(rules, error=rules.error / max(1, len(players) - 1))
         self._host, self._rules, self._emit = host, rules, emit
         self._begin_s = time.monotonic()
@@ -101,23 +101,23 @@ class _Contest:
 
     @property
     def _compares(self) -> bool:
-        """Whether there is still a pair to compare: the first side, and another one than itself."""
+        """Whether a pair is left to compare: the first side runs, and so does one that is not identical to it."""
         others = [each for each in self._running if each is not self.players[0]]
         return self.players[0].failure is None and not all(each.side.same_as_first for each in others)
 
     def _prepare(self) -> LegPlan:
-        """Starts all sides, and measures what starting and a round take."""
+        """Starts all sides, and plans the legs from the measured times of a start and of a round."""
         self._start_all(None)
         running = self._running
         if not running:
             self._need_a_result()
         starting_s = time.monotonic() - self._begin_s
-        # A first round each, which is not counted, says how long slices must be.
+        # A first round, which is not counted, gives the time of a run and so the length of slices.
         slowest_ms = max((player.warm_ms for player in running), default=1.0)
         span_ms = slice_ms(slowest_ms)
         round_s = len(running) * max(span_ms, 1.2 * slowest_ms) / 1e3
         plan = plan_legs(self._rules, span_ms, round_s, starting_s)
-        # What is compared with nothing needs no other processes.
+        # A single side gains nothing from fresh processes.
         return plan if self._compares else msgspec.structs.replace(plan, fresh=False)
 
     def _renew(self) -> list[Scoreboard]:
@@ -125,9 +125,9 @@ class _Contest:
         return self.players
 
     def _start_all(self, span_ms: float | None) -> None:
-        """Fresh processes for all who still run, each warmed up by a slice that does not count.
+        """Starts fresh processes of all sides that still run, and warms each up by a slice that does not count.
 
-        One after the other, because loading times are reported.
+        They start one after the other, because loading times are reported.
         """
         for player in self._running:
             self._emit(Progress("loading", player.name, self._driver.rounds or None, best=self._so_far))
@@ -147,7 +147,7 @@ class _Contest:
         return all(found is not None and found.done for k, found in enumerate(known) if driver.is_open(k))
 
     def _standing(self) -> str | None:
-        """How the first pair stands, for who watches: nothing is decided by it."""
+        """Returns the first pair's speed-up so far as text for the progress display; no decision depends on it."""
         pairs = zip(self._driver.pairs.legs, self.players[1:], strict=True)
         legs = next((legs for legs, other in pairs if other.failure is None), [])
         found = decide(legs, self._pair_rules, last=True) if self._compares else None
@@ -189,7 +189,7 @@ class _Contest:
         )
 
     def _decided(self) -> list[tuple[Scoreboard, Decision]]:
-        """What was decided stays true when a side falls later; what was still open is no result."""
+        """Returns the decided pairs, also those of a side that failed later, but not its undecided ones."""
         known = enumerate(zip(self.players[1:], self._driver.pairs.decisions, strict=True))
         return [(other, found) for k, (other, found) in known if found and (found.done or self._driver.is_open(k))]
 
@@ -240,7 +240,7 @@ def plan_legs(rules: Rules, span_ms: float, round_s: float, starting_s: float) -
     """
     round_s = max(round_s, 1e-3)
     by_rounds = rules.rounds_most // max(_ENOUGH_LEGS)
-    # Long starts are worth more rounds each.
+    # The longer a start takes, the more rounds follow it.
     usual, most = CONTEST.leg_rounds
     wanted = min(most, max(usual, math.ceil(starting_s / _START_SHARE / round_s)))
     for legs in _ENOUGH_LEGS:

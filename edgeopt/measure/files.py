@@ -9,12 +9,12 @@ from typing import BinaryIO
 
 from edgeopt.errors import UsageError, is_disk_full
 
-# What lies there stands for something else, such as a file that this process holds open: /dev/stdout.
+# These paths name a file that this process holds open, such as standard output.
 _STAND_INS = (Path("/dev"), Path("/dev/fd"))
 
 
 def in_its_place(path: Path) -> bool:
-    """Whether it must be written where it is: a pipe, a device, or a file in a folder that takes no other."""
+    """Whether the file must be written directly: a pipe, a device, or a file in a folder that is not writable."""
     named = path.absolute()
     if named.parent in _STAND_INS or Path("/proc") in named.parents:
         return True
@@ -24,7 +24,7 @@ def in_its_place(path: Path) -> bool:
 
 
 def check_place(path: Path, what: str) -> None:
-    """Raises UsageError where a file cannot be written, before minutes are spent on what goes into it."""
+    """Raises UsageError if a file cannot be written, so that a long measurement does not end without its file."""
     if path.is_dir():
         raise UsageError(f"{what} cannot go to '{path}': that is a folder.", "Name a file in that folder.")
     parent = path.absolute().parent if path.exists() else path.resolve().parent
@@ -36,14 +36,14 @@ def check_place(path: Path, what: str) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A crash leaves the old file or the new one; a link stays one, and what it leads to is written."""
+    """Opens a file that replaces `path` at the end: a crash leaves the old or the new one; links are followed."""
     try:
         with _writing(path) as file:
             yield file
     except OSError as error:
         if not is_disk_full(error):
             raise
-        # Of a write, the system does not tell which file it was.
+        # The system does not name the file when a write fails.
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
 
 

@@ -25,7 +25,7 @@ class KernelTimes(msgspec.Struct, frozen=True, tag="kernel-times"):
     kernels: Kernels | None = None
     version: str = ""
     reason: str = ""
-    """Why there are none."""
+    """The reason if there are no kernels."""
 
 
 def time_kernels(request: TimeKernels) -> KernelTimes:

@@ -1,7 +1,7 @@
 """Legs of fresh processes: the driver that runs them, and the proofs of speed that use it.
 
 `edgeopt bench` and the proofs share the driver; the table of schedules and `LegPlan` hold their differences. A
-proof knows what it wants to show, and ends when that is shown, or too little to wait for.
+proof ends as soon as the speed-up that it is to show is certain, or too small to wait for.
 """
 
 import math
@@ -27,22 +27,22 @@ from edgeopt.workers.host import NOT_STARTED, Child, TrialHost
 
 FEWEST = PROOF.fewest_legs
 SLOW_FEWEST = 3
-"""Of models that take longer than SLOW_LOAD_MS to load."""
+"""The fewest legs for models that take longer than SLOW_LOAD_MS to load."""
 SLOW_LOAD_MS = 3000.0
-# A leg is one observation however long it is, so its slices are short; a run that takes longer is one slice.
+# A leg is one observation, however long, so its slices are short; a run longer than that is one slice.
 _RUNS_A_SLICE, _LONGEST_SLICE_MS = 4, 200.0
 # The first processes start one after the other, later ones side by side.
 _LATER_START = 0.8
-# What warms up fresh processes, which have run once already.
+# The warm-up of fresh processes, which have run once already.
 _WARM, _WARM_MS = Schedule("warming up", (1,)), 20.0
-# What all processes of one leg take to start, without the model: at least, and in imports of the runtime.
+# Time to start all processes of a leg, without the model: a minimum, and a multiple of the runtime's import time.
 _STARTING_S, _IMPORTS = 0.6, 4.0
-# Such models are loaded side by side, which is sooner; larger ones might need more memory than there is.
+# Models that load faster are loaded side by side; larger ones might need more memory than there is.
 _QUICK_LOAD_MS = 1000.0
 
 
 class FallenError(TrialError):
-    """One of the sides cannot load, or fell while it ran."""
+    """Error of a side that cannot load, or that failed while it ran."""
 
     def __init__(self, name: str, error: TrialError) -> None:
         super().__init__(error.message, error.hint, error.code)
@@ -50,14 +50,14 @@ class FallenError(TrialError):
 
 
 class LegPlan(msgspec.Struct, frozen=True):
-    """How the rounds are cut into legs."""
+    """Division of the rounds into legs."""
 
     span_ms: float
     leg_rounds: int
     leg_s: float
     """Expected duration of a leg, with the start of its processes."""
     fresh: bool
-    """Each leg has processes of its own."""
+    """Whether each leg has processes of its own."""
 
 
 @dataclass(slots=True)
@@ -65,36 +65,36 @@ class LegDriver:
     """Runs legs of interleaved slices until every pair is decided or no further leg fits."""
 
     players: Sequence[Sliced]
-    """The first, and those that it is compared with."""
+    """The first side, then those compared with it."""
     schedule: Schedule
     plan: LegPlan
     pairs: Pairs
     watch: DeviceWatch
     end_s: float
-    """When it must be over; a leg that was begun is ended."""
+    """Time limit on the monotonic clock; a leg that was begun is finished."""
     renew: Callable[[], Sequence[Sliced]]
-    """Starts fresh processes, which are warm then, and returns those that run the leg, in their order."""
+    """Starts fresh processes, warms them up, and returns them in their order for the next leg."""
     is_over: Callable[[], bool]
-    """Whether what is known by now is enough."""
+    """Whether the results so far are enough."""
     running: Sequence[Sliced] = ()
-    """Those that run the first leg, warm."""
+    """The warm processes for the first leg."""
     after_round: Callable[[], object] = lambda: None
     collect: Callable[[], object] = lambda: None
-    """Adds what a leg measured to the players."""
+    """Adds the measurements of a leg to the players."""
     is_stopped: Callable[[], bool] = lambda: False
-    """Whether the fewest legs must do."""
+    """Whether to stop after the fewest legs."""
     legs_most: int = 1000
     legs: int = 0
     rounds: int = 0
     begin_s: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
-        """Raises FallenError where the schedule ends with a side that falls."""
+        """Runs legs until the end; raises FallenError if a side fails and the schedule ends with it."""
         while True:
             if self.legs and self.plan.fresh:
                 self.running = self.renew()
                 if any(map(is_refused, self.players)):
-                    # The legs so far are all that there will be.
+                    # No further leg can run, so the decision uses the legs so far.
                     self.pairs.judge(True, self.is_open)
                     return
             ran = self._run_leg()
@@ -107,7 +107,7 @@ class LegDriver:
 
     @property
     def position(self) -> int:
-        """Of the next leg's first round.
+        """Number of the next leg's first round, by which the order of the sides changes.
 
         A side whose slice follows its own has the cores to itself, while threads of another one may still spin. In
         the same order in each leg, the first side was 6 % faster than itself.
@@ -115,7 +115,7 @@ class LegDriver:
         return 2 * self.legs if self.schedule.rotates else self.rounds
 
     def _run_leg(self) -> int:
-        """It is not cut short, as there must be some in any case."""
+        """Runs one leg and returns its number of rounds; a leg is never cut short."""
         begin = self.rounds
         most = min(self.plan.leg_rounds, self.pairs.rules.rounds_most - begin)
         span_ms = self.plan.span_ms
@@ -130,12 +130,12 @@ class LegDriver:
         return self.rounds - begin
 
     def is_open(self, place: int) -> bool:
-        """Whether both sides of a pair run on, or would if there were processes."""
+        """Whether a pair can still be compared; a side that only lacks a new process counts as running."""
         return all(p.failure is None or is_refused(p) for p in (self.players[0], self.players[place + 1]))
 
     @property
     def leg_s(self) -> float:
-        """The first leg's processes were started before it, one after the other."""
+        """Duration of a leg in seconds; the first counts half, because its processes started before it."""
         if self.legs > 1:
             return (time.monotonic() - self.begin_s) / (self.legs - 0.5 * self.plan.fresh)
         return self.plan.leg_s
@@ -150,13 +150,13 @@ class LegDriver:
 
 
 def is_refused(player: Sliced) -> bool:
-    """Whether it has run, and the system gave it no further process."""
+    """Whether the player has run, but the system refused it another process."""
     return bool(player.slices_ms) and player.error is not None and player.error.code == NOT_STARTED
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessGroup:
-    """Interleaved processes: the first is compared with each of the others."""
+    """Interleaved processes; the first is compared with each of the others."""
 
     first: Contender
     others: tuple[Contender, ...]
@@ -166,14 +166,14 @@ class ProcessGroup:
         return (*self.others, self.first)
 
     def forget(self) -> None:
-        """What was measured so far does not count."""
+        """Discards the measurements so far."""
         for each in self.every:
             each.slices_ms.clear()
             each.latencies_ms.clear()
             each.laps.clear()
 
     def take(self, fresh: "ProcessGroup") -> None:
-        """What other processes of the same sides measured counts as theirs."""
+        """Adds the measurements of other processes of the same sides."""
         for mine, its in zip(self.every, fresh.every, strict=True):
             mine.slices_ms += its.slices_ms
             mine.latencies_ms += its.latencies_ms
@@ -181,16 +181,16 @@ class ProcessGroup:
 
 
 class Starter:
-    """Starts processes of the same sides again and again; the stack ends those that run."""
+    """Starter of processes for the same sides, again for each leg; the stack ends those that run."""
 
     def __init__(self, host: TrialHost, sides: Sequence[Side], stack: ExitStack, by_sample: bool = False) -> None:
         self._host, self._sides, self._stack, self._by_sample = host, sides, stack, by_sample
         self._together = False
         self.seconds = 0.0
-        """What it took to start the first."""
+        """Time to start the first processes, in seconds."""
 
     def first(self) -> ProcessGroup:
-        """One after the other, so that each says how long it takes to load."""
+        """Starts the first processes one after the other, so that each reports its own loading time."""
         begin_s = time.monotonic()
         pack = self._start()
         self.seconds = time.monotonic() - begin_s
@@ -198,7 +198,7 @@ class Starter:
         return pack
 
     def again(self, span_ms: float, position: int) -> ProcessGroup:
-        """Ends those that run; the new ones are warm, in the order of the rounds that follow."""
+        """Ends the running processes and returns new ones, warmed up in the order of the next rounds."""
         self._stack.close()
         pack = self._start()
         deque(run_slices(pack.every, _WARM, lambda: min(span_ms, _WARM_MS), first=position), 0)
@@ -206,7 +206,7 @@ class Starter:
         return pack
 
     def _start(self) -> ProcessGroup:
-        """Side by side, each may take as much longer as there are others."""
+        """Starts a process for each side; side by side, each may take as many times longer as there are sides."""
         begun, found = [], []
         for side in self._sides:
             child = self._host.start()
@@ -230,31 +230,31 @@ class Starter:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a proof is to show, and what it may cost."""
+    """Goals and limits of a proof."""
 
     turns: Schedule
     most: int
-    """The number of legs."""
+    """The most legs."""
     until_s: float
-    """When it must be over. It is not begun in earnest if too few legs fit."""
+    """Time limit on the monotonic clock; if too few legs fit, the proof ends early."""
     wanted: Sequence[int]
-    """The places, among the others, of those that the first must be faster than."""
+    """Indices, among the others, of the sides that the first must beat."""
     is_stopped: Callable[[], bool] = lambda: False
-    """Asked before each round, so that it can tell at once."""
+    """Whether to stop; called before each round too, so that a request to stop is reported at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the legs said of the first against each other side, in their order."""
+    """Results of a proof: the decision on the first against each other side, in their order."""
 
     pairs: Pairs
     states: Sequence[RoundState]
     legs: int
-    """Each with fresh processes of all sides."""
+    """Number of legs, each with fresh processes of all sides."""
     fewest: int
-    """The number of legs without which nothing is decided."""
+    """The fewest legs that decide anything."""
     leg_s: float
-    """What one of them takes."""
+    """Duration of a leg in seconds."""
 
     @property
     def decisions(self) -> list[Decision | None]:
@@ -262,7 +262,7 @@ class Found:
 
     @property
     def warning(self) -> str:
-        """That there was too little time, and how much is missing; empty where there was enough."""
+        """Warning that the time was too short, with the missing seconds; empty if it was long enough."""
         if self.legs >= self.fewest:
             return ""
         missing_s = (self.fewest - self.legs) * self.leg_s
@@ -273,9 +273,9 @@ class Found:
 
 
 def run_legs(group: ProcessGroup, starter: Starter, terms: Terms, span_ms: float) -> Found:
-    """The first processes, warm, run the first leg, and fresh ones each further leg.
+    """Runs the first leg with the first processes, which are warm, and each further leg with fresh ones.
 
-    Adds the measurements to those of the first. Raises FallenError if a process fails.
+    Adds all measurements to those of the first processes. Raises FallenError if a process fails.
     """
     slow = max(each.loaded.load_ms for each in group.every) >= SLOW_LOAD_MS
     rules = msgspec.structs.replace(rules_of(terms.turns), fewest=SLOW_FEWEST if slow else FEWEST)
@@ -309,7 +309,7 @@ def run_legs(group: ProcessGroup, starter: Starter, terms: Terms, span_ms: float
 
 
 def _proof_plan(group: ProcessGroup, starter: Starter, terms: Terms, fewest: int, span_ms: float) -> LegPlan:
-    """Legs as short as it takes to have time for as many as decide something."""
+    """Returns a plan with legs short enough that the fewest legs fit into the time."""
     round_s = sum(max(span_ms, each.run_ms) for each in group.every) / 1e3
     starting_s = _LATER_START * starter.seconds
     left_s = (terms.until_s - time.monotonic()) / fewest - starting_s
@@ -319,7 +319,7 @@ def _proof_plan(group: ProcessGroup, starter: Starter, terms: Terms, fewest: int
 
 
 def shortest_seconds(group: ProcessGroup, starter: Starter) -> float:
-    """What the fewest legs take, by the first processes: on a busy machine they start several times as slowly."""
+    """Returns the seconds for the fewest legs, from the first processes, which start slowly on a busy machine."""
     slow = max(each.loaded.load_ms for each in group.every) >= SLOW_LOAD_MS
     runs_ms = [max(each.run_ms, each.loaded.first_run_ms) for each in group.every]
     round_s = sum(max(leg_slice_ms(run_ms), run_ms) for run_ms in runs_ms) / 1e3
@@ -327,7 +327,7 @@ def shortest_seconds(group: ProcessGroup, starter: Starter) -> float:
 
 
 def proof_seconds(baseline: Contender, sides: int = 2) -> float:
-    """What the shortest proof takes, by the process of the baseline: most are clear as soon as they may be."""
+    """Estimates the seconds for the shortest proof from the baseline's process; most proofs take no longer."""
     run_ms = baseline.slices_ms[-1] if baseline.slices_ms else baseline.loaded.first_run_ms
     round_s = sides * max(leg_slice_ms(run_ms), run_ms) / 1e3
     starting_s = (
@@ -338,17 +338,17 @@ def proof_seconds(baseline: Contender, sides: int = 2) -> float:
 
 
 def starting_seconds(baseline: Contender) -> float:
-    """What the processes of a leg take to start, without the model: on a loaded machine several times as long."""
+    """Estimates the seconds to start a leg's processes without the model, from the baseline's import time."""
     return max(_STARTING_S, _IMPORTS * (baseline.loaded.import_ms or 0.0) / 1e3)
 
 
 def leg_slice_ms(run_ms: float) -> float:
-    """How long a slice of a leg is for a model that takes this long."""
+    """Returns the length of a leg's slices in milliseconds, from the time of a run."""
     return min(max(_RUNS_A_SLICE * run_ms, rounds.SHORTEST_SLICE_MS), _LONGEST_SLICE_MS)
 
 
 def leg_rounds(starting_s: float, round_s: float, turns: Schedule = PROOF) -> int:
-    """How many rounds a leg has, an even number: they take about half as long as its start.
+    """Returns the number of rounds in a leg, which is even; they take about half as long as its start.
 
     A leg is one observation, and its processes differ more than its rounds.
     """
@@ -359,7 +359,7 @@ def leg_rounds(starting_s: float, round_s: float, turns: Schedule = PROOF) -> in
 def is_settled(
     decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int, turns: Schedule = PROOF
 ) -> bool:
-    """Whether every answer is clear by now, or the least that is wanted is too little to go on for."""
+    """Whether every decision is clear, or a wanted gain is too small to continue."""
     known = [each for each in decisions if each is not None]
     if len(known) < len(decisions):
         return False

@@ -1,9 +1,9 @@
 """Resident memory of processes, as the kernel counts it.
 
-Resident is what lies in physical memory right now: the heap (also what an allocator keeps after it was freed),
-and those pages of mapped files that were touched (code of libraries, weights that a runtime maps instead of
-reading them). What is merely in the page cache because a file was read counts for nobody. So a runtime's code
-that only a model's first run touches is counted to the model; a tool from outside cannot tell these apart either.
+Resident memory is in physical memory now: the heap (including freed memory that an allocator keeps), and the
+touched pages of mapped files (code of libraries, weights that a runtime maps instead of reading them). Pages
+that are only in the page cache, because a file was read, are not included. A runtime's code that only a model's
+first run touches is therefore counted as the model's; external tools cannot separate them either.
 """
 
 import os
@@ -14,14 +14,14 @@ from edgeopt.workers.guard import field_bytes, group_members
 
 
 class Sizes(NamedTuple):
-    """Now, and the highest so far; None where the system does not tell."""
+    """Resident memory now and at its peak, in bytes; None if the system does not report it."""
 
     resident_bytes: int | None
     peak_bytes: int | None
 
 
 def status_bytes(field: str, process: str = "self") -> int | None:
-    """One `Vm…` field of /proc/PID/status in bytes; None where the system does not tell."""
+    """Returns one `Vm…` field of /proc/PID/status in bytes; None if the system does not report it."""
     return field_bytes(Path("/proc") / process / "status", field)
 
 
@@ -34,7 +34,7 @@ def peak_bytes() -> int | None:
 
 
 def exact_sizes(process: str = "self") -> Sizes:
-    """Slower by milliseconds, but right: before Linux 6.16 `VmRSS` may miss the latest pages of each core."""
+    """Returns exact sizes, which takes milliseconds; before Linux 6.16 `VmRSS` may lack the latest pages."""
     resident = field_bytes(Path("/proc") / process / "smaps_rollup", "Rss")
     if resident is None:
         resident = status_bytes("VmRSS", process)
@@ -43,7 +43,7 @@ def exact_sizes(process: str = "self") -> Sizes:
 
 
 def sizes_of_others(group: int) -> Sizes:
-    """Of a process group without this process: added up, so pages that two of them share count twice."""
+    """Sums the sizes of a process group without this process; pages shared by two processes count twice."""
     parts = [exact_sizes(str(pid)) for pid in group_members(group) if pid != os.getpid()]
     resident = [part.resident_bytes for part in parts if part.resident_bytes is not None]
     highest = [part.peak_bytes for part in parts if part.peak_bytes is not None]
@@ -51,9 +51,9 @@ def sizes_of_others(group: int) -> Sizes:
 
 
 def added_bytes(peak: int | None, empty: int | None) -> int | None:
-    """What runtime and model add at most to an empty process of the same kind.
+    """Returns the most memory that runtime and model add to an empty process of the same kind, in bytes.
 
-    "Empty" is Python, edgeopt's modules and the samples. None where either is not known, as for a program of the
-    user's own, whose start cannot be told from its model.
+    An empty process holds Python, edgeopt's modules and the samples. Returns None if either size is unknown, as
+    for a user's program, whose start cannot be separated from its model.
     """
     return None if peak is None or empty is None else max(0, peak - empty)

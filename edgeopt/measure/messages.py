@@ -41,7 +41,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     counters: bool = False
     """Count hardware events during slices."""
     patience_s: float = 50.0
-    """How long a program may take to say that it is ready: a little less than its answer is waited for."""
+    """Longest time for a program to report that it is ready; less than the time limit for the answer."""
     batch: int = 1
     """Samples in each run."""
 
@@ -53,7 +53,7 @@ class Describe(msgspec.Struct, frozen=True, tag="describe"):
     model_path: str
     custom_ops: tuple[str, ...] = ()
     options: dict[str, str | int | float | bool | dict[str, list[int]]] = {}
-    """Those that change what it takes."""
+    """The options that change the inputs or outputs."""
 
 
 class Time(msgspec.Struct, frozen=True, tag="time"):
@@ -90,9 +90,9 @@ class Watch(msgspec.Struct, frozen=True, tag="watch"):
 
     slice_ms: float
     interval_ms: float | None = None
-    """From the start of one run to the start of the next; None: as fast as possible."""
+    """Time from the start of one run to the start of the next; None: as fast as possible."""
     anew: bool = False
-    """The first after a pause, in which nothing came due and nothing was missed."""
+    """Whether this is the first slice after a pause, during which no run was due or missed."""
 
 
 class Places(msgspec.Struct, frozen=True, tag="places"):
@@ -109,7 +109,7 @@ class TimeStages(msgspec.Struct, frozen=True, tag="time-stages"):
 
 
 class DeviceMemory(msgspec.Struct, frozen=True):
-    """What the trial holds on accelerators at the end of each phase, as NVML counts it for its process."""
+    """Accelerator memory of the trial at the end of each phase, as NVML reports it for the process."""
 
     import_bytes: int | None = None
     load_bytes: int | None = None
@@ -119,26 +119,26 @@ class DeviceMemory(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Resident memory of the trial at the end of each phase; None where the system does not tell."""
+    """Resident memory of the trial at the end of each phase; None if the system does not report it."""
 
     import_bytes: int | None = None
-    """Python, edgeopt, the samples and the runtime, before any model."""
+    """Memory of Python, edgeopt, the samples and the runtime, before any model."""
     load_bytes: int | None = None
     first_run_bytes: int | None = None
     peak_bytes: int | None = None
-    """The highest so far, at any moment."""
+    """The highest value so far, at any moment."""
     start_bytes: int | None = None
-    """An empty process: before the runtime was imported, edgeopt's modules and the samples already there."""
+    """Memory of an empty process: edgeopt's modules and the samples, before the runtime is imported."""
     steady_bytes: int | None = None
-    """After the latest slice."""
+    """Memory after the latest slice."""
     import_peak_bytes: int | None = None
-    """The highest by the end of this phase; likewise the next two."""
+    """The highest value by the end of this phase."""
     load_peak_bytes: int | None = None
     first_run_peak_bytes: int | None = None
     device: DeviceMemory | None = None
-    """None where no accelerator is used."""
+    """Accelerator memory; None if no accelerator is used."""
     added_bytes: int | None = None
-    """What runtime and model add at most: see `memory.added_bytes`."""
+    """The most that runtime and model add, see `memory.added_bytes`."""
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
@@ -148,13 +148,13 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     first_run_ms: float
     memory: Memory
     placement: Placement | None = None
-    """None where there is only one place to run, or the runtime does not tell."""
+    """Provider or device of each part; None if there is only one, or if the runtime does not report it."""
     import_ms: float | None = None
-    """Importing the runtime, which `load_ms` excludes."""
+    """Time to import the runtime, which `load_ms` excludes."""
     begin_s: float | None = None
-    """When the request was taken up, on the machine's monotonic clock: the process had started by then."""
+    """Moment when the trial took the request, after its process had started; the machine's monotonic clock."""
     warnings: tuple[str, ...] = ()
-    """Sentences for the report: what is not measured here, or not only the contender's."""
+    """Sentences for the report, about values that are missing or include more than the contender."""
 
 
 class Described(msgspec.Struct, frozen=True, tag="described"):
@@ -166,15 +166,15 @@ class Timed(msgspec.Struct, frozen=True, tag="timed"):
     latencies_ms: tuple[float, ...]
     memory: Memory
     begin_s: float = 0.0
-    """When what is reported began, on the machine's monotonic clock, which all processes share."""
+    """Start of the reported runs on the monotonic clock, which all processes of the machine share."""
     seconds: float = 0.0
-    """How long what is reported took: with the number of runs, the throughput."""
+    """Duration of the reported runs; their number divided by it is the throughput."""
     starts_ms: tuple[float, ...] = ()
-    """When each of the runs began, since `begin_s`."""
+    """Start of each run, since `begin_s`."""
     counters: dict[str, int] = {}
-    """Hardware events by name (`instructions`, `cache_misses`, ...), over what is reported."""
+    """Hardware events by name (`instructions`, `cache_misses`, ...) during the reported runs."""
     first: int = 0
-    """The place in the rotation of samples of the first run that is reported, where they differ in size."""
+    """Place in the rotation of samples of the first reported run, if samples differ in size."""
 
 
 class Saved(msgspec.Struct, frozen=True, tag="saved"):
@@ -192,23 +192,23 @@ class Watched(msgspec.Struct, frozen=True, tag="watched"):
     latencies_ms: bytes
     """Packed as 32-bit floats, little-endian: thousands of runs fit into a slice."""
     seconds: float
-    """Since the slice before ended."""
+    """Seconds since the previous slice ended."""
     missed: int = 0
-    """Runs that came due while another was still running."""
+    """Number of runs that were due while another still ran."""
 
 
 class Placed(msgspec.Struct, frozen=True, tag="placed"):
     time_ms: dict[str, float]
-    """Empty where the runtime does not tell."""
+    """Milliseconds by provider or device; empty if the runtime does not report them."""
 
 
 class StageTimes(msgspec.Struct, frozen=True):
-    """Medians over runs that did one after the other, in one process."""
+    """Median times of the stages, which ran one after the other in one process."""
 
     inference_ms: float
     runs: int
     pre_ms: float | None = None
-    """None without processing, or without a sample for it."""
+    """Preprocessing time; None without preprocessing, or without a sample for it."""
     post_ms: float | None = None
 
 

@@ -1,4 +1,4 @@
-"""Where the time of a run goes, by the runtimes' own profilers, in terms of the nodes of the model."""
+"""Times of a model's nodes within a run, measured by the runtimes' own profilers."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -20,26 +20,26 @@ from edgeopt.workers.protocol import Failed
 from edgeopt.workspace import WORK, workspace
 
 _ANSWER_LIMIT_S = 600.0
-"""For loading twice and a few runs; a runtime that takes longer hangs."""
+"""Time limit for loading twice and a few runs; a runtime that takes longer has hung."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How the runtimes are to run."""
+    """Settings of the runtimes while they are timed."""
 
     threads: int | None = None
-    """None: the runtime's own choice."""
+    """Number of threads; None for the runtime's default."""
     options: Mapping[str, OptionValue] = field(default_factory=dict)
-    """Those that a backend does not have are not for it."""
+    """Options of the backends; each backend ignores those that it does not have."""
     custom_ops: tuple[str, ...] = ()
     device: Device | None = None
-    """Whose peaks say what could be reached; None: nothing is compared with peaks."""
+    """Device whose peaks bound the possible times; None: no comparison with peaks."""
     runs: int = 100
     limit_s: float = 3.0
 
 
 def timeable(path: Path) -> tuple[str, ...]:
-    """The installed backends that tell the time of the kernels of such a model."""
+    """Returns the installed backends that can time the kernels of this model."""
     return tuple(
         backend.name
         for backend in BACKENDS
@@ -57,9 +57,9 @@ def profile_ops(
     timing: Timing = Timing(),
     emit: Emit = ignore,
 ) -> tuple[OpTimes, ...]:
-    """One for each backend; what a runtime cannot do, or crashes at, is a reason.
+    """Times the nodes with each backend; a failure or a crash of a runtime becomes its reason.
 
-    Raises MissingError for a backend that is not installed, and UsageError for one that tells no times.
+    Raises MissingError for a backend that is not installed, and UsageError for one that cannot time nodes.
     """
     chosen = [_checked(backend_named(name), path) for name in backends]
     with workspace(WORK) as folder:
@@ -109,7 +109,7 @@ def _request(backend: Backend, source: Prepared, folder: Path, timing: Timing) -
 
 
 def ask_for_times(worker: WorkerClient, request: TimeKernels, limit_s: float = _ANSWER_LIMIT_S) -> KernelTimes:
-    """A crash or a hang is a reason why there are no times."""
+    """Asks a worker for kernel times; a crash or a hang becomes the reason why there are none."""
     answer = worker.ask(request, KernelTimes, limit_s)
     return KernelTimes(reason=answer.reason) if isinstance(answer, Failed) else answer
 

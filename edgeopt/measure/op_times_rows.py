@@ -29,17 +29,17 @@ _POSITION = "edgeopt.position"
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """A node as the runtime gets it."""
+    """A node as the runtime receives it."""
 
     name: str
     row: int
-    """The place among the rows of the analysis."""
+    """Index of the node's row in the analysis; negative if there is none."""
     operator: str
     reads: tuple[str, ...]
-    """With what the bodies in it read."""
+    """Tensors that the node reads, including those that its bodies read."""
     outputs: tuple[str, ...]
     fixed: bool = False
-    """It computes the same in every run, so that runtimes do it once before."""
+    """Whether the node computes a constant, which runtimes compute once before the first run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Prepared:
 
 
 def prepared(path: Path, folder: Path) -> Prepared:
-    """Writes the copy; an analysis has a row for each node in the order of the file, bodies after their nodes."""
+    """Writes a copy of the model with numbered nodes, and returns it with the row of each node in the analysis."""
     from edgeopt.graph.model import load
     from edgeopt.graph.nodes import nodes_of
     from edgeopt.graph.passes.base import PassContext
@@ -80,7 +80,7 @@ def prepared(path: Path, folder: Path) -> Prepared:
 
 
 def source_of_rows(path: Path, rows: tuple[NodeRow, ...]) -> Prepared:
-    """For a model that is timed as it is, whose nodes have names of their own already."""
+    """Returns the nodes of a model that is timed unchanged, because its nodes have names of their own."""
     return Prepared(
         path,
         tuple(
@@ -128,7 +128,7 @@ def _names(values: "Iterator[ir.Value | None] | tuple[ir.Value | None, ...]") ->
 
 
 def _fixed(nodes: "list[ir.Node]") -> "set[ir.Node]":
-    """Those that hang on no input of the model and draw no random numbers."""
+    """Returns the nodes that depend on no input of the model and draw no random numbers."""
     from edgeopt.graph.nodes import is_random
 
     found: set[ir.Node] = set()
@@ -145,7 +145,7 @@ def _fixed(nodes: "list[ir.Node]") -> "set[ir.Node]":
 
 
 def _save(graph: "ir.Model", model: "Model", copy: Path) -> None:
-    """Weights in files of their own stay there: the files are linked, or copied where that is not possible."""
+    """Saves the copy of the model; files with external weights are linked, or copied if linking fails."""
     import onnx_ir as ir
 
     for file in model.external:
@@ -165,13 +165,13 @@ _RESULT = re.compile(r"\.\d+$")
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The nodes behind a kernel, by their place in the source."""
+    """The nodes computed by a kernel, by their place in the source."""
 
     nodes: tuple[int, ...] = ()
     own: tuple[int, ...] = ()
-    """Those whose work is counted here; the others are with another kernel that stands for them too."""
+    """The nodes whose work is attributed to this kernel; the others belong to another kernel."""
     added: bool = False
-    """The kernel stands for no node itself; the nodes are those that it works for."""
+    """Whether the kernel computes no node itself, such as a conversion; the nodes are those that it serves."""
 
 
 class _Finder:
@@ -185,7 +185,7 @@ class _Finder:
                 self.made_by[value] = place
 
     def told(self, kernel: Kernel) -> list[int]:
-        """Lists folded constants too, although they are not the kernel's work."""
+        """Returns the nodes that a kernel names; folded constants are included only if there is nothing else."""
         found = [place for text in kernel.sources for place in self._named(text)]
         given = [self.made_by[value] for value in kernel.outputs if value in self.made_by]
         places = list(dict.fromkeys((*found, *given)))
@@ -199,12 +199,12 @@ class _Finder:
             for known in (self.by_name, self.made_by):
                 if text in known:
                     return [known[text]]
-            # The end tells which part or which result it is: `conv/WithoutBiases`, `scores.0`.
+            # The end of a name can be a part or a result number: `conv/WithoutBiases`, `scores.0`.
             text = _RESULT.sub("", text) if _RESULT.search(text) else text.rpartition("/")[0]
         return []
 
     def between(self, begin: Iterable[int], taken: set[int]) -> list[int]:
-        """The nodes before these that no kernel represents."""
+        """Returns the nodes before these that no kernel represents."""
         found: list[int] = []
         waiting = list(begin)
         while waiting:
@@ -218,7 +218,7 @@ class _Finder:
 
 
 def members_of(kernels: Sequence[Kernel], nodes: Sequence[SourceNode]) -> list[Members]:
-    """For each kernel, in the same order; empty where nothing is known."""
+    """Returns the nodes of each kernel, in the same order; empty for a kernel without known nodes."""
     finder = _Finder(nodes)
     told = [finder.told(kernel) for kernel in kernels]
     owner: dict[int, int] = {}
@@ -238,7 +238,7 @@ def members_of(kernels: Sequence[Kernel], nodes: Sequence[SourceNode]) -> list[M
 
 
 def _alike(kernel: Kernel, node: SourceNode) -> bool:
-    """Whether the kernel does what the operator says, and not what had to be done around it."""
+    """Whether the kernel does the work of the operator, and not a conversion around it."""
     if kernel.operator == "FullyConnected":
         return node.operator in {"MatMul", "Gemm"}
     mine, its = kernel.operator.lower(), node.operator.lower()
@@ -246,7 +246,7 @@ def _alike(kernel: Kernel, node: SourceNode) -> bool:
 
 
 def _with_own(kernels: Sequence[Kernel], found: list[Members]) -> list[Members]:
-    """Gives the nodes of what only passes tensors on to the kernel that works for it and does the same."""
+    """Attributes the nodes of kernels that never run to an added kernel that serves them and does run."""
     idle = {node for kernel, each in zip(kernels, found, strict=True) if not kernel.calls for node in each.own}
     for place in sorted(range(len(kernels)), key=lambda place: -kernels[place].time_ms):
         each = found[place]
@@ -257,7 +257,10 @@ def _with_own(kernels: Sequence[Kernel], found: list[Members]) -> list[Members]:
 
 
 def _with_added(kernels: Sequence[Kernel], found: list[Members]) -> list[Members]:
-    """Against the order of work first, so that several added ones in a row are settled in one go."""
+    """Assigns each kernel without nodes to those of its readers, or else of its makers.
+
+    Readers are found from the last kernel to the first, so that several added kernels in a row need one pass.
+    """
     makers: dict[str, list[int]] = defaultdict(list)
     readers: dict[str, list[int]] = defaultdict(list)
     for place, kernel in enumerate(kernels):
@@ -282,11 +285,11 @@ class _View:
     source: Prepared
     rows: Sequence[NodeRow]
     outputs: frozenset[str]
-    """Of the model."""
+    """The outputs of the model."""
     readers: dict[str, int]
-    """How many nodes read a tensor."""
+    """Number of nodes that read each tensor."""
     parts: Counter[int]
-    """How many nodes of the source came of one row: those of the body of a function that it calls."""
+    """Number of the source's nodes for each row; more than one if the row calls a function with several nodes."""
     dequantized: Collection[str]
     device: Device | None
     threads: int
@@ -300,7 +303,7 @@ def rows_of(
     device: Device | None = None,
     threads: int | None = None,
 ) -> tuple[OpTimeRow, ...]:
-    """One for each kernel that ran, the longest first."""
+    """Returns a row for each kernel that ran, the slowest first."""
     view = _View(
         source,
         nodes,
@@ -322,7 +325,7 @@ def rows_of(
 
 
 def _row(kernel: Kernel, members: Members, view: _View, total: float, holds_others: bool) -> OpTimeRow:
-    # What takes the most work first: it is what a fused kernel is known for.
+    # The member with the most operations comes first, because it characterizes a fused kernel.
     rows = sorted(_model_rows(members.nodes, view), key=lambda each: -(each.cost.operations or 0))
     row = OpTimeRow(
         kernel=_NUMBERED.sub(lambda match: _name_of(int(match[1]), view), kernel.name),
@@ -334,7 +337,7 @@ def _row(kernel: Kernel, members: Members, view: _View, total: float, holds_othe
         added=members.added,
         range_ms=kernel.range_ms,
     )
-    # What a loop spends by itself is not what its body computes.
+    # The time of a loop itself is not that of its body.
     if holds_others or not members.own:
         return row
     operations, moved = _work(kernel, members.own, view)
@@ -361,7 +364,7 @@ def _name_of(number: int, view: _View) -> str:
 
 
 def _work(kernel: Kernel, own: Sequence[int], view: _View) -> tuple[int | None, int | None]:
-    """Operations and moved bytes of a run; what goes from one of the nodes to another one stays in the kernel."""
+    """Returns the operations and moved bytes of a run; tensors between nodes of one kernel are not moved."""
     times = max(1, round(kernel.calls))
     operations = moved = 0
     nodes = [view.source.nodes[place] for place in own]

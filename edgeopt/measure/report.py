@@ -1,4 +1,4 @@
-"""Records of `edgeopt bench`: what a measurement found, and the limits that it is held to."""
+"""Records of `edgeopt bench`: the results of a measurement, and the limits that they are checked against."""
 
 import math
 from typing import Literal
@@ -17,16 +17,16 @@ SCHEMA = 1
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """As fractions and factors: 0.02 for `--max-slowdown 2%`, 1.1 for `--min-speedup 1.1x`."""
+    """Limits as fractions and factors: 0.02 for `--max-slowdown 2%`, 1.1 for `--min-speedup 1.1x`."""
 
     max_slowdown: float | None = None
     min_speedup: float | None = None
     undecided: Undecided = "pass"
-    """What a `max-slowdown` inside the interval does."""
+    """Result of a `max-slowdown` that lies inside the interval."""
 
     @property
     def least(self) -> tuple[tuple[LimitName, float], ...]:
-        """The least speed-up that each of them allows: one that may take 1.02 times as long has 1/1.02."""
+        """The least speed-up that each limit allows; a `max_slowdown` of 0.02 allows 1/1.02."""
         found: list[tuple[LimitName, float]] = []
         if self.max_slowdown is not None:
             found.append(("max-slowdown", 1 / (1 + self.max_slowdown)))
@@ -35,50 +35,49 @@ class Limits(msgspec.Struct, frozen=True):
         return tuple(found)
 
     def written(self, limit: LimitName) -> str:
-        """As on a command line: `--max-slowdown 2%`."""
+        """Returns the limit as written on a command line, such as `--max-slowdown 2%`."""
         value = f"{100 * (self.max_slowdown or 0):g}%" if limit == "max-slowdown" else f"{self.min_speedup:g}x"
         return f"--{limit} {value}"
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One limit, and one comparison that was held to it."""
+    """The check of one comparison against one limit."""
 
     limit: LimitName
     least: float
-    """The least speed-up that it allows."""
+    """The least speed-up that the limit allows."""
     first: str
     second: str
     state: State
-    """What the interval says: wholly on the right side of the limit, wholly beyond it, or neither."""
+    """Position of the interval: wholly within the limit, wholly beyond it, or neither."""
     passed: bool
-    """An undecided `max-slowdown` passes, for no slowdown is proved, unless `undecided` is "fail"; an undecided
-    `min-speedup` never does."""
+    """Whether the check passes; if undecided, `max-slowdown` follows `undecided`, and `min-speedup` fails."""
     sentence: str
     speedup: Interval | None = None
-    """None where there is no interval, and so nothing to judge by."""
+    """Interval of the speed-up; None if there is none, so nothing is judged."""
     measured: str = ""
-    """What was compared, where it is not the time of a run: `the time to the first answer`."""
+    """The quantity compared, if it is not the time of a run, such as `the time to the first answer`."""
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What the limits say of a measurement."""
+    """The result of checking a measurement against the limits."""
 
     limits: Limits
     checks: tuple[Check, ...]
     passed: bool
-    """Whether every check does."""
+    """Whether every check passes."""
 
 
 def judgement(limits: Limits, checks: tuple[Check, ...]) -> Judgement:
-    """Nothing checked is nothing passed."""
+    """Returns the judgement, which passes only if there is a check and all of them pass."""
     return Judgement(limits, checks, bool(checks) and all(each.passed for each in checks))
 
 
 def lies(speedup: Interval, least: float, luck_percent: float = 0.0) -> Literal["above", "below", "across"]:
-    """On which side of a limit an interval lies as a whole.
+    """Returns the side of a limit on which the whole interval lies.
 
-    `luck_percent`: sides that stayed in the same processes may differ by this for their whole life, which no
-    interval of theirs shows, so their middle must be this far beyond the limit too.
+    `luck_percent`: sides that stayed in the same processes may differ by this for their whole life, which their
+    interval does not show, so its median must be this far beyond the limit too.
     """
     luck = 1 + luck_percent / 100
     if speedup.low >= least and speedup.median >= least * luck:
@@ -89,7 +88,7 @@ def lies(speedup: Interval, least: float, luck_percent: float = 0.0) -> Literal[
 
 
 def known(speedup: Interval) -> bool:
-    """Whether it ends on both sides: too few rounds give an interval that says nothing."""
+    """Whether the interval is bounded at both ends; too few rounds give an unbounded one."""
     return speedup.low > 0 and math.isfinite(speedup.high)
 
 
@@ -110,12 +109,11 @@ class Figures(msgspec.Struct, frozen=True):
     highest_ms: float
     throughput_per_s: float
     stable: bool | None = None
-    """Of the last three windows the largest is at most 10 % above the smallest, in mean latency and throughput;
-    None: too few windows."""
+    """Whether the last three windows agree within 10 % in mean latency and throughput; None: too few windows."""
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """What one side did in one round."""
+    """Measurements of one side in one round."""
 
     round: int
     begin_s: float
@@ -123,16 +121,16 @@ class Slice(msgspec.Struct, frozen=True):
     latencies_ms: tuple[float, ...]
     starts_ms: tuple[float, ...] = ()
     memory_bytes: int | None = None
-    """Resident, after the slice."""
+    """Resident memory after the slice, in bytes."""
     energy_j: float | None = None
-    """Of the whole device during the slice."""
+    """Energy of the whole device during the slice, in joules."""
     counters: dict[str, int] = {}
     runs: int = 0
-    """How many there were: more than latencies where these were thinned; 0: as many as latencies."""
+    """Number of runs, which is more than the latencies if these are thinned; 0: as many as latencies."""
 
 
 class RoundState(msgspec.Struct, frozen=True):
-    """The state of the device during one round; each reason in `bad` is a sentence, none: a good round."""
+    """The state of the device during one round; each reason in `bad` is a sentence, and a good round has none."""
 
     round: int
     begin_s: float
@@ -140,26 +138,26 @@ class RoundState(msgspec.Struct, frozen=True):
     clock_hz: float | None = None
     temperature_c: float | None = None
     others_percent: float | None = None
-    """How busy all cores together were with other processes; of a round below 0.5 s, with those before it."""
+    """Share of all cores used by other processes; below 0.5 s, earlier rounds are included."""
     steal_percent: float | None = None
     held_up_ms: float | None = None
-    """For how long a container's quota of CPU time held its threads up, all added; None: there is no quota."""
+    """Time for which a container's CPU quota stopped its threads, summed over them; None without a quota."""
     bad: tuple[str, ...] = ()
     repeated: bool = False
-    """Measured in a bad state, and run again: it does not count."""
+    """Whether the round was spoiled and run again, so that it does not count."""
 
 
 class Energy(msgspec.Struct, frozen=True):
-    """Energy by inference, or why it is not known."""
+    """Energy of a run, or the reason why it is unknown."""
 
     source: str | None = None
     """`RAPL package`, `NVML`, `hwmon ...`, `battery`."""
     joules_per_run: float | None = None
     net_joules_per_run: float | None = None
-    """Without what the idle device draws."""
+    """Energy of a run in joules, without that of the idle device."""
     idle_watts: float | None = None
     reason: str = ""
-    """Why it is not measurable here."""
+    """The reason if the energy cannot be measured."""
 
 
 class SideReport(msgspec.Struct, frozen=True):
@@ -175,81 +173,80 @@ class SideReport(msgspec.Struct, frozen=True):
     load_ms: float | None = None
     first_run_ms: float | None = None
     loads_ms: tuple[float, ...] = ()
-    """Of each of its processes, one a leg; likewise the next."""
+    """Loading time of each of the side's processes, one a leg."""
     first_runs_ms: tuple[float, ...] = ()
     memory: Memory | None = None
     outside_peak_bytes: int | None = None
-    """The highest that the parent saw, of the process and those that it started."""
+    """The highest memory that the parent saw, of the process and its children."""
     placement: Placement | None = None
     energy: Energy | None = None
     counters_per_run: dict[str, float] = {}
     slices: tuple[Slice, ...] = ()
     stages: StageTimes | None = None
-    """Of a bundle that processes: before, inference, after, apart from all other figures."""
+    """Times of a bundle's stages (before, inference, after), which no other figure includes."""
     failure: str | None = None
-    """How it ended, where it did not go on to the end: crashed, hung, too much memory."""
+    """The reason if the side did not run to the end: crashed, hung, too much memory."""
     failure_code: str = ""
-    """`trial-failed`, or what the trial itself said was wrong: `usage`, `bad-model`, as in `edgeopt.errors`."""
+    """Error code: `trial-failed`, or the trial's own (`usage`, `bad-model`), as in `edgeopt.errors`."""
     failure_hint: str = ""
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """How many times faster the first side is than the second."""
+    """The speed-up of the first side over the second."""
 
     first: str
     second: str
     speedup: Interval | None
-    """Is None where the interval is too wide to say anything; the ratio in it says nothing either."""
+    """Ratio of the second side's time to the first's; None if the interval is too wide to mean anything."""
     verdict: Verdict
     at_most_percent: float | None = None
-    """With "no difference seen": a difference is at most so large."""
+    """Largest possible difference in percent, with the verdict "no difference seen"."""
     looks: int = 1
     error: float = 0.02
-    """The chance, over all looks, of calling a difference between these two where none is: what the whole contest
-    may err, shared out evenly among its comparisons."""
+    """Chance, over all looks, of reporting a difference between equals: its share of the contest's error."""
     luck_percent: float = 0.0
-    """What the two may differ by besides, because they stayed in the same processes from begin to end."""
+    """Further possible difference, because the sides stayed in the same processes from begin to end."""
 
 
 class Agreement(msgspec.Struct, frozen=True):
-    """How well another side agrees with an original."""
+    """Agreement of another side's outputs with the original's."""
 
     side: str
     snr_db: float | None
-    """Of the worst output; None: they cannot be compared."""
+    """Signal-to-noise ratio of the worst output; None if the outputs cannot be compared."""
     problem: str = ""
     samples: int = 0
 
 
 class OriginalRun(msgspec.Struct, frozen=True):
-    """How the model of another framework ran as a side."""
+    """A side that is the model of another framework, and the way it ran."""
 
     side: str
     framework: str
-    """Name and version."""
+    """Name and version of the framework."""
     mode: str
-    """`eager`, `torch.compile`, the method of an estimator; empty: the framework has one way."""
+    """Mode of the framework: `eager`, `torch.compile`, the method of an estimator; empty if there is only one."""
     threads: int
     agreements: tuple[Agreement, ...] = ()
 
 
 class OriginalSpeed(msgspec.Struct, frozen=True):
-    """A bundle, measured against the model of another framework that it comes from."""
+    """A bundle's speed compared with the model of another framework that it was made from."""
 
     run: OriginalRun
     speedup: Interval | None
-    """How many times as fast the bundle is; None: too few rounds."""
+    """Speed-up of the bundle over the original; None with too few rounds."""
     verdict: Verdict
     original_ms: float | None = None
     """The median time of a run of the original."""
 
 
 class ContestReport(NotebookRecord, msgspec.Struct, frozen=True):
-    """All of a contest: enough to draw it, to compare it, and to judge it again."""
+    """The complete results of a contest, enough to draw, compare and judge it again."""
 
     sides: tuple[SideReport, ...]
     comparisons: tuple[Comparison, ...] = ()
-    """Of the first side with each other one."""
+    """Comparisons of the first side with each other one."""
     states: tuple[RoundState, ...] = ()
     measured_while: str = ""
     """A sentence on the state of the device."""
@@ -257,17 +254,17 @@ class ContestReport(NotebookRecord, msgspec.Struct, frozen=True):
     seconds: float = 0.0
     duty: str = "steady"
     data: str = ""
-    """What the inputs were."""
+    """Description of the inputs."""
     device: dict[str, str] = {}
     """The parts of the device's fingerprint."""
     machine: dict[str, str] = {}
-    """The same in words."""
+    """The device's fingerprint in words."""
     versions: dict[str, str] = {}
-    """edgeopt and the runtimes that took part."""
+    """Versions of edgeopt and of the runtimes of the sides."""
     measured_at: str = ""
     warnings: tuple[str, ...] = ()
     judgement: Judgement | None = None
-    """What the limits say that were asked for (`--max-slowdown`, `--min-speedup`)."""
+    """Result of the limits that the user gave (`--max-slowdown`, `--min-speedup`)."""
     originals: tuple[OriginalRun, ...] = ()
-    """Of sides that are models of other frameworks."""
+    """The sides that are models of other frameworks."""
     schema: int = SCHEMA

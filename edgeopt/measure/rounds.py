@@ -1,8 +1,8 @@
-"""The loop of rounds: the sides run interleaved, so that a disturbance hits all of them.
+"""The loop of rounds: the sides run interleaved, so that a disturbance affects all of them.
 
-On a noisy machine a time means little and a ratio within one round means much: each round gives everybody one
-turn, in changing order, and only ratios within a round are compared. In what those who take turns differ: see
-`terms`.
+On a noisy machine a time means little and a ratio within one round means much: each round gives every side one
+turn, in changing order, and only ratios within a round are compared. `schedules` has the differences between
+kinds of measurements.
 """
 
 from collections import deque
@@ -19,20 +19,20 @@ from edgeopt.measure.report import RoundState
 from edgeopt.measure.schedules import Schedule
 from edgeopt.measure.stats import Interval, bootstrap_median, paired_ratios
 
-# Enough runs in a slice that its median is one, within what a round may take.
+# A slice has enough runs for a stable median, within the limits of its length.
 _RUNS_A_SLICE = 10
 SHORTEST_SLICE_MS = 40.0
 LONGEST_SLICE_MS = 400.0
 
 
 class Player(Protocol):
-    """Who has turns until it fails."""
+    """A side that has a turn in each round until it fails."""
 
     failure: str | None
 
 
 class Sliced(Player, Protocol):
-    """Whose turns are time slices."""
+    """A side whose turns are time slices."""
 
     @property
     def name(self) -> str: ...
@@ -40,14 +40,14 @@ class Sliced(Player, Protocol):
     error: TrialError | None
     """The failure with its hint and code."""
     slices_ms: list[float]
-    """What the slices of the rounds that count came down to."""
+    """Figures in milliseconds of the slices in rounds that count."""
 
     def turn(self, span_ms: float) -> Any | None:  # noqa: ANN401 - what `keep` takes
-        """One slice; None where it failed."""
+        """Runs one slice and returns its measurement, or None if it failed."""
         ...
 
     def keep(self, number: int, taken: Any) -> None:  # noqa: ANN401 - what `turn` gave
-        """The round counts."""
+        """Stores a slice's measurement after its round was found to count."""
         ...
 
 
@@ -61,15 +61,15 @@ class Round(NamedTuple, Generic[_Player, _Taken]):
 
     number: int
     done: int
-    """The number of rounds so far, with this one."""
+    """Number of rounds so far, including this one."""
     is_look: bool
-    """It is looked who stays, and whether it is over; not where the time is up."""
+    """Whether this round decides which sides stay and whether to stop; False if the time is up."""
     taken: list[tuple[_Player, _Taken]]
-    """What those gave who did not fall."""
+    """The measurements of the sides that did not fail in this round."""
 
 
 class DeviceWatch:
-    """Hooks around each round: they check the device; a limited number of spoiled rounds is run again.
+    """Hooks around each round that check the device; a limited number of spoiled rounds is run again.
 
     `before` receives the number of the round and the number of sides.
     """
@@ -89,7 +89,7 @@ class DeviceWatch:
             self._state.begin_round(number)
 
     def counts(self) -> bool:
-        """Whether the round that ends now does."""
+        """Whether the round that ends now counts."""
         if self._state is None:
             return True
         seen = self._state.end_round()
@@ -100,7 +100,7 @@ class DeviceWatch:
 
     @property
     def sentence(self) -> str:
-        """On the state of the device meanwhile."""
+        """Describes the state of the device over the rounds so far."""
         return sentence(self.states, self._state is None or self._state.judge_others)
 
 
@@ -113,10 +113,10 @@ def take_turns(
     first: int = 0,
     is_late: Callable[[], bool] = lambda: False,
 ) -> Iterator[Round[_Player, _Taken]]:
-    """Rounds of those who have not failed, until `terms` or `rounds` have it that these are all.
+    """Yields each round of the sides that have not failed, up to the limit of `terms` or `rounds`.
 
-    Who fails in its turn is out; a list of players may be changed after each round. `first` is the number of the
-    first round, by which the order changes.
+    A side that fails in its turn takes no further part; a list of players may be changed after each round.
+    `first` is the number of the first round, by which the order changes.
     """
     most, done, watch = terms.most if rounds is None else rounds, 0, watch or DeviceWatch()
     while done < most and (running := [player for player in players if player.failure is None]):
@@ -154,7 +154,7 @@ def run_slices(
     first: int = 0,
     is_late: Callable[[], bool] = lambda: False,
 ) -> Iterator[Round[_Sliced, Any]]:
-    """Rounds of time slices, which may take another time from round to round."""
+    """Yields rounds of time slices, whose length may change from round to round."""
     turns = take_turns(players, terms, lambda player: player.turn(span_ms()), watch, rounds, first, is_late)
     for each in turns:
         for player, found in each.taken:
@@ -165,19 +165,20 @@ def run_slices(
 def run_rounds(
     contenders: Sequence[Contender], rounds: int, span_ms: float, is_late: Callable[[], bool] = lambda: False
 ) -> None:
-    """As many rounds, after which nobody leaves: to warm up, and to rank."""
+    """Runs this many rounds, without excluding any side, to warm up or to rank."""
     deque(run_slices(contenders, Schedule("rounds", (rounds,)), lambda: span_ms, is_late=is_late), 0)
 
 
 def slice_ms(latency_ms: float) -> float:
-    """How long a slice should be for a model that takes this long."""
+    """Returns the length of a slice in milliseconds, from the latency of a run."""
     return float(np.clip(_RUNS_A_SLICE * latency_ms, SHORTEST_SLICE_MS, LONGEST_SLICE_MS))
 
 
 def in_turn(members: Sequence[_Member], position: int) -> list[_Member]:
-    """The order of one round.
+    """Returns the order of the members in one round.
 
-    Each rotation once forwards and once backwards: nobody is always first or follows the same neighbour.
+    Each rotation is used once forwards and once backwards, so no member is always first or follows the same
+    neighbour.
     """
     shift = position // 2 % max(len(members), 1)
     order = [*members[shift:], *members[:shift]]
@@ -185,7 +186,7 @@ def in_turn(members: Sequence[_Member], position: int) -> list[_Member]:
 
 
 def latency_ms(contender: Contender) -> float:
-    """A first idea of how long a run takes, from one short slice; raises TrialError when it cannot run."""
+    """Estimates the latency of a run in milliseconds from one short slice; raises TrialError if it cannot run."""
     answer = take_slice(contender, SHORTEST_SLICE_MS)
     if answer is None:
         raise TrialError(contender.failure or "failed")
@@ -193,6 +194,6 @@ def latency_ms(contender: Contender) -> float:
 
 
 def speedup(baseline: Contender, other: Contender) -> Interval:
-    """How many times faster `other` is than `baseline`, over the rounds that both ran (the last ones)."""
+    """Returns the speed-up of `other` over `baseline`, from the latest rounds that both ran."""
     shared = min(len(baseline.slices_ms), len(other.slices_ms))
     return bootstrap_median(paired_ratios(baseline.slices_ms[-shared:], other.slices_ms[-shared:]))

@@ -10,9 +10,9 @@ import msgspec
 
 LOOKS = (3, 4, 6, 9, 13, 19, 28, 41)
 PROOF_LOOKS = (8, 12, 18)
-"""Of a proof: Student's factor is 5 with eight legs and 22 with three."""
+"""The looks of a proof, which start at eight legs: Student's factor is 5 with eight legs and 22 with three."""
 LUCK_PERCENT = 4.0
-"""Two processes of one model may differ by this for their whole life; fresh ones average it out."""
+"""Percent by which two processes of one model may differ for their whole life; fresh ones average it out."""
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -20,42 +20,42 @@ class Schedule(msgspec.Struct, frozen=True):
 
     name: str
     looks: tuple[int, ...]
-    """Legs, or rounds without legs, after which it may end; it is not judged between them, because every
-    look may err. The last one ends it, unless who asks says how many rounds there are."""
+    """Legs, or rounds without legs, after which it is judged and may end; each look may err, so there are few.
+    The last one is also the limit, unless the caller gives a number of rounds."""
     fewest: int = 1
-    """The legs or rounds that run regardless of the time."""
+    """The fewest legs or rounds, which run regardless of the time."""
     falls: Literal["leaves", "ends it"] = "leaves"
-    """What becomes of it when one crashes, hangs or answers nonsense."""
+    """Effect of a side that crashes, hangs or gives an invalid answer."""
     error: float = 0.0
-    """The chance, over all looks, of calling a difference where none is; 0: nothing is called."""
+    """Chance, over all looks, of reporting a difference between equal sides; 0: no difference is reported."""
     look_share: float = 0.13
-    """The share of `error` at each look, so that all looks together err as often as they may: simulated with
+    """Share of `error` at each look, so that all looks together err as often as allowed: simulated with
     independent normal noise, see tests/measure/test_sequential.py."""
     same_percent: float = 0.0
-    """A smaller difference is not worth a verdict."""
+    """Smallest difference that gives a verdict, in percent."""
     at_most_percent: float = 0.0
-    """It is over when a difference is proved to be smaller than this."""
+    """Difference in percent that ends the measurement once any difference is proved to be smaller."""
     patient: int = 0
-    """The legs after which it ends if the gain is negligible, because that may never be clear; 0: never."""
+    """Number of legs after which a negligible gain ends it, because that may never be clear; 0: never."""
     apart_percent: float = math.inf
-    """It is over at a look where two are further apart than this."""
+    """Difference in percent between two sides that ends the measurement at a look."""
     keeps: tuple[float, ...] = ()
-    """Who has less than this share of the best speed leaves: one for each look. It is over when one is left."""
+    """Least share of the best speed to stay, for each look; the measurement ends when one side is left."""
     fewest_legs: int = 0
-    """No difference is called with fewer legs."""
+    """The fewest legs for reporting a difference."""
     legs: tuple[int, ...] = ()
-    """The most legs of fresh processes, for the first candidate and for those behind it."""
+    """The most legs of fresh processes, for the first candidate and for each that follows."""
     leg_rounds: tuple[int, int] = (0, 0)
-    """The fewest rounds, if there is time, and the most; a slow start is worth more of them."""
+    """The fewest rounds of a leg, if there is time, and the most; a slow start leads to more rounds."""
     rotates: bool = False
-    """Each leg begins with another side; otherwise the order goes on from leg to leg."""
+    """Whether each leg begins with another side; otherwise the order continues from leg to leg."""
 
     @property
     def most(self) -> int:
         return self.looks[-1]
 
 
-# `edgeopt bench` judges. Eight rounds have seen every order of two sides twice.
+# `edgeopt bench` judges by this schedule. Eight rounds include every order of two sides twice.
 CONTEST = Schedule(
     "contest",
     LOOKS,
@@ -66,9 +66,8 @@ CONTEST = Schedule(
     legs=(max(LOOKS),),
     leg_rounds=(8, 24),
 )
-# One false "faster" in forty searches at most, however often it looks and however many candidates it tries: half
-# of what each contest may err calls the candidate slower. When four in a row fail their proof, something other
-# than the candidate is wrong.
+# At most one false "faster" in forty searches, over all looks and candidates: half of each contest's errors call
+# the candidate slower. If four candidates in a row fail their proof, something else is wrong.
 PROOF = Schedule(
     "proof of a search",
     PROOF_LOOKS,
@@ -83,19 +82,19 @@ PROOF = Schedule(
     leg_rounds=(2, 8),
     rotates=True,
 )
-# One false "faster" in forty, of `quantize` and of `replay`.
+# `quantize` and `replay`: one false "faster" in forty.
 QUANTIZED = msgspec.structs.replace(PROOF, name="proof of a file", error=0.05, legs=(12,))
-# Two processes in the same state for all rounds may be told apart by luck alone; cold starts have one each.
+# Two processes in the same state for all rounds may differ by luck alone; cold starts have fresh ones.
 COLD = Schedule("cold starts", (9,), error=0.02, same_percent=1.0)
 PACED = Schedule("paced", (9,), error=0.02, same_percent=LUCK_PERCENT)
 CONCURRENT = Schedule("several at once", (11,), error=0.02, same_percent=LUCK_PERCENT)
-# Early looks are short and forgiving: they only tell the hopeless; the last ones tell apart what is close.
+# Early looks are short and lenient, to exclude slow sides only; the last ones separate similar speeds.
 OPENING = Schedule("opening", (2, 5, 9), 2, keeps=(0.5, 0.75, 0.88))
 TUNING = Schedule("callers and batches", (2, 6, 10), 2, keeps=(0.75, 0.9, 0.94))
 FINAL = Schedule("final", (4, 10, 18, 26, 34), 2, keeps=(0.9, 0.95, 0.97, 0.98, 0.98))
-# Enough rounds for an interval; nobody leaves, as what comes later may be slower still.
+# Enough rounds for an interval; no side is excluded, because a later candidate may be slower still.
 FIGURES = Schedule("other figures than speed", (6,), 2, keeps=(0.0,))
-# Two that are close have a few rounds more.
+# Two sides with similar speeds run some more rounds.
 OPTIONS = Schedule("options of two", (4, 5, 6, 7, 8), 2, "ends it", apart_percent=5.0)
 LOADS = Schedule("loads of the baseline", (4,))
 ALONE = Schedule("a bundle of the baseline itself", (10,), fewest=2)

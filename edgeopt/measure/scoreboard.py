@@ -1,4 +1,4 @@
-"""What one side of a contest has done so far, and the report of it."""
+"""The measurements of one side of a contest so far, and its report."""
 
 import time
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ from edgeopt.measure.report import Energy, Figures, SideReport, Slice
 from edgeopt.measure.stats import total
 from edgeopt.workers.host import LocalChild, TrialHost
 
-# Slices in a window: half a second and more, with several turns of the other sides in between.
+# A window has this many slices: half a second or more, with several turns of the other sides in between.
 WINDOW_SLICES = 10
 _WINDOWS = 3
 _WITHIN = 1.1
-# As many points as tell how latencies lie, with the median and whole percents among them.
+# Enough points to show the distribution of latencies, including the median and whole percents.
 _QUANTILES = 101
 KEPT_RUNS = 2000
-"""Of one slice; figures are of all."""
-# Longer than this for each side nobody would wait after the answer is there; a battery's gauge needs a minute.
+"""The most latencies kept of one slice; figures are computed from all."""
+# A longer run after the result is not worth the wait; a battery's gauge needs a minute.
 _LONGEST_S = 5.0
 
 
 def figures(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]) -> Figures | None:
-    """Of slices of latencies, and how long each slice took; None where nothing ran."""
+    """Returns figures from the latencies of slices and the duration of each; None without slices."""
     if not latencies_ms:
         return None
     runs = np.concatenate(latencies_ms)
@@ -53,7 +53,7 @@ def figures(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float
 
 
 def stable(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]) -> bool | None:
-    """Whether the last three windows agree; None where there are fewer.
+    """Whether the last three windows agree; None if there are fewer.
 
     As in Triton's perf_analyzer, the largest of the three is at most 10 % above the smallest, in mean latency
     and in throughput.
@@ -69,19 +69,19 @@ def stable(latencies_ms: Sequence[NDArray[np.float64]], seconds: Sequence[float]
 
 
 class TrialLog(msgspec.Struct, frozen=True):
-    """How one side of a contest ran."""
+    """The record of one side's runs in a contest."""
 
     slices_ms: tuple[float, ...]
-    """The median of each round that counts; both sides have the same rounds."""
+    """Median of each round that counts; both sides have the same rounds."""
     runs: int = 0
     quantiles_ms: tuple[float, ...] = ()
-    """Of the single runs in these rounds, from the quickest to the slowest in even steps; of many, the last."""
+    """Quantiles in even steps of the runs in these rounds, from the fastest; of many runs, only the latest."""
     load_ms: float | None = None
     first_run_ms: float | None = None
 
 
 def trial_log(contender: Contender) -> TrialLog:
-    """Of a contender whose latencies were emptied when it was warm."""
+    """Returns the record of a contender whose latencies were cleared after its warm-up."""
     runs = contender.latencies_ms
     spread = np.quantile(runs, np.linspace(0, 1, _QUANTILES)).tolist() if runs else []
     return TrialLog(
@@ -101,7 +101,7 @@ Meter = EnergyMeter | Unavailable | None
 
 
 class Turn(NamedTuple):
-    """One slice, before it is known whether its round counts."""
+    """One slice, before its round is found to count."""
 
     answer: Timed
     seconds: float
@@ -111,7 +111,7 @@ class Turn(NamedTuple):
 
 @dataclass(slots=True)
 class Scoreboard:
-    """What one side of a contest has done so far, in all its processes."""
+    """The measurements of one side of a contest so far, from all its processes."""
 
     side: Side
     gauges: Gauges
@@ -119,16 +119,16 @@ class Scoreboard:
     patience_s: float = SLOWEST_ANSWER_S
     contender: Contender | None = None
     loaded: Loaded | None = None
-    """What the first of its processes said."""
+    """The first process's answer to loading."""
     loads: list[Loaded] = field(default_factory=list)
-    """What each of them said."""
+    """Each process's answer to loading."""
     failure: str | None = None
     error: TrialError | None = None
     """The failure with its hint and code."""
     warm_ms: float = 0.0
-    """What a run took when its processes were warmed up last."""
+    """Median latency in the latest warm-up, in milliseconds."""
     slices_ms: list[float] = field(default_factory=list)
-    """The medians of its slices."""
+    """Medians of the side's slices."""
     slices: list[Slice] = field(default_factory=list)
     memory: Memory | None = None
     outside_peak_bytes: int | None = None
@@ -145,7 +145,7 @@ class Scoreboard:
         return stable(self._latencies, self._seconds)
 
     def renew(self, host: TrialHost, patience_s: float | None) -> None:
-        """Fresh processes, with the model loaded; it has failed where that cannot be."""
+        """Starts a fresh process with the model loaded; records the failure if it cannot."""
         self.close()
         try:
             self.contender = enter(host, self.name, self.side.load, patience_s, self.side.concurrency)
@@ -159,7 +159,7 @@ class Scoreboard:
         self.memory = self.memory or self.contender.memory
 
     def turn(self, span_ms: float) -> Turn | None:
-        """One slice; it counts when `keep` follows. None where it failed."""
+        """Runs one slice, which counts only if `keep` follows; returns None if it failed."""
         contender = self.contender
         assert contender is not None  # noqa: S101 - who has not failed is loaded
         known = self.meter if isinstance(self.meter, EnergyMeter) else None
@@ -184,13 +184,13 @@ class Scoreboard:
         return Turn(answer, seconds, wall_s, drawn)
 
     def warm_up(self, span_ms: float) -> None:
-        """A slice that does not count."""
+        """Runs a slice that does not count."""
         turn = self.turn(span_ms)
         if turn is not None:
             self.warm_ms = float(np.median(turn.answer.latencies_ms))
 
     def keep(self, number: int, turn: Turn) -> None:
-        """The round of this turn counts."""
+        """Stores a turn whose round counts."""
         runs = np.asarray(turn.answer.latencies_ms, dtype=np.float64)
         self.slices_ms.append(float(np.median(runs)))
         self._latencies.append(runs)
@@ -258,7 +258,7 @@ class Scoreboard:
             self.outside_peak_bytes = max(seen or 0, self.outside_peak_bytes or 0) or None
 
     def _tell(self, answer: Timed, seconds: float) -> None:
-        """The latency at ten moments a second or more, however long the slice was."""
+        """Emits the latency for at least ten moments a second, however long the slice was."""
         runs = np.asarray(answer.latencies_ms)
         end_s = answer.begin_s + seconds if answer.begin_s else time.monotonic()
         parts = min(len(runs), max(1, int(np.ceil(seconds / SAMPLE_S))))
@@ -275,9 +275,9 @@ def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def with_energy(side: SideReport, board: Scoreboard) -> SideReport:
-    """The report with the energy of a longer stretch, where its slices gave none and the meter is quick enough.
+    """Adds the energy of a longer run, if the slices were too short for the meter and the meter is fast enough.
 
-    What goes wrong in it takes nothing from what was measured before.
+    A failure in that run changes nothing of the earlier measurements.
     """
     meter, contender = board.meter, board.contender
     if not isinstance(meter, EnergyMeter) or contender is None or side.failure or not side.slices:

@@ -1,14 +1,14 @@
-"""When a contest knows enough: what the legs so far say of two sides, and whether to go on.
+"""Decisions of a contest: the speed-up of two sides over the legs so far, and whether to continue.
 
-A leg is some rounds of fresh processes. Two processes of one model differ for their whole life, by where their
-memory and threads happen to lie, and rounds of one process resemble each other; so a leg is one observation,
-however many rounds it has, and only further legs make an interval narrower.
+A leg is some rounds of fresh processes. Two processes of one model differ for their whole life, because of the
+addresses of their memory and the placement of their threads, and rounds of one process resemble each other; so a
+leg is one observation, however many rounds it has, and only further legs make an interval narrower.
 
-Within a leg the sides are compared by their least disturbed slices, each a median of its own runs. Others on the
-machine only ever make a slice slower, often to twice its time, and a median of ratios moves with the luck of who
-was struck. The figure and both times come from these slices. The interval also covers what the median rounds of
-the legs say, so that a repetition on a machine that is busy otherwise lies within it. This one interval decides
-and is printed. What it finds under recorded noise: `benchmarks/contest_simulation.py`.
+Within a leg the sides are compared by their least disturbed slices, each a median of its own runs. Other
+processes on the machine only make a slice slower, often to twice its time, and a median of ratios depends on
+which side was disturbed. The figure and both times come from these slices. The interval also covers the result
+of the legs' median rounds, so that a repetition on a busy machine lies within it. The same interval decides and
+is printed. Results under recorded noise: `benchmarks/contest_simulation.py`.
 """
 
 import math
@@ -32,49 +32,49 @@ from edgeopt.measure.stats import (
     trimmed_interval,
 )
 
-# With fewer fresh processes luck is not averaged out, and between equal models smaller differences than this are
-# seen too often (`benchmarks/contest_simulation.py --starting 100`).
+# With fewer fresh processes their differences are not averaged out, and differences between equal models that
+# are smaller than this are reported too often (`benchmarks/contest_simulation.py --starting 100`).
 _FRESH_LEGS = 3
 
 
-# The confidence of what the median rounds say. At that of the undisturbed slices, a busy machine would hide one
-# real 5 % in four; at this one it hides one in thirty, and a side that jumps between two speeds is called faster
-# less than half as often as by the undisturbed slices alone (simulated, see above).
+# The confidence of the interval of median rounds. At that of the undisturbed slices, a busy machine would hide
+# one real 5 % in four; at this one it hides one in thirty, and a side that switches between two speeds is called
+# faster less than half as often as by the undisturbed slices alone (simulated, see above).
 _TYPICAL = 0.5
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """How long a contest goes on, and when its answer counts."""
+    """Rules for the length of a contest and for its verdict."""
 
     rounds_least: int = 0
-    """Not ended before, however clear the answer is."""
+    """The fewest rounds, even if the answer is clear before."""
     rounds_most: int = 1000
     time_limit_s: float = 60.0
-    """A leg that was begun is ended."""
+    """Time limit in seconds; a leg that was begun is finished."""
     looks: tuple[int, ...] = CONTEST.looks
-    """The numbers of legs after which it is judged."""
+    """Numbers of legs after which the pairs are judged."""
     error: float = CONTEST.error
-    """The chance, over all looks and all pairs, of calling a difference where none is."""
+    """Chance, over all looks and all pairs, of reporting a difference between equal sides."""
     look_share: float = CONTEST.look_share
-    """The share of `error` at each look."""
+    """Share of `error` at each look."""
     fewest: int = 2
-    """No difference is called with fewer legs."""
+    """The fewest legs for reporting a difference."""
     same_percent: float = CONTEST.same_percent
-    """A smaller difference is not worth a verdict."""
+    """Smallest difference that gives a verdict, in percent."""
     at_most_percent: float = CONTEST.at_most_percent
-    """Ended when a difference, if there is one, is proved to be smaller than this."""
+    """Difference in percent that ends a contest once any difference is proved to be smaller."""
     repeats_most: int = 10
-    """The number of spoiled rounds that are run again; further ones count, and are marked."""
+    """The most spoiled rounds that are run again; further ones count, and are marked."""
     patience_s: float = 60.0
-    """A process that sends nothing for this time during a slice has hung."""
+    """Time in seconds without an answer during a slice, after which a process counts as hung."""
     load_patience_s: float | None = None
-    """Likewise while it loads; None: by its backend and size, see `load_patience_s` of `contender`."""
+    """The same while loading; None: depends on backend and size, see `load_patience_s` of `contender`."""
     limits: tuple[float, ...] = ()
-    """Speed-ups that somebody judges by: a contest goes on while one of them lies inside the interval."""
+    """Speed-up limits of the user; a contest continues while one of them lies inside the interval."""
 
     @property
     def repeats(self) -> int:
-        """Who asks for few rounds does not wait for many more: at most half as many are run again."""
+        """The most repeated rounds: at most half of `rounds_most`, so that a short contest stays short."""
         return min(self.repeats_most, self.rounds_most // 2)
 
 
@@ -90,17 +90,17 @@ def rules_of(terms: Schedule) -> Rules:
 
 
 class Leg(NamedTuple):
-    """What some rounds say of two sides, as logarithms of how many times faster the first is."""
+    """Results of some rounds for two sides, as logarithms of the first side's speed-up."""
 
     calm: float
-    """Of the slices that were disturbed least."""
+    """Ratio of the least disturbed slices."""
     typical: float
-    """The median of the ratios within the rounds."""
+    """Median of the ratios within the rounds."""
     rounds: int
     fresh: bool = True
-    """Run by processes that no other leg used."""
+    """Whether the leg's processes ran no other leg."""
     first: float = 0.0
-    """The least disturbed slice of each side in milliseconds, as a logarithm: `calm` is their difference."""
+    """Least disturbed slice of each side in milliseconds, as a logarithm; `calm` is their difference."""
     second: float = 0.0
 
 
@@ -111,11 +111,11 @@ class Decision(msgspec.Struct, frozen=True):
     at_most_percent: float | None
     looks: int
     torn: bool = False
-    """Undisturbed slices and the median round do not agree."""
+    """Whether the undisturbed slices and the median round disagree."""
     luck_percent: float = 0.0
-    """What the two may differ by for their whole life: there were too few fresh processes to average it out."""
+    """Percent by which the sides may differ for their whole life, if too few fresh processes average it out."""
     first_ms: float = 1.0
-    """What each side takes, of the same slices as the figure: `second_ms / first_ms` is its median."""
+    """Time of each side, from the slices of the figure: `second_ms / first_ms` is its median."""
     second_ms: float = 1.0
 
 
@@ -127,7 +127,7 @@ def leg_of(first_ms: Sequence[float], second_ms: Sequence[float], fresh: bool = 
 
 
 def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | None:
-    """What the legs so far say; None where there is nothing to say yet. `last`: no more can follow."""
+    """Decides from the legs so far; returns None between looks. `last`: no further leg follows."""
     count = len(legs)
     if not count or (count not in rules.looks and not last):
         return None
@@ -169,7 +169,7 @@ def _exp(value: float) -> float:
 
 @dataclass(slots=True)
 class Pairs:
-    """What the legs say of the first against each other side, in their order."""
+    """Legs and decisions of the first against each other side, in their order."""
 
     rules: Rules
     legs: list[list[Leg]]
@@ -180,14 +180,14 @@ class Pairs:
         return cls(rules, [[] for _ in range(others)], [None] * others)
 
     def note(self, players: Sequence[Sliced], rounds: int, fresh: bool) -> None:
-        """A leg of those whose processes ran to its end."""
+        """Adds a leg for each pair whose processes ran to its end."""
         first, *others = players
         for legs, other in zip(self.legs, others, strict=True):
             if rounds and first.failure is None and other.failure is None:
                 legs.append(leg_of(first.slices_ms[-rounds:], other.slices_ms[-rounds:], fresh))
 
     def judge(self, last: bool, is_open: Callable[[int], bool]) -> None:
-        """A verdict stands once it is given: to look again would be to look more often than was paid for."""
+        """Judges each open pair; a final verdict is not judged again, because each further look may err."""
         for place, (legs, before) in enumerate(zip(self.legs, self.decisions, strict=True)):
             if is_open(place) and not (before and before.done):
                 self.decisions[place] = decide(legs, self.rules, last) or before

@@ -22,12 +22,12 @@ _BUNDLE_SECONDS = 0.5
 def with_stages(
     reports: tuple[SideReport, ...], sides: list[Side], folder: Path, emit: Emit
 ) -> tuple[SideReport, ...]:
-    """The reports, with the times of processing of each bundle that has some."""
+    """Returns the reports, with processing times for each bundle that has pre- or postprocessing."""
     return tuple(_staged(report, side, folder, emit) for report, side in zip(reports, sides, strict=True))
 
 
 def stage_times(host: TrialHost, bundle: Path, seconds: float = _SECONDS) -> StageTimes:
-    """In one process of its own; raises TrialError."""
+    """Times a bundle's stages in a process of its own; raises TrialError if that fails."""
     place = host.put(bundle)
     with closing(host.start()) as child:
         patience_s = load_patience_s(Load("bundle", place, {}, "")) + 10 * seconds
@@ -59,7 +59,7 @@ def fill_timed(
     record: bytes | None,
     emit: Emit,
 ) -> None:
-    """As `write.fill`, into a folder that has model and golden samples already."""
+    """Fills a bundle's folder by `write.fill`, adding processing times; model and golden samples are there."""
     write.fill(folder, {}, deployment, documents, record)
     if deployment.processing is None:
         return

@@ -1,4 +1,4 @@
-"""The statistics of a contest: ratios within rounds, and how sure they are."""
+"""The statistics of a contest: ratios within rounds, and their confidence intervals."""
 
 import math
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ Number = TypeVar("Number", int, float)
 _RESAMPLES = 2000
 _ENOUGH_TO_TRIM = 9
 SAME = 1.02
-"""Two processes of one and the same model differ by up to this much, by where their memory happens to lie; more
-rounds make an interval narrower and not this."""
+"""Factor by which two processes of one model may differ, because of the addresses of their memory; more rounds
+make an interval narrower, but not this."""
 
 EQUAL_PERCENT = 5.0
-"""Sides are called equal only if the whole interval of their ratio is closer to 1x than this."""
+"""Largest distance from 1x, in percent, of an interval whose sides are called equal."""
 
 FASTER: Final = "faster"
 NO_DIFFERENCE: Final = "no difference seen"
@@ -31,7 +31,7 @@ Direction = Literal["faster", "slower", "no difference seen", "too noisy to tell
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """A median with the interval that holds it with the stated confidence."""
+    """A median, and the interval that contains it with the stated confidence."""
 
     median: float
     low: float
@@ -41,7 +41,7 @@ class Interval(msgspec.Struct, frozen=True):
 
     @property
     def usable(self) -> bool:
-        """Narrow enough to say something."""
+        """Whether the interval is narrow enough to be meaningful."""
         return units.usable_interval(self.low, self.high)
 
     @property
@@ -54,7 +54,7 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def with_open_ends(plain: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Plain data with infinity where an interval has no upper end, for which JSON has no word but null."""
+    """Returns plain data with null replaced by infinity where an interval has no upper end."""
     if isinstance(plain, dict):
         found = {key: with_open_ends(value) for key, value in plain.items()}
         is_open = found.get("high", 0) is None and found.get("median") is not None
@@ -63,15 +63,15 @@ def with_open_ends(plain: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
 
 
 IDENTICAL: Final = "identical"
-"""The verdict on a deployment and the same deployment: there is nothing to measure."""
+"""Verdict on two identical deployments, which need no measurement."""
 UNITY = Interval(1.0, 1.0, 1.0, 0, 1.0)
-"""How many times as fast something is as itself."""
+"""Speed-up of a deployment over itself."""
 
 
 def bootstrap_median(values: Sequence[float], confidence: float = 0.95, seed: int = 0) -> Interval:
-    """The median of positive ratios and its percentile-bootstrap interval.
+    """Returns the median of positive ratios and its percentile-bootstrap interval.
 
-    On logarithms, where 2x and 0.5x are equally far from 1x.
+    Computed from logarithms, for which 2x and 0.5x are equally far from 1x.
     """
     logs = np.log(np.asarray(values, dtype=np.float64))
     drawn = np.random.default_rng(seed).integers(0, len(logs), (_RESAMPLES, len(logs)))
@@ -82,10 +82,10 @@ def bootstrap_median(values: Sequence[float], confidence: float = 0.95, seed: in
 
 
 def sign_interval(values: Sequence[float], confidence: float) -> Interval:
-    """The median of ratios and the interval between two of them that holds it with at least this confidence.
+    """Returns the median of ratios and the interval between two of them that has at least this confidence.
 
-    It assumes nothing but that each round is as likely above the true median as below (the sign test turned
-    round), and so it does not claim too much where rounds are few, as the bootstrap of a median does.
+    It only assumes that each round is as likely above the true median as below (an inverted sign test), and so
+    it does not claim too much with few rounds, as the bootstrap of a median does.
     """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     count, tail, outside = len(ordered), (1 - confidence) / 2, 0
@@ -101,18 +101,18 @@ def sign_interval(values: Sequence[float], confidence: float) -> Interval:
 
 
 def trimmed_interval(values: Sequence[float], confidence: float) -> tuple[float, float, float]:
-    """The mean of the middle three fifths, and the ends of the interval that holds it (Yuen's, by Student's t).
+    """Returns the mean of the middle three fifths, and the ends of its interval (Yuen's, by Student's t).
 
-    One process in five may be struck by bad luck, and it moves neither end much. Of fewer than nine values all
-    count: to leave out some would cost more than their luck. The percentile bootstrap of so few would claim too
-    much. One value alone has no ends.
+    One process in five may be disturbed without moving either end much. Fewer than nine values all count,
+    because to exclude some would cost more than it gains. The percentile bootstrap of so few would claim too
+    much. For a single value the ends are infinite.
     """
     count, outside = len(values), _outside(len(values))
     kept = [values[k] for k in trimmed(values)]
     middle = math.fsum(kept) / len(kept)
     if count < 2:
         return middle, -math.inf, math.inf
-    # Those outside count as if they stood at the edge.
+    # Excluded values count as if they were equal to the nearest one that is kept.
     winsorized = [kept[0]] * outside + kept + [kept[-1]] * outside
     mean = math.fsum(winsorized) / count
     squares = math.fsum((v - mean) ** 2 for v in winsorized)
@@ -122,7 +122,7 @@ def trimmed_interval(values: Sequence[float], confidence: float) -> tuple[float,
 
 
 def trimmed(values: Sequence[float]) -> list[int]:
-    """The places of the values whose mean is the middle of `trimmed_interval`, the smallest first."""
+    """Returns the indices of the values whose mean is the middle of `trimmed_interval`, the smallest first."""
     order, outside = _by_size(values), _outside(len(values))
     return order[outside : len(order) - outside]
 
@@ -137,7 +137,7 @@ def _outside(count: int) -> int:
 
 @lru_cache(256)
 def student_quantile(tail: float, degrees: int) -> float:
-    """The value that Student's t with these degrees of freedom exceeds with the chance `tail` (below 1/2)."""
+    """Returns the value that Student's t with these degrees of freedom exceeds with chance `tail` (below 1/2)."""
     low, high = 0.0, 2.0
     while _student_tail(high, degrees) > tail:
         low, high = high, 2 * high
@@ -148,7 +148,7 @@ def student_quantile(tail: float, degrees: int) -> float:
 
 
 def _student_tail(value: float, degrees: int) -> float:
-    """The chance of more than `value`, by the finite sums of whole degrees (Abramowitz and Stegun, 26.7)."""
+    """Returns the chance of more than `value`, by finite sums of whole degrees (Abramowitz and Stegun, 26.7)."""
     angle = math.atan(value / math.sqrt(degrees))
     cosine, sine = math.cos(angle), math.sin(angle)
     odd = degrees % 2
@@ -163,15 +163,15 @@ def _student_tail(value: float, degrees: int) -> float:
 
 
 def verdict(ratio: Interval) -> str:
-    """In words, what a speed-up with this interval says."""
-    # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
+    """Returns the verdict in words on a speed-up with this interval."""
+    # All rounds of equal sides lie on one side of 1x with this chance, and then their interval excludes 1x.
     if 2 * 0.5**ratio.rounds > 1 - ratio.confidence:
         return TOO_FEW
     return direction(ratio, SAME)
 
 
 def direction(ratio: Interval, least: float = 1.0) -> Direction:
-    """What an interval says where there are rounds enough; a difference below the factor `least` is not called.
+    """Returns the verdict of an interval from enough rounds; a median below the factor `least` is no difference.
 
     An interval too wide to print decides nothing. "No difference" is a claim too: it needs the whole interval
     within `EQUAL_PERCENT` of 1x.
@@ -187,11 +187,11 @@ def direction(ratio: Interval, least: float = 1.0) -> Direction:
 
 
 def paired_ratios(baseline: Sequence[float], other: Sequence[float]) -> list[float]:
-    """How many times faster `other` was than `baseline`, round by round."""
+    """Returns the speed-up of `other` over `baseline` in each round."""
     return [b / o for b, o in zip(baseline, other, strict=True)]
 
 
 def total(values: Sequence[Number | None]) -> Number | None:
-    """None where one of them is not known."""
+    """Returns the sum of the values, or None if one of them is None."""
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None

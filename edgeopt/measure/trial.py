@@ -17,13 +17,13 @@ from edgeopt.measure.trials.memory import Phases, open_gauge
 from edgeopt.measure.trials.openers import Loads, Opener, answers, in_batches, opener
 from edgeopt.measure.trials.unseen import run_unseen
 
-# Enough different inputs that caches of the processor do not hold them all; few enough to keep in memory.
+# Enough different inputs that the CPU's caches do not hold all of them; few enough to keep in memory.
 ROTATION = 16
 _MOST_BYTES = 256 << 20
 
 
 def keep_to(cores: tuple[int, ...]) -> None:
-    """All threads of this process, and all that they start; raises UsageError where that cannot be."""
+    """Pins all threads of this process, and those that they start, to cores; raises UsageError if it cannot."""
     if not hasattr(os, "sched_setaffinity"):
         raise UsageError("This system cannot pin processes to cores.", "Leave out the cores and set threads only.")
     usable = os.sched_getaffinity(0)
@@ -55,7 +55,7 @@ class Trial:
         self._counters: Counters | None = None
         self._pace: Pace | None = None
         self._place = 0
-        """In the rotation, where the next slice begins if samples differ in size."""
+        """Index in the rotation where the next slice begins if samples differ in size."""
 
     def _model(self) -> tuple[Loads, Opener, Samples]:
         if self._loaded is None:
@@ -78,7 +78,7 @@ class Trial:
         # Copies, not views of the mapped file: a page fault is not the model's latency.
         rotation = [{n: np.array(a) for n, a in samples.feeds(k).items()} for k in range(count)]
         rotation = in_batches(rotation, request.batch)
-        # They count the threads that are started after them.
+        # Counters include only the threads that are started after them.
         warnings = self._open_counters() if request.counters else ()
         phases = Phases()
         import_s = time.monotonic()
@@ -114,7 +114,7 @@ class Trial:
         )
 
     def _open_counters(self) -> tuple[str, ...]:
-        """Why some events, or all, are not counted."""
+        """Opens the counters and returns warnings about events that are not counted."""
         found = open_counters()
         if not isinstance(found, Counters):
             return (f"Hardware events are not counted: {found.reason}.",)
@@ -129,7 +129,7 @@ class Trial:
         if request.concurrency > 1 and opened.no_threads:
             raise UsageError(opened.no_threads)
         count = self._counters.read if self._counters else None
-        # Slow runs would never come to the last sizes if every slice began with the first.
+        # If every slice began with the first sample, slow runs would never reach the last sizes.
         place = self._place if samples.sizes else 0
         taken = time_slice(session.run, opened.turns, request.slice_ms, request.concurrency, count, place)
         self._place = taken.following
@@ -160,13 +160,13 @@ class Trial:
 
 
 def rotated(samples: Samples) -> int:
-    """How many samples are run in turn: each side has a copy of them, which must not fill the memory."""
+    """Returns the number of samples to run in rotation, limited because each side copies them into memory."""
     one = sum(array.nbytes // max(1, len(array)) for array in samples.arrays.values())
     return max(1, min(len(samples), ROTATION, _MOST_BYTES // max(1, one)))
 
 
 def read_outputs(path: Path) -> list[dict[str, Array]]:
-    """The outputs that a trial saved, one dict a sample."""
+    """Returns the outputs that a trial saved, one dict a sample."""
     runs: dict[int, dict[str, Array]] = {}
     with np.load(path, allow_pickle=False) as archive:
         for key in archive.files:

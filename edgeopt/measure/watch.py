@@ -1,4 +1,4 @@
-"""One model or bundle, run over and over in a process of its own, with what it costs told ten times a second."""
+"""Continuous runs of one model or bundle in a process of its own, with metrics ten times a second."""
 
 import time
 from collections import deque
@@ -17,13 +17,13 @@ from edgeopt.measure.memory import added_bytes, status_bytes
 from edgeopt.measure.messages import Watch, Watched
 from edgeopt.workers.host import LocalChild, LocalHost
 
-# Logarithmic bins a fifth of a percent wide, from 100 ns to a quarter of an hour: no clock here is better.
+# Logarithmic bins of 0.2 %, from 100 ns to a quarter of an hour, which is finer than any clock here.
 _FIRST_MS = 1e-4
 _STEP = 0.002
 _BINS = 11_500
 WINDOW_S = 10.0
 _QUANTILES = (0.5, 0.9, 0.99)
-# An answer every 80 ms and a look at the device every 100: curves that move, at a cost that nobody measures.
+# An answer every 80 ms and a sample of the device every 100: smooth curves, at a cost too low to measure.
 SLICE_MS = 80.0
 # Slices requested in advance, so that the model runs on while its last answer is read.
 _AHEAD = 2
@@ -33,7 +33,7 @@ _FEWEST_MISSED, _MISSED_SHARE = 10, 0.1
 
 
 class Percentiles(msgspec.Struct, frozen=True):
-    """Over how many runs, and the latencies that half, 90 % and 99 % of them stay within."""
+    """Number of runs, and the latencies within which 50 %, 90 % and 99 % of them ended."""
 
     runs: int
     p50_ms: float
@@ -42,7 +42,7 @@ class Percentiles(msgspec.Struct, frozen=True):
 
 
 class Latencies:
-    """Counts by latency, for the last `window_s` and for ever."""
+    """Histograms of latencies over the last `window_s` seconds and over all time."""
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
         self._window_s = window_s
@@ -51,23 +51,23 @@ class Latencies:
         self._all = np.zeros(_BINS, np.int64)
 
     def add(self, time_s: float, latencies_ms: NDArray[np.float32]) -> None:
-        """The runs of one tick that ended at `time_s`, on any clock that only goes on."""
+        """Adds the runs that ended at `time_s`, by any clock that never steps back."""
         bins = np.log(np.maximum(latencies_ms, _FIRST_MS) / _FIRST_MS) / _STEP
         places, counts = np.unique(np.minimum(bins, _BINS - 1).astype(np.int64), return_counts=True)
         self._recent[places] += counts
         self._all[places] += counts
-        # Few runs of a tick fall into unlike bins, so a window of any speed takes little memory.
+        # A window of any speed takes little memory, because the runs of one tick fall into few bins.
         self._ticks.append((time_s, np.stack([places, counts])))
         while self._ticks and self._ticks[0][0] <= time_s - self._window_s:
             old = self._ticks.popleft()[1]
             self._recent[old[0]] -= old[1]
 
     def recent(self) -> Percentiles | None:
-        """Of the window; None while no run has ended in it."""
+        """Returns percentiles over the window; None if no run has ended in it."""
         return _percentiles(self._recent)
 
     def all(self) -> Percentiles | None:
-        """Of everything since the beginning."""
+        """Returns percentiles over all runs; None if there are none."""
         return _percentiles(self._all)
 
 
@@ -82,7 +82,7 @@ def _percentiles(counts: NDArray[np.int64]) -> Percentiles | None:
 
 
 class WatchReport(msgspec.Struct, frozen=True):
-    """All of a watch in a few numbers; a latency is None where no run ended."""
+    """Summary of a watch; a latency is None if no run ended."""
 
     subject: str
     runs: int
@@ -94,9 +94,9 @@ class WatchReport(msgspec.Struct, frozen=True):
     load_ms: float
     first_run_ms: float
     peak_memory_bytes: int | None
-    """Of the process that ran it, runtime included."""
+    """Peak resident memory of the process that ran the model, including the runtime."""
     missed_runs: int = 0
-    """Runs that came due, at the rate asked for, while another was still running."""
+    """Runs that were due, at the requested rate, while another still ran."""
     added_memory_bytes: int | None = None
 
 
@@ -108,7 +108,7 @@ def watch(
     emit: Emit,
     patience_s: float | None = None,
 ) -> WatchReport:
-    """Runs it until the time is up, or until Ctrl-C or SIGTERM, which end a run without `seconds` with a report.
+    """Runs the side until the time is up; Ctrl-C or SIGTERM ends a run without `seconds`, with a report.
 
     Raises TrialError when it crashes or hangs.
     """
@@ -134,7 +134,7 @@ def _watched(
     interval_ms = None if rate_per_s is None else 1e3 / rate_per_s
     child = contender.child
     assert isinstance(child, LocalChild)  # noqa: S101 - a local host starts local children
-    # No more signal comes after the first, so the report is not interrupted.
+    # A second signal has no effect, so the report is not interrupted.
     with suppress(KeyboardInterrupt):
         for answer in follow(contender, interval_ms, seconds, gauges.device, patience_s):
             gauges.tell_runs(answer, time.monotonic())
@@ -149,9 +149,9 @@ def follow(
     patience_s: float,
     to_the_end: bool = False,
 ) -> Iterator[Watched]:
-    """Keeps a trial running until the time is up (None: for ever), and gives what it answers ten times a second.
+    """Keeps a trial running until the time is up (None: without end), and yields its answers ten times a second.
 
-    `to_the_end`: what was asked for in advance is waited for, so that the trial is at rest afterwards.
+    `to_the_end`: also waits for the slices that were requested in advance, so that the trial is idle afterwards.
     """
     child = contender.child
     gauges.look_at_gpus(contender.memory)
@@ -182,14 +182,14 @@ def _watched_answer(contender: Contender, patience_s: float) -> Watched:
 
 
 class RunGauges:
-    """Turns what comes from the trial into metrics, beside those of the device."""
+    """Emitter of metrics about the runs of a trial and about the device."""
 
     def __init__(self, subject: str, rate_per_s: float | None, emit: Emit) -> None:
         self.subject = subject
         self.latencies = Latencies()
         self.missed = self._runs = 0
         self.seconds = 0.0
-        """How long the runs that have been told of took together, waits between them included."""
+        """Total duration of the reported runs, including the waits between them."""
         self.device = Gauges(emit)
         self._rate_per_s, self._emit = rate_per_s, emit
         self._lately: deque[tuple[int, float]] = deque()
@@ -200,7 +200,7 @@ class RunGauges:
         self._runs += len(taken)
         self.seconds += answer.seconds
         if len(taken):
-            # In nanoseconds at the finest: no clock here is better, and JSON stays short.
+            # Rounded to nanoseconds, which no clock here exceeds, to keep the JSON short.
             samples = tuple(np.round(taken.astype(float), 6).tolist())
             self.device.tell("latency_ms", float(np.median(taken)), self.subject, now, samples)
         recent = self.latencies.recent()
@@ -214,7 +214,7 @@ class RunGauges:
         self._count_missed(answer.missed)
 
     def _throughput(self, runs: int, seconds: float) -> float:
-        """Recent runs a second: over one second if there are many, over up to ten if there are few."""
+        """Returns recent runs per second: over one second if there are many, over up to ten if there are few."""
         self._lately.append((runs, seconds))
         total, length = (sum(values) for values in zip(*self._lately, strict=True))
         while len(self._lately) > 1:

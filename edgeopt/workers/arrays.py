@@ -11,7 +11,7 @@ from edgeopt.errors import writing_to
 
 
 def write_arrays(path: Path, values: Mapping[str, Any]) -> None:
-    """One line of JSON says what there is; the arrays follow as they lie in memory."""
+    """Writes a line of JSON with types and shapes, then the arrays as they lie in memory."""
     arrays: list[np.ndarray[Any, Any]] = []
     plan = {name: _planned(value, arrays) for name, value in values.items()}
     head = {"values": plan, "arrays": [[_type(array), list(array.shape)] for array in arrays]}
@@ -32,7 +32,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
 
 def _planned(value: object, arrays: list[np.ndarray[Any, Any]]) -> object:
-    """`null` for an array; a sequence and a map are written with their contents."""
+    """Returns the JSON plan of a value, and appends its arrays: `null` is an array, lists and maps nest."""
     if isinstance(value, list):
         return {"list": [_planned(each, arrays) for each in value]}
     if isinstance(value, dict):
@@ -75,5 +75,5 @@ def _bytes(kind: str, shape: list[int]) -> int:
 
 def _array(raw: bytes, kind: str, shape: list[int]) -> np.ndarray[Any, Any]:
     array = np.frombuffer(bytearray(raw), _dtype(kind)).reshape(shape)
-    # What runtimes call texts.
+    # Runtimes represent texts as arrays of objects.
     return array.astype(object) if array.dtype.kind == "U" else array

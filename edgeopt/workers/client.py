@@ -1,4 +1,4 @@
-"""The client of a worker process: starts it, asks it, and reports how it ended."""
+"""The client of a worker process: starts it, sends requests, and reports how it ended."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -22,19 +22,19 @@ class WorkerClient:
 
     def __init__(self, host: TrialHost, most_starts: int | None = None) -> None:
         self.child: Child | None = None
-        """None before the first request and after an end."""
+        """The worker process; None before the first request and after the process has ended."""
         self._host = host
         self._starts_left = most_starts
         self._failure: Failed | None = None
-        """Why the last request was not sent."""
+        """The failure to start a process for the last request; None if it was sent."""
 
     def ask(self, request: msgspec.Struct, answer: type[Answer], limit_s: float) -> Answer | Failed:
         try:
             self.send(request)
             return self.answer(answer, limit_s)
         except BaseException:
-            # Nobody waits for the answer any more: it could be taken for that to another request, and what the
-            # worker writes meanwhile blocks the removal of its files.
+            # No caller waits for the answer any more: it could be taken for the answer to another request, and
+            # files that the worker still writes block their removal.
             self.close()
             raise
 
@@ -44,7 +44,7 @@ class WorkerClient:
             self.child.send(msgspec.json.encode(request))
 
     def answer(self, answer: type[Answer], limit_s: float) -> Answer | Failed:
-        """The answer to the last request; a worker that crashed or hung is an answer too."""
+        """Returns the answer to the last request; a crash or a hang of the worker is returned as `Failed`."""
         if self._failure is not None:
             return self._failure
         if self.child is None:
@@ -57,7 +57,7 @@ class WorkerClient:
             return ended(error)
 
     def ready(self, timeout_s: float) -> bool:
-        """Whether the last request has its answer by then, if only that there is none."""
+        """Waits until the last request has its answer or has failed; returns False if `timeout_s` passes first."""
         return self._failure is not None or self.child is None or self.child.ready(timeout_s)
 
     def begin(self, task: str) -> None:
@@ -84,12 +84,12 @@ class WorkerClient:
 
 
 def read_answer(child: Child, decode: Callable[[bytes], Answer], limit_s: float) -> Answer:
-    """The next answer; raises TrialError when there is none that can be read, and the process is gone then."""
+    """Returns the next answer; raises TrialError, with the process ended, if no answer can be read."""
     line = child.receive(limit_s)
     try:
         return decode(line)
     except msgspec.MsgspecError:
-        # What comes next from such a process could be taken for the answer to another request.
+        # The next line of such a process could be taken for the answer to another request.
         child.close()
         begin = line[:_SHOWN_BYTES].decode(errors="replace")
         raise TrialError(f"sent an invalid answer: {begin!r}; it was killed", ending="nonsense") from None

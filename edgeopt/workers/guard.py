@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-# Twenty looks a second cost a thousandth of a core; a search for new members reads /proc of every process.
+# Twenty checks a second take a thousandth of a core; a search for new members reads /proc of every process.
 _LOOK_EVERY_S = 0.05
 _SEARCH_EVERY_S = 1.0
 _SHARE_OF_AVAILABLE = 0.8
@@ -13,12 +13,12 @@ _KEPT_LOG_BYTES = 64 << 10
 
 
 class Guard:
-    """Of one group, led by the process of that number; what is never looked at is never over its limit."""
+    """Guard of the process group of one leader; it notices an excess of memory only when `look` is called."""
 
     def __init__(self, leader: int, limit_bytes: int | None, log: int) -> None:
         self.limit_bytes = limit_bytes
         self.resident_bytes: int | None = None
-        """At the latest look, of all processes of the group; None where the system does not tell."""
+        """Resident memory of the group at the latest check, in bytes; None if the system does not report it."""
         self.peak_bytes: int | None = None
         self._leader, self._log = leader, log
         self._members = [leader]
@@ -28,7 +28,7 @@ class Guard:
         return max(0.0, self._looked + _LOOK_EVERY_S - time.monotonic())
 
     def look(self) -> bool:
-        """Whether the group holds more than its limit; keeps the log from filling the disk."""
+        """Whether the group's memory is over its limit now; also keeps the log from filling the disk."""
         self._looked = now = time.monotonic()
         if now >= self._searched + _SEARCH_EVERY_S:
             self._searched = now
@@ -41,13 +41,13 @@ class Guard:
         return held is not None and self.limit_bytes is not None and held > self.limit_bytes
 
     def _held_bytes(self) -> int | None:
-        # One that has ended, and that nobody has waited for yet, has 0.
+        # A process that has ended, but is not reaped yet, has 0.
         sizes = [size for pid in self._members if (size := _resident_bytes(pid))]
         if not sizes:
             return None
         held = sum(sizes)
         if len(sizes) > 1 and self.limit_bytes is not None and held > self.limit_bytes:
-            # A process that has just forked shares its memory with the other: no reason to kill both.
+            # A forked process shares its memory with its parent, so the sum of both must not end them.
             shares = [own_share_bytes(pid) for pid in self._members]
             if all(share is not None for share in shares):
                 return sum(share or 0 for share in shares)
@@ -55,7 +55,7 @@ class Guard:
 
 
 def trim(log: int) -> None:
-    """Cuts the begin off a log that has grown too long; it must be open for appending."""
+    """Removes all but the end of a log that has grown too long; the log must be open for appending."""
     size = os.fstat(log).st_size
     if size <= LONGEST_LOG_BYTES:
         return
@@ -65,7 +65,7 @@ def trim(log: int) -> None:
 
 
 def usual_limit_bytes() -> int | None:
-    """What a trial may hold unless told: most of what is available now; None where the system does not tell."""
+    """Returns the default memory limit: most of the bytes available now to this system or container."""
     from edgeopt.hw import cgroup, kernel_text
     from edgeopt.hw.host import LocalHost
 
@@ -82,7 +82,7 @@ def usual_limit_bytes() -> int | None:
 
 
 def kills_for_memory() -> int | None:
-    """How many processes the kernel has killed so far because there was no memory left."""
+    """Returns how many processes the kernel has killed for lack of memory; None if it does not report it."""
     try:
         with open("/proc/vmstat", "rb") as file:  # noqa: PTH123 - as the other files of /proc
             lines = file.read().splitlines()
@@ -104,7 +104,7 @@ def _resident_bytes(pid: int) -> int | None:
 
 
 def group_members(group: int) -> list[int]:
-    """The processes of a group; empty where the system has no /proc."""
+    """Returns the processes of a group; an empty list if the system has no /proc."""
     found = []
     for name in os.listdir("/proc") if Path("/proc").exists() else ():  # noqa: PTH208 - hundreds of names, often
         if not name.isdigit():
@@ -120,7 +120,7 @@ def group_members(group: int) -> list[int]:
 
 
 def quick_resident_bytes(pid: int) -> int | None:
-    """In some ten microseconds; may miss a few pages."""
+    """Returns a process's resident bytes in some ten microseconds; may miss the latest pages."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - many times a second
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -129,7 +129,7 @@ def quick_resident_bytes(pid: int) -> int | None:
 
 
 def own_share_bytes(pid: int) -> int | None:
-    """Resident, with each page that several processes map divided among them."""
+    """Returns a process's resident bytes, with each shared page divided among its users."""
     return field_bytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
 
 

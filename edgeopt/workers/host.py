@@ -1,4 +1,4 @@
-"""Where worker processes run: this machine. A device over the network is another `TrialHost`."""
+"""Worker processes on this machine; a device over the network is another `TrialHost`."""
 
 import contextlib
 import math
@@ -21,31 +21,31 @@ from edgeopt.workers.guard import Guard, kills_for_memory, usual_limit_bytes
 from edgeopt.workers.tasks import TRIAL
 
 VARIABLE = "EDGEOPT_PADDING"
-# Any number of bytes below: moves pages, lines of the cache, and places within a line.
+# Paddings of any size below these move pages, cache lines, and addresses within a line.
 _ENVIRONMENT_BYTES, _ARGUMENT_BYTES = 8192, 1024
 _OUTER = "EDGEOPT_OUTER_"
-"""Before the name of a variable that a child got its own of: what it was before."""
+"""Prefix of the variables that keep the user's values of those that a child gets from edgeopt."""
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _OURS = ("PYTHONPATH", BLAS_THREADS)
 TAIL_BYTES = 16 << 10
-"""Enough for the trace of a crash and what was printed before it."""
+"""Enough bytes for the trace of a crash and the output before it."""
 _TRACE = re.compile(r"^Fatal Python error: .+\n\n", re.MULTILINE)
 _LONGEST = 200
 WORKER_MODULE = "edgeopt.workers"
 NOT_STARTED = "not-started"
-"""The code of the error when the system gave no process: that is the device's fault, not the model's."""
+"""The error code if the system could not start a process, for which the model is not responsible."""
 LONGEST_LINE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 16
 
 
 class Padding(NamedTuple):
-    """What a process is given beside what it needs."""
+    """Unused bytes in the environment and arguments of a process, which move the addresses in its memory."""
 
     environment_bytes: int = 0
     argument_bytes: int = 0
 
     def arguments(self) -> list[str]:
-        """One more, after all others; nobody reads it."""
+        """Returns one more argument, to append to the others; nothing reads it."""
         return ["." * self.argument_bytes]
 
     def environment(self) -> dict[str, str]:
@@ -56,19 +56,19 @@ UNPADDED = Padding()
 
 
 def chance(seed: int | None = None) -> Random:
-    """What paddings are drawn from; without a seed nobody can say what they will be."""
+    """Returns the random generator for paddings; without a seed it is unpredictable."""
     return Random(seed)  # noqa: S311 - luck, and no secret
 
 
 def draw(random: Random) -> Padding:
-    """For one process; the next one draws again."""
+    """Draws the padding for one process."""
     return Padding(random.randrange(_ENVIRONMENT_BYTES), random.randrange(_ARGUMENT_BYTES))
 
 
 def child_environment(
     folder: Path | None, calculates: bool = True, padding: Padding | None = None
 ) -> dict[str, str]:
-    """What a child sees; what libraries write for a while goes to the folder too, and goes with it.
+    """Returns the environment of a child, with its temporary files in `folder` if there is one.
 
     A child that does not compute with numpy gets one BLAS thread: otherwise one per core spins for a tenth
     of a second as the child starts, beside what is to be measured.
@@ -83,7 +83,7 @@ def child_environment(
         own.setdefault(BLAS_THREADS, "1")
     if folder:
         own["TMPDIR"] = str(folder.resolve())
-    # That of the process above is its own.
+    # The padding of this process is not passed on.
     own.pop(VARIABLE, None)
     if padding is not None:
         own |= padding.environment()
@@ -91,7 +91,7 @@ def child_environment(
 
 
 def outer_environment() -> dict[str, str]:
-    """The user's, not that of this child: a Python of another version would import edgeopt's packages."""
+    """Returns the user's environment, without edgeopt's paths, which a Python of another version cannot use."""
     environment = dict(os.environ)
     for name in _OURS:
         outer = environment.pop(_OUTER + name, None)
@@ -103,7 +103,7 @@ def outer_environment() -> dict[str, str]:
 
 
 def append_only(log: int) -> None:
-    """Writers append at its end, also after it was cut."""
+    """Makes writers append to a log even after it was cut."""
     if os.name == "posix":
         import fcntl
 
@@ -116,7 +116,7 @@ def lines_before_trace(tail: bytes) -> list[str]:
 
 
 def last_words(log: int) -> str:
-    """The last line with text; empty if there is none, or the file cannot be read."""
+    """Returns the last line of a log with text; empty if there is none, or the file cannot be read."""
     try:
         size = os.fstat(log).st_size
         tail = os.pread(log, TAIL_BYTES, max(0, size - TAIL_BYTES))
@@ -127,19 +127,19 @@ def last_words(log: int) -> str:
 
 
 class Child(Protocol):
-    """A process that answers one line for each line that it is sent."""
+    """A process that answers each line that it receives with one line."""
 
     def send(self, line: bytes) -> None: ...
     def receive(self, timeout_s: float) -> bytes:
-        """The next answer; raises TrialError when there is none, with how it ended, and it is gone then."""
+        """Returns the next answer; raises TrialError, with the process ended, if there is none."""
         ...
 
     def ready(self, timeout_s: float) -> bool:
-        """Waits until an answer, or the end, is there; False when the time was up first."""
+        """Waits until there is an answer or the process has ended; returns False if the time is up first."""
         ...
 
     def fileno(self) -> int:
-        """For `select` or `poll`: readable when an answer, or the end, is there."""
+        """Returns a file number for `select` or `poll`, which is readable once there is an answer or the end."""
         ...
 
     def close(self) -> None: ...
@@ -154,12 +154,12 @@ class TrialHost(Protocol):
         ...
 
     def start(self, task: str = TRIAL) -> Child:
-        """A worker that imports this task first; raises TrialError with the code `NOT_STARTED` if it cannot."""
+        """Starts a worker that imports this task first; raises TrialError with code `NOT_STARTED` if it cannot."""
         ...
 
 
 class LocalHost:
-    """Workers as child processes, each with random padding; the same `seed` draws the same paddings."""
+    """Host of workers as child processes, each with random padding; the same `seed` gives the same paddings."""
 
     def __init__(
         self, log_folder: Path | None = None, memory_limit_bytes: int | None = None, seed: int | None = None
@@ -178,9 +178,9 @@ class LocalHost:
 class LocalChild:
     """One child process in a process group of its own; its stderr goes to a file.
 
-    A file, not a pipe: runtimes can write more warnings than a pipe holds, and then both sides wait for ever.
-    While an answer is waited for, the group's memory is watched: beyond its limit (unless told, most of what is
-    available now) it is killed, before the system has to choose whom to kill.
+    The file replaces a pipe, because runtimes can write more warnings than a pipe holds, and then both sides
+    would wait for ever. The group's memory is checked while the caller waits for an answer: over its limit (by
+    default most of the memory available now) the group is killed, before the system chooses a process to kill.
     """
 
     def __init__(
@@ -209,14 +209,15 @@ class LocalChild:
         self._pending = bytearray()
         self._searched = 0
         self._end_was: tuple[Ending, str] | None = None
-        """How it was closed, and that in words."""
+        """The kind of end, with its description; None while the process runs."""
 
     def _start(self, task: str, log_folder: Path | None, padding: Padding) -> None:
         with contextlib.ExitStack() as undone:
             # Both are open for as long as the child lives; `close` closes them.
             self._log = undone.enter_context(tempfile.TemporaryFile(dir=log_folder, buffering=0))
             append_only(self._log.fileno())
-            # Nothing is ever written to it: that its end closes with this process is the message (see `lifeline`).
+            # Nothing is ever written to this pipe: a child notices the end of this process when the pipe closes
+            # (see `lifeline`).
             theirs, self._lifeline = os.pipe()
             undone.callback(os.close, self._lifeline)
             try:
@@ -239,11 +240,11 @@ class LocalChild:
 
     @property
     def outside_peak_bytes(self) -> int | None:
-        """The most that it and what it started held together, as seen from here while answers were waited for."""
+        """The most memory of the process and its children together, as checked during waits for answers."""
         return self._guard.peak_bytes
 
     def fileno(self) -> int:
-        """For `select` or `poll`: readable when an answer, or the end, is there."""
+        """Returns a file number for `select` or `poll`, which is readable once there is an answer or the end."""
         assert self._process.stdout is not None  # noqa: S101 - it was opened as a pipe
         return self._process.stdout.fileno()
 
@@ -257,7 +258,7 @@ class LocalChild:
             self._process.stdin.flush()
 
     def ready(self, timeout_s: float) -> bool:
-        """Waits until an answer, or the end, is there; False when the time was up first."""
+        """Waits until there is an answer or the process has ended; returns False if the time is up first."""
         if self._end_was is not None or b"\n" in self._pending[self._searched :]:
             return True
         deadline = time.monotonic() + timeout_s
@@ -266,10 +267,10 @@ class LocalChild:
                 self._end("memory", f"used more than {units.size(self._guard.limit_bytes or 0)}; it was killed")
                 return True
             left = max(0.0, deadline - time.monotonic())
-            # Rounded up, or it would be asked over and over for the last part of a millisecond.
+            # Rounded up, because the loop would spin during the last part of a millisecond.
             if self._poll.poll(math.ceil(1e3 * min(left, self._guard.due_in_s()))):
                 return True
-            # What it started may still hold the pipe when it has ended itself.
+            # A child of the process may still hold the pipe after the process has ended.
             if self._process.poll() is not None or left <= 0:
                 return self._process.poll() is not None
 
@@ -291,7 +292,7 @@ class LocalChild:
         return line
 
     def close(self) -> None:
-        """Ends the process and everything that it started; safe to call twice."""
+        """Ends the process and all its children; safe to call twice."""
         self._end("closed", "was ended")
 
     def _end(self, ending: Ending, words: str) -> None:
@@ -319,7 +320,7 @@ class LocalChild:
         return line
 
     def _read(self) -> bytes:
-        """What is in the pipe; empty when nothing will come any more."""
+        """Returns the bytes in the pipe; empty if no more will come."""
         if not self._poll.poll(0):
             return b""
         return os.read(self.fileno(), _CHUNK_BYTES)

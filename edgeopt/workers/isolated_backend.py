@@ -1,4 +1,4 @@
-"""Backends whose sessions live in worker processes: a runtime that crashes or hangs raises a ModelError."""
+"""Backends with sessions in worker processes: a runtime that crashes or hangs raises a ModelError."""
 
 import contextlib
 import itertools
@@ -18,15 +18,15 @@ from edgeopt.workers.host import LocalHost
 from edgeopt.workers.protocol import FAILED, NO_MEMORY, NO_PACKAGE, Done, Failed, raise_machine_failure
 
 LIMIT_S = 1800.0
-"""For one answer: no call that ends takes longer, and the caller can cancel."""
+"""Time limit for one answer, longer than any call that ends; the caller can cancel."""
 OptionValue = str | int | float | bool | dict[str, list[int]]
 _Answer = TypeVar("_Answer")
 _NUMBERS = itertools.count()
-"""Of the sessions of this process; the names of their files begin with them."""
+"""Numbers of the sessions of this process, with which the names of their files begin."""
 
 
 class OpenModel(msgspec.Struct, frozen=True, tag="open-model"):
-    """Close the model before, and load this one."""
+    """Request to close the loaded model and load this one."""
 
     backend: str
     model_path: str
@@ -36,14 +36,14 @@ class OpenModel(msgspec.Struct, frozen=True, tag="open-model"):
 
 
 class RunModel(msgspec.Struct, frozen=True, tag="run-model"):
-    """Run the loaded model once."""
+    """Request to run the loaded model once."""
 
     feeds_path: str
     outputs_path: str
 
 
 class CloseModel(msgspec.Struct, frozen=True, tag="close-model"):
-    """Close the loaded model."""
+    """Request to close the loaded model."""
 
 
 class ModelPorts(msgspec.Struct, frozen=True, tag="ports"):
@@ -85,13 +85,13 @@ class IsolatedBackends:
         self._all: list[WorkerClient] = []
 
     def of(self, backend: Backend, load_limit_s: float = LIMIT_S) -> Backend:
-        """The same backend, with its sessions in workers; a model that loads for longer is an error."""
+        """Returns the backend with its sessions in workers; loading for longer than the limit raises an error."""
 
         def load(
             path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
         ) -> "IsolatedSession":
             request = OpenModel(backend.name, str(path.absolute()), dict(options), strict, custom_ops)
-            # A runtime that once flushed denormals does so with every later model of its process.
+            # A runtime that has once flushed denormals does so for every later model of its process.
             kind = f"{backend.name} flushing" if options.get("flush_denormals") else backend.name
             idle = self._idle.setdefault(kind, [])
             return IsolatedSession(
@@ -116,7 +116,7 @@ class IsolatedBackends:
 
 
 class IsolatedSession:
-    """A model in a worker; `close` leaves the worker to the next model."""
+    """A model in a worker; `close` makes the worker available to the next model."""
 
     placement: Placement | None = None
 
@@ -170,14 +170,14 @@ class IsolatedSession:
         when: str,
         limit_s: float = LIMIT_S,
     ) -> _Answer:
-        """Raises what the worker raised; a ModelError if it crashed or hung."""
+        """Returns the answer; raises the worker's error, or ModelError if the worker crashed or hung."""
         answer = worker.ask(request, wanted, limit_s)
         if not isinstance(answer, Failed):
             return answer
         raise_machine_failure(answer)
         if answer.ending:
             raise ModelError(f"{self._title} {answer.message.rstrip('.')}, {when}.", answer.hint)
-        # What a runtime raises of its own speaks of the model.
+        # Errors raised by a runtime itself concern the model.
         if answer.code in {ModelError.code, FAILED, NO_MEMORY, NO_PACKAGE}:
             raise ModelError(answer.message, answer.hint)
         raise TrialError(answer.message, answer.hint, answer.code)

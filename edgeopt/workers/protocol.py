@@ -1,4 +1,4 @@
-"""The protocol of worker processes: one line of JSON a request and an answer, and exceptions as answers."""
+"""The protocol of worker processes: one line of JSON for each request and answer; exceptions are answers too."""
 
 import faulthandler
 import os
@@ -12,7 +12,7 @@ from edgeopt.errors import DiskFullError, EdgeoptError, Ending, TrialError, disk
 from edgeopt.hw import lifeline
 
 FAILED, NO_MEMORY, NO_PACKAGE = "failed", "out-of-memory", "missing-package"
-"""Codes of what no error of edgeopt's own stands for."""
+"""Codes of errors that are not edgeopt's own."""
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
@@ -21,20 +21,20 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     message: str
-    """A sentence; where the process ended, what it did: "crashed: SIGSEGV"."""
+    """A sentence, or what happened if the process ended: "crashed: SIGSEGV"."""
     hint: str = ""
     code: str = FAILED
-    """The kind of error, as `errors` names it."""
+    """The kind of error, a code as in `errors`."""
     ending: Ending = ""
 
     @property
     def reason(self) -> str:
-        """The message, with the process as its subject if that ended."""
+        """The message, with the process as its subject if the process ended."""
         return f"its process {self.message}" if self.ending else self.message
 
 
 def failure_of(error: BaseException) -> Failed:
-    """The edge of every process that is asked: whatever a library raises is an answer."""
+    """Returns an exception as an answer; each worker process uses it for whatever a library raises."""
     if isinstance(error, EdgeoptError):
         return Failed(error.message, error.hint, error.code)
     if isinstance(error, OSError) and is_disk_full(error):
@@ -47,7 +47,7 @@ def failure_of(error: BaseException) -> Failed:
 
 
 def raise_machine_failure(answer: object) -> None:
-    """Raises the failures that the request did not cause: the system gave no process, or a disk is full."""
+    """Raises the failures that the request did not cause: a process that could not start, or a full disk."""
     if isinstance(answer, Failed) and answer.ending == "not-started":
         raise TrialError(f"A process {answer.message.rstrip('.')}.", answer.hint, answer.code, answer.ending)
     if isinstance(answer, Failed) and answer.code == DiskFullError.code:
@@ -55,24 +55,24 @@ def raise_machine_failure(answer: object) -> None:
 
 
 def ended(error: TrialError) -> Failed:
-    """The answer of a process that gave none."""
+    """Returns the answer for a process that ended without one."""
     return Failed(error.message, error.hint, error.code, error.ending)
 
 
 def leave_out_the_converter() -> None:
-    """For processes of edgeopt's own, before they import it: a user's process may want to convert models too."""
+    """Hides OpenVINO's converter from this process; only for edgeopt's own, since users may convert models."""
     # None makes an import fail as if the module were missing; OpenVINO works without it.
     sys.modules.setdefault("openvino.tools.ovc", None)  # type: ignore[arg-type]
 
 
 def serve(answer: Callable[[bytes], bytes]) -> None:
-    """Answers requests until stdin closes or the parent ends; whatever else is printed goes to stderr's file."""
+    """Answers requests until stdin closes or the parent ends; all other output goes to stderr's file."""
     faulthandler.enable()
     if len(sys.argv) > 1:
         lifeline.end_group_with(int(sys.argv[1]))
     leave_out_the_converter()
     requests = lifeline.requests_until_parent_ends()
-    # Runtimes print to stdout too, so answers keep the pipe for themselves.
+    # Runtimes print to stdout too, so the pipe is kept for answers only.
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
@@ -85,7 +85,7 @@ def serve(answer: Callable[[bytes], bytes]) -> None:
 
 
 def _write(descriptor: int, line: bytes) -> None:
-    """All of it: a pipe takes only part of a long line from a process that is stopped meanwhile, and continued."""
+    """Writes all bytes of a line: one write to a pipe may be partial if the process is stopped and continued."""
     rest = memoryview(line)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

@@ -11,7 +11,7 @@ from edgeopt.errors import UsageError
 from edgeopt.workers.protocol import Done, failure_of
 
 TRIAL = "load"
-"""The task that a trial begins with."""
+"""Tag of the first request to a trial."""
 TASKS = {
     "load": "edgeopt.measure.trial:Trial.load",
     "describe": "edgeopt.measure.trials.openers:describe",
@@ -52,14 +52,14 @@ _head = msgspec.json.Decoder(thread_safe(_Head))
 
 
 class TaskRunner:
-    """Runs the tasks of one process. Methods of a class share one object, which lives as long as the process."""
+    """Runner of the tasks of one process; methods of a class share one object for the process's lifetime."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
         self._objects: dict[type, object] = {}
 
     def find(self, name: str) -> Task:
-        """Imports the task when it is asked for the first time."""
+        """Returns a task, which is imported on its first use."""
         if name not in TASKS:
             raise UsageError(f"There is no task '{name}'.")
         if name not in self._tasks:
@@ -78,7 +78,7 @@ class TaskRunner:
         return self._objects[kind]
 
     def answer(self, line: bytes) -> bytes:
-        """The line that answers a request; whatever is raised is an answer too."""
+        """Returns the line that answers a request; an exception is an answer too."""
         try:
             task = self.find(_head.decode(line).type)
             found = task.run(task.decode(line))

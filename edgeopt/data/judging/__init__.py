@@ -1,1 +1,1 @@
-"""When a result is good enough: accuracy budgets and their metrics."""
+"""Accuracy budgets and their metrics, which decide whether a result is good enough."""

@@ -1,4 +1,4 @@
-"""What a result must reach, in the words of one metric."""
+"""The accuracy goal of a result, in terms of one metric."""
 
 import math
 from typing import TYPE_CHECKING, Literal
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 # Exact rewrites; no visible difference; one that most tasks accept; one that only a task's metric can judge.
 BUDGETS_DB = {"exact": 80.0, "transparent": 30.0, "balanced": 20.0, "aggressive": 12.0}
 TASK_BUDGET = "aggressive"
-"""So low a ratio says nothing of a model's answers: only a metric of its task can."""
+"""The budget that needs a metric of the model's task, because so low a ratio says nothing about its answers."""
 DEFAULT_BUDGET = "transparent"
 TAIL_DB = 3.0
-"""A floor in dB is an average over samples: the worst tenth of them may be so far below it."""
+"""Decibels that the worst tenth of samples may be below a floor in dB, which is an average over samples."""
 _LARGEST_BARE_DROP = 0.1
-"""Who writes more without a percent sign means percent."""
+"""Largest drop accepted without a percent sign, because a larger number probably means percent."""
 
 
 def floor_from(text: str, beside_metric: bool = False) -> float:
-    """The accuracy floor in dB from `30dB`, `30` or a budget's name."""
+    """Returns the accuracy floor in dB from `30dB`, `30` or a budget's name."""
     name = text.strip().lower()
     if name == TASK_BUDGET and not beside_metric:
         raise UsageError(
@@ -56,34 +56,34 @@ EVIDENCE_LEVELS: tuple[EvidenceLevel, ...] = ("shown", "not shown", "missed")
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """A metric and what it must be on samples that nothing else has seen."""
+    """A metric, and the value that it must reach on samples that nothing else has seen."""
 
     metric: str = "snr"
-    """A name of `METRICS`, or the user's own: `module:function`, `file.py:function`."""
+    """A name of `METRICS`, or a function of the user's: `module:function`, `file.py:function`."""
     floor: float | None = BUDGETS_DB[DEFAULT_BUDGET]
-    """At least this, or at most, of a metric where less is better; None: only the drop counts, or nothing does."""
+    """Least value of the metric, or the largest if less is better; None: only the drop counts, or nothing does."""
     max_drop: float | None = None
-    """The largest allowed drop below the source's own value, for metrics that give it one."""
+    """Largest allowed drop below the source's own value, for metrics with a value for the source."""
     floor_db: float | None = None
-    """Beside the metric: the ratio must be at least this."""
+    """Least ratio in dB that is required in addition to the metric."""
     budget: str = DEFAULT_BUDGET
-    """The name that the decibels came from; empty where a number was given."""
+    """Name of the budget that gave the decibels; empty if the user gave a number."""
     accept_unproven: bool = False
-    """Whether counted answers that meet the goal do, where their interval does not."""
+    """Whether counted answers that meet the goal are accepted although their interval does not prove it."""
 
     @property
     def is_ratio(self) -> bool:
-        """It is in dB alone, which errors add up in; others are known by running."""
+        """Whether the metric is the ratio in dB, to which errors add up; others are known only by running."""
         return self.metric == "snr"
 
     @property
     def is_open(self) -> bool:
-        """It asks for nothing: any outputs that can be compared are good enough."""
+        """Whether there is no requirement, so that any outputs that can be compared are good enough."""
         return self.floor is None and self.max_drop is None and self.floor_db is None
 
     @property
     def target_db(self) -> float | None:
-        """The ratio that it wants, by itself or beside its metric."""
+        """The required ratio in dB, as the metric or in addition to it; None if none is required."""
         return self.floor if self.is_ratio else self.floor_db
 
     @property
@@ -94,7 +94,7 @@ class Goal(msgspec.Struct, frozen=True):
 
     @property
     def needed(self) -> float:
-        """What a score must be at least; see `score`."""
+        """The least score that meets the goal; see `score`."""
         if self.max_drop is not None:
             return -self.max_drop
         if self.floor is None:
@@ -109,16 +109,16 @@ class Goal(msgspec.Struct, frozen=True):
         levels: "Sequence[Level]" = (),
         usual: "Usual | None" = None,
     ) -> "Judged":
-        """What the metric says of outputs by sample, and the ratio in dB beside it, of the weakest level."""
+        """Judges outputs by sample with the metric, and adds the ratio in dB of the weakest level."""
         from edgeopt.data.judging.metrics import judged_with_ratio
 
         return judged_with_ratio(self.kind, got, reference, labels, levels, usual)
 
     def score(self, judged: "Judged") -> tuple[float, float]:
-        """The value, and what decides, on a scale where more is better and `needed` is enough.
+        """Returns the value and the deciding value, on a scale where more is better and `needed` is enough.
 
-        What decides is what resampling leaves of the value, or of counted answers the value itself. Where
-        something asked for beside the metric is not reached, what that lacks is taken off both.
+        The deciding value is the bound by resampling, or for counted answers the value itself. Shortfalls in
+        requirements beside the metric are subtracted from both.
         """
         value, low = self._value(judged), self._low(judged)
         lacks = self._lacks_beside(judged)
@@ -130,7 +130,7 @@ class Goal(msgspec.Struct, frozen=True):
         return not judged.problem and self.score(judged)[1] >= self.needed
 
     def may_meet(self, judged: "Judged") -> bool:
-        """Whether a candidate may go on to its proof, which has more samples: counted answers leave most open."""
+        """Whether a candidate may go on to its proof, whose larger sample can still decide counted answers."""
         if not self.kind.is_counted or judged.problem or self._lacks_beside(judged) > 0:
             return self.met(judged)
         best = judged.drop_low if self.max_drop is not None else judged.high
@@ -199,14 +199,14 @@ class Goal(msgspec.Struct, frozen=True):
         return f"[{scale * low:.3g} {scale * high:.3g}]"
 
     def tail_lacks(self, tail: "Tail | None") -> float:
-        """By how many dB the worst tenth of the samples is too far below a floor in dB; 0 where it is not."""
+        """Returns by how many dB the worst tenth of the samples is too far below a floor in dB; 0 if it is not."""
         floor_db = self.floor if self.is_ratio else self.floor_db
         if tail is None or floor_db is None:
             return 0.0
         return max(0.0, floor_db - TAIL_DB - tail.tenth_db)
 
     def tail_words(self, tail: "Tail | None") -> str:
-        """The worst tenth of the samples if it is the reason for missing the goal; otherwise empty."""
+        """Describes the worst tenth of the samples if the goal is missed because of it; otherwise empty."""
         return f", the worst tenth of them {tail.tenth_db:.1f}" if tail and self.tail_lacks(tail) else ""
 
     def _value(self, judged: "Judged") -> float:
@@ -224,7 +224,7 @@ class Goal(msgspec.Struct, frozen=True):
         return -judged.low if judged.smaller_is_better else judged.low
 
     def _lacks_beside(self, judged: "Judged") -> float:
-        """Of the worst tenth of the samples, of the ratio beside the metric, and of the floor beside a drop."""
+        """Sums the shortfalls from the goal beside the metric: worst tenth, ratio in dB, floor beside a drop."""
         lacks = self.tail_lacks(judged.tail)
         if self.floor_db is not None and judged.low_db is not None:
             lacks += max(0.0, self.floor_db - judged.low_db)
@@ -252,7 +252,7 @@ class Goal(msgspec.Struct, frozen=True):
         return self.metric if ":" in self.metric else self.kind.title
 
     def shown(self, value: float) -> str:
-        """A value of the metric for people."""
+        """Formats a value of the metric."""
         if self.is_ratio:
             from edgeopt.graph.accuracy import decibels
 
@@ -260,7 +260,7 @@ class Goal(msgspec.Struct, frozen=True):
         return f"{100 * value:.4g} %" if self.kind.unit == "%" else f"{value:.4g}"
 
     def shown_score(self, score: float) -> str:
-        """A score, as `score` gives it, for people."""
+        """Formats a score as returned by `score`, without the sign for metrics where less is better."""
         if not math.isfinite(score):
             return "not comparable"
         if self.max_drop is not None:
@@ -268,12 +268,12 @@ class Goal(msgspec.Struct, frozen=True):
         return self.shown(-score if self.kind.smaller_is_better else score)
 
     def points(self, drop: float) -> str:
-        """A difference of two values for people."""
+        """Formats the difference of two values, in percentage points if the metric is a share."""
         return f"{100 * drop:.3g} points" if self.kind.unit == "%" else f"{drop:.3g}"
 
 
 NO_FLOOR = Goal(floor=None, budget="")
-"""The ratio is still measured; nothing is asked of it."""
+"""The goal without a requirement; the ratio is still measured."""
 
 
 def goal_from(
@@ -282,7 +282,7 @@ def goal_from(
     max_drop: str | None = None,
     accept_unproven: bool = False,
 ) -> Goal:
-    """The goal that `--metric`, `--floor` and `--max-drop` say together; UsageError for what says none."""
+    """Returns the goal of `--metric`, `--floor` and `--max-drop`; raises UsageError if they give none."""
     if metric is None or metric == "snr":
         return _ratio_goal(floor, max_drop)
     goal = Goal(metric, None, budget="", accept_unproven=accept_unproven)

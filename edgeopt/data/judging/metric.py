@@ -51,51 +51,51 @@ class OutputValue(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A metric's value over all samples, as the worst output has it."""
+    """A metric's value over all samples, for the worst output."""
 
     metric: str
     value: float
-    """Infinitely bad where the outputs cannot be compared."""
+    """The value; infinitely bad if the outputs cannot be compared."""
     low: float
-    """What it may be on other samples, at 95 %: below `value`, or above it where less is better."""
+    """The 95 % bound of the value on other samples: below `value`, or above it if less is better."""
     samples: int
     smaller_is_better: bool = False
     outputs: tuple[OutputValue, ...] = ()
-    """Empty where the metric takes all outputs together."""
+    """Values by output; empty if the metric takes all outputs together."""
     mean: float | None = None
-    """Over the outputs, where there are several."""
+    """Mean over the outputs, if there are several."""
     source: float | None = None
-    """The source model's own value, of metrics that give it one."""
+    """The source model's own value, for metrics with one."""
     drop: float | None = None
-    """How much worse than the source's; negative where it is better."""
+    """Loss against the source's value; negative for a gain."""
     drop_low: float | None = None
     drop_high: float | None = None
-    """The 95 % interval of the drop on other samples, of a paired comparison."""
+    """The 95 % interval of the drop on other samples, from a paired comparison."""
     changes: tuple[float, float] | None = None
-    """Sums of what the samples lost and won against the source, where each counts from 0 to 1."""
+    """Sums of the samples' losses and gains against the source, with values from 0 to 1."""
     high: float | None = None
-    """Other end of the 95 % interval that begins with `low`; None where answers are not counted."""
+    """Other end of the 95 % interval that begins with `low`; None if answers are not counted."""
     snr_db: float | None = None
-    """Of the same outputs, whatever the metric; of samples of several levels, on the level where it is lowest."""
+    """Ratio in dB of the same outputs, whatever the metric; with several levels, that of the lowest."""
     low_db: float | None = None
     weakest: LevelAccuracy | None = None
-    """Of samples of several levels, that which decides."""
+    """Result on the level that decides, if samples have several levels."""
     pooled_low_db: float | None = None
-    """What `low_db` would be over all samples together."""
+    """The value of `low_db` over all samples together."""
     tail: Tail | None = None
-    """Of single samples; None where no sample differs."""
+    """The samples with the lowest ratios; None if no sample differs."""
     problem: str = ""
-    """Why the outputs cannot be compared, as a sentence."""
+    """The reason, as a sentence, if the outputs cannot be compared; otherwise empty."""
 
 
 Outputs = Sequence[Mapping[str, Array]]
-"""By name, of each sample."""
+"""Outputs by name, for each sample."""
 Labels = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class AccuracyMetric:
-    """One way to say how good a result is; `judge` takes its outputs, the source's, and the labels."""
+    """A measure of a result's quality; `judge` takes its outputs, the source's, and the labels."""
 
     name: str
     title: str
@@ -103,7 +103,7 @@ class AccuracyMetric:
     smaller_is_better: bool = False
     needs_labels: bool = False
     has_source: bool = False
-    """It gives the source model a value of its own, so that a drop can be said."""
+    """Whether the source model has a value of its own, which gives a drop."""
     decided_by_low: bool = True
     """Whether candidates are chosen by the bound that resampling gives, or by the value. A bound for counted
     answers needs hundreds of samples to come near the value."""
@@ -112,9 +112,9 @@ class AccuracyMetric:
     unit: str = ""
     """`dB`, or `%` where values are shares of 1."""
     range: tuple[float, float] = (0.0, 1.0)
-    """What floors make sense."""
+    """Range of meaningful floors."""
     most_samples: int = 256
-    """More samples than this prove little more."""
+    """Number of samples above which more prove little."""
 
 
 Function = Callable[..., Any]
@@ -122,7 +122,7 @@ Function = Callable[..., Any]
 
 @lru_cache
 def user_metric(name: str) -> AccuracyMetric:
-    """The function behind `module:function` or `file.py:function`; raises UsageError if there is none."""
+    """Returns the metric of `module:function` or `file.py:function`; raises UsageError if there is none."""
     place, _, called = name.rpartition(":")
     module = _file(place, name) if place.endswith(".py") else _module(place, name)
     function = getattr(module, called, None)
@@ -155,7 +155,7 @@ def user_metric(name: str) -> AccuracyMetric:
 
 
 def stacked(runs: Outputs) -> dict[str, Any]:
-    """The outputs of all samples as of one run of them all; a list where the samples' shapes differ.
+    """Stacks the outputs of all samples as if they were one run; a list if the samples' shapes differ.
 
     A batch axis of 1 becomes the axis of the samples; outputs without one get it.
     """
@@ -224,7 +224,7 @@ def _judged(
 
 
 def _called(name: str, function: Function, got: Outputs, reference: Outputs, labels: Labels | None) -> Array:
-    """One value, or one for each sample; a sentence for everything else that a function can do."""
+    """Returns the function's value, or one for each sample; raises InputError for any other result."""
     try:
         answer = function(stacked(got), stacked(reference), labels)
     except Exception as error:
@@ -247,7 +247,7 @@ def _called(name: str, function: Function, got: Outputs, reference: Outputs, lab
 
 
 def _line(error: Exception) -> str:
-    """Where in the user's own code."""
+    """Returns the line and file of an error in the user's own code, as text; empty if there is none."""
     trace = error.__traceback__
     places = []
     while trace is not None:
@@ -271,7 +271,7 @@ def _file(place: str, name: str) -> ModuleType:
 
 
 def _module(place: str, name: str) -> ModuleType:
-    """Found where `python -m` would: beside where the command was called, too."""
+    """Imports a module from where `python -m` finds it, which includes the working directory."""
     if not all(part.isidentifier() for part in place.split(".")):
         raise UsageError(f"'{place}' of the metric '{name}' is not a Python module.", HOW)
     with _problems(name), _path(Path.cwd()):

@@ -57,7 +57,7 @@ def _ratio_of(accuracy: Accuracy, samples: int) -> Judged:
 
 
 def _cosine(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
-    """The mean over the samples; one sample of large values does not hide the others."""
+    """Judges each sample and takes the mean, so that a sample of large values does not hide the others."""
     singles = [compare_outputs([wanted], [result]) for wanted, result in zip(reference, got, strict=True)]
     problem = next((f"{s.problem}" for s in singles if s.problem), "")
     values: dict[str, list[float]] = {}
@@ -71,7 +71,7 @@ def _cosine(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
 
 
 def _max_error(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
-    """Resampling cannot say how much larger one on another sample may be."""
+    """Judges the largest error, without an interval: resampling cannot predict that of other samples."""
     accuracy = compare_outputs(reference, got)
     outputs = tuple(OutputValue(o.name, o.max_abs, o.max_abs) for o in accuracy.outputs)
     return _worst("max-error", outputs, len(got), accuracy.problem or "", smaller_is_better=True)
@@ -86,7 +86,7 @@ def _top5(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
 
 
 def _agreement(name: str, got: Outputs, reference: Outputs, best: int) -> Judged:
-    """For each output that has scores of classes in its last dimension."""
+    """Judges the share of equal best classes in each output with scores of classes in its last dimension."""
     problem = compare_outputs(reference, got).problem
     if problem:
         return _worst(name, (), len(got), problem)
@@ -112,13 +112,13 @@ def _is_scores(value: object, classes: int) -> bool:
 
 
 def _overlap(wanted: Array, result: Array, best: int) -> float:
-    """The share of the source's best classes that are among the result's best."""
+    """Returns the share of the source's best classes that are among the result's best."""
     first, second = _best_classes(wanted, best), _best_classes(result, best)
     return float((first[:, :, None] == second[:, None, :]).any(axis=2).mean())
 
 
 def _best_classes(scores: Array, best: int) -> NDArray[np.intp]:
-    """In each row; of equal scores the first, as argmax has it."""
+    """Returns the indices of the best classes of each row; of equal scores the first, like argmax."""
     rows = scores.reshape(-1, scores.shape[-1])
     if best == 1:
         return np.asarray(rows.argmax(axis=1)[:, None])
@@ -153,7 +153,7 @@ def _top1_labels(got: Outputs, reference: Outputs, labels: Labels | None) -> Jud
 
 
 def _scored_by(outputs: Mapping[str, Array], labels: Labels) -> str:
-    """The first output with a score for every class that the labels name, and a row for each label of a sample."""
+    """Returns the first output with a score for each class of the labels, and a row for each label of a sample."""
     rows, classes = max(1, labels[0].size), int(labels.max()) + 1
     for name, value in outputs.items():
         if _is_scores(value, max(2, classes)) and value.size // value.shape[-1] == rows:
@@ -215,7 +215,7 @@ METRICS = (
 
 
 def metric_named(name: str) -> AccuracyMetric:
-    """One of METRICS, or the user's own function; raises UsageError if there is none."""
+    """Returns a metric of METRICS, or the user's own function; raises UsageError if there is none."""
     found = next((metric for metric in METRICS if metric.name == name), None)
     if found is not None:
         return found
@@ -236,7 +236,7 @@ def judged_with_ratio(
     levels: Sequence[Level] = (),
     usual: Usual | None = None,
 ) -> Judged:
-    """The metric's value, and beside it the ratio in dB, which every result has.
+    """Returns the metric's value with the ratio in dB of the same outputs.
 
     With the levels of the samples' inputs, the ratio is that of the level where it is lowest: what holds over all
     samples together holds for the loudest.
@@ -283,7 +283,7 @@ def spread_samples(data: Path | Mapping[str, Array] | None, samples: Samples, na
 
 
 def labels_in(data: Path | Mapping[str, Array], samples: Samples, name: str = "") -> Labels:
-    """Those of all samples, checked; `data` is what the samples were read from."""
+    """Returns the labels of all samples after checking them; `data` is the source of the samples."""
     found = _found(samples, name)
     values = _read(data, found)
     if values.ndim == 0 or len(values) != len(samples):

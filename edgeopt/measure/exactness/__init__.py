@@ -1,1 +1,1 @@
-"""Whether a rewritten model answers as its source does, in every regime of inputs: rounding told from error."""
+"""Checks that a rewritten model gives its source's outputs in every regime of inputs, apart from rounding."""

@@ -1,4 +1,4 @@
-"""What a source answers in each regime, and whether a rewritten model answers the same."""
+"""The source's answers in each regime, and their comparison with those of a rewritten model."""
 
 import contextlib
 import time
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import Backend
 
 TIME_LIMIT_S = 10.0
-"""For the source's answers in all regimes: with a large model those that come first must do."""
+"""Time limit for the source's answers in all regimes; a large model is compared in those that ran in time."""
 MOST_ORDINARY = 4
-"""Ordinary samples for which the source is asked what rounding does; they are of one kind."""
+"""Largest number of ordinary samples that the source runs again to find the effect of rounding."""
 PLAIN: Mapping[str, Mapping[str, str]] = {"onnxruntime-cpu": {"graph_level": "none"}}
 """The options with which a backend leaves a graph as it is."""
 
@@ -33,16 +33,16 @@ Answer = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Answered:
-    """A case, and what the source answers in it."""
+    """A case, and the source's answer to it."""
 
     case: DistributionCase
     answer: Answer
     others: list[Answer] = field(default_factory=list)
-    """What rounding makes of the answer; asked for where it matters."""
+    """Other answers that rounding can give for this case; computed only if a candidate's answer differs."""
     judged: Answer | None = None
-    """What the runtime that judges answers, in a proof in another one."""
+    """The judging runtime's answer, in a proof that runs in another runtime."""
     overflows: bool = False
-    """Inside the source something does, so that only finite numbers are owed, not which; asked for likewise."""
+    """Whether a value inside the source overflows, so that any finite answer passes; found out on demand."""
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -50,13 +50,13 @@ class LeftOut(msgspec.Struct, frozen=True):
 
     regime: str
     kind: Literal["fails", "not-finite", "no-time"]
-    """The source does not run there; answers with NaN or infinity where numbers are asked for; was not asked."""
+    """The reason: the source fails, gives NaN or infinity where numbers are required, or ran out of time."""
     said: str = ""
-    """By the runtime, where the source does not run."""
+    """The runtime's message if the source does not run."""
 
 
 class NotCompared(msgspec.Struct, frozen=True):
-    """A runtime that loads the source and has nothing to compare a result with."""
+    """A runtime that loads the source but cannot be used for comparison."""
 
     runtime: str
     why: str
@@ -68,16 +68,16 @@ def run_each(
     backend: "Backend",
     options: Mapping[str, str] | None = None,
 ) -> "list[Answer | EdgeoptError | None]":
-    """A model's answer to each sample, or what it said instead.
+    """Returns a model's answer to each sample, or the error in its place.
 
-    Raises where the model does not load.
+    Raises EdgeoptError if the model does not load.
     """
     with contextlib.closing(OpenedModel(path, backend, options)) as opened:
         return _answers(opened, feeds, float("inf"))
 
 
 def _answers(opened: OpenedModel, feeds: Sequence[Feeds], limit_s: float) -> "list[Answer | EdgeoptError | None]":
-    """None to those that the time did not reach."""
+    """Returns an answer or error for each sample, and None for those that came after the time limit."""
     found = list[Any]()
     end = time.monotonic() + limit_s
     for sample in feeds:
@@ -93,7 +93,7 @@ def _answers(opened: OpenedModel, feeds: Sequence[Feeds], limit_s: float) -> "li
 def answered(
     opened: OpenedModel, cases: Sequence[DistributionCase], limit_s: float = TIME_LIMIT_S
 ) -> tuple[list[Answered], list[LeftOut]]:
-    """The cases that the source answers, and why it does not answer in the regimes that are left out."""
+    """Returns the cases that the source answers, and the regimes without any answer with the reason."""
     answers = _answers(opened, [case.feeds for case in cases], limit_s)
     found: list[Answered] = []
     left: dict[str, LeftOut] = {}
@@ -125,9 +125,9 @@ def first_difference(
     answers: "Sequence[Answer | EdgeoptError | None]",
     ask_others: Callable[[Sequence[Answered], bool], None],
 ) -> tuple[Answered, str] | None:
-    """The first case in which a model answers otherwise, and how.
+    """Returns the first case in which a model's answer differs, with a description; None if all agree.
 
-    `ask_others` finds what rounding does to the source in some cases: in one way, then in all.
+    `ask_others` finds the effect of rounding on the source in some cases: first in one way, then in all.
     """
     doubtful = []
     for one, answer in zip(known, answers, strict=True):
@@ -144,7 +144,7 @@ def first_difference(
 
 
 def _farthest(doubtful: "list[tuple[Answered, Answer]]") -> "list[tuple[Answered, Answer]]":
-    """All regimes, and of ordinary samples those that differ most: what explains them explains the others."""
+    """Returns the cases in regimes and the ordinary ones that differ most, which stand for the other ones."""
     ordinary = [pair for pair in doubtful if not pair[0].case.regime]
     if len(ordinary) <= MOST_ORDINARY:
         return doubtful
@@ -157,7 +157,7 @@ def _still_differs(one: Answered, answer: Answer) -> str | None:
 
 
 def _beyond_rounding(one: Answered, answer: Answer) -> str | None:
-    """How an answer differs; one that the judge gives for the source is right, whatever this runtime gives."""
+    """Describes how an answer differs, or returns None; an answer equal to the judge's for the source is right."""
     if one.judged is None:
         return difference(one.answer, answer, one.others)
     if difference(one.judged, answer) is None:
@@ -167,14 +167,14 @@ def _beyond_rounding(one: Answered, answer: Answer) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """The source, and files that are it in other ways, written where they are asked for."""
+    """Maker of other forms of the source, each written when it is first needed."""
 
     backend: "Backend"
     path: Path
     inside: Callable[[], Path]
-    """It tells what it computes on the way."""
+    """Writes the source with its intermediate values as outputs."""
     moved: Callable[[int], Path]
-    """Its weights are moved a little, in another way for each number."""
+    """Writes the source with its weights moved by rounding-sized steps; each number gives other steps."""
 
 
 def ask_in_other_ways(ways: Ways, asked: Sequence[Answered], thoroughly: bool) -> None:
@@ -188,7 +188,7 @@ def ask_in_other_ways(ways: Ways, asked: Sequence[Answered], thoroughly: bool) -
     _ask(ways, again, ways.moved(1), {}, 1)
     extreme = [one for one in again if one.case.finite_only]
     feeds = [one.case.feeds for one in extreme]
-    # Where the source cannot be asked, nothing excuses it.
+    # If the source cannot run in this form, no difference is excused.
     with contextlib.suppress(EdgeoptError):
         seen = run_each(ways.inside(), feeds, ways.backend, plain) if extreme else []
         for one, values in zip(extreme, seen, strict=True):
@@ -196,7 +196,7 @@ def ask_in_other_ways(ways: Ways, asked: Sequence[Answered], thoroughly: bool) -
 
 
 def _ask(ways: Ways, asked: Sequence[Answered], path: Path, options: Mapping[str, str], seed: int | None) -> None:
-    """What cannot be asked, such as a model that no longer loads, excuses nothing."""
+    """Adds a model's answers to the cases; one that does not load or run adds none, so it excuses nothing."""
     feeds = [one.case.feeds for one in asked]
     if seed is not None:
         feeds = [moved_feeds(sample, seed) for sample in feeds]

@@ -28,11 +28,11 @@ KINDS = ("sequence_type", "map_type", "optional_type")
 CANDIDATE = "candidate.onnx"
 SAMPLES = 16
 MADE_UP = 4
-"""Ordinary samples where the user gave none; regimes are made from the first."""
+"""Number of ordinary samples if the user gave none; regimes are made from the first."""
 
 
 def has_other_outputs(path: Path) -> bool:
-    """Whether something else than tensors comes out."""
+    """Whether an output is not a tensor."""
     import onnx
 
     return any(map(_is_other, onnx.load(path, load_external_data=False).graph.output))
@@ -61,11 +61,11 @@ def _is_other(value: Proto) -> bool:
 
 
 def _tensors(value: Proto, maker: Proto | None) -> tuple[tuple[Proto, ...], tuple[Proto, ...]]:
-    """Nodes that make tensors of it, and what these are."""
+    """Returns nodes that make tensors of a sequence or map, and these tensors' types."""
     from onnx import TensorProto, helper, numpy_helper
 
     if maker is not None and maker.op_type == "ZipMap":
-        # It writes a table as maps; its attributes name the columns.
+        # ZipMap writes a table as maps; its attributes name the columns.
         made = f"{value.name}.values"
         copied = helper.make_node("Identity", [maker.input[0]], [made])
         return (copied,), (helper.make_tensor_value_info(made, TensorProto.FLOAT, None),)
@@ -117,7 +117,7 @@ def _tensors(value: Proto, maker: Proto | None) -> tuple[tuple[Proto, ...], tupl
 
 
 def written(folder: Path, name: str, make: "Callable[[], ir.Model]", *, plain: bool) -> Path:
-    """A model like the source, made once."""
+    """Writes a model made from the source, unless the file exists, and returns its path."""
     path = folder / f"{name}.onnx"
     if not path.exists():
         save(make(), path)
@@ -127,7 +127,7 @@ def written(folder: Path, name: str, make: "Callable[[], ir.Model]", *, plain: b
 
 
 def saved(folder: Path, model_ir: "ir.Model", *, plain: bool) -> Path:
-    """The model as a file in a folder named by its digest, so that a path never means another model."""
+    """Writes the model into a folder named by its digest, so that a path never means another model."""
     candidates = folder / "candidates"
     candidates.mkdir(exist_ok=True)
     saving = Path(tempfile.mkdtemp(dir=candidates))
@@ -148,7 +148,7 @@ def saved(folder: Path, model_ir: "ir.Model", *, plain: bool) -> Path:
 def taken_inputs(
     model: "Model", found: "tuple[TensorInfo, ...]", shapes: "Mapping[str, tuple[int, ...]]"
 ) -> "tuple[TensorInfo, ...]":
-    """What the source takes, by what a runtime says, in the shapes that the user fixes."""
+    """Returns the runtime's inputs without the weights, with the shapes that the user fixes."""
     weights = set(model.ir.graph.initializers)
     return tuple(
         msgspec.structs.replace(info, shape=shapes[info.name]) if info.name in shapes else info
@@ -170,7 +170,7 @@ def ordinary_samples(
 
 
 def check_steady(model: "Model") -> None:
-    """Runtimes seed what has no seed of its own by the node's place, so that any rewrite changes the numbers."""
+    """Raises VerificationError for random operators without a seed, whose numbers change with any rewrite."""
     from edgeopt.graph.nodes import is_random, label, nodes_of
 
     loose = [label(node) for node in nodes_of(model.ir) if is_random(node) and "seed" not in node.attributes]
@@ -185,7 +185,7 @@ Sample = dict[str, Any]
 
 
 def padded_cases(model_ir: "ir.Model", sample: Sample) -> list[Sample]:
-    """Made from one sample; none where the model has no mask."""
+    """Returns cases made from one sample; none if the model has no mask."""
     masks = [name for name, array in sample.items() if is_mask(name, np.ndim(array))]
     if len(masks) != 1 or 0 in np.shape(sample[masks[0]]):
         return []
@@ -196,7 +196,7 @@ def padded_cases(model_ir: "ir.Model", sample: Sample) -> list[Sample]:
 
 
 def _masks(given: "np.ndarray[Any, Any]") -> "Iterator[np.ndarray[Any, Any]]":
-    """One token, around a step, half, nearly all, all; then with a gap, and with nothing at the start."""
+    """Yields masks of 1, STEP, STEP + 1, half, all but one and all tokens, then with gaps and an empty start."""
     length = given.shape[1]
     place = np.arange(length)
     for kept in dict.fromkeys(
@@ -209,7 +209,7 @@ def _masks(given: "np.ndarray[Any, Any]") -> "Iterator[np.ndarray[Any, Any]]":
 
 
 def _filled(sample: Sample, mask: str) -> Iterator[Sample]:
-    """As it is, and with other values in all that the mask leaves out."""
+    """Yields the sample, and the same with other values in the positions that the mask excludes."""
     yield sample
     left_out = ~sample[mask].astype(bool)
     random = np.random.default_rng(0)
@@ -229,7 +229,7 @@ def _takes_rows(model_ir: "ir.Model") -> bool:
 
 
 def _beside(first: Sample, second: Sample, empty: Sample) -> Sample:
-    """Three rows: two lengths, and one row that is all padding."""
+    """Returns three rows: two lengths, and one that is all padding."""
     names = [name for name in first if is_mask(name, np.ndim(first[name]))]
     rows = [first, second, {**empty, **{name: np.zeros_like(empty[name]) for name in names}}]
     return {name: np.concatenate([row[name] for row in rows]) for name in first}

@@ -1,4 +1,4 @@
-"""Compares a rewritten model with its source in every runtime that runs the source."""
+"""Comparison of a rewritten model with its source, in every runtime that runs the source."""
 
 import math
 import tempfile
@@ -53,16 +53,16 @@ if TYPE_CHECKING:
     from edgeopt.workers.isolated_backend import IsolatedBackends
 
 FLOOR_DB = 80.0
-"""Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
+"""Least ratio in dB of an exact rewrite; those that only round differently reach 100 to 140 dB in float32."""
 LARGE_BYTES = 1_500_000_000
-"""Above this only the judge loads a model: OpenVINO takes 2.4 times a model's size, ONNX Runtime 1.05 times."""
+"""Size above which only the judge loads a model: OpenVINO takes 2.4 times the size, ONNX Runtime 1.05."""
 LEAST_AGREEMENT_DB = 40.0
-"""A runtime whose results for the source are farther from the judge's has a fault there, and proves nothing."""
+"""Least agreement of a runtime with the judge about the source; below it, the runtime proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source, and a file of it to run."""
+    """The source model, and a file of it to run."""
 
     model_ir: "ir.Model"
     path: Path
@@ -70,7 +70,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class SeenProof:
-    """What a rewritten model answers: to the samples, then in the regimes."""
+    """Answers of a rewritten model: to the samples, then in the regimes."""
 
     path: Path
     """The file that answered, named by its digest."""
@@ -84,35 +84,35 @@ class SourceCheck:
 
     backend: "Backend"
     feeds: Feeds
-    """The samples, with the dimensions in the source's order."""
+    """The samples, with their dimensions in the source's order."""
     reference: list[dict[str, Any]]
     others: "tuple[Backend, ...]" = ()
     """The other runtimes that load the source."""
     elsewhere: "list[SourceCheck]" = field(default_factory=list)
-    """The same proof in those that also run it: a rewrite can be right in one runtime and wrong in another."""
+    """The same proof in each other runtime that runs the source: a rewrite can be right in one runtime only."""
     not_compared: "list[NotCompared]" = field(default_factory=list)
-    """The others in which there is nothing to compare with."""
+    """The other runtimes that cannot be compared, with the reasons."""
     wrong_in: "list[SourceCheck]" = field(default_factory=list)
-    """The proof elsewhere that showed last that a model is wrong; empty where this one did."""
+    """The proof in another runtime that last found a model wrong; empty if this proof found it."""
     floor_db: float = FLOOR_DB
     isolated: "IsolatedBackends | None" = None
-    """Where the runtimes run; None: in this process."""
+    """The worker processes of the runtimes; None if they run in this process."""
     plain: bool = False
-    """Whether sequences and maps come out as tensors."""
+    """Whether sequences and maps are converted to tensors."""
     ordinary: tuple[Answered, ...] = ()
-    """The samples with what the source answers, and in time what rounding makes of that."""
+    """The samples with the source's answers; alternatives by rounding are added if an answer differs."""
     regimes: tuple[Answered, ...] = ()
-    """What the source answers where inputs are not ordinary."""
+    """The source's answers in the regimes, apart from those at the edges."""
     edges: tuple[Answered, ...] = ()
-    """What it answers where inputs are NaN, infinite, -0 or empty; a strict proof judges by these too."""
+    """The source's answers to NaN, infinite, -0 or empty inputs; only a strict proof judges by them."""
     strict: bool = False
     left_out: tuple[LeftOut, ...] = ()
     padded_count: int = 0
-    """How many of the samples were made to show whether padding matters."""
+    """Number of samples that were made to show whether padding matters."""
     source: "Source | None" = None
-    """What rounding does to the source is asked of it; None: answers that are not close are wrong."""
+    """The source to run again for the effect of rounding; None: every answer that is not close is wrong."""
     seen: "list[SeenProof]" = field(default_factory=list)
-    """The answers of the model that ran last."""
+    """The answers of the latest model that ran."""
     folder: "tempfile.TemporaryDirectory[str]" = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
     )
@@ -128,10 +128,10 @@ class SourceCheck:
         padded: bool = False,
         pictures: "Data | None" = None,
     ) -> "SourceCheck":
-        """Runs the source, on the user's data or on made-up samples; raises where that cannot be.
+        """Runs the source on the user's data or on made-up samples; raises EdgeoptError if it cannot.
 
-        `shapes`: of the inputs that have them fixed. `padded`: also on samples that show whether padding matters.
-        In a worker process: a runtime that crashes at a model is a reason, and Ctrl-C need not wait for it.
+        `shapes`: of the inputs with fixed shapes. `padded`: adds samples that show whether padding matters. Runs
+        in a worker process, so a crash of a runtime becomes a reason, and Ctrl-C need not wait for it.
         """
         from edgeopt.workers.isolated_backend import IsolatedBackends
 
@@ -199,11 +199,11 @@ class SourceCheck:
         *,
         edges: bool = False,
     ) -> "SourceCheck":
-        """On these ordinary samples, those that are made to show something, and regimes made from the first.
+        """Runs the source on ordinary samples, on extra ones, and in regimes made from the first sample.
 
-        `opened`: the source in the first of the runtimes that loads it; it is closed here. `edges`: also where
-        inputs are NaN, infinite or empty, which can crash a runtime that is in this process. Raises ModelError
-        where no runtime runs the source on the samples.
+        `opened`: the source in the first runtime that loads it; this method closes it. `edges`: includes NaN,
+        infinite and empty inputs, which can crash a runtime in this process. Raises ModelError if no runtime
+        runs the source on the samples.
         """
         samples = [*feeds, *extra]
         opened, reference = first_answer(opened, samples, backends)
@@ -225,7 +225,7 @@ class SourceCheck:
         )
 
     def prove_in(self, backends: "tuple[Backend, ...]") -> None:
-        """Also compares in these runtimes, where they run the source and agree with this one about it."""
+        """Adds a comparison in each of these runtimes that runs the source and agrees with this one about it."""
         for backend in backends:
             found = self._in(backend)
             if isinstance(found, SourceCheck):
@@ -234,7 +234,10 @@ class SourceCheck:
                 self.not_compared.append(NotCompared(backend.title, found))
 
     def _in(self, backend: "Backend") -> "SourceCheck | str":
-        """NaN, infinite and empty inputs are left to the judge: OpenVINO makes numbers of NaN when it fuses."""
+        """Returns the same proof in another runtime, or the reason why there is none.
+
+        Edge inputs (NaN, infinite, empty) are left out: OpenVINO turns NaN into numbers when it fuses.
+        """
         from edgeopt.graph.accuracy import compare_outputs
 
         assert self.source is not None  # noqa: S101 - it was loaded
@@ -272,11 +275,11 @@ class SourceCheck:
         return len(self.feeds) - self.padded_count
 
     def accuracy(self, model_ir: "ir.Model") -> "Accuracy":
-        """How far the ordinary results are from the source's."""
+        """Returns how closely the results on ordinary samples agree with the source's."""
         return self._seen(model_ir).accuracy
 
     def _seen(self, model_ir: "ir.Model") -> SeenProof:
-        """Saves the model, runs it, compares; the same bytes run once."""
+        """Saves, runs and compares the model; the same bytes run only once."""
         from edgeopt.graph.accuracy import compare_outputs
         from edgeopt.graph.structure import as_model_takes, as_source_gives
 
@@ -306,7 +309,7 @@ class SourceCheck:
         return NumericError(accuracy.snr_db, max((output.max_abs for output in accuracy.outputs), default=0.0))
 
     def why_wrong(self, model_ir: "ir.Model") -> str | None:
-        """Why a model is not the source any more, or None."""
+        """Returns why a model differs from the source, or None if it does not."""
         self.wrong_in.clear()
         return self._why_wrong_here(model_ir) or self._why_wrong_elsewhere(model_ir)
 
@@ -347,7 +350,7 @@ class SourceCheck:
         return next((reason for other in self.others if (reason := why_not_loading(seen.path, other))), None)
 
     def differs_at_edges(self, model_ir: "ir.Model") -> str | None:
-        """Where a model that is right otherwise differs for such inputs; None where it does not."""
+        """Describes how a model's answers differ for edge inputs, or returns None if they do not."""
         answers = self._seen(model_ir).answers[len(self.ordinary) + len(self.regimes) :]
         return self._first_difference(self.edges, answers)
 
@@ -358,7 +361,7 @@ class SourceCheck:
     def _first_difference(
         self, known: Sequence[Answered], answers: "Sequence[Mapping[str, Any] | EdgeoptError | None]"
     ) -> str | None:
-        """In which of the samples and regimes a value is not what rounding could make of the source's."""
+        """Names the samples or regime whose values differ by more than rounding, or returns None."""
         found = first_difference(known, answers, self._ask_others)
         if found is None:
             return None

@@ -1,9 +1,9 @@
-"""Whether two answers differ by more than rounding.
+"""Comparison of two answers that allows for rounding.
 
-Answers that are close everywhere need no further question. Where they are not, the source itself says how much
-rounding does to it: it is run again with every input and weight moved by about one unit in the last place, and
-without the runtime's own optimizer. A rewrite may move a result a few times as far as that, and no further. NaN
-and infinity must be at the same places as in the source's answer; rounding never explains them.
+Answers that are close everywhere need no further test. Otherwise the source shows the effect of rounding on it:
+it runs again with every input and weight moved by about one unit in the last place, and without the runtime's
+own optimizer. A rewrite may move a result a few times as far, but no further. NaN and infinity must be at the
+same places as in the source's answer; rounding never explains them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ Array = NDArray[Any]
 Answer = Mapping[str, Any]
 
 ALIKE = 1e-4
-"""Of a value, or of what is typical of its output: below this nobody asks further."""
+"""Difference that needs no explanation, relative to the value or to the output's root mean square."""
 TIMES = 16.0
-"""A rewrite may add up in quite another order than any of the source's own ways."""
+"""Allowed multiple of the spread by rounding: a rewrite may add in an order that no variant covers."""
 LAST_PLACES = 2.0
 FEWEST_ALIKE = 16
 MOVED = (
@@ -31,13 +31,13 @@ MOVED = (
     *("LSTM", "GRU", "RNN"),
     *("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"),
 )
-"""The operators whose weights are numbers to compute with; those of others may be sizes, places or exponents."""
+"""The operators whose weights are moved; the weights of others may be sizes, indices or exponents."""
 MOST_MOVED_BYTES = 256 << 20
-"""Of a larger model only the inputs are moved."""
+"""Largest size of weights that are moved; in a larger model only the inputs are."""
 
 
 def difference(wanted: Answer, got: Answer, others: Sequence[Answer] = ()) -> str | None:
-    """The first output that differs, as a part of a sentence; `others`: what rounding makes of the wanted one."""
+    """Describes the first output that differs, or returns None; `others` are answers that rounding can give."""
     flat_wanted, flat_got = flat(wanted), flat(got)
     flat_others = [flat(one) for one in others]
     for name, array in flat_wanted.items():
@@ -50,7 +50,7 @@ def difference(wanted: Answer, got: Answer, others: Sequence[Answer] = ()) -> st
 
 
 def excess(wanted: Answer, got: Answer) -> float:
-    """How far apart the farthest values are, in what nobody asks about; endless for other differences."""
+    """Returns the largest difference in multiples of its limit; infinite for differences of another kind."""
     flat_wanted, flat_got = flat(wanted), flat(got)
     farthest = 0.0
     for name, array in flat_wanted.items():
@@ -110,7 +110,7 @@ def _of_numbers(wanted: Array, got: Array, others: Sequence[Array]) -> str | Non
 
 
 def _alike_at_once(wanted: Array, got: Array) -> bool:
-    """Whether all are numbers and close, found without converting them: most answers are."""
+    """Whether all values are finite and close, tested without a conversion, because most answers are."""
     if wanted.dtype != got.dtype or wanted.dtype not in (np.float32, np.float64):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
@@ -121,7 +121,7 @@ def _alike_at_once(wanted: Array, got: Array) -> bool:
 
 
 def _spread(wanted: Array, held: Array, others: Sequence[Array]) -> Array:
-    """How far each value is at most from the same in other answers; where one has no number, any distance."""
+    """Returns the largest distance of each value to its values in other answers; infinite if one is not finite."""
     spread = np.zeros_like(wanted)
     for one in others:
         other = one.astype(np.float64)
@@ -131,9 +131,9 @@ def _spread(wanted: Array, held: Array, others: Sequence[Array]) -> Array:
 
 
 def _usual(spread: Array, size: Array, doubtful: Array) -> Array:
-    """How far values of the size of the doubtful ones move, but for the farthest tenth.
+    """Returns the 90 % quantile of the spread of values of similar size, where values are doubtful.
 
-    One may have moved less by chance.
+    A single value may have moved less by chance.
     """
     usual = np.zeros_like(spread)
     finite = np.isfinite(spread) & (spread > 0)
@@ -150,13 +150,13 @@ def _usual(spread: Array, size: Array, doubtful: Array) -> Array:
 
 
 def _typical(values: Array) -> float:
-    """The root of the mean square, of values whose squares may not fit into their type."""
+    """Returns the root mean square of values whose squares may overflow their type."""
     largest = float(values.max(initial=0.0))
     return largest * float(np.sqrt(np.mean(np.square(values / largest)))) if largest else 0.0
 
 
 def _unit(dtype: "np.dtype[Any]") -> float:
-    """The distance of the next number from 1."""
+    """Returns the distance from 1 to the next larger number."""
     import ml_dtypes
 
     return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
@@ -167,13 +167,13 @@ def _count(wrong: Array) -> str:
 
 
 def moved_feeds(feeds: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """Floating-point inputs, each value about a unit in its last place up or down."""
+    """Returns the inputs with each floating-point value moved up or down by about a unit in its last place."""
     random = np.random.default_rng(seed)
     return {name: _moved(np.asarray(array), random) for name, array in feeds.items()}
 
 
 def moved_model(model_ir: "ir.Model", seed: int) -> "ir.Model":
-    """A copy with its weights moved likewise, those that are numbers to compute with."""
+    """Returns a copy of the model with each weight that is computed with moved like `moved_feeds`."""
     import onnx_ir as ir
     from onnx_ir.passes import common
 

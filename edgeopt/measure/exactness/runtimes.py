@@ -1,4 +1,4 @@
-"""The runtimes of a proof: the first judges; in the others a model must load and agree where its source runs."""
+"""The runtimes of a proof: the first judges; in the others a model must load, and agree if its source runs."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from edgeopt.workers.isolated_backend import IsolatedBackends
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
-"""The first that runs the source judges all inputs; in the others a model must load and agree where that runs."""
+"""The runtimes of a proof: the first that runs the source judges; in the others a model must load and agree."""
 OTHERS_LIMIT_S = 30.0
-"""OpenVINO takes minutes over a chain of 10,000 nodes."""
+"""Time limit for loading in another runtime; OpenVINO takes minutes for a chain of 10,000 nodes."""
 
 
 class OpenedModel:
-    """Raises EdgeoptError where the model does not load."""
+    """A model loaded in a runtime; raises EdgeoptError if it does not load."""
 
     def __init__(self, path: Path, backend: "Backend", options: "Mapping[str, str] | None" = None) -> None:
         self.path, self.backend, self._options = path, backend, options or {}
@@ -47,16 +47,16 @@ Found = TypeVar("Found")
 
 
 def first_opened(path: Path, backends: "tuple[Backend, ...]" = ()) -> OpenedModel:
-    """A model in the first runtime that loads it; raises ModelError where none does."""
+    """Opens a model in the first runtime that loads it; raises ModelError if none does."""
     return _first_that(lambda backend: OpenedModel(path, backend), backends or judges())
 
 
 def first_answer(
     opened: OpenedModel, feeds: Feeds, backends: "tuple[Backend, ...]" = ()
 ) -> "tuple[OpenedModel, list[dict[str, Any]]]":
-    """The model in the first runtime that also runs it, and what it answers; raises ModelError where none does.
+    """Returns the model in the first runtime that runs it, and its answers; raises ModelError if none does.
 
-    One that loads it without being able to run it is left for the next.
+    A runtime that loads the model but does not run it is skipped.
     """
 
     def ask(backend: "Backend") -> "tuple[OpenedModel, list[dict[str, Any]]]":
@@ -101,9 +101,9 @@ def judges() -> "tuple[Backend, ...]":
 
 
 def also_loading(path: Path, judge: "Backend", isolated: "IsolatedBackends") -> "tuple[Backend, ...]":
-    """The other runtimes that load the source.
+    """Returns the other runtimes that load the source.
 
-    One that takes long over it would take as long over the result, and is not asked.
+    A runtime that takes too long to load it would take as long for the result, so it is left out.
     """
     return tuple(
         isolated.of(backend)

@@ -1,1 +1,1 @@
-"""What is read from the device while something runs on it."""
+"""Readings of the device while something runs on it."""

@@ -34,7 +34,7 @@ class _Event(NamedTuple):
     kind: int
     config: int
     in_kernel: bool = False
-    """It happens in the kernel only, and counts nothing where that is left out."""
+    """Whether the event happens only in the kernel, so it counts nothing if the kernel is excluded."""
 
 
 EVENTS = {
@@ -52,7 +52,7 @@ EVENTS = {
 }
 
 Open = Callable[[bytes], int]
-"""From a perf_event_attr to a file descriptor; raises OSError."""
+"""Opens a counter for a perf_event_attr and returns its file descriptor; raises OSError."""
 
 
 @dataclass(slots=True)
@@ -71,11 +71,11 @@ class Counters:
     missing: dict[str, str]
     """The events that are not counted here, each with its reason."""
     user_only: bool
-    """What the kernel does for this process is left out."""
+    """Whether the kernel's work for this process is excluded."""
     _counters: dict[str, _Counter] = field(repr=False, default_factory=dict)
 
     def read(self) -> dict[str, int]:
-        """The totals so far by event; the difference of two answers belongs to the time between them.
+        """Returns the totals so far by event; the difference of two answers is the count in between.
 
         Where there are more events than the CPU has counters, each counts for a part of the time and is scaled up.
         """
@@ -92,7 +92,7 @@ class Counters:
 
 
 def open_counters(open_one: Open | None = None, host: Host | None = None) -> Counters | Unavailable:
-    """All that this kernel permits; `Unavailable` where it permits none."""
+    """Opens all counters that this kernel permits, or returns `Unavailable` if it permits none."""
     host = host or LocalHost(cache_folder=None)
     if open_one is None:
         found = _system_call()
@@ -129,12 +129,12 @@ def open_counters(open_one: Open | None = None, host: Host | None = None) -> Cou
 
 
 def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    """What was counted between two answers of `Counters.read`."""
+    """Returns the counts between two answers of `Counters.read`."""
     return {name: max(0, count - before.get(name, 0)) for name, count in after.items()}
 
 
 def memory_bytes_estimate(counters: Mapping[str, float], line_bytes: int = LINE_BYTES) -> float | None:
-    """An estimate of what came from memory: a line for each load that the last cache did not have.
+    """Estimates the bytes read from memory: a line for each load that missed the last-level cache.
 
     Prefetched and written data is not included, so the true traffic is higher.
     """
@@ -143,12 +143,12 @@ def memory_bytes_estimate(counters: Mapping[str, float], line_bytes: int = LINE_
 
 
 def _updated(counter: _Counter) -> bool:
-    """Takes what was counted since the last look into the total; whether there was anything to take."""
+    """Adds the counts since the latest reading to the total; returns whether the counter ran in between."""
     value, enabled, running = struct.unpack("=QQQ", os.read(counter.descriptor, 24))
     before, before_enabled, before_running = counter.seen
     was_running = running - before_running
     if was_running <= 0:
-        return False  # it has not had its turn: the next look scales for this time as well
+        return False  # it has not been scheduled: the next reading scales for this time as well
     counter.total += (value - before) * max(1.0, (enabled - before_enabled) / was_running)
     counter.seen, counter.ran = (value, enabled, running), True
     return True

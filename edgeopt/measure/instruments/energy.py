@@ -19,7 +19,7 @@ from edgeopt.measure.stats import total
 
 _PERIOD_S = 0.02
 _BATTERY_PERIOD_S = 1.0
-# After a longer pause between two readings (of 1 s, or 50 s of a battery) nothing is known of what lay between.
+# After a longer pause between two readings (1 s, or 50 s for a battery) the energy in between is unknown.
 _LONGEST_GAP_PERIODS = 50
 _MILLI = 1e-3
 _LONGEST_IDLE_S = 3.0
@@ -30,10 +30,10 @@ class EnergySource(Protocol):
     def name(self) -> str: ...
     @property
     def resolution_s(self) -> float:
-        """What one side does without a break must last this long, or its energy cannot be told from another's."""
+        """Shortest run of one side, in seconds, whose energy is distinguishable from that of the others."""
 
     def joules(self) -> float | None:
-        """Since it was opened; None once a reading has failed."""
+        """Returns joules since the source was opened; None after a reading has failed."""
 
     def close(self) -> None: ...
 
@@ -41,7 +41,7 @@ class EnergySource(Protocol):
 class Rapl:
     """The energy counters of CPU packages and their memory."""
 
-    resolution_s = 0.01  # the hardware counts on every millisecond
+    resolution_s = 0.01  # the hardware updates its counters every millisecond
 
     def __init__(self, host: Host, zones: dict[str, str]) -> None:
         packages = sum(kind.startswith("package") for kind in zones.values())
@@ -49,7 +49,7 @@ class Rapl:
         self.name = f"RAPL ({packages} CPU package{'s' if packages > 1 else ''}{memory})"
         self._host, self._microjoules, self._failed = host, 0, False
         self._last = {zone: self._read(zone) for zone in zones}
-        # The counters start again from 0 above this.
+        # A counter restarts from 0 above its range.
         self._ranges = {zone: kernel_text.whole(host.read(f"{zone}/max_energy_range_uj")) for zone in zones}
 
     def joules(self) -> float | None:
@@ -69,14 +69,14 @@ class Rapl:
         return None if self._failed else self._microjoules / 1e6
 
     def close(self) -> None:
-        """Files are opened for each reading."""
+        """Does nothing, because files are opened for each reading."""
 
     def _read(self, zone: str) -> int | None:
         return kernel_text.whole(self._host.read(f"{zone}/energy_uj"))
 
 
 class Integrator:
-    """Energy of a meter that tells power: read over and over in a thread, and added up."""
+    """Energy of a meter that reports power, read repeatedly in a thread and integrated."""
 
     def __init__(self, name: str, watts: Callable[[], float | None], period_s: float, resolution_s: float) -> None:
         self.name, self.resolution_s = name, resolution_s
@@ -113,7 +113,7 @@ class Integrator:
 class Nvml:
     """The energy counters of NVIDIA GPUs (since Volta)."""
 
-    resolution_s = 0.1  # the counters move on every 20 to 100 ms
+    resolution_s = 0.1  # the counters are updated every 20 to 100 ms
 
     def __init__(self, module: Any, handles: Sequence[object], name: str) -> None:  # noqa: ANN401 - has no types
         self.name = name
@@ -151,7 +151,7 @@ def open_rapl(host: Host) -> EnergySource | Unavailable:
 
 
 def open_nvml(host: Host, gpus: Sequence[int]) -> EnergySource | Unavailable:
-    # From a child first: where a GPU has fallen off the bus, NVML hangs.
+    # A child asks first, because NVML hangs if a GPU has fallen off the bus.
     answer = host.call_in_child("edgeopt.hw.nvml", "query")
     if isinstance(answer, Unavailable):
         return answer
@@ -198,7 +198,7 @@ def open_battery(host: Host) -> EnergySource | Unavailable:
         drawn = power.of_battery(host)
         return None if drawn is None else drawn.power_w
 
-    # Gauges of batteries tell a new value every few seconds.
+    # Batteries report a new value only every few seconds.
     return Integrator("battery (the whole device)", watts, _BATTERY_PERIOD_S, 30.0)
 
 
@@ -211,15 +211,15 @@ def _asked(module: Any, function: str, *arguments: object) -> object:  # noqa: A
 
 @dataclass(slots=True)
 class EnergyMeter:
-    """Joules since it was opened. Ask before and after a slice; the difference is the slice's."""
+    """Meter of the joules since it was opened; a slice's energy is the difference of the readings around it."""
 
     sources: tuple[EnergySource, ...]
     idle_watts: float | None = None
-    """Known after `measure_idle`."""
+    """Power of the idle device in watts; None until `measure_idle` has measured it."""
 
     @staticmethod
     def open(host: Host | None = None, gpus: Sequence[int] = ()) -> "EnergyMeter | Unavailable":
-        """The best meter of this device; the energy of the NVIDIA GPUs in `gpus` is added."""
+        """Opens the best meter of this device; the energy of the NVIDIA GPUs in `gpus` is added."""
         host = host or LocalHost(cache_folder=None)
         reasons = []
         parts: list[EnergySource] = []
@@ -243,15 +243,18 @@ class EnergyMeter:
 
     @property
     def resolution_s(self) -> float:
-        """A slice must last this long, or its energy cannot be told from that of its neighbours."""
+        """Shortest slice, in seconds, whose energy is distinguishable from that of its neighbours."""
         return max(source.resolution_s for source in self.sources)
 
     def joules(self) -> float | None:
-        """None once a meter could not be read, or not often enough."""
+        """Returns joules since the meter was opened; None after a reading failed or came too late."""
         return total([source.joules() for source in self.sources])
 
     def measure_idle(self, seconds: float = 1.0) -> float | None:
-        """What the device draws while this waits: to be called while no trial runs."""
+        """Measures the device's idle power in watts; call it while no trial runs.
+
+        Returns None if the meter is too slow for a short pause, and the earlier value if it cannot be read.
+        """
         span_s = max(seconds, 3 * self.resolution_s)
         if span_s > _LONGEST_IDLE_S:
             return None  # a battery's gauge is too slow for a pause that nobody would mind
@@ -268,7 +271,7 @@ class EnergyMeter:
 
 
 def _minutes(meter: EnergyMeter) -> str:
-    """An option that gives each side twice what the meter needs."""
+    """Returns the option that gives each side twice the time that the meter needs."""
     return f"--minutes {max(1, math.ceil(2 * meter.resolution_s / 60))}"
 
 
@@ -279,7 +282,7 @@ def energy(
     runs_per_s: float,
     stretch_s: float | None = None,
 ) -> Energy:
-    """A side's record, from what was drawn while it ran and for how long; `stretch_s` is its shortest slice."""
+    """Returns a side's energy from its joules and seconds; `stretch_s` is its shortest slice in seconds."""
     if isinstance(meter, Unavailable):
         return Energy(reason=meter.reason)
     if joules is None:
@@ -301,7 +304,7 @@ def energy(
     return Energy(
         source=meter.source,
         joules_per_run=watts / runs_per_s,
-        # Less than an idle device draws is the meter's noise, and no number of joules.
+        # A power below that of the idle device is the meter's noise.
         net_joules_per_run=above_idle / runs_per_s if above_idle is not None and above_idle > 0 else None,
         idle_watts=meter.idle_watts,
     )

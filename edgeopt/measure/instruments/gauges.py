@@ -1,4 +1,4 @@
-"""What trials and the device do right now, told as metrics more than ten times a second meanwhile."""
+"""Samples of trials and the device, emitted as metrics more than ten times a second."""
 
 import time
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ SAMPLE_S = 0.08
 
 
 class Gauges:
-    """Samples when it is due, and says once what this device does not tell. Not for several threads."""
+    """Sampler that emits metrics when one is due, and logs each missing metric once; not thread-safe."""
 
     def __init__(self, emit: Emit) -> None:
         self.emit = emit
         self.latest: LoadSample | None = None
         self.held_bytes: int | None = None
-        """What the sampled trials held together, at the latest sample."""
+        """Memory of all sampled trials at the latest sample, in bytes."""
         self.peak_bytes: int | None = None
         self._device = LoadSampler()
         self._sampled = time.monotonic()
@@ -34,12 +34,12 @@ class Gauges:
         self._wall_s = time.time() - time.monotonic()
 
     def ask(self, child: Child, request: msgspec.Struct, timeout_s: float, subject: str) -> Answer:
-        """One request and its answer, telling how the device fares meanwhile."""
+        """Sends one request and returns its answer, with metrics emitted while it waits."""
         child.send(msgspec.json.encode(request))
         return self.receive(child, timeout_s, subject)
 
     def receive(self, child: Child, timeout_s: float, subject: str) -> Answer:
-        """The answer to what was sent before; raises TrialError when there is none that can be read."""
+        """Returns the answer to the previous request; raises TrialError if none can be read."""
         if not self.wait([child], timeout_s, subject):
             child.close()
             raise TrialError(f"hung: no answer within {timeout_s:.0f} s; it was killed", ending="hung")
@@ -48,12 +48,12 @@ class Gauges:
         return answer
 
     def look_at_gpus(self, memory: Memory | None) -> None:
-        """From now on, for a trial that holds memory there: that it knows how much shows that NVML answers."""
+        """Starts GPU memory metrics if the trial reports GPU memory, which shows that NVML works."""
         if memory is not None and memory.device is not None and self._gpus is None:
             self._gpus = open_gauge(ON_NVIDIA[0])
 
     def wait(self, children: Sequence[Child], timeout_s: float, subject: str) -> bool:
-        """Until the first of them has something to say, telling how the device fares; False: the time was up."""
+        """Waits for the first child's answer, emitting metrics; returns False if `timeout_s` passes first."""
         deadline = time.monotonic() + timeout_s
         first = children[0]
         if not isinstance(first, LocalChild):
@@ -65,7 +65,7 @@ class Gauges:
         return True
 
     def next_in_s(self) -> float:
-        """How long until the next sample is due."""
+        """Returns the seconds until the next sample is due."""
         return max(0.0, self._sampled + SAMPLE_S - time.monotonic())
 
     def sample_if_due(self, children: Sequence[Child], subject: str) -> None:
@@ -73,7 +73,7 @@ class Gauges:
             self.sample(children, subject)
 
     def sample(self, children: Sequence[Child], subject: str) -> None:
-        """Tells the memory of these trials, and what the device does."""
+        """Emits the memory of these trials and the state of the device."""
         now = self._sampled = time.monotonic()
         sample = self.latest = self._device.sample()
         pids = [child.pid for child in children if isinstance(child, LocalChild)]
@@ -107,6 +107,6 @@ class Gauges:
         now: float | None = None,
         samples: tuple[float, ...] | UnsetType = UNSET,
     ) -> None:
-        """One metric, with the time of day that belongs to a moment of the monotonic clock."""
+        """Emits one metric, with a moment of the monotonic clock converted to the time of day."""
         time_s = self._wall_s + (time.monotonic() if now is None else now)
         self.emit(Metric(name, float(value), subject, time_s, samples=samples))

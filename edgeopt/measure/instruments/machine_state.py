@@ -1,7 +1,7 @@
-"""The state of the device during each round of a contest: clock, temperature, load of others, steal, throttling.
+"""The state of the device during each round of a contest: clock, temperature, other load, steal, throttling.
 
-What a device does not tell is None, with its reason in `StateSampler.unavailable`; docs/measuring.md has the
-thresholds above which a round counts as taken in a bad state.
+A value that the device does not report is None, with its reason in `StateSampler.unavailable`; docs/measuring.md
+has the thresholds above which a round counts as taken in a bad state.
 """
 
 import statistics
@@ -18,33 +18,34 @@ from edgeopt.measure.stats import total
 OTHERS_PERCENT = 15.0
 STEAL_PERCENT = 5.0
 CLOCK_FALL_PERCENT = 10.0
-# The kernel counts in ticks of 10 ms, rounded down by process and field: this much may be rounding.
+# The kernel counts in ticks of 10 ms, rounded down by process and field: a difference this small may be
+# rounding.
 _ROUNDING_TICKS = 3
 _FEWEST_TICKS = 5
-# Of shorter rounds, those just before are judged with the one that ended: over 45 ms, rounding alone would hide
-# all but others that take half of the cores.
+# A shorter round is judged together with those just before it: over 45 ms, rounding alone would hide all but
+# processes that take half of the cores.
 _WINDOW_S = 0.5
 _FEWEST_CLOCKS = 3
-_TICKS_A_SECOND = 100  # USER_HZ of the kernel's interfaces; for systems that count in seconds
+_TICKS_A_SECOND = 100  # USER_HZ of the kernel's interfaces; converts seconds of other systems
 
 
 class _Cores(NamedTuple):
-    """What the cores did since the boot, in ticks."""
+    """Use of the cores since boot, in ticks."""
 
     total: float
     busy: float
-    """Without what the hypervisor took."""
+    """Ticks in use, without those stolen by the hypervisor."""
     stolen: float | None
     own: float | None
-    """Of `busy`, what edgeopt and its trials took."""
+    """Part of `busy` used by edgeopt and its trials."""
 
 
 class _Counted(NamedTuple):
-    """Between two looks, in ticks."""
+    """Differences between two readings of the cores, in ticks."""
 
     total: float
     others: float | None
-    """What neither edgeopt nor its trials took; below zero where what they took was told later."""
+    """Ticks of other processes than edgeopt and its trials; negative if those of trials were reported late."""
     stolen: float | None
 
     def others_percent(self, rounding: int = 0) -> float | None:
@@ -78,9 +79,9 @@ def _counted(before: _Cores, now: _Cores) -> _Counted:
 def _share(
     name: Literal["others_percent", "steal_percent"], this: _Counted, window: _Counted, rounding: int, most: float
 ) -> tuple[float | None, bool]:
-    """What they took, and whether it was more than `most` whatever the kernel rounded.
+    """Returns the share in percent, and whether it is over `most` even after rounding by the kernel.
 
-    The window may be bad for the rounds before: then this one must look bad as well.
+    A window can be bad because of earlier rounds, so this round must look bad as well.
     """
     seen, around = getattr(this, name), getattr(window, name)
     if (sure := seen(rounding)) is not None and sure > most:
@@ -91,7 +92,7 @@ def _share(
 
 
 class StateSampler:
-    """Looks at the device when a round begins and when it ends. Where things lie is looked up once.
+    """Sampler of the device at the begin and the end of each round; it looks up the files to read only once.
 
     `own_pids` are the processes that the contest started; they, this process, and all that descend from them are
     not "others". `judge_others=False`: the load of others is reported but spoils no round; for models whose
@@ -102,7 +103,7 @@ class StateSampler:
         self, own_pids: Callable[[], Sequence[int]], host: Host | None = None, *, judge_others: bool = True
     ) -> None:
         self.unavailable: dict[str, str] = {}
-        """The fields of `RoundState` that this device does not tell, each with its reason; after a first round."""
+        """Reasons for fields of `RoundState` that this device does not report; filled by the first round."""
         self._own_pids, self.judge_others = own_pids, judge_others
         self._host = host or LocalHost(cache_folder=None)
         self._clock_files = sensors.clock_files(self._host)
@@ -114,7 +115,7 @@ class StateSampler:
         self._number = 0
         self._before = _Before(0.0, None, {}, None)
         self._window: deque[tuple[float, _Counted]] = deque()
-        """Of the latest rounds, how long each took and what was counted in it."""
+        """Duration in seconds and counts of the latest rounds."""
 
     def begin_round(self, number: int) -> None:
         self._number = number
@@ -166,7 +167,7 @@ class StateSampler:
     def _shares(
         self, before: _Cores | None, now: _Cores | None, seconds: float
     ) -> tuple[float | None, float | None, tuple[str, ...]]:
-        """The percentages of others and of the hypervisor, and what is bad about them."""
+        """Returns the percentages of other processes and the hypervisor, with sentences on those over a limit."""
         if before is None or now is None:
             return None, None, ()
         this = _counted(before, now)
@@ -181,7 +182,7 @@ class StateSampler:
         return others, steal, tuple(words)
 
     def _look_back(self, seconds: float, this: _Counted) -> _Counted:
-        """What was counted in this round, with as many of those before as make up the window."""
+        """Returns the counts of this round together with enough earlier rounds to fill the window."""
         self._window.append((seconds, this))
         while sum(took for took, _ in list(self._window)[1:]) >= _WINDOW_S:
             self._window.popleft()
@@ -238,7 +239,7 @@ class StateSampler:
         self.unavailable = {name: reason for name, reason in reasons.items() if getattr(state, name) is None}
 
 
-# How each kind of reason in `RoundState.bad` begins, and how it reads in a summary.
+# The beginning of each kind of reason in `RoundState.bad`, and its wording in a summary.
 _KINDS = (
     ("Other processes", "other processes were busy"),
     ("The hypervisor", "the hypervisor took time"),
@@ -249,7 +250,7 @@ _KINDS = (
 
 
 def sentence(states: Sequence[RoundState], judge_others: bool = True) -> str:
-    """`Measured while the device was quiet (...)`, or what was wrong in how many rounds."""
+    """Describes the state of the device over the rounds: that it was quiet, or the faults and their rounds."""
     if not states:
         return ""
     bad = [state for state in states if state.bad]
@@ -284,7 +285,7 @@ def _kind(words: str) -> str:
 
 
 def _ranges(states: Sequence[RoundState]) -> list[str]:
-    """What is known of these rounds: lowest to highest."""
+    """Returns the range of each known value over these rounds, as text."""
     found = []
     if others := [s.others_percent for s in states if s.others_percent is not None]:
         found.append(f"others took {_span(others)} % of the cores")

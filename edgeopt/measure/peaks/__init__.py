@@ -1,1 +1,1 @@
-"""What this device reaches at best: its peaks in arithmetic and memory (`edgeopt probe --deep`)."""
+"""The device's peaks: its highest rates in arithmetic and memory (`edgeopt probe --deep`)."""

@@ -13,19 +13,19 @@ _ACTIVATION_SCALE = np.float32(0.02)
 
 
 def chain(task: Layers) -> tuple[bytes, NDArray[Any]]:
-    """The model and its input, named `x`."""
+    """Returns the model and its input, named `x`."""
     return _int8_chain(task) if task.precision == "int8" else _float_chain(task)
 
 
 def operations(task: Layers) -> int:
-    """Of one run; a multiplication and an addition are two."""
+    """Returns the operations of one run; a multiplication and an addition are two."""
     weights = int(np.prod(_weight_shape(task)))
     places = task.shape[0] if task.operator == "MatMul" else task.shape[0] * task.shape[2] ** 2
     return 2 * places * weights * task.depth
 
 
 def nothing() -> tuple[bytes, NDArray[Any]]:
-    """A model that takes eight numbers and gives back those above zero."""
+    """Returns a model with one ReLU of eight numbers, and its input."""
     nodes = [onnx.node("Relu", ["x"], "y")]
     given, result = (onnx.port(name, "float32", (1, 8)) for name in "xy")
     return onnx.model(nodes, {}, given, result), np.ones((1, 8), np.float32)
@@ -37,7 +37,7 @@ def _float_chain(task: Layers) -> tuple[bytes, NDArray[Any]]:
     nodes = []
     values = _names(task.depth)
     for layer in range(task.depth):
-        # The numbers stay of one size from layer to layer: with denormal ones a CPU is at its slowest.
+        # Values keep their size from layer to layer, because denormal numbers slow a CPU down.
         weights = draw.standard_normal(_weight_shape(task), np.float32) / np.float32(_fan_in(task) ** 0.5)
         constants[f"w{layer}"] = weights
         nodes.append(_layer(task, [values[layer], f"w{layer}"], values[layer + 1]))
@@ -45,7 +45,7 @@ def _float_chain(task: Layers) -> tuple[bytes, NDArray[Any]]:
 
 
 def _int8_chain(task: Layers) -> tuple[bytes, NDArray[Any]]:
-    """Unsigned activations and signed weights, each dequantized first, in the form that runtimes fuse."""
+    """Returns a chain of unsigned activations and signed weights, each dequantized first, as runtimes fuse it."""
     draw = np.random.default_rng(0)
     constants: dict[str, NDArray[Any]] = {
         "s": np.array(_ACTIVATION_SCALE),

@@ -1,7 +1,7 @@
-"""The measured peaks of this device: what its runtimes and its memory reach (`edgeopt probe --deep`).
+"""The measured peaks of this device: the highest rates of its runtimes and its memory (`edgeopt probe --deep`).
 
 Each runtime, and memory, has a process of its own. All tasks take turns in short slices until the time is up, so
-that a slow moment hits all and none for long; of each task the best slice counts.
+that a disturbance affects all of them and none for long; the best slice of each task counts.
 """
 
 import time
@@ -75,7 +75,7 @@ class RuntimeTasks:
         self._worker.send(Repeat(task, slice_ms))
 
     def answer(self, deadline: float, keep: bool = True) -> None:
-        """Waits for the slice that was begun; what failed is not asked again."""
+        """Waits for the slice that was begun; a task that fails is not run again."""
         task, self._asked = self._asked, None
         if task is None:
             return
@@ -94,9 +94,9 @@ Slices = dict[Task, list[tuple[float, ...]]]
 
 
 def best(slices: list[tuple[float, ...]]) -> float | None:
-    """The upper quartile of the best slice, or None where nothing was measured.
+    """Returns the upper quartile of the best slice, or None without a slice.
 
-    Whatever disturbs a slice makes it slower, and never faster; a single run may be a mistake of the clock.
+    A disturbance only makes a slice slower; a single run may be a mistake of the clock.
     """
     return max((float(np.quantile(rates, _QUANTILE)) for rates in slices if rates), default=None)
 
@@ -134,7 +134,7 @@ def run_overheads(slices: Slices) -> Iterator[RunOverhead]:
 
 
 def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> CachedFacts:
-    """Measures for that long; what could not be measured is left out, with the reason."""
+    """Measures for `limit_s` seconds; results that are missing have a reason."""
     begin = time.monotonic()
     unavailable = {
         f"peaks.{runtime}": found.reason
@@ -175,7 +175,7 @@ def _runtime_of(task: Task) -> str:
 
 
 def _open(runtimes: list[RuntimeTasks], deadline: float) -> None:
-    """Loads all tasks, the processes side by side; what is not ready by then is left out."""
+    """Loads all tasks, with the processes side by side; tasks that are not ready by the deadline fail."""
     waiting = {runtime.name: list(runtime.tasks) for runtime in runtimes}
     while (now := time.monotonic()) < deadline and any(
         runtime.is_busy or waiting[runtime.name] for runtime in runtimes
@@ -200,7 +200,7 @@ def _take_turns(runtimes: list[RuntimeTasks], deadline: float, emit: Emit) -> No
         ]
         if not turns:
             return
-        # Another begin each time: nobody always follows the same neighbour, or is the one that the end cuts off.
+        # Each round begins with another task, so that no task always follows the same one or is always cut off.
         shift = number * 7 % len(turns)
         for runtime, task in turns[shift:] + turns[:shift]:
             if time.monotonic() >= deadline:
@@ -211,10 +211,10 @@ def _take_turns(runtimes: list[RuntimeTasks], deadline: float, emit: Emit) -> No
 
 
 def _is_wanted(task: Task, runtime: RuntimeTasks, number: int) -> bool:
-    """Whether another slice may tell something new.
+    """Whether another slice may add information.
 
-    One core's rates are the same from slice to slice. All cores together are rarely undisturbed: they go on for as
-    long as there is time, unless they have reached the sum of the single cores.
+    The rates of one core hardly differ from slice to slice. All cores together are rarely undisturbed: they are
+    measured until the time is up, unless they reach the sum of the single cores.
     """
     if number < _ROUNDS_FOR_ALL:
         return True
@@ -227,7 +227,7 @@ def _is_wanted(task: Task, runtime: RuntimeTasks, number: int) -> bool:
 
 
 def _missing(runtime: RuntimeTasks) -> dict[str, str]:
-    """Why there is nothing of a whole group of tasks."""
+    """Returns the reason for each group of tasks without any result."""
     found: dict[str, str] = {}
     measured = {_title(task) for task, slices in runtime.slices.items() if slices}
     for task, failure in runtime.failures.items():
@@ -237,7 +237,7 @@ def _missing(runtime: RuntimeTasks) -> dict[str, str]:
 
 
 def _title(task: Task) -> str:
-    """As in `Device.unavailable`: `peaks.openvino.bf16`."""
+    """Returns the key of the task in `Device.unavailable`, such as `peaks.openvino.bf16`."""
     if isinstance(task, Stream):
         return f"peaks.{_MEMORY}.{task.level}"
     runtime = RUNTIMES[task.backend]

@@ -1,4 +1,4 @@
-"""How fast memory is read and copied: numpy in threads, which lets go of Python's lock while it works."""
+"""Read and copy rates of memory, by numpy in threads, which releases Python's lock meanwhile."""
 
 import os
 import threading
@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from edgeopt.measure.peaks.tasks import Stream
 
-# A call must take long next to what calling costs, and next to what threads that want Python's lock cost each
-# other. A cache is gone through in microseconds: so there a call goes over a window that moves on by a line from
-# row to row.
+# A call must take long compared with its overhead and with the wait of threads for Python's lock. A cache is
+# read in microseconds, so a call there covers a window that moves on by a line from row to row.
 _BYTES_A_CALL = 32 << 20
 _LINE_BYTES, _PAGE_BYTES, _HUGE_PAGE_BYTES = 64, 4096, 2 << 20
 _FLOAT_BYTES = 4
 _FEWEST_CALLS = 3
-# numpy keeps Python's lock for less than 500 dot products a call, so they are of short pieces.
+# numpy keeps Python's lock for fewer than 500 dot products a call, so the products are short.
 _FLOATS_A_PRODUCT = 2048
 
 Floats = NDArray[np.float32]
@@ -30,11 +29,11 @@ Call = Callable[[], object]
 
 
 class StreamRunner:
-    """Memory of each thread's own, written once."""
+    """Runner of a stream task: each thread has memory of its own, written once."""
 
     def __init__(self, task: Stream) -> None:
         self._calls: list[list[Call]] = [[] for _ in range(task.threads)]
-        # In the threads: what is written first by a core lies near to it.
+        # The threads allocate: memory lies near the core that writes it first.
         _together([partial(_prepare, calls, task, number) for number, calls in enumerate(self._calls)])
         if not all(self._calls):
             raise MemoryError
@@ -43,7 +42,7 @@ class StreamRunner:
         self._bytes_a_call = floats * _FLOAT_BYTES * (1 if task.way == "one array" else 2)
 
     def rates(self, slice_ms: float) -> tuple[float, ...]:
-        """Bytes a second of all threads together, over spans as long as one call of one thread."""
+        """Measures bytes per second of all threads together, over spans as long as one call of one thread."""
         marks = self._marks(slice_ms)
         begin, end = max(m[0] for m in marks), min(m[-1] for m in marks)
         span = max(float(np.median(np.diff(m))) for m in marks)
@@ -54,7 +53,7 @@ class StreamRunner:
         return tuple(float(rate) for rate in np.diff(done) / np.diff(edges))
 
     def _marks(self, slice_ms: float) -> list[NDArray[np.float64]]:
-        """By thread, when each of its calls ended, the first mark being the begin."""
+        """Returns for each thread the moments when its calls ended, after the moment when they began."""
         marks: list[list[float]] = [[] for _ in self._calls]
         start = threading.Barrier(len(marks))
         pairs = zip(self._calls, marks, strict=True)
@@ -63,9 +62,9 @@ class StreamRunner:
 
 
 def _together(works: list[Callable[[], None]]) -> None:
-    """Each in a thread, and on a core of its own where they are as many as the cores."""
+    """Runs each function in a thread, pinned to a core of its own if there are as many functions as cores."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    # Else two may sit on one core for as long as a slice takes, while another core does nothing.
+    # Without pinning, two threads may share a core for a whole slice while another core is idle.
     chosen = cores if len(cores) == len(works) > 1 else [None] * len(works)
     threads = [threading.Thread(target=_on_core, args=pair) for pair in zip(chosen, works, strict=True)]
     for thread in threads:
@@ -112,16 +111,16 @@ def _made(task: Stream, thread: int) -> Iterator[Call]:
 
 
 def _products(rows: Floats) -> Floats:
-    """The same rows, cut into pieces for one dot product each."""
+    """Returns a view of the rows as pieces for one dot product each."""
     count = -(-rows.shape[1] // _FLOATS_A_PRODUCT)
     length = rows.shape[1] // count
     return as_strided(rows, (len(rows), count, length), (_LINE_BYTES, length * _FLOAT_BYTES, _FLOAT_BYTES))
 
 
 def _columns(task: Stream) -> int:
-    """How many numbers a row of one of the two arrays has: pieces of whole cache lines."""
+    """Returns the numbers in a row of one array: a multiple of whole cache lines for each piece."""
     lines = task.array_bytes // _LINE_BYTES
-    # So that the products of a piece leave nothing over.
+    # The products of a piece must cover it completely.
     a_piece = lines // _pieces(task)
     products = -(-a_piece * _LINE_BYTES // (_FLOATS_A_PRODUCT * _FLOAT_BYTES))
     return a_piece // products * products * _pieces(task) * _LINE_BYTES // _FLOAT_BYTES
@@ -137,14 +136,14 @@ def _pieces(task: Stream) -> int:
 
 @cache
 def _windows(thread: int, rows: int, columns: int) -> tuple[Floats, Floats]:  # noqa: ARG001 - each has its own
-    """Two arrays whose rows overlap; half a page apart, or a write to one would hold up reads of the other.
+    """Returns two arrays with overlapping rows, half a page apart, so that writes to one do not delay reads.
 
-    They are kept: the first write to this much memory takes longer than the measurement.
+    They are cached, because the first write to this much memory takes longer than the measurement.
     """
     size = rows * _LINE_BYTES + columns * _FLOAT_BYTES
     apart = -(-size // _PAGE_BYTES) * _PAGE_BYTES + _PAGE_BYTES // 2
-    # In huge pages where the system gives them (numpy asks for them from 4 MiB on): small ones lie where they
-    # happen to, and may fall on each other in a cache.
+    # Huge pages, if the system provides them (numpy asks for them from 4 MiB on): small pages have random
+    # addresses, and may conflict in a cache.
     raw = np.empty(max(apart + size, 2 * _HUGE_PAGE_BYTES) + _HUGE_PAGE_BYTES, np.uint8)
     first = -raw.ctypes.data % _HUGE_PAGE_BYTES
     return _rows_of(raw[first : first + size], rows, columns), _rows_of(raw[first + apart :][:size], rows, columns)

@@ -27,7 +27,7 @@ def model(
     result: bytes | Sequence[bytes],
     opset: int = _OPSET,
 ) -> bytes:
-    """A ModelProto with one input and one output, or several (see `port`)."""
+    """Returns a ModelProto with one input and one output, or several (see `port`)."""
     tensors = b"".join(_bytes(5, _tensor(name, array)) for name, array in constants.items())
     graph = b"".join(_bytes(1, node) for node in nodes) + _bytes(2, b"peaks") + tensors
     graph += b"".join(_bytes(11, each) for each in ([given] if isinstance(given, bytes) else given))
@@ -36,7 +36,7 @@ def model(
 
 
 def node(operator: str, inputs: Sequence[str], output: str | Sequence[str], **attributes: Attribute) -> bytes:
-    """A NodeProto; an input that is left out has an empty name."""
+    """Returns a NodeProto; an omitted input has an empty name."""
     outputs = [output] if isinstance(output, str) else output
     ends = [*(_bytes(1, name.encode()) for name in inputs), *(_bytes(2, name.encode()) for name in outputs)]
     named = [*ends, _bytes(3, f"{operator}/{outputs[0]}".encode()), _bytes(4, operator.encode())]
@@ -45,7 +45,7 @@ def node(operator: str, inputs: Sequence[str], output: str | Sequence[str], **at
 
 
 def port(name: str, dtype: str, shape: Sequence[int]) -> bytes:
-    """A ValueInfoProto: an input or output of the graph."""
+    """Returns a ValueInfoProto: an input or output of the graph."""
     dimensions = b"".join(_bytes(1, _number(1, size)) for size in shape)
     return _bytes(1, name.encode()) + _bytes(2, _bytes(1, _number(1, _TYPES[dtype]) + _bytes(2, dimensions)))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from edgeopt.measure.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, Task
 
 Rates = Callable[[float], tuple[float, ...]]
-"""Runs for this number of milliseconds."""
+"""Function that runs a task for some milliseconds and returns its rates."""
 
-# numpy's own library would share a dot product among threads; here each thread is to go through its own memory.
+# numpy's library would divide a dot product among threads; here each thread is to read its own memory.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 _WARM_UP_RUNS = 3
 
@@ -62,7 +62,7 @@ def _open_model(task: Layers | Dispatch) -> Rates:
 
 
 class OpenTasks:
-    """The tasks that were opened, which stay open."""
+    """The tasks that were opened, which stay loaded."""
 
     def __init__(self) -> None:
         self._opened: dict[Task, Rates] = {}

@@ -1,4 +1,4 @@
-"""What is measured for the peaks of a device, and the requests and answers of the workers that measure it."""
+"""Tasks that measure the peaks of a device, and the requests and answers of the workers that run them."""
 
 from collections.abc import Collection, Iterator
 from typing import Literal, get_args
@@ -15,7 +15,7 @@ RUNTIMES = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
 """The backends that are measured, with the name of the runtime in the device record."""
 # Sizes of real layers (transformers of width 384 and 768, the inner stages of convolutional networks), for each
 # thread. A run takes one to three milliseconds on a core of 100 GFLOP/s: short enough that some runs are disturbed
-# by nobody, long enough that starting them costs next to nothing.
+# by nothing, long enough that the overhead of starting them is small.
 _LAYERS: tuple[tuple[Operator, tuple[int, ...], int], ...] = (
     ("MatMul", (192, 384), 3),
     ("Conv 3x3", (1, 256, 14), 1),
@@ -29,14 +29,14 @@ _MOST_OF_MEMORY = 0.25
 
 
 class Layers(msgspec.Struct, frozen=True, tag="layers"):
-    """Equal layers one after the other, as inside a model: no conversion at its ends weighs much."""
+    """Equal layers in a chain, as inside a model, so that conversions at the ends cost little."""
 
     backend: str
     precision: Precision
     threads: int
     operator: Operator
     shape: tuple[int, ...]
-    """MatMul: rows, width. Conv: batch, channels, height and width."""
+    """Rows and width of a MatMul; batch, channels, and height and width of a Conv."""
     depth: int
 
     @property
@@ -45,24 +45,24 @@ class Layers(msgspec.Struct, frozen=True, tag="layers"):
 
 
 class Dispatch(msgspec.Struct, frozen=True, tag="dispatch"):
-    """A model that computes next to nothing."""
+    """A model with hardly any computation, which shows the overhead of a run."""
 
     backend: str
 
 
 class Stream(msgspec.Struct, frozen=True, tag="stream"):
-    """Threads that each go through memory of their own."""
+    """Threads that each read or copy memory of their own."""
 
     level: str
     threads: int
     action: Action
     array_bytes: int
-    """Of each array; each thread has two of its own."""
+    """Size of one array in bytes; each thread has two arrays of its own."""
     way: Literal["one array", "two arrays"] = "two arrays"
 
     @property
     def working_set_bytes(self) -> int:
-        """Of one thread."""
+        """The bytes that one thread reads or copies."""
         return self.array_bytes * (1 if self.way == "one array" else 2)
 
 
@@ -70,20 +70,20 @@ Task = Layers | Dispatch | Stream
 
 
 class Repeat(msgspec.Struct, frozen=True, tag="repeat"):
-    """Run a task over and over for this long, at least once; the first time it is loaded and warmed up before."""
+    """Request to run a task for this time, at least once; the first request also loads it and warms it up."""
 
     task: Task
     slice_ms: float
 
 
 class Ran(msgspec.Struct, frozen=True, tag="ran"):
-    """By run: operations a second, bytes a second, or runs a second of what computes nothing."""
+    """Rates by run or span: operations, bytes, or runs (for `Dispatch`) per second."""
 
     rates: tuple[float, ...]
 
 
 def plan(device: Device, backends: tuple[str, ...]) -> tuple[list[Task], dict[str, str]]:
-    """The tasks, the most telling first, and why a level of memory cannot be measured."""
+    """Returns the tasks, the most informative first, and reasons for memory levels that cannot be measured."""
     counts = list(dict.fromkeys((device.limits.usable_cores, 1)))
     streams, unavailable = _streams(device, counts)
     tasks: list[Task] = [Dispatch(backend) for backend in backends]
@@ -97,7 +97,7 @@ def plan(device: Device, backends: tuple[str, ...]) -> tuple[list[Task], dict[st
 
 
 def alone(task: Task, tasks: Collection[Task]) -> Task | None:
-    """The same by one core, where it is among these tasks."""
+    """Returns the same task on one core, or None if it is not among these tasks."""
     if isinstance(task, Layers):
         one = msgspec.structs.replace(task, threads=1, shape=(task.shape[0] // task.threads, *task.shape[1:]))
         return one if one in tasks else None
@@ -109,7 +109,7 @@ def alone(task: Task, tasks: Collection[Task]) -> Task | None:
 
 
 def _precisions(device: Device, backend: str) -> tuple[Precision, ...]:
-    """Whatever else than fp32 and int8 the runtime says that it computes in on this CPU."""
+    """Returns fp32, int8, and the other precisions that the runtime reports for this CPU."""
     runtime = next((r for r in device.runtimes if r.name == RUNTIMES[backend]), None)
     told = runtime.capabilities.get("CPU", ()) if runtime else ()
     more: tuple[tuple[str, Precision], ...] = (("BF16", "bf16"), ("FP16", "fp16"))
@@ -131,7 +131,8 @@ def _streams(device: Device, counts: list[int]) -> tuple[list[Task], dict[str, s
                     "a core's share of it is hardly larger than the level below"
                 )
                 continue
-            # Half of the innermost, a quarter of the others, which hold more than this; but past the level below.
+            # Half of the innermost cache; a quarter of the others, which hold other data too, but more than the
+            # level below.
             wanted = max(share // 4, min(share // 2, 2 * inner_bytes)) if inner_bytes else share // 2
             tasks += _level(f"L{level}", threads, wanted // 2, one_array=False)
             inner_bytes = share
@@ -151,7 +152,7 @@ def _level(level: str, threads: int, array_bytes: int, one_array: bool) -> Itera
 
 
 def _all_caches_bytes(device: Device) -> int:
-    """Of the level that holds most, all together."""
+    """Returns the bytes of all caches of one level together, for the level with the most."""
     levels = {c.level: 0 for c in device.caches}
     for cache in device.caches:
         levels[cache.level] += cache.size_bytes * cache.instances
@@ -159,6 +160,6 @@ def _all_caches_bytes(device: Device) -> int:
 
 
 def _share_bytes(device: Device, level: int, threads: int) -> int:
-    """What a thread may use of the smallest cache of a level, as any core may run it."""
+    """Returns the share of a thread in the smallest cache of a level, because any core may run it; in bytes."""
     caches = [c for c in device.caches if c.level == level and c.kind != "instruction"]
     return min(c.size_bytes // min(threads, max(1, c.shared_by)) for c in caches)

@@ -1,1 +1,1 @@
-"""What a trial is made of: what it can run, its time slices, and its memory by phase."""
+"""The parts of a trial: the models that it can run, its time slices, and its memory by phase."""

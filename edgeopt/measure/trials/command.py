@@ -41,7 +41,7 @@ _STDERR = 2
 _CHUNK_BYTES = 4096
 _HINT = "See `edgeopt bench --help` for the protocol."
 _ECHO = "import os\nwhile data := os.read(0, 99): os.write(1, data)"
-# A way there and back that takes no more of a run's time than this is not worth a word.
+# A round trip with a smaller share of a run's time is not reported.
 _SMALL_SHARE = 0.02
 _LONG_S = 0.1
 _LOOKED_AT_S = 0.5
@@ -49,13 +49,13 @@ _MOST_LOOKS = 50
 
 
 class Program:
-    """A running program; `run` is given the line to send."""
+    """A running program; `run` takes the line to send."""
 
     inputs: tuple[TensorInfo, ...] = ()
     outputs: tuple[TensorInfo, ...] = ()
 
     def __init__(self, command_line: str, data: Path | None, patience_s: float) -> None:
-        """Waits until it is ready; raises a sentence when it cannot be started, ends, or never says so."""
+        """Starts the program and waits for `ready`; raises EdgeoptError if it fails to start, ends, or hangs."""
         arguments = _arguments(command_line)
         try:
             self._process = subprocess.Popen(
@@ -92,7 +92,7 @@ class Program:
                 pipe.close()
 
     def _wait_for(self, word: bytes, deadline: float | None = None, patience_s: float = 0.0) -> None:
-        """Whatever else the program prints goes where its error output goes."""
+        """Waits for a line with this word, and copies other lines to the error output."""
         while True:
             line, found, rest = self._pending.partition(b"\n")
             if found:
@@ -124,12 +124,12 @@ class Program:
 
 
 def lines(count: int) -> list[bytes]:
-    """What a program is sent in rotation."""
+    """Returns the lines that a program receives in rotation."""
     return [b"run %d\n" % number for number in range(count)]
 
 
 def write_rotation(folder: Path, rotation: Sequence[dict[str, Array]]) -> Path:
-    """The samples as programs get them, beside those of the trial, where several trials may write the same."""
+    """Writes the samples for the program beside those of the trial; several trials may write the same file."""
     path = folder / "samples.npz"
     draft = folder / f"samples-{os.getpid()}.npz"
     write_archive(draft, from_feeds(rotation))
@@ -138,10 +138,10 @@ def write_rotation(folder: Path, rotation: Sequence[dict[str, Array]]) -> Path:
 
 
 def warnings(program: Program, turns: Sequence[bytes]) -> tuple[str, ...]:
-    """Warns if much of a run's time is the way to the program and back.
+    """Warns if the round trip to the program takes much of a run's time.
 
-    The way is timed with a process that answers at once, interleaved with runs: the time to wake a process is
-    another thing from moment to moment.
+    The round trip is timed with a process that answers at once, interleaved with runs, because the time to wake
+    a process changes from moment to moment.
     """
     first_s = _lap_s(program.run, turns[0])
     if first_s > _LONG_S:
@@ -173,7 +173,7 @@ def _lap_s(what: Callable[..., object], *given: object) -> float:
 
 @contextmanager
 def _echo() -> Iterator[Callable[[], object]]:
-    """Goes to a process that answers at once, and back."""
+    """Starts a process that answers at once, and yields a function that makes one round trip to it."""
     with subprocess.Popen(
         python_command("-I", "-S", "-c", _ECHO), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as echo:

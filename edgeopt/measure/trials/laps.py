@@ -19,21 +19,21 @@ _WARM_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What counts of a slice: its runs without those that warmed up."""
+    """The runs of a slice that count, without those that warmed up."""
 
     begin_s: float
-    """On the machine's monotonic clock."""
+    """Start of the first counted run, on the machine's monotonic clock."""
     seconds: float
-    """With the number of runs, the throughput."""
+    """Duration of the counted runs; their number divided by it is the throughput."""
     latencies_ms: tuple[float, ...]
     starts_ms: tuple[float, ...]
-    """Since the begin; in their order, also where several threads ran."""
+    """Start of each run, since the first one; sorted, also for several threads."""
     events: tuple[dict[str, int], dict[str, int]]
-    """What was counted before and after."""
+    """Event counts before and after."""
     first: int = 0
-    """The place in the rotation of the first run that counts, where one thread ran."""
+    """Index in the rotation of the first counted run, with one thread."""
     following: int = 0
-    """And that of the run which would have come next."""
+    """Index in the rotation of the next run, with one thread."""
 
 
 def time_slice(
@@ -44,9 +44,9 @@ def time_slice(
     count: Count | None = None,
     place: int = 0,
 ) -> Counted:
-    """`run` is given each of `turns` in rotation; every thread has its own place in it.
+    """Calls `run` with each of `turns` in rotation for the length of a slice; each thread starts at another one.
 
-    One thread begins at `place`. Raises what `run` raises.
+    A single thread begins at `place`. Raises the errors of `run`.
     """
     if concurrency == 1:
         return _one_thread(run, turns, slice_ms, count, place)
@@ -82,7 +82,7 @@ def _threads(run: Run, turns: Sequence[Any], slice_ms: float, concurrency: int, 
             one_long = warm[1][-1] >= end
             laps = _laps(run, turns, place + len(warm[0]), end) if not one_long else (warm[0][-1:], warm[1][-1:])
             kept.append(laps)
-        except BaseException as error:  # noqa: BLE001 - told by the thread that asked
+        except BaseException as error:  # noqa: BLE001 - raised again by the calling thread
             errors.append(error)
 
     places = [k * len(turns) // concurrency for k in range(concurrency)]
@@ -101,7 +101,7 @@ def _threads(run: Run, turns: Sequence[Any], slice_ms: float, concurrency: int, 
 
 
 def _laps(run: Run, turns: Sequence[Any], place: int, end: int) -> _Laps:
-    """When each run began and ended; at least one, and none that begins after the end."""
+    """Returns the start and the end of each run: at least one, and none that begins after `end`."""
     clock = time.perf_counter_ns
     starts: list[int] = []
     stops: list[int] = []
@@ -126,7 +126,7 @@ def _slice(threads: list[_Laps], events: tuple[dict[str, int], dict[str, int]]) 
     stops = np.concatenate([np.array(laps[1]) for laps in threads])
     order = np.argsort(starts, kind="stable")
     starts, stops = starts[order], stops[order]
-    # Threads end at different moments, and then fewer of them run: so each is divided by its own time.
+    # Threads end at different moments, so the throughput of each is computed from its own time.
     per_ns = sum(len(laps[0]) / max(laps[1][-1] - laps[0][0], 1) for laps in threads)
     return Counted(
         begin_s=float(starts[0]) / 1e9,
@@ -138,7 +138,7 @@ def _slice(threads: list[_Laps], events: tuple[dict[str, int], dict[str, int]]) 
 
 
 class Pace:
-    """Where it stands between two slices: the next feed, and when the next run is due."""
+    """The state between two slices: the next feed, and the time when the next run is due."""
 
     def __init__(self, run: Callable[[Any], object], rotation: Sequence[Any]) -> None:
         self._run = run
@@ -148,7 +148,7 @@ class Pace:
         self._ended_ns: int | None = None
 
     def slice(self, slice_ms: float, interval_ms: float | None) -> Watched:
-        """The latency of every run until the slice is over; the last run may go beyond it."""
+        """Runs until the slice is over, and returns the latency of every run; the last run may end later."""
         clock = time.perf_counter_ns
         begin = clock() if self._ended_ns is None else self._ended_ns
         end = clock() + int(slice_ms * 1e6)
@@ -170,10 +170,10 @@ class Pace:
         return Watched(packed, (self._ended_ns - begin) / 1e9, missed)
 
     def _wait(self, now: int, end: int, interval: int) -> int | None:
-        """Until the next run is due; how many were missed by then, or None where the slice ends before.
+        """Waits for the next due run; returns the number of missed runs, or None if the slice ends before.
 
-        Runs are due by the clock and not after the run before, as requests from outside are. One that comes due
-        while another still runs is missed: it would only queue up behind it.
+        Runs are due by the clock and not after the run before, like requests from outside. A run that is due
+        while another still runs is missed, because it would only queue up behind it.
         """
         due = now if self._due_ns is None else self._due_ns
         if due > now:

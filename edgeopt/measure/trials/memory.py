@@ -10,20 +10,20 @@ from edgeopt.measure.memory import Sizes, added_bytes, exact_sizes
 from edgeopt.measure.messages import DeviceMemory, Memory
 
 ON_NVIDIA = ("onnxruntime-cuda", "onnxruntime-tensorrt")
-"""The backends that hold memory there; NVML is not even imported for others."""
-# An exact count walks all pages of the process; after every slice would cost a large model much of its time.
+"""The backends that use NVIDIA GPU memory; NVML is not imported for others."""
+# An exact count reads all pages of the process, which would slow a large model down if done after every slice.
 _STEADY_EVERY_S = 1.0
 
 
 class DeviceGauge:
-    """Asks all GPUs for some processes; None where NVML does not tell, as of processes inside a container."""
+    """Gauge of processes' memory on all GPUs, which NVML does not report for processes inside a container."""
 
     def __init__(self, nvml: Any) -> None:  # noqa: ANN401 - pynvml has no types
         self._nvml = nvml
         self._handles = [nvml.nvmlDeviceGetHandleByIndex(k) for k in range(nvml.nvmlDeviceGetCount())]
 
     def held_bytes(self, pids: Collection[int] = ()) -> int | None:
-        """By these processes; none: by this one."""
+        """Returns the bytes held on all GPUs by these processes; by this process if there are none."""
         pids = pids or (os.getpid(),)
         own: list[int | None] = []
         for handle in self._handles:
@@ -38,7 +38,7 @@ class DeviceGauge:
 
 
 def open_gauge(backend: str) -> DeviceGauge | None:
-    """For a backend that runs on NVIDIA's GPUs; None for others, and where NVML does not answer."""
+    """Opens a gauge for a backend on NVIDIA GPUs; returns None for others, and if NVML fails."""
     if backend not in ON_NVIDIA:
         return None
     try:
@@ -59,14 +59,14 @@ def _warn(error: Exception) -> None:
 
 
 def _running(nvml: Any) -> Any:  # noqa: ANN401 - as above
-    """The call's third version counts MIG instances right; the bindings' plain name is the latest one."""
+    """Returns NVML's call for running processes, preferably in version 3, which counts MIG instances correctly."""
     return (
         getattr(nvml, "nvmlDeviceGetComputeRunningProcesses_v3", None) or nvml.nvmlDeviceGetComputeRunningProcesses
     )
 
 
 class Phases:
-    """The phases are start, import, load, first_run and steady; each is reported once it has ended."""
+    """Memory by phase (start, import, load, first_run and steady), measured at the end of each."""
 
     def __init__(self, sizes: Callable[[], Sizes] = exact_sizes, gauge: DeviceGauge | None = None) -> None:
         self.sizes, self.gauge = sizes, gauge
@@ -106,7 +106,7 @@ class Phases:
         if self.gauge is None:
             return None
         known = [size for size in self._on_device.values() if size is not None]
-        # A process that NVML names later held nothing before; one that it never names is not known.
+        # A process that NVML lists only later held nothing before; one that it never lists is unknown.
         told = {phase: size if size is not None or not known else 0 for phase, size in self._on_device.items()}
         phases = {f"{p}_bytes": told.get(p) for p in ("import", "load", "first_run", "steady")}
         return DeviceMemory(**phases, peak_bytes=max(known, default=None))

@@ -1,4 +1,4 @@
-"""What a trial can run: a model by a backend, a bundle, a program of the user's, a served model."""
+"""The kinds of contenders that a trial opens: a model, a bundle, a user's program, a served model."""
 
 import os
 import time
@@ -12,14 +12,15 @@ import numpy as np
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, TensorInfo
 
-# Every trial imports what reads bundles, which takes 5 MiB. Otherwise only those of bundles would start larger.
+# Every trial imports the module for bundles, which takes 5 MiB; otherwise only trials of bundles would start
+# larger.
 from edgeopt.bundle.runtime.session import Session, load, locate
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError
 from edgeopt.measure.memory import Sizes, exact_sizes, sizes_of_others
 from edgeopt.measure.messages import Describe, Described, Load, Placed, Places, Staged, StageTimes, TimeStages
 
-# Batches in rotation, if the samples of a single batch would fit in a cache.
+# Rotation has at least two batches, because the samples of one might fit in a cache.
 _FEWEST = 2
 _WARM_UP_RUNS = 3
 _FEWEST_RUNS, _MOST_RUNS = 5, 2000
@@ -27,7 +28,7 @@ COMMAND, URL, BUNDLE = "command", "url", "bundle"
 
 
 def in_batches(samples: Sequence[dict[str, Array]], batch: int) -> list[dict[str, Array]]:
-    """The samples in rotation as batches; where they do not fill the last one, it goes on with the first."""
+    """Returns the samples in rotation as batches; an incomplete last batch continues with the first samples."""
     if batch == 1:
         return list(samples)
     count = max(_FEWEST, len(samples) // batch)
@@ -41,7 +42,7 @@ def stacked(samples: Sequence[dict[str, Array]]) -> dict[str, Array]:
 def answers(
     run: Callable[[dict[str, Array]], dict[str, Array]], samples: Sequence[dict[str, Array]], batch: int
 ) -> list[dict[str, Array]]:
-    """What a session answers to each sample, run in batches; UsageError where that is not one row a sample."""
+    """Runs samples in batches and returns each answer; raises UsageError if outputs lack a row per sample."""
     if batch == 1:
         return [run(feeds) for feeds in samples]
     found: list[dict[str, Array]] = []
@@ -93,7 +94,7 @@ def time_stages(request: TimeStages) -> Staged:
 def _lap(
     session: Session, raw: list[dict[str, Array]] | None, feeds: list[dict[str, Array]], position: int
 ) -> tuple[float, float, float]:
-    """What preprocessing makes is not what runs: samples that are made up could lead a model elsewhere."""
+    """Times the stages once; inference runs golden inputs, not preprocessed samples that may be made up."""
     processor, given = session.processor, feeds[position % len(feeds)]
     assert processor is not None  # noqa: S101 - the bundle processes
     begin = time.perf_counter()
@@ -107,7 +108,7 @@ def _lap(
 
 
 class Loads(Protocol):
-    """What was loaded; it may also have a `placement`."""
+    """A loaded contender, which may also have a `placement`."""
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]: ...
@@ -119,36 +120,36 @@ class Loads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Opener:
-    """Loads when it is called, after `package` was imported, so that loading is timed net of that."""
+    """A contender that `open` loads after `package` was imported, so that the loading time excludes the import."""
 
     open: Callable[[], Loads]
     backend: str
-    """The one that runs it in the end; of a bundle, the bundle's own."""
+    """The backend that runs the model; for a bundle, the bundle's own."""
     turns: Sequence[Any]
-    """What `run` is given in rotation: feeds, or the lines that a program is sent."""
+    """Arguments of `run` in rotation: feeds, or the lines to send to a program."""
     sizes: Callable[[], Sizes] = exact_sizes
-    """The memory that counts for it."""
+    """Returns the sizes of the memory that counts for the contender."""
     warnings: Callable[[Loads], tuple[str, ...]] = lambda _: ()
-    """What there is to say of it once it has run."""
+    """Returns warnings after the contender has run."""
     no_outputs: str = ""
-    """Why its outputs cannot be had."""
+    """The reason if its outputs cannot be read; empty if they can."""
     no_threads: str = ""
-    """Why it cannot run several at once."""
+    """The reason if it cannot run several samples at once; empty if it can."""
     package: str | None = None
-    """The runtime's."""
+    """The Python package of the runtime."""
     held: object = None
-    """What must stay until it is loaded: the bundle that was unpacked from a file."""
+    """An object to keep alive until loading: the bundle that was unpacked from a file."""
 
 
 def opener(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
-    """Raises UsageError for what such a contender does not take."""
+    """Returns the opener for a request; raises UsageError for settings that the contender does not support."""
     if request.backend == COMMAND:
         return _command(request, rotation)
     if request.backend == URL:
         from edgeopt.measure.trials.served import Served
 
         _refuse_settings(request, "A served model")
-        # The model lies in the server's memory: that of its client here says nothing.
+        # The model is in the server's memory, so the client's memory says nothing about it.
         return Opener(lambda: Served(request.model_path), URL, rotation, lambda: Sizes(None, None))
     if request.backend == BUNDLE:
         return _bundle(request, rotation)
@@ -164,7 +165,7 @@ def opener(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
 
 
 def describe(request: Describe) -> Described:
-    """Loads it without running it; a program is not even started, because it tells nothing of itself."""
+    """Describes a contender without running it; a program is not even started, because it has no description."""
     if request.backend == COMMAND:
         return Described((), ())
     load = Load(request.backend, request.model_path, request.options, "", custom_ops=request.custom_ops)
@@ -173,7 +174,7 @@ def describe(request: Describe) -> Described:
 
 
 def times_by_place(request: Places) -> Placed:
-    """Milliseconds of one run by provider or device; loads the model again, because counting costs time."""
+    """Returns the time of one run by provider or device; loads the model again, because profiling is slow."""
     load = request.load
     if load.backend == BUNDLE:
         place = locate(Path(load.model_path))

@@ -1,7 +1,7 @@
 """A served model as a contender: the Open Inference Protocol v2 over HTTP, with binary tensors.
 
-A run is what a client waits for: the arrays written as a request, sent, and the answer read into arrays. Every run
-at once has a connection of its own, which is kept for later ones.
+A run includes all that a client waits for: encoding the arrays as a request, sending it, and decoding the
+answer. Each concurrent run has a connection of its own, which is kept for later runs.
 """
 
 import http.client
@@ -26,7 +26,7 @@ _TIMEOUT_S = 30.0
 _MODELS = "/v2/models/"
 _HINT = "Give the address of a model: http://127.0.0.1:8080/v2/models/NAME"
 _Document = TypeVar("_Document")
-# What a connection that rested may meet: the server had closed it.
+# Errors of an idle connection that the server has closed.
 _STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ConnectionAbortedError)
 
 
@@ -37,10 +37,10 @@ class _Listed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A server, and the path of a model there (empty: the only one that it has)."""
+    """A server, and the path of a model on it; an empty path means the server's only model."""
 
     address: Address
-    """With the access token of an agent, and the fingerprint of its certificate, where they are known."""
+    """Address, with the access token of an agent and its certificate's fingerprint if they are known."""
     path: str
 
     @property
@@ -52,10 +52,10 @@ class Place:
 
 
 class Served:
-    """Safe to use from several threads."""
+    """A client of a served model; safe to use from several threads."""
 
     def __init__(self, address: str) -> None:
-        """Raises a sentence where nobody answers, or not by the protocol."""
+        """Connects to the model; raises an EdgeoptError if the server does not answer, or not by the protocol."""
         place = parse(address)
         self._place = place
         self._idle: deque[http.client.HTTPConnection] = deque()
@@ -81,7 +81,7 @@ class Served:
             self._idle.pop().close()
 
     def _only_model(self) -> str:
-        """The path of the model, where the address is that of a server with just one."""
+        """Returns the path of the server's only model; raises UsageError if there is none or more than one."""
         models = [m for m in self._document("POST", "/v2/repository/index", list[_Listed]) if m.state == "READY"]
         if len(models) != 1:
             names = ", ".join(model.name for model in models) or "none"
@@ -105,7 +105,7 @@ class Served:
     def _exchange(
         self, method: str, path: str, body: bytes, headers: dict[str, str]
     ) -> tuple[int, bytes, str | None]:
-        """Status, content, and the length of its JSON; sent again where a connection that rested was gone."""
+        """Sends a request, again if an idle connection was closed; returns status, content and JSON length."""
         try:
             connection, rested = self._idle.pop(), True
         except IndexError:

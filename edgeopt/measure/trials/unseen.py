@@ -36,7 +36,7 @@ def _timed(session: Loads, feeds: Feeds) -> tuple[float, dict[str, Array]]:
 
 
 def mixed(samples: Samples, count: int, seed: int) -> Sequence[dict[str, Array]]:
-    """Samples between two others, where a floating-point input allows it; none where no input does."""
+    """Returns mixtures of two samples, if a floating-point input allows it; otherwise an empty list."""
     chance = np.random.default_rng(seed)
     feeds = []
     for _ in range(count):
@@ -50,7 +50,7 @@ def mixed(samples: Samples, count: int, seed: int) -> Sequence[dict[str, Array]]
 
 
 def _between(first: Array, second: Array, share: float, chance: np.random.Generator) -> Array:
-    """The array itself where its type has nothing in between, or the other has another shape."""
+    """Returns a mixture of two arrays, or the first one if its type has no values in between."""
     if not np.issubdtype(first.dtype, np.floating):
         return first
     if first.shape != second.shape:

@@ -1,5 +1,5 @@
 """Workloads other than interleaved runs at full speed.
 
-`cold` fresh processes · `paced` by the clock · `sustained` for minutes · `concurrent` several at once
-`loop.py` what those that run in rounds share
+`cold` fresh processes · `paced` at a fixed rate · `sustained` for minutes · `concurrent` several runs at once
+`loop.py` the code that workloads with rounds share
 """

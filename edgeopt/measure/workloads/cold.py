@@ -1,4 +1,4 @@
-"""Cold: how long from nothing to the first answer, by phase, in a fresh process each time."""
+"""Cold starts: the time to the first answer, by phase, in a fresh process each time."""
 
 import ctypes
 import importlib.util
@@ -26,24 +26,23 @@ from edgeopt.measure.workloads.records import ColdReport, ColdRules, ColdSide, C
 from edgeopt.workers.host import TrialHost
 
 _PAGE_BYTES = mmap.PAGESIZE
-# What exporters and OpenVINO call the file with the weights, beside the model's own name.
+# File names that exporters and OpenVINO give to weights, beside the model's own name.
 _WEIGHTS = (".bin", ".data", ".onnx_data", ".weights", ".pb")
 _PATIENCE_S = 120.0
-# Less than this left in memory is the first pages that the kernel itself keeps.
+# A smaller share in memory is only the first pages, which the kernel itself keeps.
 _KEPT_SHARE = 0.05
 
 
 class Dropped(NamedTuple):
-    """How much of the files lay in memory before and after."""
+    """Bytes of the files in memory before and after dropping them; None if the system does not report it."""
 
     size_bytes: int
     before_bytes: int | None
     after_bytes: int | None
-    """None where the system does not tell."""
 
 
 def model_files(load: Load) -> tuple[Path, ...]:
-    """What a trial reads of the model: all of a bundle, or the file and those named after it (weights, mostly)."""
+    """Returns the model files that a trial reads: all of a bundle, or a file and its weights."""
     path = Path(load.model_path)
     if path.is_dir():
         return tuple(sorted(p for p in path.rglob("*") if p.is_file()))
@@ -56,14 +55,14 @@ def model_files(load: Load) -> tuple[Path, ...]:
 
 
 def library_files(package: str | None) -> tuple[Path, ...]:
-    """The native libraries of a runtime's Python package."""
+    """Returns the native libraries of a runtime's Python package."""
     found = importlib.util.find_spec(package) if package else None
     folders = [Path(f) for f in (found.submodule_search_locations or ())] if found else []
     return tuple(sorted({p for f in folders for p in f.rglob("*.so*") if p.is_file()}))
 
 
 def drop(files: Iterable[Path]) -> Dropped:
-    """Advises the kernel to forget these files; what other processes use stays, whatever is advised."""
+    """Asks the kernel to drop these files from the page cache; those in use by other processes stay."""
     paths = list(files)
     before = [resident_bytes(path) for path in paths]
     for path in paths:
@@ -76,7 +75,7 @@ def drop(files: Iterable[Path]) -> Dropped:
 
 
 def resident_bytes(path: Path) -> int | None:
-    """How much of a file lies in memory, by mincore(2), which reads none of it; None where nothing tells."""
+    """Returns the bytes of a file in memory, by mincore(2), which reads none of it; None if that fails."""
     size = path.stat().st_size
     if size == 0:
         return 0
@@ -101,7 +100,7 @@ class _Starting(LoopMember):
     model: tuple[Path, ...]
     libraries: tuple[Path, ...]
     kept: list[float | None] = field(default_factory=list)
-    """The share of its files that stayed in memory, by start."""
+    """Share of the model's files that stayed in memory, by start."""
     libraries_kept: list[float | None] = field(default_factory=list)
 
 
@@ -138,7 +137,7 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
 
 
 def _start(host: TrialHost, member: _Starting, gauges: Gauges) -> ColdStart:
-    """One start in a process of its own, which is gone afterwards."""
+    """Measures one start in a process of its own, which is ended afterwards."""
     for files, kept in ((member.model, member.kept), (member.libraries, member.libraries_kept)):
         if files:
             found = drop(files)
@@ -160,7 +159,7 @@ def _start(host: TrialHost, member: _Starting, gauges: Gauges) -> ColdStart:
 
 
 def _package(load: Load) -> str | None:
-    """The runtime's Python package; that of a bundle's own backend is not known before it is read."""
+    """Returns the Python package of the runtime; for a bundle, reads the bundle to find its backend."""
     if load.backend == "bundle":
         from edgeopt.bundle.read import read_bundle
 

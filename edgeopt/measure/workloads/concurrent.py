@@ -1,4 +1,4 @@
-"""Concurrency: threads that call one session, and sessions in separate processes, against one alone.
+"""Concurrency: threads that call one session, and sessions in separate processes, compared with one alone.
 
 All levels stay loaded and run interleaved, so that throughputs of the same round can be compared.
 """
@@ -27,8 +27,8 @@ from edgeopt.workers.host import TrialHost
 _SHORTEST_SLICE_MS, _LONGEST_SLICE_MS = 200.0, 2000.0
 _RUNS_A_SLICE = 20
 _MOST = 256
-# Linux shares the cores out by session (sched_autogroup): measured here, two threads that do 1.9 times as much on
-# their own do 1.0 times as much beside busy processes, and two processes 1.6 to 1.8 times.
+# Linux divides the cores by session (sched_autogroup): measured here, two threads that do 1.9 times the work on
+# an idle machine do 1.0 times beside busy processes, and two processes 1.6 to 1.8 times.
 _BUSY = (
     "Other processes were busy: threads of one process share its CPU time, so they gain less "
     "than on a quiet device."
@@ -37,7 +37,7 @@ _BUSY = (
 
 @dataclass(slots=True, kw_only=True)
 class _Running(LoopMember):
-    """One level while it is measured: the trials that run at once in it, and the throughput of each round."""
+    """One level while it is measured: its concurrent trials, and the throughput of each round."""
 
     kind: Literal["threads", "processes"]
     count: int
@@ -88,7 +88,7 @@ def _check(rules: ConcurrentRules) -> None:
 
 
 def _enter(host: TrialHost, side: Side, rules: ConcurrentRules, stack: ExitStack, emit: Emit) -> list[_Running]:
-    """One trial for each number of threads, so that memory is its own; processes share theirs between levels."""
+    """Starts a trial for each number of threads, to separate their memory; levels of processes share trials."""
     alone = _Running(side.name, kind="threads", count=1)
     threads = [_Running(side.name, kind="threads", count=n) for n in sorted({*rules.threads} - {1})]
     processes = [_Running(side.name, kind="processes", count=n) for n in sorted({*rules.processes} - {1})]
@@ -111,7 +111,7 @@ def _enter(host: TrialHost, side: Side, rules: ConcurrentRules, stack: ExitStack
 
 
 def _slice_ms(levels: list[_Running], alone: list[_Running], gauges: Gauges) -> float:
-    """Long enough for the slowest level, after a first slice of each that warms it up and is not kept."""
+    """Returns a slice length for the slowest level, after a first slice of each level that warms it up."""
     slowest_ms = 0.0
     for level in levels:
         if level.failure is None and _slice(level, _SHORTEST_SLICE_MS, gauges) is not None:
@@ -122,12 +122,12 @@ def _slice_ms(levels: list[_Running], alone: list[_Running], gauges: Gauges) -> 
 
 
 def _slice(level: _Running, slice_ms: float, gauges: Gauges) -> float | None:
-    """Runs a second of all its trials together; None and a failure when one of them gave nothing."""
+    """Runs all trials of a level at once and returns runs per second; None, with a failure, if one fails."""
     level.failure = next((trial.failure for trial in level.trials if trial.failure), None)
     if level.failure:
         return None
-    # All are asked before any is heard, so that they run at the same time; and all are heard, or an answer that
-    # was left would be taken for that to the next question.
+    # All requests are sent before any answer is read, so that the trials run at the same time; and all answers
+    # are read, because an unread one would be taken for the answer to the next request.
     for trial in level.trials:
         trial.child.send(msgspec.json.encode(Time(slice_ms, trial.concurrency)))
     found = [_hear(trial, level, gauges) for trial in level.trials]
@@ -160,7 +160,7 @@ def _side(name: str, levels: list[_Running]) -> ConcurrencySide:
 
 
 def _comparisons(names: Sequence[str], levels: Sequence[_Running]) -> tuple[Comparison, ...]:
-    """What the first side can do at most against each other one, paired within the rounds that both ran in."""
+    """Compares the first side's best level with that of each other side, within the rounds that both ran."""
     first, *others = (_most([level for level in levels if level.side == name]) for name in names)
     pairs = ((first, other) for other in others if first is not None and other is not None)
     return tuple(

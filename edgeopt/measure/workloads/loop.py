@@ -1,4 +1,4 @@
-"""The loop of the workloads that run in rounds, and how their sides are compared: by pairs within rounds, once."""
+"""The loop of the workloads that run in rounds, and the comparison of their sides by pairs within rounds."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ class LoopMember:
     side: str
     failure: str | None = None
     rounds: dict[int, Any] = field(default_factory=dict)
-    """What it measured, by the number of the round."""
+    """Measurement of each round, by its number."""
 
     @property
     def name(self) -> str:
@@ -54,8 +54,8 @@ def run_members(
     before: Callable[[int, int], object] = lambda _number, _count: None,
     needed: Sequence[MemberT] = (),
 ) -> DeviceWatch:
-    """Interleaved rounds of those who have not failed; raises TrialError when all of `needed` have (none: all)."""
-    # The server of a served model is one of the "others", and spoils no round.
+    """Runs interleaved rounds of working members; raises TrialError when all of `needed` fail (default: all)."""
+    # The server of a served model counts as one of the other processes, so their load spoils no round.
     state = StateSampler(tuple, judge_others=all(side.kind != "url" for side in sides))
     watch = DeviceWatch(state, before=before)
     for each in take_turns(members, schedule, turn, watch, rounds):
@@ -66,14 +66,14 @@ def run_members(
 
 
 def require_one(failures: dict[str, str | None], hint: str = "Run it in its own runtime for details.") -> None:
-    """Raises TrialError when no side is left; a side that failed beside others is a part of the report."""
+    """Raises TrialError if all sides have failed; a failure of some is part of the report."""
     if failures and all(why is not None for why in failures.values()):
         name, why = next(iter(failures.items()))
         raise TrialError(f"'{name}' {(why or '').rstrip('.')}.", hint)
 
 
 def skipped(members: Iterable[NamedSide], form: str = "'{}' {}") -> list[str]:
-    """A sentence for each that failed; `form` joins its name and the reason."""
+    """Returns a sentence for each side that failed; `form` joins its name and the reason."""
     return [
         f"{form.format(each.name, each.failure.rstrip('.'))}; it was skipped from then on."
         for each in members
@@ -91,7 +91,7 @@ def warn(emit: Emit, texts: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class EnergyLog:
-    """What the device draws while a side runs, in one stretch or several."""
+    """Energy drawn by the device while a side runs, over one or more stretches."""
 
     meter: EnergyMeter | Unavailable | None
     drawn_j: list[float | None] = field(default_factory=list)
@@ -111,7 +111,7 @@ class EnergyLog:
         self.walls_s.append(seconds)
 
     def of_runs(self, runs: int) -> Energy | None:
-        """None where no energy was asked for."""
+        """Returns the energy per run; None if no energy was requested."""
         if self.meter is None:
             return None
         seconds = sum(self.walls_s)
@@ -123,7 +123,7 @@ class EnergyLog:
 def comparisons(
     members: Sequence[LoopMember], figure_ms: Callable[[Any], float], schedule: Schedule
 ) -> tuple[Comparison, ...]:
-    """The first with each other one, over the rounds in which it ran with all that ever ran."""
+    """Compares the first member with each other one, over the rounds that all members with any round have run."""
     first, *others = members
     shared = [r for r in first.rounds if all(r in other.rounds for other in others if other.rounds)]
     values = [[figure_ms(each.rounds[r]) for r in shared if r in each.rounds] for each in members]
@@ -137,7 +137,7 @@ def comparisons(
 def compared(
     name: str, other: str, mine_ms: Sequence[float], theirs_ms: Sequence[float], schedule: Schedule
 ) -> Comparison | None:
-    """How many times faster the first is than the second, judged once; None without a round of both."""
+    """Returns the speed-up of the first side over the second, judged once; None without a common round."""
     rounds = min(len(mine_ms), len(theirs_ms))
     if not rounds:
         return None
@@ -149,7 +149,7 @@ def compared(
 
 
 def _verdict(ratio: Interval, schedule: Schedule) -> Verdict:
-    # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
+    # All rounds of equal sides lie on one side of 1x with this chance, and then their interval excludes 1x.
     if 2 * 0.5**ratio.rounds > schedule.error:
         return "too few rounds to tell"
     return direction(ratio, 1 + schedule.same_percent / 100)

@@ -102,7 +102,7 @@ def run_paced(
 
 
 def _turn(member: _Pacing, interval_s: float, slice_s: float, gauges: Gauges) -> tuple[float, float] | None:
-    """The 50th and 99th percentile of one slice, if any run ended in it; raises TrialError if the side falls."""
+    """Returns a slice's 50th and 99th percentile, None if no run ended; raises TrialError if the side fails."""
     contender = member.contender
     assert contender is not None  # noqa: S101 - who has not failed was loaded
     patience_s = contender.patience_s(2) + 2 * interval_s
@@ -134,7 +134,7 @@ def _turn(member: _Pacing, interval_s: float, slice_s: float, gauges: Gauges) ->
 
 
 def _cpu_s(contender: Contender) -> float | None:
-    """Processor time so far of the trial and of what it started."""
+    """Returns the CPU seconds so far of the trial and its children, or None if unknown."""
     import psutil
 
     if not isinstance(contender.child, LocalChild):

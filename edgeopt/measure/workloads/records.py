@@ -11,7 +11,7 @@ from edgeopt.notebook import NotebookRecord
 
 
 class WorkloadReport(NotebookRecord, msgspec.Struct, frozen=True, kw_only=True):
-    """What the reports of all workloads hold."""
+    """The common part of all workloads' reports."""
 
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
@@ -21,22 +21,22 @@ class WorkloadReport(NotebookRecord, msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedReport(WorkloadReport, frozen=True, kw_only=True):
-    """Of sides that ran in rounds."""
+    """The common part of reports on sides that ran in rounds."""
 
     comparisons: tuple[Comparison, ...] = ()
-    """Of the first side with each other one, by the workload's main figure."""
+    """Comparisons of the first side with each other one, by the workload's main figure."""
     measured_while: str = ""
     """A sentence on the state of the device."""
     judgement: Judgement | None = None
-    """What the limits say that were asked for."""
+    """Result of the limits that the user gave."""
 
 
 class ColdRules(msgspec.Struct, frozen=True):
     repetitions: int = COLD.most
     drop_files: bool = True
-    """The model's files are taken out of the page cache before each start."""
+    """Whether the model's files are dropped from the page cache before each start."""
     drop_libraries: bool = False
-    """The runtime's libraries too."""
+    """Whether the runtime's libraries are dropped too."""
 
 
 class PacedRules(msgspec.Struct, frozen=True):
@@ -48,9 +48,9 @@ class PacedRules(msgspec.Struct, frozen=True):
 class SustainedRules(msgspec.Struct, frozen=True):
     minutes: float = 5.0
     window_s: float | None = None
-    """None: five seconds, or less, so that there are a dozen of them."""
+    """Length of a window in seconds; None: five, or less if the run is too short for a dozen windows."""
     pause_s: float | None = None
-    """Between two sides, to cool down; None: a fifth of the time, at most a minute."""
+    """Pause between two sides in seconds, to cool down; None: a fifth of the run time, at most a minute."""
 
 
 class ConcurrentRules(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class ConcurrentRules(msgspec.Struct, frozen=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """The middle of repeated values, and the range that the middle half of them lies in."""
+    """Median of repeated values, with the quartiles below and above it."""
 
     median: float
     low: float
@@ -70,10 +70,10 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class ColdStart(msgspec.Struct, frozen=True):
-    """One start, by phase; the total leaves out what only the measurement needs."""
+    """One start, by phase; the total excludes the work that only the measurement needs."""
 
     start_ms: float
-    """From asking for the process until it is ready to import: Python and edgeopt."""
+    """Time from the request for the process until it can import the runtime: Python and edgeopt."""
     import_ms: float
     load_ms: float
     first_run_ms: float
@@ -90,16 +90,16 @@ class ColdSide(msgspec.Struct, frozen=True):
     total_ms: Spread | None = None
     """Time to the first answer."""
     kept_percent: float | None = None
-    """How much of the files was still in memory after they were taken out; None where that cannot be told."""
+    """Share of the files, in percent, that stayed in memory after they were dropped; None if unknown."""
     failure: str | None = None
 
 
 class ColdReport(ComparedReport, frozen=True):
     sides: tuple[ColdSide, ...]
     load_comparisons: tuple[Comparison, ...] = ()
-    """By the loading of the model alone."""
+    """Comparisons of the loading time alone."""
     cache: str = ""
-    """A sentence: what the page cache held at each start."""
+    """Sentence on the contents of the page cache at each start."""
     duty: Literal["cold"] = "cold"
 
 
@@ -107,18 +107,18 @@ class PacedSide(msgspec.Struct, frozen=True):
     name: str
     runs: int = 0
     missed_runs: int = 0
-    """Runs that came due while another was still running."""
+    """Runs that were due while another still ran."""
     achieved_per_s: float | None = None
     kept: bool = False
-    """Hardly a run was missed."""
+    """Whether hardly any run was missed."""
     p50_ms: float | None = None
     p90_ms: float | None = None
     p95_ms: float | None = None
     p99_ms: float | None = None
     cpu_ms_per_run: float | None = None
-    """Processor time of all threads of the trial."""
+    """CPU time of all threads of the trial, for each run."""
     cpu_percent: float | None = None
-    """Of one core; 200: two cores busy all the time."""
+    """CPU use as a percentage of one core; 200 means two cores busy all the time."""
     energy: Energy | None = None
     latencies_ms: tuple[float, ...] = ()
     failure: str | None = None
@@ -128,7 +128,7 @@ class PacedReport(ComparedReport, frozen=True):
     rate_per_s: float
     sides: tuple[PacedSide, ...]
     tail_comparisons: tuple[Comparison, ...] = ()
-    """By the latency that 99 % of a slice's runs stay within."""
+    """Comparisons of the 99th percentile of a slice's latencies."""
     rounds: int = 0
     slice_s: float = 0.0
     duty: Literal["paced"] = "paced"
@@ -138,7 +138,7 @@ class Window(msgspec.Struct, frozen=True):
     """A few seconds of a sustained run."""
 
     begin_s: float
-    """Since its begin."""
+    """Seconds since the start of the sustained run."""
     seconds: float
     runs: int
     p50_ms: float
@@ -147,7 +147,7 @@ class Window(msgspec.Struct, frozen=True):
     clock_hz: float | None = None
     temperature_c: float | None = None
     load_percent: float | None = None
-    """Of all cores, with what the run itself takes."""
+    """Use of all cores, including the run itself."""
     others_percent: float | None = None
     memory_bytes: int | None = None
 
@@ -165,13 +165,13 @@ class SustainedSide(msgspec.Struct, frozen=True):
     throughput_per_s: float | None = None
     course: Course = "too short to tell"
     speed_at_end: float | None = None
-    """How fast the end was, as a multiple of the begin."""
+    """Speed at the end as a multiple of the first speed."""
     changed_after_s: float | None = None
-    """When it had changed half-way, where it slowed or got faster."""
+    """Seconds until the turning point, if the side slowed or got faster."""
     verdict: str = ""
-    """A sentence."""
+    """Sentence on how the speed changed."""
     energy: Energy | None = None
-    """Of the whole time that its windows cover."""
+    """Energy over all windows."""
     failure: str | None = None
 
 
@@ -180,14 +180,14 @@ class SustainedReport(WorkloadReport, frozen=True):
     minutes: float
     window_s: float
     pauses_s: tuple[float, ...] = ()
-    """Before each side but the first, to cool down."""
+    """Pauses before each side but the first, to cool down."""
     stopped_by: Literal["", "interrupt", "terminate"] = ""
-    """What ended it early: Ctrl-C or SIGTERM; what there was by then is kept."""
+    """Signal that ended the measurement early (Ctrl-C or SIGTERM), with the results until then kept."""
     duty: Literal["sustained"] = "sustained"
 
 
 class Level(msgspec.Struct, frozen=True):
-    """The concurrency."""
+    """Results at one level of concurrency."""
 
     kind: Literal["threads", "processes"]
     count: int
@@ -196,11 +196,11 @@ class Level(msgspec.Struct, frozen=True):
     p50_ms: float | None = None
     p99_ms: float | None = None
     gain: Interval | None = None
-    """Throughput as a multiple of that of one alone, paired within rounds."""
+    """Throughput as a multiple of a single run's, paired within rounds."""
     efficiency_percent: float | None = None
-    """100: twice as many do twice as much."""
+    """Gain divided by the concurrency; 100 means that twice as many do twice the work."""
     memory_bytes: int | None = None
-    """Resident, all processes of the level together."""
+    """Resident memory of all processes of the level, in bytes."""
     failure: str | None = None
 
 

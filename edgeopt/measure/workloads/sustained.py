@@ -1,4 +1,4 @@
-"""Sustained: full load for minutes, in windows of a few seconds: does a warm device keep its speed?"""
+"""Sustained load: full speed for minutes, in windows of a few seconds, to see whether a warm device slows down."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from edgeopt.measure.workloads.records import (
 from edgeopt.workers.host import LocalChild, TrialHost
 
 SAME = 0.05
-"""A device that ends within 5 % of its first speed has kept it."""
+"""Largest change of speed, as a share, at which a device counts as having kept it."""
 _FEWEST_WINDOWS = 6
 _SPAN_S = 60.0
 # The share of pairs of an early and a late window that must agree before a change is more than noise.
@@ -37,7 +37,7 @@ _AGREE = 0.9
 _CLOCK_FELL, _WARMER_C, _OTHERS_PERCENT = 0.05, 3.0, 15.0
 _LONGEST_WINDOW_S, _WINDOWS = 5.0, 12
 _PAUSE_SHARE, _LONGEST_PAUSE_S = 0.2, 60.0
-# A device that has a sensor has cooled down when it is this close to what it was at first.
+# A device with a temperature sensor has cooled down when it is this close to its first temperature.
 _COOL_C = 2.0
 
 
@@ -49,7 +49,7 @@ class JudgedSide(NamedTuple):
 
 
 def judge(windows: Sequence[Window]) -> JudgedSide:
-    """The last minute against the first (or the last third against the first, of less than three)."""
+    """Compares the last minute with the first; of less than three minutes, the last third with the first."""
     if len(windows) < _FEWEST_WINDOWS:
         return JudgedSide("too short to tell", None, None, "ran too briefly to tell whether it keeps its speed")
     width = sum(w.seconds for w in windows) / len(windows)
@@ -80,13 +80,13 @@ def _middle(windows: Sequence[Window]) -> float:
 
 
 def _held_up(early: Sequence[Window], late: Sequence[Window], speed: float) -> str:
-    """Runs take as long as before but fewer complete: a quota or other processes delay the time between them."""
+    """Describes a change of throughput beyond that of latency, such as delays between runs by a quota."""
     done = median(w.throughput_per_s for w in late) / median(w.throughput_per_s for w in early)
     return f" (runs a second: {done:.2f}x)" if abs(done / speed - 1) > 2 * SAME else ""
 
 
 def _turning_point(values: Sequence[float]) -> int:
-    """Where cutting in two leaves the least distance to the medians of the two parts."""
+    """Returns the index that splits the values with the least total distance to the medians of both parts."""
 
     def left_over(cut: int) -> float:
         parts = (values[:cut], values[cut:])
@@ -96,7 +96,7 @@ def _turning_point(values: Sequence[float]) -> int:
 
 
 def _why(early: Sequence[Window], late: Sequence[Window]) -> str:
-    """What else changed between the two spans; said as what went on, not as the cause."""
+    """Describes other changes between the two spans, as observations and not as the cause."""
     told = []
     clock = _both(early, late, lambda w: w.clock_hz)
     if clock and abs(clock[1] / clock[0] - 1) >= _CLOCK_FELL:
@@ -144,7 +144,7 @@ def run_sustained(
 ) -> SustainedReport:
     """Runs the sides one after another, each for the whole time.
 
-    Ctrl-C or SIGTERM ends it with what there is by then; before the first window they go on as everywhere.
+    Ctrl-C or SIGTERM ends it with the results so far; before the first window is complete, it raises as usual.
     With `meter`, reports the energy of a run, or why it is unknown. Raises TrialError if no side can run.
     """
     window_s = _window_s(rules)
@@ -181,7 +181,7 @@ def run_sustained(
 
 
 def _window_s(rules: SustainedRules) -> float:
-    """How long a window is; raises UsageError for what cannot be."""
+    """Returns the length of a window in seconds; raises UsageError for an invalid time or window."""
     if not 0 < rules.minutes < float("inf"):
         raise UsageError(f"{rules.minutes} is not a number of minutes.", "Give a number above 0: --minutes 10")
     if rules.window_s is not None and not 0 < rules.window_s < float("inf"):
@@ -190,17 +190,17 @@ def _window_s(rules: SustainedRules) -> float:
 
 
 class _Measured:
-    """One side: its windows so far, and the one that is being filled."""
+    """One side: its complete windows, and the one that is being filled."""
 
     def __init__(self, name: str, window_s: float, meter: EnergyMeter | Unavailable | None) -> None:
         self.name, self.window_s, self._meter = name, window_s, meter
         self._energy = EnergyLog(meter)
-        """Of all windows as one stretch, which is what slow meters need."""
+        """Energy of all windows as one stretch, which slow meters need."""
         self._joules_at_begin: float | None = None
         self.windows: list[Window] = []
         self.failure: str | None = None
         self.too_short = False
-        """No run ended in its time."""
+        """Whether no run ended within the time."""
         self.first_temperature_c: float | None = None
         self.begin = self._begin = time.monotonic()
         self._taken: list[NDArray[np.float32]] = []
@@ -219,7 +219,7 @@ class _Measured:
         self._state.begin_round(0)
 
     def add(self, answer: Watched, sample: LoadSample | None, memory_bytes: int | None) -> NDArray[np.float32]:
-        """What ended in the last tenth of a second; closes the window when its time is up."""
+        """Adds an answer to the current window, closing it when its time is up, and returns the latencies."""
         taken = np.frombuffer(answer.latencies_ms, "<f4")
         self._taken.append(taken)
         self._running_s += answer.seconds
@@ -250,7 +250,7 @@ class _Measured:
                     memory_bytes=memory_bytes,
                 )
             )
-            # Runs longer than a window make it longer; nothing is lost.
+            # A run longer than a window extends the window, so no run is lost.
             self._taken, self._samples, self._running_s = [], [], 0.0
             self._begin = time.monotonic()
             self._energy = EnergyLog(self._meter)
@@ -291,7 +291,7 @@ def _measure(
         measured.start(contender, gauges.latest)
         total = max(1, round(60 * rules.minutes / measured.window_s))
         told = -1
-        # The last window may end a tenth of a second late; one that is cut short would be lost.
+        # The time limit is a tenth of a second longer, because a last window that is cut short would be lost.
         for answer in follow(contender, None, 60 * rules.minutes + 2 * SAMPLE_S, gauges, contender.patience_s(2)):
             taken = measured.add(answer, gauges.latest, gauges.held_bytes)
             if len(taken):
@@ -320,7 +320,7 @@ def _tell(measured: _Measured, rules: SustainedRules, total: int, emit: Emit) ->
 
 
 def _cool_down(rules: SustainedRules, cool_c: float | None, gauges: Gauges, emit: Emit) -> float:
-    """Lets the device rest; with a sensor no longer than it takes to be as cool as at first."""
+    """Pauses, at most until the device is as cool as at first if it has a sensor; returns the seconds."""
     pause_s = rules.pause_s
     if pause_s is None:
         pause_s = min(_PAUSE_SHARE * 60 * rules.minutes, _LONGEST_PAUSE_S)
