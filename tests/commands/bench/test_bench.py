@@ -23,6 +23,7 @@ from edgeopt.errors import (
 )
 from edgeopt.events import Log, Metric, Progress, ignore
 from edgeopt.measure.report import Limits
+from edgeopt.measure.stats import TOO_FEW, TOO_NOISY
 
 
 @pytest.fixture
@@ -46,8 +47,10 @@ def test_a_bundle_against_its_model(conv_bundle, conv_model, tmp_path):
         assert 0 < side.figures.p50_ms <= side.figures.p90_ms <= side.figures.p99_ms
         assert side.memory.peak_bytes > 2**20
     (comparison,) = found.comparisons
-    assert 3 <= comparison.speedup.rounds <= 6
-    assert comparison.verdict
+    if comparison.speedup is None:  # beside other tests, six rounds may leave the interval too wide
+        assert comparison.verdict in {TOO_NOISY, TOO_FEW}
+    else:
+        assert 3 <= comparison.speedup.rounds <= 6
     assert found.data == "the golden inputs of conv.edgeopt (3 samples)"
     assert {"cpu", "host"} <= set(found.device)
     assert {"edgeopt", "onnxruntime"} <= set(found.versions)
