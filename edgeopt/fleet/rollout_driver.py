@@ -16,7 +16,7 @@ from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.fleet.devices import DeviceReport, FleetView
 from edgeopt.fleet.mqtt_client import FleetClient, connected
-from edgeopt.fleet.mqtt_documents import Command, CommandAnswer, SignedCommand, command_message, desired_message
+from edgeopt.fleet.mqtt_documents import CommandAnswer, SignedCommand, command_message, desired_message
 from edgeopt.fleet.mqtt_topics import NAME, FleetTopics
 from edgeopt.fleet.rollout import advance, control, counts, is_pending, missing_orders
 from edgeopt.fleet.rollout_documents import (
@@ -170,6 +170,8 @@ class Driver:
         self._emit = emit
         self._clock = clock
         self._rollout: Rollout | None = None
+        self._lost: str | None = None
+        """Why the connection ended in the middle."""
         self._written: Rollout | None = None
         self._written_s = 0.0
         self._sequence = 0
@@ -218,7 +220,7 @@ class Driver:
             try:
                 async with connected(self._request) as client:
                     state = await read_fleet(client, self._public, answers_to=self._name)
-                    self._take_state(read_rollout(named(state, self._name), self._public))
+                    await self._restore(client, state)
                     deadline = None
                     await self._run(client, state)
             except (MissingError, aiomqtt.MqttError) as error:
@@ -231,8 +233,13 @@ class Driver:
         assert self._rollout is not None  # noqa: S101 - it was begun or found
         return self._rollout
 
-    _lost: str | None = None
-    """Why the connection ended in the middle."""
+    async def _restore(self, client: FleetClient, state: FleetState) -> None:
+        """Takes what another client has written, and writes again what a broker has lost that was killed."""
+        theirs = read_rollout(content, self._public) if (content := state.states.get(self._name)) else None
+        if theirs is not None:
+            self._take_state(theirs)
+        if self._rollout is not None and self._rollout != theirs:
+            await self._write(client, replace(self._rollout, revision=self._rollout.revision + 1), state)
 
     async def _run(self, client: FleetClient, state: FleetState) -> None:
         import aiomqtt
@@ -350,7 +357,8 @@ class Driver:
             if order.command is not None and self._rollout is not None:
                 topics = client.topics.device(order.device)
                 state.expect_answer(order.device)
-                number = _search_of(order.command) or f"{self._name}/{self._rollout.return_sequence}"
+                asked = order.command.search or order.command
+                number = asked.id or f"{self._name}/{self._rollout.return_sequence}"
                 correlation = f"{order.command.command}/{number}"
                 self._sequence = now_sequence(self._sequence)
                 signed = SignedCommand(
@@ -388,10 +396,6 @@ class Driver:
         message = f"{found.failed} failed, {found.pending} at work{_wait_text(after)}"
         phase = f"wave {after.wave} of {len(after.waves)}" if after.phase in OPEN_PHASES else after.phase
         self._emit(Progress(phase, message, done=done, total=len(after.devices), subject=after.name))
-
-
-def _search_of(command: Command) -> str:
-    return command.id if command.search is None else command.search.id
 
 
 def _decisions(rollout: Rollout) -> tuple[Phase, int, int]:

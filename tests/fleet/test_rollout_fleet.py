@@ -123,14 +123,16 @@ def test_another_client_goes_on_after_a_kill(broker, fleet, fleet_name, start, a
     assert {len(fleet.agents[each].orders) for each in names(6)[1:]} == {1}
 
 
-def test_a_client_goes_on_when_the_broker_is_back(make_broker, monkeypatch):
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_client_goes_on_when_the_broker_is_back(make_broker, monkeypatch, kill):
+    """A broker that is killed has lost the state of the rollout."""
     monkeypatch.setattr("edgeopt.fleet.rollout_driver._PAUSE_S", 0.05)
     broker, gate, away = make_broker(), threading.Event(), threading.Event()
     fleet = LightFleet(broker.port)
     fleet.add(names(3), behaves, gate=gate)
 
     def restart():
-        broker.stop()
+        broker.stop(kill)
         broker.start()
         fleet.connect_again()
         gate.set()
@@ -147,6 +149,7 @@ def test_a_client_goes_on_when_the_broker_is_back(make_broker, monkeypatch):
         request = RolloutStartRequest(broker=broker.url, bundle=URL, digest=GOOD, to="*", waves="1,rest")
         assert commands.start(request, "r", emit).counts == {"done": 3}
         assert away.is_set()
+        assert commands.status(RolloutStatusRequest(broker=broker.url, name="r")).phase == "completed"
     finally:
         restarting.join(DEADLINE_S)
         fleet.close()

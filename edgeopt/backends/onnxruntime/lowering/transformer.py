@@ -192,6 +192,8 @@ def _refusal(node: "ir.Node", add: "ir.Node") -> str | None:
     one, other = add.inputs
     if one is None or other is None or add.graph is not node.graph:
         return f"{label(add)} is outside the subgraph that holds the normalization"
+    if any(use.node.graph is not add.graph for use in add.outputs[0].uses()):
+        return "a subgraph reads the sum too"
     axis = node.attributes["axis"].as_int() if "axis" in node.attributes else -1
     if axis not in {-1, (rank(one) or 0) - 1}:
         return "it goes over more than the last dimension"
@@ -223,7 +225,8 @@ def _fuse(model: "ir.Model", part: "ir.Graph | ir.Function", node: "ir.Node", ad
     part.opset_imports.setdefault("com.microsoft", 1)
     # The position is behind the addition and before all its readers; scale and shift are weights or computed
     # earlier.
-    part.insert_before(_first(part, [node, *(use.node for use in others)]), fused)
+    readers = {node, *(use.node for use in others)}
+    part.insert_before(next(each for each in part if each in readers), fused)
     taken = [(old, fused.outputs[0]), *([(total, fused.outputs[3])] if keeps_total else [])]
     for unnamed in fused.outputs[1:3]:
         unnamed.name = ""
@@ -234,12 +237,6 @@ def _fuse(model: "ir.Model", part: "ir.Graph | ir.Function", node: "ir.Node", ad
         before.name, after.name = f"{name}__replaced", name
     for gone in (node, add):
         part.remove(gone, safe=True)
-
-
-def _first(part: "ir.Graph | ir.Function", nodes: "list[ir.Node]") -> "ir.Node":
-    """Returns the first of these nodes in the graph or function."""
-    wanted = {node for node in nodes if node.graph is part}
-    return next(node for node in part if node in wanted)
 
 
 SKIP_NORMALIZATION = Pass(

@@ -179,3 +179,24 @@ def test_it_runs_only_on_request():
 
 def test_says_where_shapes_are_not_known_to_be_equal(normalized, lower, said):
     assert "the shapes of the added tensors may differ" in said(lower(SKIP_NORMALIZATION, normalized("bert")))
+
+
+def test_a_sum_that_a_subgraph_reads_is_left_alone(lower, counted, said):
+    """The fused operator would come after the If that reads its sum."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2,3,4] x, float[2,3,4] z) => (float[2,3,4] y) <float[4] scale = {1, 2, 3, 4}, float zero = {0}> {
+      s = Add (x, z)
+      largest = ReduceMax <keepdims = 0> (x)
+      c = Greater (largest, zero)
+      i = If (c) <
+        then_branch = one () => (float[2,3,4] a) { a = Relu (s) },
+        else_branch = two () => (float[2,3,4] b) { b = Neg (s) }
+      >
+      n = LayerNormalization <axis = -1> (s, scale)
+      y = Add (i, n)
+    }""")
+    model = ir.from_proto(model)
+    infer_shapes(model)
+    result = lower(SKIP_NORMALIZATION, model)
+    assert counted(result.model, "SkipLayerNormalization") == 0
+    assert "a subgraph reads the sum too" in said(result)
