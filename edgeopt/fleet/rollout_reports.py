@@ -21,6 +21,8 @@ def observed(rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_
         return _while_deploying(rollout, known, report, now_s)
     if known.state == "rolling-back":
         return _while_returning(rollout, known, report, now_s)
+    if known.state == "done" and rollout.phase in {"running", "paused"}:
+        return _since_done(rollout, known, report, now_s)
     if known.state in {"planned", "waiting"} and rollout.phase in {"running", "paused"}:
         if report.claimed_by:
             return _moved(known, "superseded", now_s, f"the newer rollout {report.claimed_by} has it")
@@ -31,6 +33,17 @@ def observed(rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_
         kind = report.labels.get("kind", known.kind)
         return replace(known, online=report.online, since_s=now_s, kind=kind)
     return known
+
+
+def _since_done(rollout: Rollout, known: DeviceProgress, report: DeviceReport, now_s: float) -> DeviceProgress:
+    """The device that was done: a rollback may have come after it that a killed broker has forgotten."""
+    following = report.reported.desired if report.reported is not None else None
+    if following is None or following.sequence != rollout.sequence or following.order is not None:
+        return known
+    last = report.deployment(following.deployment, following.model)
+    if last is None or last.id == following.deployment:
+        return known
+    return replace(_moved(known, "superseded", now_s, f"deployment {last.id} came after it"), serves_new=False)
 
 
 def newest_sequence(report: DeviceReport) -> int:

@@ -412,3 +412,19 @@ def test_a_rollback_that_failed_on_a_device_is_tried_again_there():
     assert (known.phase, names(orders)) == ("rolling-back", ["a"])
     known, orders = run(known, {"a": report(before=False)} | back, 5)
     assert (known.phase, known.reason, orders) == ("rolled-back", "", [])
+
+
+def test_a_device_that_went_back_meanwhile_is_not_done_in_a_rollout_that_goes_on():
+    """A broker that was killed may have forgotten that the rollout was rolled back."""
+    known, _ = run(rollout(("a",), ("b",)), IDLE)
+    known, _ = run(known, IDLE | {"a": report("COMMITTED")}, 1)
+    assert known.devices["a"].state == "done"
+    following = Following(SEQUENCE, "done", 2)
+    back = FleetDeployment(3, "COMMITTED", "rollback", release="old")
+    returned = replace(
+        report("COMMITTED"),
+        reported=Reported(1, 0.0, Status("serving", Serving("old"), deployment=back), following),
+    )
+    known, _ = run(known, IDLE | {"a": returned}, 2)
+    assert (known.devices["a"].state, known.devices["a"].reason) == ("superseded", "deployment 3 came after it")
+    assert not known.devices["a"].serves_new

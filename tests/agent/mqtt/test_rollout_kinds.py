@@ -95,7 +95,7 @@ def name_of(kind):
 @pytest.mark.cold  # what is forked has the cores of the process that it is forked from
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two kinds need two cores")
 def test_each_kind_gets_the_bundle_that_one_of_it_has_proved(
-    start_one, request_of, store, tmp_path, files, status
+    start_one, request_of, store, tmp_path, files, status, record_property
 ):
     one, two = sorted(os.sched_getaffinity(0))[:2]
     agents = {
@@ -117,6 +117,8 @@ def test_each_kind_gets_the_bundle_that_one_of_it_has_proved(
         assert f"sha256:{deployment.source.sha256}" == files[0][1]
         assert deployment.evidence is not None
         assert (kind.speedup, kind.speedup_low, kind.speedup_high) == speedup_in(deployment)
+        facts = (kind.kind, deployment.machine["limits"], deployment.run.options, speedup_in(deployment))
+        record_property(kind.device, facts)
     assert not (tmp_path / "wide-2" / "search.json").exists()
     served = {name: agent.settled()["serving"]["release"] for name, agent in agents.items()}
     assert served["wide-1"] == served["wide-2"] != served["narrow"]
