@@ -32,7 +32,7 @@ BUDGETS = {
     "edgeopt/cli": 5650,
     "agent": 21_850,
     "gui": 24_150,
-    "tests": 112_250,
+    "tests": 112_300,
 }
 
 
