@@ -48,11 +48,11 @@ _ORDERED: tuple[DeviceState, ...] = ("ordered", "withdrawn", "rolling-back")
 _LOOK_S = 1.0
 """How often time limits are checked."""
 _WRITE_S = 1.0
-"""How often the state is written while nothing but the progress of devices changes."""
+"""Interval at which the state is written while only the progress of devices changes, in seconds."""
 _SETTLE_S = 0.1
 """Reports that follow each other closely are judged together."""
 _REREAD_S = 60.0
-"""How long a device may be silent in its work before its retained report is read again."""
+"""Time without news of a device at work after which its retained report is read again, in seconds."""
 _PATIENCE_S = 60.0
 _PAUSE_S = 1.0
 replace = msgspec.structs.replace
@@ -171,7 +171,7 @@ class Driver:
         self._clock = clock
         self._rollout: Rollout | None = None
         self._lost: str | None = None
-        """Why the connection ended in the middle."""
+        """Reason why the connection was lost; None while it is there."""
         self._written: Rollout | None = None
         self._written_s = 0.0
         self._sequence = 0

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 Step = Callable[[Site, Work], Awaitable[Outcome]]
 _DISK_ERRORS = frozenset({errno.EIO, errno.EROFS, errno.EPERM, errno.EACCES})
 SERVES = frozenset({State.SWITCHING, State.SOAKING, State.ROLLING_BACK})
-"""In these states the new release may be the one that serves."""
+"""States in which the new release may be the one that serves."""
 
 
 async def accept(site: Site, work: Work) -> Outcome:

@@ -11,13 +11,13 @@ from edgeopt.measure.trial import read_outputs
 
 PAIRS = 20
 _SLOWER, _SLOWER_MS = 1.5, 0.02
-"""How many times as long, and by how many milliseconds more, a new input takes where outputs are kept."""
+"""Factor and milliseconds by which a new input must take longer to show that outputs are kept."""
 _WORSE_DB = 20.0
-"""Mixed samples may differ from samples, but not by this much."""
+"""Loss of accuracy on mixed samples at which a backend is refused, in dB."""
 
 
 class UnseenOutputs(NamedTuple):
-    """What two trials answered to the same new inputs, and the shortest times of the first of them."""
+    """Agreement of two trials on new inputs, and the shortest times of the first one."""
 
     snr_db: float
     new_ms: float
@@ -41,7 +41,7 @@ def check_unseen(new: Contender, baseline: Contender, seed: int, folder: Path, s
 
 
 def _compare(new: Contender, baseline: Contender, seed: int, folder: Path) -> UnseenOutputs | None:
-    """None for a model whose inputs cannot be mixed: none is of floating point."""
+    """Compares two trials on mixed samples; returns None if no input has floating-point values to mix."""
     runs, outputs = [], []
     for number, contender in enumerate((new, baseline)):
         file = folder / f"unseen-{number}.npz"
