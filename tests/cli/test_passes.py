@@ -34,7 +34,7 @@ def test_what_runs_on_request_alone_is_said(printed):
 
 def test_one_pass_tells_how_it_works(printed):
     text = printed(passes(PassesRequest("dead-nodes")))
-    assert "Removes what no output needs" in text
+    assert "Removes nodes, weights and functions that no output needs" in text
     assert "bit-identical" in text
 
 

@@ -50,7 +50,9 @@ class Machine:
         binaries.mkdir(parents=True)
         for name in self.programs:
             script = binaries / name
-            script.write_text(f"#!{sys.executable}\nfrom {PROGRAMS[name]} import main\n\nmain()\n")
+            # As installers do where the path of Python may have spaces, which a first line cannot have.
+            shell = f"#!/bin/sh\n'''exec' '{sys.executable}' \"$0\" \"$@\"\n' '''\n"
+            script.write_text(f"{shell}from {PROGRAMS[name]} import main\n\nmain()\n")
             script.chmod(0o755)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("EDGEOPT_")}
         self.environment = {
