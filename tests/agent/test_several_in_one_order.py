@@ -139,9 +139,9 @@ def test_one_whose_digest_is_wrong_leaves_all_as_they_are(start_pair, places, th
 def test_one_of_another_name_leaves_all_as_they_are(start_pair, places, three, before):
     agent = start_pair()
     wrong = {**three[1], "model": "fourth"}
-    failed(
-        agent, order(agent, three[0], wrong, three[2]), before, "'fourth': The bundle's model is called 'third'"
-    )
+    said = "'fourth': The bundle's model is called 'third'"
+    done = failed(agent, order(agent, three[0], wrong, three[2]), before, said)
+    assert done["state"] == "FAILED"
 
 
 def test_one_that_crashes_in_its_probe_leaves_all_as_they_are(start_pair, serve, make_null_bundle, three, before):
