@@ -34,17 +34,14 @@ _MOST: Mapping[str, float] = {
     "soak_s": MOST_SOAK_S,
     "batch_max_size": 1024,
     "batch_max_delay_us": 1_000_000,
-    "otlp_trace_ratio": 1.0,
 }
 _LARGEST = 1e15
-_ENDPOINT = re.compile(r"|https?://[^\s/?#]+(/[^\s?#]*)?")
 _PATHS = ("data_dir", "tls_cert", "tls_key", "watch_dir")
 
 NEEDS_RESTART = frozenset({
     "data_dir", "watch_dir", "host", "port", "grpc_port", "announce", "tls", "tls_cert", "tls_key",
     "max_body_bytes", "max_tensor_elements", "queue_length", "request_timeout_s", "body_timeout_s",
-    "silent_call_s", "stream_idle_s", "drain_s", "ready_timeout_s", "crashes_allowed", "otlp_endpoint",
-    "otlp_interval_s", "otlp_trace_ratio", "mqtt", "drift",
+    "silent_call_s", "stream_idle_s", "drain_s", "ready_timeout_s", "crashes_allowed", "mqtt", "drift",
 })  # fmt: skip
 """What is fixed once the agent serves; everything else follows a SIGHUP."""
 
@@ -143,8 +140,6 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
         return (
             ("", "") if isinstance(value, str) else (f"'{name}' must be a text.", 'For instance "/srv/edgeopt".')
         )
-    if name == "otlp_endpoint" and isinstance(value, str) and not _ENDPOINT.fullmatch(value):
-        return f"'{name}' is not the address of a collector.", 'For instance "http://127.0.0.1:4318".'
     if name == "fetch_from" and isinstance(value, list) and (said := _wrong_prefix(value)):
         return f"'{name}' has an entry that is no URL prefix: {said}.", 'For instance ["https://host/bundles/"].'
     if name == "put_to" and isinstance(value, list) and (said := _wrong_store(value)):
@@ -153,8 +148,6 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
         return _wrong_mqtt(value)
     if name == "drift":
         return _wrong_drift(value)
-    if name == "otlp_interval_s" and value == 0:
-        return f"'{name}' must be more than 0.", "Correct the value."
     if isinstance(value, int | float) and not isinstance(value, bool):
         most = _MOST.get(name, _LARGEST)
         if not (math.isfinite(value) and 0 <= value <= most):

@@ -18,17 +18,14 @@ from edgeopt_agent.certificate import LiveCertificate, tell_listening, uses_tls
 from edgeopt_agent.control.answers import Answers
 from edgeopt_agent.data_dir import DataDir, open_data_dir
 from edgeopt_agent.deployments.slots import Slot, Slots
-from edgeopt_agent.deployments.span import deployment_span
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.app import make_app
 from edgeopt_agent.http.control import routes
 from edgeopt_agent.http.listeners import inherited_listeners
-from edgeopt_agent.http.metrics import Figures
 from edgeopt_agent.http.server import serve
 from edgeopt_agent.http.trials import routes as trial_routes
 from edgeopt_agent.mqtt.settings import broker_of, device_name
 from edgeopt_agent.settings import Settings
-from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.threads import in_thread
 from edgeopt_agent.trials.trials import Trials
 from edgeopt_agent.trust import TrustWatch, check_broker, check_host
@@ -111,8 +108,7 @@ async def _serve(
     access = Access(settings.host, data.tokens)
     control = routes(slots, started, trust, fingerprint, access)
     control += trial_routes(trials, settings.body_timeout_s)
-    tracer = _tracer(slots, settings)
-    app = make_app(slots.models, slots.hub, settings, slots.state, control, access, tracer)
+    app = make_app(slots.models, slots.hub, settings, slots.state, control, access)
     ended: list[asyncio.Task[None]] = []
     announced: list[Announcement] = []
 
@@ -131,11 +127,10 @@ async def _serve(
     waking = asyncio.create_task(_wake(stop, slots, trials))
     watching = _watch(slots, settings)
     watchdog = asyncio.create_task(systemd.keep_watchdog())
-    exporting = _export(slots, settings, tracer)
     fleet = await _join_fleet(slots, settings, started, trust, trials)
     try:
         tls = None if certificate is None else certificate.context
-        async with _serving_grpc(slots, access, trust, certificate, stop, tracer):
+        async with _serving_grpc(slots, access, trust, certificate, stop):
             await serve(
                 *(app, settings.host, settings.port, live, stop, settings.drain_s * SERVER_SHARE),
                 trust=trust,
@@ -150,13 +145,10 @@ async def _serve(
         if watching is not None:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-        for task in exporting:
-            task.cancel()
         if fleet is not None:
             await fleet.stop()
         await _farewell(announced)
         await slots.stop(settings.drain_s * (1 - SERVER_SHARE) / 2)
-        await asyncio.gather(*exporting, return_exceptions=True)  # their last batch went out meanwhile
     for working in ended:
         if not working.cancelled() and (error := working.exception()) is not None:
             raise error
@@ -201,30 +193,6 @@ async def _join_fleet(
     return fleet
 
 
-def _tracer(slots: Slots, settings: Settings) -> Tracer | None:
-    """What records spans, where a collector is named; deployments are few, and are all recorded or none."""
-    if not settings.otlp_endpoint:
-        return None
-    tracer = Tracer(settings.otlp_trace_ratio)
-    if tracer.ratio:
-        slots.listeners.append(lambda record: tracer.add(deployment_span(record)) if record.final else None)
-    return tracer
-
-
-def _export(slots: Slots, settings: Settings, tracer: Tracer | None) -> tuple[asyncio.Task[None], ...]:
-    """Sends figures and spans to a collector where one is named; the modules are not loaded otherwise."""
-    if tracer is None:
-        return ()
-    from edgeopt_agent.telemetry import otlp_metrics, otlp_traces
-
-    endpoint, interval_s = settings.otlp_endpoint, settings.otlp_interval_s
-    figures = Figures(slots.models, slots.state, tracer)
-    return (
-        asyncio.create_task(otlp_metrics.export(endpoint, interval_s, figures.collect), name="otlp metrics"),
-        asyncio.create_task(otlp_traces.export(endpoint, interval_s, tracer), name="otlp traces"),
-    )
-
-
 @asynccontextmanager
 async def _serving_grpc(
     slots: Slots,
@@ -232,7 +200,6 @@ async def _serving_grpc(
     trust: TrustWatch,
     certificate: LiveCertificate | None,
     stop: asyncio.Event,
-    tracer: Tracer | None,
 ) -> AsyncIterator[None]:
     """Serves by gRPC too where that is asked for; its library is not loaded otherwise."""
     settings = slots.first.site.settings
@@ -245,7 +212,7 @@ async def _serving_grpc(
     from edgeopt_agent.grpc.server import serving
 
     drain_s = settings.drain_s * SERVER_SHARE
-    calls = Calls(settings, access, trust, tracer)
+    calls = Calls(settings, access, trust)
     async with serving(slots.models, settings, calls, certificate, stop, drain_s):
         yield
 

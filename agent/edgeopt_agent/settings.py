@@ -130,11 +130,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A gRPC call ends when nothing of its message has come for this long."""
     stream_idle_s: float = 60.0
     """A gRPC stream without a request for this long ends."""
-    otlp_endpoint: str = ""
-    """The collector of OpenTelemetry that gets metrics and traces, such as http://127.0.0.1:4318."""
-    otlp_interval_s: float = 15.0
-    otlp_trace_ratio: float = 0.0
-    """The share of the requests without a traceparent that is traced; 0: only those whose caller asks for it."""
     drift: DriftSettings | None = None
     """What is watched of requests and answers; None: nothing."""
     mqtt: MqttSettings | None = None

@@ -30,9 +30,9 @@ BUDGETS = {
     "edgeopt/views": 2550,
     "edgeopt/commands": 16_100,
     "edgeopt/cli": 5650,
-    "agent": 21_850,
+    "agent": 21_300,
     "gui": 24_150,
-    "tests": 112_300,
+    "tests": 111_750,
 }
 
 

@@ -1,8 +1,7 @@
 """One call: who may make it, its messages within limits, and errors as gRPC's codes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
@@ -14,7 +13,6 @@ from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.plain import GIVE_BACK_AFTER_S, WORTH_GIVING_BACK_BYTES
 from edgeopt_agent.own_commands import for_client
 from edgeopt_agent.settings import Settings
-from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
 from edgeopt_agent.tokens import Role
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
@@ -42,12 +40,6 @@ _CODES = {
     503: grpc.StatusCode.UNAVAILABLE,
     507: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
-_SERVER_FAULTS = frozenset({
-    grpc.StatusCode.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNIMPLEMENTED,
-    grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DATA_LOSS,
-})  # fmt: skip
-"""Those by which a server's span counts as failed in the semantic conventions."""
-_NO_SPAN: AbstractContextManager[None] = nullcontext()
 
 
 class Context(Protocol):
@@ -116,15 +108,12 @@ class Call:
 
 
 class Calls:
-    def __init__(
-        self, settings: Settings, access: Access, trust: Callable[[], str], tracer: Tracer | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, access: Access, trust: Callable[[], str]) -> None:
         self._settings = settings
         self.silent_call_s = settings.silent_call_s
         self.stream_idle_s = settings.stream_idle_s
         self._access = access
         self._trust = trust
-        self._tracer = tracer
         self._ipv4_only = settings.host == ALL_OF_IPV4
         self._trim: asyncio.TimerHandle | None = None
         most = max(MOST_SLOW_BYTES, settings.max_body_bytes), settings.max_body_bytes, _SLOW_EACH
@@ -135,15 +124,13 @@ class Calls:
         self,
         context: Context,
         role: Role,
-        work: Callable[[Call, RequestSpan | None], Coroutine[Any, Any, bytes]],
-        span: str = "",
+        work: Callable[[Call], Coroutine[Any, Any, bytes]],
     ) -> bytes:
         """What the work gives; the token is checked first, before anything of the request is read."""
         call = Call(context)
         try:
             self.admit(context, call.peer, role)
-            with self.traced(span, context) as begun:
-                return await call.result(work(call, begun))
+            return await call.result(work(call))
         except RequestError as error:
             code, sentence = code_of(error), self.said(error, call.peer)
         except asyncio.CancelledError:
@@ -200,34 +187,6 @@ class Calls:
         self._trim = None
         # Tens of milliseconds, for which other calls would wait.
         asyncio.get_running_loop().run_in_executor(None, give_back)
-
-    def traced(self, name: str, context: Context) -> AbstractContextManager[RequestSpan | None]:
-        """The span of one request, ended with it; None where it is not recorded."""
-        if self._tracer is None or not name:
-            return _NO_SPAN
-        traceparents = [value for key, value in context.invocation_metadata() or () if key == "traceparent"]
-        span = self._tracer.begin(name, traceparents)
-        return _NO_SPAN if span is None else self._recorded(name, span)
-
-    @staticmethod
-    @contextmanager
-    def _recorded(name: str, span: RequestSpan) -> Iterator[RequestSpan]:
-        service, _, method = name.partition("/")
-        span.attributes |= {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
-        code = grpc.StatusCode.OK
-        try:
-            yield span
-        except RequestError as error:
-            code = code_of(error)
-            span.fail(error.sentence, of_server=code in _SERVER_FAULTS)
-            raise
-        except asyncio.CancelledError:
-            code = grpc.StatusCode.CANCELLED
-            span.fail("The client ended the call before it was answered.", of_server=False)
-            raise
-        finally:
-            span.attributes["rpc.grpc.status_code"] = code.value[0]
-            span.end()
 
 
 def parsed(name: str, message: bytes) -> Message:

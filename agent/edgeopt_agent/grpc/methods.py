@@ -9,7 +9,6 @@ import grpc
 
 from edgeopt_agent.grpc.calls import Call, Calls, Context, code_of, outliving, parsed
 from edgeopt_agent.grpc.places import client_of
-from edgeopt_agent.telemetry.tracing import RequestSpan
 from edgeopt_agent.v2 import documents
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
@@ -76,7 +75,7 @@ def _small_method(
     name: str, answer: Callable[[Any], Document | Awaitable[Document]], calls: Calls
 ) -> grpc.RpcMethodHandler:
     async def method(_requests: object, context: Context) -> bytes:
-        async def work(call: Call, _span: RequestSpan | None) -> bytes:
+        async def work(call: Call) -> bytes:
             message = await calls.read(call, small=True, health=name in _HEALTH)
             found = answer(parsed(f"{name}Request", message))
             document = await found if isinstance(found, Awaitable) else found
@@ -91,25 +90,21 @@ def _small_method(
 
 
 def _infer_method(models: Models, calls: Calls) -> Callable[[object, Context], Awaitable[bytes]]:
-    async def work(call: Call, span: RequestSpan | None) -> bytes:
+    async def work(call: Call) -> bytes:
         message = await calls.read(call)
-        return bytes(await _infer(models, read_target(message), message, client_of(call.peer), span))
+        return bytes(await _infer(models, read_target(message), message, client_of(call.peer)))
 
     async def method(_requests: object, context: Context) -> bytes:
-        return await calls.answered(context, "infer", work, f"{SERVICE}/ModelInfer")
+        return await calls.answered(context, "infer", work)
 
     return method
 
 
-async def _infer(models: Models, target: Target, message: bytes, client: str, span: RequestSpan | None) -> Body:
+async def _infer(models: Models, target: Target, message: bytes, client: str) -> Body:
     """The response as the worker wrote it; the agent reads neither of the two messages."""
-    if span is not None:
-        span.asked(target.model_name, target.model_version, len(message))
     answer = await models.of(target.model_name).infer(
         target.model_name, target.model_version or None, message, encoding=PROTOBUF, client=client
     )
-    if span is not None:
-        span.answered(answer)
     if answer.status != 200:
         raise RequestError(answer.status, answer.reason())
     return answer.body
@@ -143,9 +138,8 @@ def _stream_method(
             calls.check(context, context.peer(), "infer")  # the token may have been removed since the last one
             target = Target("", "", "")
             try:
-                with calls.traced(f"{SERVICE}/ModelStreamInfer", context) as span:
-                    target = read_target(message)
-                    response = await outliving(_infer(models, target, message, client_of(context.peer()), span))
+                target = read_target(message)
+                response = await outliving(_infer(models, target, message, client_of(context.peer())))
             except RequestError as error:
                 failed = {"error_message": error.sentence, "infer_response": {"id": target.id}}
                 yield message_class("ModelStreamInferResponse")(**failed).SerializeToString()
@@ -211,7 +205,7 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]  # the library has
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         async def method(_requests: object, context: Context) -> bytes:
-            async def work(_call: Call, _span: RequestSpan | None) -> bytes:
+            async def work(_call: Call) -> bytes:
                 called = details.method[:80]
                 raise RequestError(
                     501, f"This agent has no method '{called}'. docs/agent.md lists those of {SERVICE}."

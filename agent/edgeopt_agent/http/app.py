@@ -20,7 +20,6 @@ from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, client_
 from edgeopt_agent.http.table import PARAMETERS
 from edgeopt_agent.own_commands import for_client
 from edgeopt_agent.settings import Settings
-from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import Router
 
@@ -32,7 +31,6 @@ def make_app(
     state: Callable[[Router], str],
     extra_routes: Sequence[BaseRoute] = (),
     access: Access | None = None,
-    tracer: Tracer | None = None,
 ) -> App:
     """Inference under `/v2` goes straight to its own code; the rest through Starlette, with the routes added here.
 
@@ -40,12 +38,12 @@ def make_app(
     share it.
     """
     allowed = access or Access(settings.host, DataDir(settings.data_dir).tokens)
-    inference = make_inference(models, settings, tracer)
+    inference = make_inference(models, settings)
     others = Starlette(
         routes=[
             *extra_routes,
             *openapi.routes(),
-            *metrics.routes(models, state, tracer),
+            *metrics.routes(models, state),
             *telemetry.routes(hub_of, settings),
         ],
         exception_handlers={HTTPException: _http_error},

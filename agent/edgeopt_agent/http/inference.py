@@ -1,7 +1,6 @@
 """The Open Inference Protocol v2 under `/v2`, as plain ASGI, because inference must be quick."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from weakref import WeakKeyDictionary
 
 from edgeopt_agent.http.plain import (
@@ -21,7 +20,6 @@ from edgeopt_agent.http.plain import (
 )
 from edgeopt_agent.own_commands import for_client
 from edgeopt_agent.settings import Settings
-from edgeopt_agent.telemetry.tracing import RequestSpan, Tracer
 from edgeopt_agent.v2 import documents
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.models import Models
@@ -37,8 +35,8 @@ _ENCODINGS = {b"": "", b"identity": "", b"gzip": "gzip", b"deflate": "deflate"}
 _BODY_UNREAD = frozenset({408, 413})
 
 
-def make_inference(models: Models, settings: Settings, tracer: Tracer | None = None) -> App:
-    """Everything under `/v2`; the tracer records inference."""
+def make_inference(models: Models, settings: Settings) -> App:
+    """Returns the application that answers everything under `/v2`."""
 
     # One for each model, or large requests to one would keep out those to another.
     rooms: WeakKeyDictionary[Router, Room] = WeakKeyDictionary()
@@ -50,11 +48,7 @@ def make_inference(models: Models, settings: Settings, tracer: Tracer | None = N
         path, method = scope["path"], scope["method"]
         try:
             if method == "POST" and path.startswith(_MODELS) and path.endswith("/infer"):
-                if tracer is None:
-                    await _infer(models, settings, room_of, scope, receive, send, None)
-                    return
-                with _server_span(tracer, scope) as span:
-                    await _infer(models, settings, room_of, scope, receive, send, span)
+                await _infer(models, settings, room_of, scope, receive, send)
             else:
                 await _documents(models, path, method, send)
         except ClientGoneError:
@@ -76,53 +70,17 @@ async def _infer(
     scope: Scope,
     receive: Receive,
     send: Send,
-    span: RequestSpan | None,
 ) -> None:
     name, version = _model(scope["path"][len(_MODELS) : -len("/infer")])
     body = await read_body(scope, receive, settings, room_of(models.nearest(name)))
-    if span is not None:
-        span.asked(name, version, sum(map(len, body)))
-    client = scope["client"][0] if scope.get("client") else ""
     answer = await models.of(name).infer(
-        name, version, body, _header_length(scope, body), _encoding(scope), client
+        name, version, body, _header_length(scope, body), _encoding(scope), client_of(scope)
     )
-    if span is not None:
-        span.answered(answer)
-        _tell_status(span, answer.status, "" if answer.status == 200 else answer.reason())
     if answer.header_length is None:
         await respond(send, answer.status, answer.body, JSON)
     else:
         length = (b"inference-header-content-length", b"%d" % answer.header_length)
         await respond(send, answer.status, answer.body, _OCTETS, length)
-
-
-@contextmanager
-def _server_span(tracer: Tracer, scope: Scope) -> Iterator[RequestSpan | None]:
-    """The span of one request, ended with it; None where it is not recorded."""
-    _, version = _model(scope["path"][len(_MODELS) : -len("/infer")])
-    route = f"{_MODELS}{{model}}{'' if version is None else '/versions/{version}'}/infer"
-    traceparents = [value.decode("latin-1") for key, value in scope["headers"] if key == b"traceparent"]
-    span = tracer.begin(f"POST {route}", traceparents)
-    if span is None:
-        yield None
-        return
-    span.attributes |= {"http.request.method": "POST", "http.route": route}
-    try:
-        yield span
-    except RequestError as error:
-        _tell_status(span, error.status, error.sentence)
-        raise
-    except ClientGoneError:
-        span.fail("The client went away before it had sent its request.", of_server=False)
-        raise
-    finally:
-        span.end()
-
-
-def _tell_status(span: RequestSpan, status: int, sentence: str) -> None:
-    span.attributes["http.response.status_code"] = status
-    if sentence:
-        span.fail(sentence, of_server=status >= 500)
 
 
 def _header_length(scope: Scope, body: list[bytes]) -> int | None:

@@ -12,7 +12,6 @@ from starlette.routing import BaseRoute, Route
 
 from edgeopt.hw.load import LoadSampler, process_memory_bytes
 from edgeopt_agent.http.table import METRICS_TYPE
-from edgeopt_agent.telemetry.tracing import Tracer
 from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import Router
 from edgeopt_agent.workers.totals import BUCKETS_MS, REASONS, Totals
@@ -52,9 +51,9 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
 )
 
 
-def routes(models: Models, state: Callable[[Router], str], tracer: Tracer | None = None) -> list[BaseRoute]:
+def routes(models: Models, state: Callable[[Router], str]) -> list[BaseRoute]:
     """`state` tells the state of the last deployment of each model."""
-    figures = Figures(models, state, tracer)
+    figures = Figures(models, state)
 
     # A coroutine, because what it reads belongs to the event loop's thread.
     async def metrics(_request: Request) -> Response:
@@ -66,10 +65,9 @@ def routes(models: Models, state: Callable[[Router], str], tracer: Tracer | None
 class Figures:
     """The metrics of one reader: load is measured since that reader's last request."""
 
-    def __init__(self, models: Models, state: Callable[[Router], str], tracer: Tracer | None = None) -> None:
+    def __init__(self, models: Models, state: Callable[[Router], str]) -> None:
         self._models = models
         self._state = state
-        self._tracer = tracer
         self._load = LoadSampler()
 
     def collect(self) -> Iterable[Metric]:
@@ -91,11 +89,6 @@ class Figures:
         yield from self._device()
         yield from self._deployment()
         yield from self._drift()
-        if self._tracer is not None:
-            name = "edgeopt_trace_spans_dropped"
-            family = Metric(name, "Spans that the collector did not get", "counter")
-            family.add_sample(name, {}, self._tracer.dropped)
-            yield family
 
     def _failures(self) -> Metric:
         family = Metric("nv_inference_request_failure", "Requests that were not answered, by reason", "counter")
