@@ -92,8 +92,8 @@ agent: .venv/.dev
 	@$(PYTHON) -m edgeopt_agent.main run
 
 screenshots: .venv/.dev
-	@$(PYTHON) -m edgeopt_gui.screenshots build/screenshots
-	@$(PYTHON) -m edgeopt_gui.screenshots build/screenshots --scale 1.5
+	@$(PYTHON) -m tests.gui.screenshots build/screenshots
+	@$(PYTHON) -m tests.gui.screenshots build/screenshots --scale 1.5
 
 man: .venv/.dev
 	@$(PYTHON) packaging/make_man.py build/man

@@ -15,7 +15,6 @@ AS_FILES = ("edgeopt", "edgeopt_gui", "onnxscript", "onnx_ir")
 # Imported by name, or by a child process only.
 PACKAGES = ("edgeopt", "edgeopt_gui", "onnxscript.rewriter", "onnxscript.optimizer", "websockets.sync")
 MODULES = ("PySide6.QtOpenGL", "PySide6.QtOpenGLWidgets")  # pyqtgraph imports them by a name that it computes
-NOT_IN_IT = ("edgeopt_gui.screenshots",)
 
 # What the extra `optimize` brings and needs OpenVINO for; the development tools; what libraries can do without.
 EXCLUDED = (

@@ -31,8 +31,8 @@ BUDGETS = {
     "edgeopt/commands": 16_100,
     "edgeopt/cli": 5650,
     "agent": 21_300,
-    "gui": 24_150,
-    "tests": 111_750,
+    "gui": 23_500,
+    "tests": 112_400,
 }
 
 

@@ -13,7 +13,6 @@ CUTS = {"removeprefix", "removesuffix"}
 # What a library says stands nowhere but in its sentence: a runtime of a model that it refuses, Qt of a platform.
 OF_A_LIBRARY = {
     ("edgeopt/backends/onnxruntime/cpu.py", "refusal.message"),
-    ("gui/edgeopt_gui/screenshots/__main__.py", "message"),
 }
 # Reasons by what they are of: to look whether there is one reads no words.
 BY_KEY = {"facts.unknown"}

@@ -7,14 +7,14 @@ import pytest
 from PySide6.QtGui import QImage
 
 from edgeopt_gui.pages import PAGES
-from edgeopt_gui.screenshots import scenes
-from edgeopt_gui.screenshots.scenes import SCENES
-from edgeopt_gui.screenshots.stage import Stage
 from edgeopt_gui.theme.apply import Theme
+from tests.gui.screenshots import scenes
+from tests.gui.screenshots.scenes import SCENES
+from tests.gui.screenshots.stage import Stage
 
 
 def photograph(out, *arguments):
-    command = [sys.executable, "-m", "edgeopt_gui.screenshots", str(out), "model", *arguments]
+    command = [sys.executable, "-m", "tests.gui.screenshots", str(out), "model", *arguments]
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
 

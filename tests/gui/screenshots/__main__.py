@@ -1,4 +1,4 @@
-"""python -m edgeopt_gui.screenshots OUT [PAGE…]: contact sheets of pages, driven by the real command line."""
+"""python -m tests.gui.screenshots OUT [PAGE…]: contact sheets of pages, driven by the real command line."""
 
 import argparse
 import os
@@ -14,11 +14,11 @@ from PySide6.QtCore import QMessageLogContext, QSettings, QSize, QtMsgType, qIns
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QApplication
 
-from edgeopt_gui.screenshots.scenes import SCENES, Scenes
-from edgeopt_gui.screenshots.sheet import contact_sheet
-from edgeopt_gui.screenshots.stage import Stage
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.theme.apply import Theme
+from tests.gui.screenshots.scenes import SCENES, Scenes
+from tests.gui.screenshots.sheet import contact_sheet
+from tests.gui.screenshots.stage import Stage
 
 _THEMES = ("light", "dark")
 _BEST = "full"
@@ -29,7 +29,7 @@ Rows = list[tuple[str, list[QPixmap]]]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m edgeopt_gui.screenshots", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.gui.screenshots", description=__doc__)
     parser.add_argument("out", type=Path, help="folder for the pictures")
     parser.add_argument("pages", nargs="*", help="pages to photograph, default all")
     parser.add_argument(

@@ -12,9 +12,9 @@ from edgeopt_gui.context import GraphPair
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.fleet.connection import Connection
 from edgeopt_gui.pages.fleet.fleet_page import FleetPage
-from edgeopt_gui.screenshots.example_fleet import example_fleet
-from edgeopt_gui.screenshots.stage import Stage
 from edgeopt_gui.subject import subject_at
+from tests.gui.screenshots.example_fleet import example_fleet
+from tests.gui.screenshots.stage import Stage
 
 Scene = Iterator[str]
 """Yields the name of each state once the stage shows it."""
@@ -231,7 +231,7 @@ def live(stage: Stage) -> Scene:
 def fleet(stage: Stage) -> Scene:
     """Devices and a rollout as the command line tells them, without a broker."""
     page = stage.page("fleet")
-    assert isinstance(page, FleetPage)  # noqa: S101 - by its key
+    assert isinstance(page, FleetPage)
     stage.wait_for_jobs()
     yield "empty"
     stage.hold()
