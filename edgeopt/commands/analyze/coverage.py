@@ -1,4 +1,4 @@
-"""Which nodes of a model each installed backend would run: asked of the runtimes, each in a process of its own."""
+"""Nodes of a model that each installed backend would run, asked of the runtimes in separate processes."""
 
 import tempfile
 import time
@@ -35,7 +35,7 @@ class CoverageCheck:
         packages = dict.fromkeys(backend.package for backend in backends)
         self._queues = [[b for b in backends if b.package == package] for package in packages]
         self._folder = tempfile.TemporaryDirectory(prefix="edgeopt-analyze-")
-        """Of temporary files that runtimes leave."""
+        """Folder for temporary files that the runtimes write."""
         self._workers = [WorkerClient(LocalHost(Path(self._folder.name))) for _ in self._queues]
         self._ask(queue[0] for queue in self._queues)
 

@@ -1,4 +1,4 @@
-"""What the passes would do to a model, found by letting them do it to a copy; nothing is written."""
+"""Changes that the passes would make to a model, found by applying them to a copy; nothing is written."""
 
 import re
 import time

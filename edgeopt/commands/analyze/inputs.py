@@ -1,4 +1,4 @@
-"""What a model is run on while it is analyzed: one sample of the user's, else one that is made up."""
+"""Inputs for a run of the analyzed model: one sample of the user's data, or a generated one."""
 
 from collections.abc import Mapping
 from pathlib import Path

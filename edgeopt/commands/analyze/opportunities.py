@@ -1,4 +1,4 @@
-"""What could be done about a model on this device: a finder for each kind; a new one is a line in `FINDERS`."""
+"""Opportunities to improve a model on this device, one finder for each kind; `FINDERS` lists them."""
 
 from collections.abc import Iterable
 from shlex import quote
@@ -20,7 +20,7 @@ def _names(rows: Iterable[NodeRow]) -> tuple[str, ...]:
 
 
 def find_padding(view: View) -> Iterable[Opportunity]:
-    """Where a length is open and no output has a row for each place."""
+    """Suggests skipping the padding if the sequence length is open and no output has that axis."""
     analysis = view.analysis
     masks = [tensor for tensor in analysis.inputs if is_mask(tensor.name, len(tensor.shape or ()))]
     if len(masks) != 1 or analysis.format != "ONNX":
@@ -364,7 +364,7 @@ _LEAST_BATCH_GAIN = 0.05
 
 
 def find_batch(view: View) -> Iterable[Opportunity]:
-    """Where throughput counts; one answer alone does not come sooner."""
+    """Suggests a larger batch for throughput; the latency of a single answer does not improve."""
     inputs = view.analysis.inputs
     if not inputs or not all(tensor.shape and not isinstance(tensor.shape[0], int) for tensor in inputs):
         return
@@ -484,6 +484,6 @@ def tried_for(evidence: object) -> frozenset[str]:
 
 
 def find_all(view: View) -> tuple[Opportunity, ...]:
-    """All of them, the largest estimated gain first; those without an estimate after them, in their own order."""
+    """Returns all opportunities, by falling estimated gain; those without an estimate follow in their order."""
     found = [opportunity for find in FINDERS for opportunity in find(view)]
     return tuple(sorted(found, key=lambda each: 1.0 if each.gain_share is None else -each.gain_share))

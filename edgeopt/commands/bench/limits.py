@@ -115,7 +115,7 @@ def judge(report: Judged, limits: Limits) -> Judgement:
 
 
 def failure_of(side: object) -> str:
-    """How a side of any duty failed; of several at once, how the first level did."""
+    """Returns why a side of any duty failed; for several callers at once, why the first level failed."""
     levels: Sequence[object] = getattr(side, "levels", ())
     told = (getattr(part, "failure", None) for part in (side, *levels))
     return next((why for why in told if why), "")
@@ -130,7 +130,7 @@ def check_of(
     measured: str = "",
     advice: str = "",
 ) -> Check:
-    """What a comparison says of one limit; `found` is a reason where there is no comparison.
+    """Judges one limit by a comparison; `found` is a reason if there is no comparison.
 
     `advice` is for where nothing is decided, as the end of a sentence.
     """
@@ -170,7 +170,7 @@ _NOT_SHOWN: dict[LimitName, str] = {"max-slowdown": "is undecided", "min-speedup
 def _position(
     name: LimitName, least: float, interval: Interval, luck_percent: float, whose: str
 ) -> tuple[State, str]:
-    """What an interval says of a limit, and the end of a sentence that does."""
+    """Returns the state of a limit for an interval, and the end of a sentence that explains it."""
     if interval == UNITY:
         return "held", f"holds: {whose} the same deployment"
     shown, limit = f"{whose} {precise(interval)}", f"the limit of {least:.3f}x"
@@ -195,7 +195,7 @@ def precise(interval: Interval) -> str:
 
 
 def broken(judged: Judgement | None, hint: str = "") -> ConstraintError | None:
-    """What to leave with where a limit is not kept; None where all are, or none was asked for."""
+    """Returns the error to exit with if a limit is not kept; None if all are kept or none was requested."""
     failed = [each for each in judged.checks if not each.passed] if judged else []
     if judged is None or judged.passed:
         return None
@@ -212,7 +212,7 @@ def broken(judged: Judgement | None, hint: str = "") -> ConstraintError | None:
 
 
 def _broken_words(check: Check) -> str:
-    """How far it is from what is allowed: `a is 6.5x slower than b; 5 % allowed`."""
+    """Describes how far a side is from the limit: `a is 6.5x slower than b; 5 % allowed`."""
     ratio = check.speedup.median if check.speedup is not None else math.nan
     by = f" by {check.measured}" if check.measured else ""
     if check.limit == "min-speedup":

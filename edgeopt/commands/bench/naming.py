@@ -1,4 +1,4 @@
-"""How a user names a side: `WHAT[@BACKEND[,option=value...]]`, or only what differs from the first."""
+"""Names of sides: `WHAT[@BACKEND[,option=value...]]`, or only the differences from the first side."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -37,7 +37,7 @@ class Named:
     backend: str | None = None
     options: dict[str, OptionValue] = field(default_factory=dict)
     made_for: Intended | None = None
-    """What the file's metadata says."""
+    """Intended backend, from the file's metadata."""
 
     @property
     def is_as_made(self) -> bool:
@@ -62,7 +62,7 @@ def first_side(text: str, backend: str | None = None, options: dict[str, OptionV
 
 
 def other_side(text: str, first: Named) -> Named:
-    """What `--against` names: a side of its own, or the first one with another backend or other options."""
+    """Parses `--against`: a side of its own, or the first side with another backend or other options."""
     if is_address(text) or Path(text).exists() or _source(text) is not None:
         return _as_made(_allowed(_whole(text)))
     backend, *more = _OUTSIDE_BRACKETS.split(text)
@@ -195,7 +195,7 @@ def side_names(sides: list[Named]) -> list[str]:
 
 
 def _bases(sides: list[Named]) -> list[str]:
-    """What each side is without its backend and options; files of the same name keep as much path as they need."""
+    """Returns each side's name without backend and options, with as much of the path as makes it unique."""
     shorts = [_short(side) for side in sides]
     for depth in range(2, 6):
         whats: dict[str, set[str]] = {}

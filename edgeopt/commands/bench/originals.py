@@ -115,7 +115,7 @@ def _open(
 
 
 def _threads(named: Named, models: Sequence[Side], threads: str | None) -> int:
-    """Its own, else those of the first model that sets them, else one for each core, as runtimes do."""
+    """Returns the side's thread count, else that of the first model with one, else `threads`, else all cores."""
     of_models = [side.load.options.get("threads") for side in models]
     chosen = next((each for each in (named.options.get("threads"), *of_models, threads) if each), "physical")
     return chosen if isinstance(chosen, int) else _count(str(chosen))
@@ -139,7 +139,7 @@ def _outputs(side: Side, count: int, folder: Path, emit: Emit) -> Runs:
 
 
 def _agreement(other: str, reference: Runs, got: Runs) -> Agreement:
-    """Of the outputs with the same names, or by place where none has."""
+    """Compares the outputs with the same names, or the outputs by position if no name is the same."""
     names = [name for name in reference[0] if name in got[0]]
     if not names and len(reference[0]) == len(got[0]):
         got = [dict(zip(reference[0], run.values(), strict=True)) for run in got]

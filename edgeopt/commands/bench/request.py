@@ -1,4 +1,4 @@
-"""What `edgeopt bench` is asked: its options, which sides they name, and what cannot be asked together."""
+"""Request of `edgeopt bench`: its options, the sides they name, and the combinations that are rejected."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -204,7 +204,7 @@ class WatchRequest(msgspec.Struct, frozen=True):
 
 
 class Wishes(TypedDict, total=False):
-    """What `edgeopt.bench` takes for every kind of measurement; a test holds it to the request."""
+    """Keywords of `edgeopt.bench` for every kind of measurement; a test compares them with the request."""
 
     against: str | Path | Sequence[str | Path]
     baseline_command: str | None

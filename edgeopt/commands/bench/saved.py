@@ -37,7 +37,7 @@ def read_saved(path: Path) -> ContestReport:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """What `--save` wrote, or the result in the lines of `--json`, of any duty, not yet as its record."""
+    """Reads a result of any duty, from `--save` or the lines of `--json`, as a dict rather than its record."""
     try:
         text = path.read_bytes()
     except OSError as error:

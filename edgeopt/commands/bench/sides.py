@@ -1,4 +1,4 @@
-"""From what the user named to sides on the same inputs: what each takes, the samples, and the cores."""
+"""Sides from the user's names, prepared to run on the same inputs: their tensors, samples and cores."""
 
 import filecmp
 import os
@@ -100,7 +100,7 @@ def describe_all(
 
 
 def narrowest(described: Sequence[Tensors | None], names: Sequence[str]) -> Tensors | None:
-    """What fits all sides: each axis with the size that one of them fixes it to; raises ModelError."""
+    """Returns inputs that fit all sides, each axis at the size that one side fixes; raises ModelError."""
     known = [(name, found) for name, found in zip(names, described, strict=True) if found is not None]
     for one, other in combinations(known, 2):
         _same_inputs(one, other)
@@ -292,7 +292,7 @@ def _generate(
     folder: Path,
     count: int,
 ) -> None:
-    """From the graph if there is one, which shows which integers are valid; otherwise from types and shapes."""
+    """Generates samples from the graph, which shows the valid integers, or else from types and shapes."""
     model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
     if model is not None:
         from edgeopt.pipeline.build.variants import inspect  # brings all passes and forms along
@@ -318,7 +318,7 @@ _EXTERNAL = b"location"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every side."""
+    """Settings that apply to every side."""
 
     data: Path | None = None
     custom_ops: tuple[str, ...] = ()
@@ -327,9 +327,9 @@ class Settings:
     threads: str | None = None
     """A number, or a word for cores; for sides that do not say it themselves."""
     load_timeout_s: float | None = None
-    """How long a side may take to load; None: by its backend and size."""
+    """Maximum load time of a side, in seconds; None: derived from its backend and size."""
     source: SourceOptions = field(default_factory=SourceOptions)
-    """How models of other frameworks are opened."""
+    """Options for opening models of other frameworks."""
     pre: Path | None = None
 
 
@@ -340,7 +340,7 @@ class PreparedSides:
     sides: list[Side]
     inputs: Inputs
     places: list[SessionPlace | None]
-    """What the sides lie in: bundles that are single files stay unpacked as long as this is held."""
+    """Locations of the sides; a single-file bundle stays unpacked while its location is referenced."""
     originals: tuple[OriginalRun, ...] = ()
 
 

@@ -42,7 +42,7 @@ class SuiteRow(msgspec.Struct, frozen=True):
 
 
 class SuiteMean(msgspec.Struct, frozen=True):
-    """How many times faster the models are than one of the others, on the geometric mean."""
+    """Speed of the models relative to one of the other sides, as a geometric mean."""
 
     against: str
     speedup: Interval | None
@@ -57,13 +57,13 @@ class SuiteReport(NotebookRecord, msgspec.Struct, frozen=True):
     folder: str
     models: tuple[SuiteRow, ...]
     against: tuple[str, ...] = ()
-    """As it was asked for: the sides of each report after its first."""
+    """Other sides as requested, in the order of each report's sides after the first."""
     means: tuple[SuiteMean, ...] = ()
     """Over the models that could be compared."""
     exit_code: int = 0
     """The exit code of the command: the worst of all models."""
     judgement: Judgement | None = None
-    """Of all models, each held to the limits by itself."""
+    """Judgement of all models, each judged against the limits separately."""
 
 
 def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> SuiteReport:
@@ -122,7 +122,7 @@ def data_beside(model: Path) -> Path | None:
 
 
 def comparison_with(row: SuiteRow, place: int) -> Comparison | None:
-    """That of its first side with one of the others; None where too little was measured to compare."""
+    """Returns the comparison of a model's first side with one of the others; None if too little was measured."""
     if row.report is None or place + 1 >= len(row.report.sides):
         return None
     name = row.report.sides[place + 1].name

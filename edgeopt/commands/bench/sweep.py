@@ -51,11 +51,11 @@ class SweepPoint(msgspec.Struct, frozen=True):
     p99_ms: float | None = None
     throughput_per_s: float | None = None
     item_ms: float | None = None
-    """By item of the axis: a sample of a batch, a step of a sequence."""
+    """Time per item of the axis: a sample of a batch, a step of a sequence."""
     gain: Interval | None = None
-    """How many times faster than the first point, by item where there are items; paired within rounds."""
+    """Speed relative to the first point, per item if there are items; paired within rounds."""
     verdict: Verdict | None = None
-    """Of `gain`; None for the first point, and by item, because runs hold different numbers of items."""
+    """Verdict on `gain`; None for the first point, and per item, because runs hold different numbers of items."""
     memory: Memory | None = None
     totals_ms: dict[int, float] = {}
     """Loading plus the number of runs."""
@@ -63,7 +63,7 @@ class SweepPoint(msgspec.Struct, frozen=True):
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """From this number of runs to the next point's, this value has the smallest total."""
+    """Range of run counts, up to the start of the next one, in which this value has the smallest total."""
 
     from_runs: int
     value: Value
@@ -71,15 +71,15 @@ class Stretch(msgspec.Struct, frozen=True):
 
 class SweepReport(NotebookRecord, msgspec.Struct, frozen=True):
     name: str
-    """What was swept: an option, or an axis."""
+    """Option or axis that was swept."""
     kind: Literal["option", "batch", "axis"]
     subject: str
     backend: str
     points: tuple[SweepPoint, ...]
     best_by_runs: tuple[Stretch, ...] = ()
-    """For options only; see `best_by_runs`."""
+    """Best value for each range of run counts, for options only; see the function `best_by_runs`."""
     runs: int | None = None
-    """How many runs there will be, where the user said so."""
+    """Number of runs after a creation, if the user gave one."""
     rounds: int = 0
     seconds: float = 0.0
     measured_while: str = ""
@@ -101,7 +101,7 @@ def total_ms(create_ms: float, first_run_ms: float, p50_ms: float, runs: int) ->
 
 
 def best_by_runs(points: Sequence[SweepPoint]) -> tuple[Stretch, ...]:
-    """Which value is best for how many runs, in order.
+    """Returns the best value for each range of run counts, in order.
 
     A value that takes longer to create must be 2 % faster to take over at all: less is noise.
     """
@@ -168,7 +168,7 @@ def find_axis(name: str, inputs: Sequence[TensorInfo]) -> Axis | None:
 
 
 def _axes_hint(inputs: Sequence[TensorInfo], name: str = "", options: Sequence[str] = ()) -> str:
-    """What can be swept: what `name` may stand for, else all open axes, after the options if there are some."""
+    """Returns a hint at what can be swept: names like `name`, else all open axes, after any options."""
     names = [*dict.fromkeys(d for t in inputs for d in t.shape if isinstance(d, str))]
     names += [f"{t.name}.{k}" for t in inputs for k, d in enumerate(t.shape) if d is None]
     listed = f"Its open axes are: {', '.join(names)}." if names else "All its input axes are fixed."
@@ -266,11 +266,11 @@ class Sweep:
     folder: Path
     """Takes the samples that are made."""
     runs: int | None = None
-    """How many runs there will be after a creation, which decides on the best value."""
+    """Number of runs after a creation, which decides on the best value."""
     rules: Rules | None = None
-    """Of the contest of the values; None: a few seconds a value."""
+    """Rules for the contest of the values; None: a few seconds per value."""
     load_patience_s: float | None = None
-    """How long each value may take to load; None: by its backend and size."""
+    """Maximum load time of each value, in seconds; None: derived from its backend and size."""
 
 
 def sweep(
@@ -325,7 +325,7 @@ def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
 
 
 def _options(side: Side) -> tuple[BackendOption, ...]:
-    """What can be set for this side; a bundle brings its own, a program or an address has none."""
+    """Returns the options that can be set for a side; a program or an address has none."""
     return described(backend_named(side.load.backend).options) if side.kind in {"model", "bundle"} else ()
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 TRIED = ("onnxruntime-cpu", "openvino-cpu")
-"""What runs a side for which no backend is named: the first that runs both sides."""
+"""Backends tried for sides without a named backend: the first that runs both sides is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _graph(path: Path) -> "Model | None":
 
 
 def backends_for(first: NamedFile, second: NamedFile, isolated: IsolatedBackends) -> tuple[Backend, Backend]:
-    """What runs each side; raises where nothing installed does.
+    """Returns the backend of each side; raises an EdgeoptError if no installed backend runs it.
 
     A model beside a bundle runs in plain ONNX Runtime: in the bundle's own runtime, it would have the same errors.
     """
@@ -255,7 +255,7 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
 
 
 def _floor(request: ModelCompareRequest, first: NamedFile, second: NamedFile) -> tuple[float, tuple[str, ...]]:
-    """What was asked for; or what a bundle was made to hold, B's before A's."""
+    """Returns the requested floor, or else the floor of a bundle, B's before A's."""
     bundles = [side.bundle.deployment for side in (second, first) if side.bundle is not None]
     if request.floor_db is not None or not bundles:
         return FLOOR_DB if request.floor_db is None else request.floor_db, ()

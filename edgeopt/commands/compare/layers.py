@@ -80,7 +80,7 @@ class LayerSearch:
     probes: dict[str, Probe] = field(default_factory=dict)
 
     def bad(self, names: Sequence[str]) -> list[str]:
-        """Those that are below the floor; asks for what is not known yet."""
+        """Returns the names of values below the floor, after comparing those not compared yet."""
         pairs = dict(self.order)
         unknown = [name for name in names if name not in self.probes]
         for begin in range(0, len(unknown), AT_ONCE):
@@ -123,7 +123,7 @@ def first_difference(
 def _rescaled_before(
     found: str, output_db: float, order: Sequence[tuple[str, str]], model: "ir.Model", search: LayerSearch
 ) -> str:
-    """Where a factor came in that was not taken back before this value; the value itself where none did."""
+    """Returns the value where a factor appeared that was not taken back before `found`, or else `found`."""
     while True:
         here, before = search.probes.get(found), _sources(found, order, model)
         search.bad(before)
@@ -224,13 +224,13 @@ def _tensors(matching: "Matching", output: str) -> list[tuple[str, str]]:
 
 
 def _before(name: str, order: Sequence[tuple[str, str]], model: "ir.Model") -> list[str]:
-    """All that a value is computed from, of the values that correspond, in order."""
+    """Returns the corresponding values that a value is computed from, in order."""
     needed = _reached(name, model, set())
     return [each for each, _ in order if each in needed]
 
 
 def _sources(name: str, order: Sequence[tuple[str, str]], model: "ir.Model") -> list[str]:
-    """The same, but only what has no other value that corresponds between itself and the value."""
+    """Returns the corresponding values that a value is computed from with no other one between, in order."""
     known = {each for each, _ in order}
     nearest = _reached(name, model, known) & known
     return [each for each, _ in order if each in nearest]
