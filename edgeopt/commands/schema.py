@@ -35,7 +35,7 @@ class RecordType(NamedTuple):
     title: str
     types: tuple[str, ...]
     names: tuple[str, ...] = ()
-    """What a module of these types imports for type checkers only."""
+    """Names that the modules of the types import for type checkers only."""
 
 
 _DEVICE, _OUTCOME = "edgeopt.hw.device:Device", "edgeopt.pipeline.outcome:Outcome"

@@ -64,7 +64,7 @@ class TargetList(msgspec.Struct, frozen=True):
     chosen: str
     """The most exact target that fits the device."""
     used: str
-    """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
+    """Target that a search uses: the chosen one, or the best for which this version has a backend."""
     targets: tuple["TargetVerdict", ...]
     uses: tuple[Use, ...] = ()
 
@@ -74,9 +74,9 @@ class Shown(msgspec.Struct, frozen=True):
     title: str
     path: str
     extends: tuple[str, ...]
-    """What it extends, what that extends, and so on."""
+    """Names of the profiles that this one extends, directly or through others."""
     automatic: bool
-    """One of those is whatever target fits the device."""
+    """Whether one of the extended profiles was chosen as the target that fits the device."""
     fits: bool
     reason: str
     lacking_backend: str | None

@@ -115,7 +115,7 @@ def judge(report: Judged, limits: Limits) -> Judgement:
 
 
 def failure_of(side: object) -> str:
-    """Returns why a side of any duty failed; for several callers at once, why the first level failed."""
+    """Returns why a side of any duty failed; if it has levels, why the first failed one did."""
     levels: Sequence[object] = getattr(side, "levels", ())
     told = (getattr(part, "failure", None) for part in (side, *levels))
     return next((why for why in told if why), "")

@@ -37,7 +37,7 @@ class Named:
     backend: str | None = None
     options: dict[str, OptionValue] = field(default_factory=dict)
     made_for: Intended | None = None
-    """Intended backend, from the file's metadata."""
+    """Intended backend, options and proofs, from the file's metadata."""
 
     @property
     def is_as_made(self) -> bool:

@@ -43,7 +43,7 @@ _KINDS: dict[str, type[ContestReport] | type[ConcurrencyReport] | type[Sustained
 
 
 def of_bundle(path: Path) -> MeasuredRun:
-    """What was proved of a bundle; BundleError where nothing was."""
+    """Returns the measurement in a bundle's proof; raises BundleError if the bundle has no valid one."""
     deployment = read_bundle(path).deployment
     proof = deployment.evidence
     if proof is None:
@@ -80,7 +80,7 @@ def of_bundle(path: Path) -> MeasuredRun:
 
 
 def of_saved_run(path: Path, against: str | None) -> MeasuredRun:
-    """What `edgeopt bench --save` or `--json` wrote; InputError where that tells no throughput."""
+    """Reads a run from `edgeopt bench --save` or `--json`; raises InputError if it has no throughput."""
     found = read_result(path)
     kind = _KINDS.get(str(found.get("duty", "")))
     if kind is None or "sides" not in found:
@@ -135,11 +135,11 @@ class _Throughput(NamedTuple):
     per_s: float | None
     how: str = _ALONE
     failure: str | None = None
-    """Why the side cannot be used."""
+    """Reason why the side cannot be used."""
 
 
 def _throughput(side: SideReport | ConcurrencySide | SustainedSide) -> _Throughput:
-    """What a side does most: alone, on several threads, or in several processes."""
+    """Returns a side's highest throughput: alone, on several threads, or in several processes."""
     if isinstance(side, SideReport):
         return _Throughput(side.figures.throughput_per_s if side.figures else None, failure=side.failure)
     if isinstance(side, SustainedSide):
@@ -203,7 +203,7 @@ _LOAD_HINT = "Give --load 5000/s; also /min, /h or /day, and k, M or G before it
 
 
 def cost(request: CostRequest, emit: Emit) -> CostReport:
-    """What the work costs on each device, and whether changing to it is worth that; raises what is wrong first."""
+    """Returns the cost of the work on each device, and whether changing to it pays; checks the request first."""
     check(request)
     terms = check_terms(_terms(request))
     named = _named(request.subjects)
@@ -288,7 +288,7 @@ def _measured_now(subject: str, request: CostRequest, emit: Emit) -> MeasuredRun
 
 
 def _cheapest(costs: Sequence[RunCost], terms: PriceTerms) -> str:
-    """Which device does the work for least, in a sentence; empty for one alone."""
+    """Names the cheapest device in a sentence; empty for a single device."""
     if len(costs) < 2:
         return ""
     monthly = terms.load_per_s is not None
@@ -308,7 +308,7 @@ def _cheapest(costs: Sequence[RunCost], terms: PriceTerms) -> str:
 
 
 def _notes(costs: Sequence[RunCost]) -> tuple[str, ...]:
-    """What to know of the figures, once for all devices."""
+    """Returns notes on the figures, once for all devices."""
     notes = [f"{each.name}: {note}" for each in costs for note in each.measured.notes]
     guessed = [each.name for each in costs if not each.measured.counted]
     if guessed:

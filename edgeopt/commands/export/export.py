@@ -112,7 +112,7 @@ class Exported(msgspec.Struct, frozen=True):
     files: int
     size_bytes: int
     accuracy_db: float | None
-    """Of the exported form on the golden samples; None where it could not be run here."""
+    """Accuracy of the exported form on the golden samples, in dB; None if it could not run here."""
     floor_db: float | None
     samples: int
     not_checked: str
@@ -200,7 +200,7 @@ def _plain(path: Path) -> Path:
 
 
 def _check_target(out: Path, bundle: Path) -> None:
-    """Only a new or empty folder, or an earlier export, may become one."""
+    """Raises UsageError unless the target is a new or empty folder, or an earlier export."""
     here = _plain(bundle)
     if here == out or here.is_relative_to(out) or out.is_relative_to(here):
         raise UsageError(f"'{out}' and the bundle contain each other.", "Choose another folder for -o.")

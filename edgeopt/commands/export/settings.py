@@ -1,4 +1,4 @@
-"""What a bundle's options come to, in the words of the runtime that it is for."""
+"""Options of a bundle, as settings of the runtime that the bundle is for."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,7 +67,7 @@ class OpenVinoSettings(msgspec.Struct, frozen=True):
 
 
 def runtime_of(order: Order, form: str) -> str:
-    """Which of the two runtimes a bundle is for; refused where it is for neither."""
+    """Returns which of the two runtimes a bundle is for; refuses other bundles."""
     if order.backend in DEVICES:
         return OPENVINO_RUNTIME
     if any(provider.name == order.backend for provider in PROVIDERS):

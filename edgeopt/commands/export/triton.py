@@ -84,7 +84,7 @@ DATA_TYPES = {
 
 
 def _open_axis(ports: Sequence[TensorInfo]) -> str:
-    """Why the first dimension of these is no open batch axis, as a sentence's end; empty where it is."""
+    """Returns why the first dimension is no open batch axis, as the end of a sentence; empty if it is one."""
     names = set()
     for port in ports:
         if not port.shape:
@@ -192,13 +192,13 @@ def _openvino_words(order: Order, device: str) -> Words:
 
 
 _ORT_BATCH = 8
-"""What ONNX Runtime gets at most in one run, where nobody says; it runs fewer as they come."""
+"""Default maximum batch for ONNX Runtime, which also runs smaller batches as requests arrive."""
 
 
 def _ort_batch(
     order: Order, made: ExportedFiles, model: Path, options: dict[str, Any], both: list[TensorInfo]
 ) -> int:
-    """The most samples in one run: by the model's own batch axis, tried with two samples in one."""
+    """Returns the maximum batch, after a run of two samples on the model's own batch axis; 0: no batches."""
     wanted = _ORT_BATCH if order.max_batch_size is None else order.max_batch_size
     if wanted == 0:
         return 0
@@ -216,7 +216,7 @@ def _ort_batch(
 
 
 def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -> str:
-    """Whether samples in one run give the same results as alone; if not, why, as the end of a sentence."""
+    """Returns why samples fail in one run or give other results than alone, as the end of a sentence, or ""."""
     golden = order.bundle.golden("inputs")
     feeds = [golden[k % len(golden)] for k in range(count)]
     if any(
@@ -247,7 +247,7 @@ def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -
 def _require_batch(
     order: Order, model: Path, options: dict[str, Any], inputs: tuple[TensorInfo, ...], batch: int
 ) -> None:
-    """As Triton runs it: the whole batch as a fixed shape."""
+    """Raises an error unless the model runs the whole batch in a fixed shape, as Triton runs it."""
     feeds = order.bundle.golden("inputs")[0]
     shapes = {port.name: [batch, *feeds[port.name].shape[1:]] for port in inputs}
     failed = _try_batch(order, model, {**options, "shapes": shapes}, batch)

@@ -27,7 +27,7 @@ class GraphFile(msgspec.Struct, frozen=True):
     nodes: int
     graphs: int
     colours: tuple[str, ...]
-    """What the first graph can be coloured by."""
+    """Colourings that the first graph offers."""
     changes: GraphDiff | None = None
     """Between the two models of --against."""
 
@@ -122,7 +122,7 @@ def _beside(first: Revision, second: Revision) -> list[PageGraph]:
 
 
 def _colours(revision: Revision) -> tuple[Colouring, ...]:
-    """What was asked for comes first: changes, then measured times."""
+    """Returns the colourings, the requested ones first: changes, then measured times."""
     found = sorted(colourings(revision.nodes, revision.times), key=lambda each: not each.key.startswith("ms:"))
     if revision.changes is None:
         return tuple(found)

@@ -18,17 +18,17 @@ class Revision(msgspec.Struct, frozen=True):
     title: str
     """The name of the file, or of the pass that made it."""
     what: str
-    """What the pass did."""
+    """Change that the pass made."""
     nodes: tuple[NodeRow, ...]
     inputs: tuple[TensorFacts, ...]
     outputs: tuple[TensorFacts, ...]
     changes: GraphDiff | None = None
-    """From the revision before; of the first one, to the one after."""
+    """Changes from the revision before, or in the first revision, to the one after."""
     is_first: bool = False
     partners: tuple[tuple[str, str], ...] = ()
     """Nodes that belong together, of the revision before and of this one."""
     times: tuple[OpTimes, ...] = ()
-    """Where the nodes were measured."""
+    """Times of the nodes, if they were measured."""
 
 
 class Revisions(msgspec.Struct, frozen=True):

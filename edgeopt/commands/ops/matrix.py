@@ -17,7 +17,7 @@ LEGEND = (
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """What a column stands for."""
+    """Backend and precision of a column."""
 
     backend: str
     precision: Precision
@@ -31,12 +31,12 @@ class Flaw(msgspec.Struct, frozen=True):
     """`Pad wrap fp32 (small, medium, large)`."""
     status: Status
     message: str
-    """Of the largest."""
+    """Message of the largest case."""
     count: int
 
 
 def tried(report: Report) -> list[Tried]:
-    """By precision first, so that backends stand side by side."""
+    """Returns the columns, by precision first so that backends are side by side."""
     used = {case.precision for case in report.cases}
     names = [row.name for row in report.backends if row.version is not None]
     return [Tried(name, precision) for precision in PRECISIONS if precision in used for name in names]
@@ -104,7 +104,7 @@ def summary(report: Report) -> Iterator[str]:
 
 
 def roofline_note(report: Report) -> str:
-    """Why shares are missing, where they are; empty where none is."""
+    """Returns why roofline shares are missing, as a sentence; empty if none is."""
     timed = [f for case in report.cases for f in case.results.values() if f.measured.time_us]
     reasons = dict.fromkeys(f.roofline_reason for f in timed if f.roofline_reason)
     if not reasons:

@@ -42,11 +42,11 @@ _CPU_PARTS = ("host", "cpu", "limits", "memory")
 _OTHER_PARTS = (*_CPU_PARTS, "accelerators", "drivers")
 
 Cached = dict[str, MeasuredOperator]
-"""By the digest of the case."""
+"""Results by the digest of the case."""
 _STORE_EVERY_S = 5.0
 _ONNX = ".onnx"
 _CHOOSERS = ("openvino-auto",)
-"""They run a model on one of the others; tried only when they are named."""
+"""Backends that run a model on one of the others; used only if they are named."""
 _ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
 """The peaks of the device are its processor's."""
 
@@ -74,7 +74,7 @@ def cache_file(folder: Path, device: Device, backend: str, version: str) -> Path
 
 
 def load_cache(file: Path | None) -> Cached:
-    """What is kept there; a missing or damaged file holds nothing."""
+    """Reads the cached results; a missing or damaged file has none."""
     if file is None:
         return {}
     try:
@@ -89,7 +89,7 @@ def store_cache(file: Path, kept: Cached) -> str | None:
 
 
 class _Kept:
-    """What is known of each backend, from before and since then, and the files that what lasts goes back to."""
+    """Results of each backend, cached and new, and the cache files that store the lasting ones."""
 
     def __init__(self, device: Device, rows: Sequence[BackendRow], emit: Emit) -> None:
         folder = user_cache_folder()
@@ -122,7 +122,7 @@ class _Kept:
         self._stored = time.monotonic()
 
     def is_doubtful(self, backend: str, case: OperatorCase) -> bool:
-        """It is from an earlier time, when the device was in no state worth measuring."""
+        """Whether a result is from the cache, measured when the device was in no state worth measuring."""
         is_old = (backend, case.digest) not in self._new
         return is_old and self.known[backend][case.digest].worth_measuring is False
 

@@ -31,7 +31,7 @@ class TimeOperator(msgspec.Struct, frozen=True, tag="time-operator"):
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
     load_ms: float = 0.0
     refusal: str = ""
-    """Why the backend does not take the model."""
+    """Reason why the backend does not accept the model."""
 
 
 class Timed(msgspec.Struct, frozen=True, tag="timed"):

@@ -135,7 +135,7 @@ def _within_products(rows: list[NodeRow], backend: str) -> set[int]:
     readers = Counter(tensor.name for row in rows for tensor in row.inputs)
     gates = {tensor.name: row for row in rows if row.operator in _GATES for tensor in row.outputs}
     product: dict[str, str] = {}
-    """By tensor, the operator of the product that writes it, with what is computed within it."""
+    """Operator of the product that computes a tensor, itself or with fused nodes, by tensor."""
     found: set[int] = set()
     for row in rows:
         if row.operator in _PRODUCTS:
@@ -160,7 +160,7 @@ def _within_products(rows: list[NodeRow], backend: str) -> set[int]:
 
 
 def _gated(row: NodeRow, gates: Mapping[str, NodeRow]) -> str:
-    """What a product of a number with its own gate begins with; empty for any other node."""
+    """Returns the name of the value that a node multiplies by the value's own gate; empty for any other node."""
     if row.operator != "Mul" or len(row.inputs) != 2:
         return ""
     names = [tensor.name for tensor in row.inputs]
@@ -221,20 +221,20 @@ class Latency(msgspec.Struct, frozen=True):
     high_ms: float
     """Between these it was nearly always where it was measured afterwards; for other models it may not be."""
     products_share: float
-    """Of that time, in convolutions and matrix products."""
+    """Share of the predicted time in convolutions and matrix products."""
     basis: str
     """The basis: the peaks alone, or the operator table too; and what it leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """Of one device; `table` is its operator table, where that is known."""
+    """Latency predictor for one device; `table` is the device's operator table, if known."""
 
     device: Device
     table: Report | None = None
 
     def why_not(self, backend: str) -> str:
-        """Why no latency can be predicted there, as the end of a sentence; empty where one can."""
+        """Returns why no latency can be predicted for a backend, as the end of a sentence; empty if one can."""
         peaks = self.device.peaks
         if peaks is None:
             return HINT
@@ -354,7 +354,7 @@ class _Shares:
 
 
 def _distance(row: CaseRow, backend: str, kernel: KernelCost) -> float:
-    """How unlike the work of a case is: in bytes, and in operations for each of them."""
+    """Returns the distance between the work of a case and a kernel, in bytes and operations."""
     case = row.results[backend].measured
     size = abs(log((case.moved_bytes + 1) / (kernel.moved_bytes + 1)))
     return size + abs(log((case.operations + 1) / (kernel.operations + 1)))

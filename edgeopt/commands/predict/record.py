@@ -24,7 +24,7 @@ class _Event(msgspec.Struct, frozen=True):
 class DeviceRecord:
     device: Device
     table: Report | None = None
-    """What `edgeopt ops --json` printed there, where the file holds that too."""
+    """Operator table that `edgeopt ops --json` printed on the device, if the file contains it."""
 
     @property
     def title(self) -> str:
@@ -69,9 +69,9 @@ _DEVICES = {"openvino-gpu": "GPU", "openvino-npu": "NPU"}
 @dataclass(frozen=True, slots=True)
 class OnDevice:
     order: tuple[str, ...]
-    """Those of the profile that the record has, in the profile's order."""
+    """Backends of the profile that the record has, in the profile's order."""
     absent: dict[str, str]
-    """Those that it has not, and why."""
+    """Backends of the profile that the record lacks, with the reason."""
     assumed: bool = False
     """The record names no runtime at all: the first of the processor's is taken for one to install."""
 
@@ -93,7 +93,7 @@ def stand_in(backend: str) -> str:
 
 
 def _why_absent(backend: str, device: Device) -> str:
-    """As the end of a sentence; empty where the record has it."""
+    """Returns why the record lacks a backend, as the end of a sentence; empty if it has the backend."""
     family = backend.partition("-")[0]
     found = [one for one in device.runtimes if one.name == family or one.name.startswith(f"{family}-")]
     if not found:

@@ -83,7 +83,7 @@ def _plain(file: Path) -> object:
 
 
 def with_candidates(facts: ReportFacts, found: Found | str) -> ReportFacts:
-    """With the candidates, stages and layers that the evidence tells of."""
+    """Adds the candidates, stages and layers that the evidence contains."""
     if isinstance(found, Outcome):
         return msgspec.structs.replace(
             facts,
@@ -130,7 +130,7 @@ def _source_stage(candidate: str, time_ms: float, size_bytes: int | None, memory
 
 
 def _peaks(memory: Memory | None) -> tuple[int | None, int | None]:
-    """Of the process, and what runtime and model add."""
+    """Returns the peak memory of the process, and the part that the runtime and the model add."""
     return (memory.peak_bytes, memory.added_bytes) if memory else (None, None)
 
 
@@ -154,7 +154,7 @@ def _search_stages(found: Outcome) -> tuple[Stage, ...]:
 
 
 def _baseline_ms(found: Outcome) -> float:
-    """Of a run; by sample where throughput is what counts, as runs of other callers and batches do not compare."""
+    """Returns the time per run, or per sample for throughput: runs of other callers and batches do not compare."""
     figure = found.proof.baseline_figure
     return 1e3 / figure if _by_sample(found) and figure else found.proof.baseline_ms
 
@@ -191,7 +191,7 @@ def _plainness(report: CandidateReport) -> tuple[int, float]:
 
 
 def _stage(found: Outcome, report: CandidateReport, before: Sequence[Candidate]) -> Stage:
-    """What is new in it, after those before."""
+    """Returns the stage of a candidate, named by the change from the stages before."""
     candidate, last = report.candidate, before[-1]
     title = next((v.title for v in found.variants if v.is_of(candidate) and v.name == candidate.variant), "")
     precision = candidate.options.get(_PRECISION)
@@ -259,7 +259,7 @@ _FLOATS = "in full precision, where that is quickest"
 
 
 def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> tuple[Stage, ...]:
-    """From the source over floats on the same backend to the result."""
+    """Returns the stages from the source over floats on the same backend to the result."""
     source = found.source_speedup
     if deployment.evidence is None or source is None:
         return ()

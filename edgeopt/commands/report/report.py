@@ -193,7 +193,7 @@ def _speed(bundle: Bundle, found: Found | str) -> SpeedFacts | None:
 
 
 def _load_of(bundle: Bundle) -> str:
-    """Where throughput was to be most: what the speed-up is of, and how both sides were called."""
+    """Describes the speed-up and the calls of both sides if throughput was the target; empty otherwise."""
     load = bundle.deployment.evidence.load if bundle.deployment.evidence else None
     if load is None:
         return ""
@@ -326,7 +326,7 @@ def _analysis_of(path: Path, feeds: Mapping[str, Array] | None, device: Device) 
 
 
 def _source_analysis(path: Path, digest: str, feeds: Mapping[str, Array] | None, device: Device) -> Analysis:
-    """Of the source model that the user named; ModelError where it is another one."""
+    """Analyzes the source model that the user named; raises ModelError if it is another model."""
     from edgeopt.graph.files.sniff import check_file
 
     check_file(path)
@@ -384,7 +384,7 @@ def _node_times(
     device: Device,
     emit: Emit,
 ) -> OpTimes | str:
-    """Where the time of a run goes on this device now, in the bundle's runtime and options; or why not."""
+    """Measures where the time of a run goes on this device with the bundle's options, or returns why not."""
     from edgeopt.measure.op_times import Timing, profile_ops
 
     if nodes is False:

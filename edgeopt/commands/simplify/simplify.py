@@ -40,10 +40,10 @@ class Simplified(msgspec.Struct, frozen=True):
     samples: int
     """Ordinary ones: the user's, or made up."""
     not_verified: str | None = None
-    """Why it could not be measured, where it could not."""
+    """Reason why the result could not be measured; None if it was."""
     outputs: tuple[OutputAccuracy, ...] = ()
     runtime: str = ""
-    """What the figures are of."""
+    """Runtime in which the figures were measured."""
     equal_in: tuple[str, ...] = ()
     """The other runtimes in which the results are the source's too."""
     not_compared: tuple[NotCompared, ...] = ()
@@ -51,17 +51,17 @@ class Simplified(msgspec.Struct, frozen=True):
     loads_in: tuple[str, ...] = ()
     """The runtimes that load the source, and the result too."""
     repairs: tuple[str, ...] = ()
-    """What was put right while the source was read."""
+    """Repairs made while the source was read."""
     regimes: tuple[str, ...] = ()
-    """In which the results are the source's too, but for rounding: silence, loud, all masked, ..."""
+    """Input distributions in which results equal the source's up to rounding: silence, loud, all masked, ..."""
     regimes_left_out: tuple[LeftOut, ...] = ()
-    """Those in which the source itself gives nothing to compare with."""
+    """Input distributions in which the source itself gives nothing to compare with."""
     samples_given: bool = False
     """Whether the samples are the user's."""
     differs_at_edges: str = ""
-    """How the results differ where inputs are NaN, infinite, -0 or empty; "" where they do not."""
+    """Description of how results differ if inputs are NaN, infinite, -0 or empty; "" if they do not."""
     most_changing: str = ""
-    """With `bisect`: the pass that moved the results most; empty where none did."""
+    """Pass that changed the results most, found with `bisect`; empty if none did."""
 
 
 def simplify(request: SimplifyRequest, emit: events.Emit = events.ignore) -> Simplified:
@@ -140,7 +140,7 @@ def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
 def _source_check(
     model: "Model", request: SimplifyRequest, chosen: "Sequence[Pass]", emit: events.Emit
 ) -> "tuple[SourceCheck | None, str | None]":
-    """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
+    """Returns the check of the result, or why there is none; an error is raised only if the user gave the data."""
     from edgeopt.bundle.processing.attach import pictures_for
     from edgeopt.graph.passes.cleaning import skip_padding
     from edgeopt.measure.exactness.proof import SourceCheck
@@ -163,7 +163,7 @@ def _source_check(
 
 
 def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.Emit) -> Simplified:
-    """What the result is like; the sides of the files are filled in by the caller."""
+    """Measures the result against the source; the caller fills in the fields of the files."""
     plain = Simplified("", "", 0, _nodes(result.model_ir), 0, 0, result.ledger, None, 0)
     if check is None:
         return plain
@@ -267,7 +267,7 @@ class OperatorOptimizer:
         self._result: Simplified | None = None
 
     def analyze_model(self) -> "Analysis":
-        """What the model is made of: what `edgeopt analyze` shows."""
+        """Returns the structure of the model, as `edgeopt analyze` shows it."""
         from edgeopt.commands.analyze.analyze import analyze
 
         return analyze(self.model)

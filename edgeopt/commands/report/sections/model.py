@@ -61,7 +61,7 @@ def _work(before: SearchWork | None, after: SearchWork) -> Table:
 
 
 def _counts(counts: tuple[OperatorCount, ...]) -> list[Block]:
-    """Those that changed; the others for who asks."""
+    """Tabulates the operators whose count changed; the unchanged ones are folded."""
     if not counts:
         return []
     if any(each.before is None or each.after is None for each in counts):
