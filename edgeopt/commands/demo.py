@@ -72,7 +72,7 @@ def gains_and_losses(outcome: "Outcome", backend: str) -> tuple[tuple[DemoGain, 
 
 
 def _changes(outcome: "Outcome", backend: str) -> Iterator[tuple[DemoGain, float, float]]:
-    """Each figure, with its numbers before and after; less is better."""
+    """Yields each figure, with its numbers before and after; less is better."""
     proof, winner = outcome.proof, outcome.winner
     variants = {v.name: v for v in outcome.variants}
     made, source = variants.get(winner.variant), variants["source"]

@@ -31,7 +31,7 @@ _MEASURING = ("optimize", "cpu")
 
 
 def device_at(text: str) -> SshAddress | AgentAddress:
-    """The device that `--on` names; raises UsageError for what is no address."""
+    """Returns the device that `--on` names; raises UsageError for an invalid address."""
     return read_address(text)
 
 

@@ -83,7 +83,7 @@ def optimize(
 
 
 def search_files(settings: OptimizeSourceRequest) -> SearchFiles:
-    """Beside the bundle, under names that no one else writes."""
+    """Returns files beside the bundle, under names that no one else writes."""
     from edgeopt.bundle.plan import IMPORTED
 
     if not settings.is_of_source:

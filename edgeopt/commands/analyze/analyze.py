@@ -157,7 +157,7 @@ def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
 
 @rare_collections()
 def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, Model | None]":
-    """The model itself here, the runtimes and the passes in processes of their own at the same time."""
+    """Reads the model in this process, while others run the passes and ask the runtimes."""
     emit(Progress("reading the model", path.name))
     device = wishes.device or probe()
     backends: list[Backend] = []
@@ -255,12 +255,12 @@ def _asked_the_passes(path: Path, size: int, worker: WorkerClient, notes: list[s
 
 
 def _rewrites_limit_s(size: int) -> float:
-    """Small models need up to three seconds of a desktop's processor; a device is several times slower."""
+    """Returns the limit: small models need up to 3 s of a desktop's processor, and a device is far slower."""
     return 10.0 + 0.5 * size / _BYTES_PER_S
 
 
 def _rewritten(worker: WorkerClient, size: int, notes: list[str]) -> Rewritten | None:
-    """The processor's time is limited in the child; this limit is for a single pass that does not end."""
+    """Returns the worker's answer; the child limits its own time, and this limit is for a pass that never ends."""
     answer = worker.answer(Rewritten, 5 * _rewrites_limit_s(size))
     if isinstance(answer, Rewritten):
         if answer.not_asked:

@@ -81,7 +81,7 @@ class CoverageCheck:
 
 
 def installed(names: Sequence[str] = (), device: Device | None = None) -> list[Backend]:
-    """The backends whose package is here, or those that are named; whether they run here, they say themselves."""
+    """Returns the named backends, or those whose package is installed, even if they cannot run here."""
     if names:
         chosen = [backend_named(name) for name in names]
         odd = next((each for each in chosen if each.package is None), None)

@@ -182,7 +182,7 @@ def find_quantization(view: View) -> Iterable[Opportunity]:
 
 
 def _speed_ratio(device: Device | None, precision: str, threads: int | None) -> float | None:
-    """The peak in this precision over that in float32, each the best of all runtimes; None where unmeasured."""
+    """Returns the peak in this precision relative to float32, each the best of all runtimes; None if unknown."""
     peaks = device.peaks.compute if device is not None and device.peaks is not None else ()
     counts = {peak.threads for peak in peaks}
     chosen = threads if threads in counts else max(counts, default=0)
@@ -350,7 +350,7 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
 
 
 def _example(tensor: TensorFacts, view: View) -> str:
-    """The sizes behind the figures; a letter for an unknown one."""
+    """Returns the sizes behind the figures; a letter for an unknown one."""
     sizes = {each.name: each.size for each in view.analysis.dimensions}
     found = (
         d if isinstance(d, int) else sizes.get(d or f"{tensor.name}[{axis}]")

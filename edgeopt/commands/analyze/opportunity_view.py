@@ -84,7 +84,7 @@ class View:
         return self.share(sum(time for row in rows if (time := self.time_ms(row)) is not None))
 
     def bytes_ms(self, moved_bytes: int) -> float:
-        """The time to move this number of bytes, at the rate of this model's memory-bound nodes."""
+        """Returns the time to move this number of bytes, at the rate of this model's memory-bound nodes."""
         rows = [row for row in self.rows if not self.is_compute_bound(row) and _moved(row)]
         moved = sum(_moved(row) * row.runs for row in rows)
         time = sum(self.time_ms(row) or 0.0 for row in rows)
@@ -141,7 +141,7 @@ class View:
         return max(saved - sum(self._new_ms(node) for node in light), 0.0)
 
     def file(self) -> str:
-        """The model as it is written in a command."""
+        """Returns the model's path as it is written in a command."""
         return quote(self.analysis.path)
 
     def output(self, ending: str) -> str:

@@ -76,7 +76,7 @@ def compare_runs(
     limits: Limits | None = None,
     pairs: Sequence[str] = (),
 ) -> RunsCompared:
-    """The sides of the same name; raises InputError if there are none.
+    """Compares the sides of the same name; raises InputError if there are none.
 
     `pairs`: each `OLD=NEW`, a side of the earlier run that the later one has under another name.
     """
@@ -145,7 +145,7 @@ def _example(ours: Iterable[str], theirs: Iterable[str]) -> str:
 
 
 def _judge_runs(before: ContestReport, after: ContestReport, found: RunsCompared, limits: Limits) -> Judgement:
-    """The later run's first side against the earlier run's.
+    """Judges the later run's first side against the earlier run's.
 
     Uses the ratios to sides that both runs measured with it, the better evidence; otherwise its own time.
     """
@@ -171,7 +171,7 @@ def _judge_runs(before: ContestReport, after: ContestReport, found: RunsCompared
 
 
 def _advice(found: Interval | str) -> str:
-    """More rounds would not make it narrower."""
+    """Returns advice for an undecided limit: more rounds would not make the interval narrower."""
     if isinstance(found, str):
         return ""
     reach_percent = 100 * (math.sqrt(found.high / found.low) - 1)
@@ -188,7 +188,7 @@ def _own_time(found: RunsCompared, name: str) -> list[tuple[str, Interval | str]
 
 
 def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str, ...], str]:
-    """Each as a sentence; and the one that forbids a verdict, if any."""
+    """Returns each difference as a sentence, and the one that forbids a verdict, if any."""
     said, forbids = [], ""
     # `versions` lists the installed packages by name.
     parts = [
@@ -294,12 +294,12 @@ def _interval(center: float, spread: float, rounds: int) -> Interval:
 
 
 def _logs(side: SideReport) -> _Logs:
-    """The logarithms of the medians of its slices."""
+    """Returns the logarithms of the medians of a side's slices."""
     return np.log([float(np.median(piece.latencies_ms)) for piece in side.slices if piece.latencies_ms])
 
 
 def _paired(first: SideReport, second: SideReport) -> _Logs:
-    """Round by round, the logarithm of how many times faster the first was."""
+    """Returns, round by round, the logarithm of how many times faster the first side was."""
     ours, theirs = (
         {piece.round: float(np.median(piece.latencies_ms)) for piece in side.slices if piece.latencies_ms}
         for side in (first, second)
@@ -314,7 +314,7 @@ def _between(old: _Logs, new: _Logs) -> float:
 
 
 def _noise(logs: _Logs) -> float:
-    """The standard error of the median, by blocks of neighbours, whose rounds are alike."""
+    """Returns the standard error of the median, by blocks of neighbours, whose rounds are alike."""
     blocks = _blocks(logs)
     return _spread(blocks) / math.sqrt(len(blocks)) if len(blocks) > 1 else math.log(SAME)
 

@@ -42,7 +42,7 @@ _MEASURED = {
 
 
 def read_limits(max_slowdown: str | None, min_speedup: str | None, undecided: str = "pass") -> Limits:
-    """`2%` or `0.02`, and `1.1` or `1.1x`; raises UsageError for anything else."""
+    """Reads `2%` or `0.02`, and `1.1` or `1.1x`; raises UsageError for anything else."""
     said = _UNDECIDED.get(undecided)
     if said is None:
         raise UsageError(f"--undecided is pass or fail, not '{undecided}'.", "Write --undecided fail.")
@@ -98,7 +98,7 @@ def refuse_without_verdict(limits: Limits, sides: int, duty: str, sweep: bool) -
 
 
 def judge(report: Judged, limits: Limits) -> Judgement:
-    """The first side against each other one; a pair without an interval is not judged, and does not pass."""
+    """Judges the first side against each other one; a pair without an interval is not judged and not passed."""
     first = report.sides[0]
     comparisons = {each.second: each for each in report.comparisons}
     measured = _MEASURED.get(report.duty, "")
@@ -190,7 +190,7 @@ def _position(
 
 
 def precise(interval: Interval) -> str:
-    """One digit more than elsewhere, for limits of a per cent or two."""
+    """Formats an interval with one digit more than elsewhere, for limits of a per cent or two."""
     return f"{interval.median:.3f}x [{interval.low:.3f} {interval.high:.3f}]"
 
 
@@ -224,7 +224,7 @@ def _broken_words(check: Check) -> str:
 
 
 def exit_code(judged: Judgement | None, otherwise: int = 0) -> int:
-    """4 if a limit is broken, even after another failure; not if the command was stopped.
+    """Returns 4 if a limit is broken, even after another failure, unless the command was stopped.
 
     `otherwise` is the exit code without limits. A limit that was not judged exits with the code of its reason.
     """

@@ -50,7 +50,7 @@ class Named:
 
 
 def first_side(text: str, backend: str | None = None, options: dict[str, OptionValue] | None = None) -> Named:
-    """The side that `SUBJECT`, `--backend` and `--option` name together."""
+    """Returns the side that `SUBJECT`, `--backend` and `--option` name together."""
     named = _whole(text)
     if backend is not None:
         backend_named(backend)
@@ -88,7 +88,7 @@ def is_address(text: str) -> bool:
 
 
 def address(url: str) -> Named:
-    """A served model; what the address leads to is found out when it is asked."""
+    """Returns a side for a served model; the address is not contacted yet."""
     if not is_address(url) or not urlsplit(url).hostname:
         raise UsageError(
             f"'{url}' is not the address of a model.",
@@ -98,7 +98,7 @@ def address(url: str) -> Named:
 
 
 def read_options(texts: list[str]) -> dict[str, OptionValue]:
-    """`name=value` each, values as what they look like; the backend checks them against its own types."""
+    """Reads `name=value` options, with types guessed; the backend checks them against its own types."""
     found: dict[str, OptionValue] = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -136,7 +136,7 @@ def _whole(text: str) -> Named:
 
 
 def _source(text: str) -> Named | None:
-    """A model of another framework, with `@compile` or `@threads=N`; None for what is none."""
+    """Returns a model of another framework, with `@compile` or `@threads=N`; None for any other text."""
     what, sign, rest = text.rpartition("@")
     if not sign or Path(text).exists():
         what, rest = text, ""
@@ -147,7 +147,7 @@ def _source(text: str) -> Named | None:
 
 
 def _as_made(named: Named) -> Named:
-    """A model file that says what it was made for runs so, unless another backend or options are asked for."""
+    """Applies the backend and options that a model file names as intended, unless the user gave others."""
     if named.kind != "model":
         return named
     found = intended(named.path)
@@ -183,7 +183,7 @@ def _allowed(named: Named) -> Named:
 
 
 def side_names(sides: list[Named]) -> list[str]:
-    """A short and distinct name for each side, the same for the same sides in every run."""
+    """Returns a short and distinct name for each side, the same for the same sides in every run."""
     bases = _bases(sides)
     names: list[str] = []
     for base, side in zip(bases, sides, strict=True):

@@ -65,7 +65,7 @@ def open_originals(
     named: Sequence[Named], sides: Sequence[Side], options: SourceOptions, threads: str | None, folder: Path,
     emit: Emit,
 ) -> tuple[list[Side], tuple[OriginalRun, ...]]:  # fmt: skip
-    """The sides with the commands of the originals among them, and how each of these runs."""
+    """Returns the sides with the commands of the originals among them, and how each of these runs."""
     if not any(each.kind == "source" for each in named):
         return list(sides), ()
     samples = open_samples(Path(sides[0].load.samples_path))
@@ -126,7 +126,7 @@ def _count(word: str) -> int:
 
 
 def _outputs(side: Side, count: int, folder: Path, emit: Emit) -> Runs:
-    """Empty where it cannot give any: the measurement says why if it cannot run at all."""
+    """Returns the side's outputs, empty if it fails: the measurement reports why if the side cannot run at all."""
     path = folder / "outputs-of-side.npz"
     emit(Progress("comparing outputs", side.name))
     try:

@@ -241,7 +241,7 @@ class AllWishes(Wishes, total=False):
 
 
 def sides_of(request: Request) -> "list[Named]":
-    """The first side and those that it is measured against; raises UsageError."""
+    """Returns the first side and those that it is measured against; raises UsageError."""
     from edgeopt.commands.bench.naming import address, first_side, other_side, program, read_options
 
     options = read_options(list(request.options))
@@ -307,7 +307,7 @@ def check(request: Request) -> None:
 
 
 def levels(text: str | None, flag: str) -> tuple[int, ...]:
-    """`1,2,4` as numbers; raises UsageError."""
+    """Reads `1,2,4` as numbers; raises UsageError."""
     if text is None:
         return ()
     parts = [part.strip() for part in text.split(",")]

@@ -46,7 +46,7 @@ _COUNTS = ("threads", "inter_threads", "intra_op_num_threads", "compile_threads"
 
 
 def chosen_cores(options: dict[str, OptionValue]) -> tuple[dict[str, OptionValue], tuple[int, ...]]:
-    """The options with `threads` as a number, and the cores that the word for it stood for; none: all.
+    """Returns the options with `threads` as a number, and the cores that a word for threads stood for; none: all.
 
     Raises UsageError for more threads than can ever get on: a run would take minutes, for ever as it seems.
     """
@@ -84,7 +84,7 @@ Tensors = tuple[TensorInfo, ...]
 def describe_all(
     loads: Sequence[Load], names: Sequence[str], folder: Path, timeout_s: float | None = None
 ) -> list[Tensors | None]:
-    """The inputs of each side; None for a program, which does not report them. `timeout_s` limits each load."""
+    """Returns each side's inputs; None for a program, which does not report them. `timeout_s` limits each load."""
     known: dict[bytes, Tensors] = {}
     found: list[Tensors | None] = []
     for load, name in zip(loads, names, strict=True):
@@ -163,7 +163,7 @@ def _asked(load: Load, backend: str, timeout_s: float, folder: Path) -> Answer:
 
 
 def _on_processor(load: Load) -> str | None:
-    """The backend of the same runtime that opens nothing but the processor; None: the side's own will do."""
+    """Returns the processor-only backend of the same runtime; None if the side's own is used."""
     if load.backend.rpartition("-")[2] not in _ACCELERATED:
         return None
     name = f"{load.backend.partition('-')[0]}-cpu"
@@ -250,7 +250,7 @@ def write_inputs(
 
 
 def _named_arrays(data: Path) -> tuple[TensorInfo, ...]:
-    """The arrays of the data themselves, for a program that does not say what it takes."""
+    """Returns the arrays of the data themselves, for a program that does not report its inputs."""
     import numpy as np
 
     try:
@@ -272,7 +272,7 @@ def _saved(samples: Samples, what: str, tensors: tuple[TensorInfo, ...], folder:
 
 
 def _count(tensors: tuple[TensorInfo, ...]) -> int:
-    """Fewer where they are large; what the model leaves open is made up small."""
+    """Returns the number of samples to generate, fewer if they are large; open dimensions are generated small."""
     import numpy as np
 
     def size(tensor: TensorInfo) -> int:
@@ -408,7 +408,7 @@ def _is_same(one: Side, other: Side) -> bool:
 
 
 def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:
-    """`--threads` is for models; a bundle has what it was proved with."""
+    """Warns that bundles keep their proved threads; raises UsageError if no side takes `--threads`."""
     if not any(each.kind in {"model", "source"} for each in named):
         raise UsageError(
             "--threads is for models; bundles, programs and served models set their own.",

@@ -116,7 +116,7 @@ def models_in(folder: Path) -> list[Path]:
 
 
 def data_beside(model: Path) -> Path | None:
-    """`NAME.npz` beside `NAME.onnx`."""
+    """Returns `NAME.npz` beside `NAME.onnx`, if it exists."""
     beside = model.with_name(model.name.partition(".")[0] + ".npz")
     return next((path for path in (model.with_suffix(".npz"), beside) if path.is_file()), None)
 
@@ -156,7 +156,7 @@ def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow
 
 
 def _judged(rows: list[SuiteRow], request: Request) -> Judgement | None:
-    """Every model's own checks; one that was not measured passes none."""
+    """Collects the checks of every model; a model that was not measured passes none."""
     limits = request.limits
     if not limits.least:
         return None
@@ -175,7 +175,7 @@ def _judged(rows: list[SuiteRow], request: Request) -> Judgement | None:
 
 
 def _mean(rows: list[SuiteRow], place: int, text: str) -> SuiteMean | None:
-    """Over the models that ran on both sides; their half-widths add up like independent errors."""
+    """Averages the models that ran on both sides; their half-widths add up like independent errors."""
     known = [(row.name, c) for row in rows if (c := comparison_with(row, place)) is not None]
     if not known:
         return None

@@ -96,7 +96,7 @@ class SweepReport(NotebookRecord, msgspec.Struct, frozen=True):
 
 
 def total_ms(create_ms: float, first_run_ms: float, p50_ms: float, runs: int) -> float:
-    """Creation, the first run, which takes longer, and the others."""
+    """Adds up the creation, the first run, which takes longer, and the other runs."""
     return create_ms + first_run_ms + (runs - 1) * p50_ms
 
 
@@ -143,7 +143,7 @@ class Axis(NamedTuple):
 
 
 def find_axis(name: str, inputs: Sequence[TensorInfo]) -> Axis | None:
-    """The axis that a name means: `batch`, an axis's own name, or `INPUT.AXIS`; None where it means none.
+    """Returns the axis for `batch`, an axis's own name, or `INPUT.AXIS`; None if there is no such axis.
 
     Raises ModelError for one that is there but fixed by the model.
     """
@@ -218,7 +218,7 @@ def _shape(tensor: TensorInfo) -> str:
 
 
 def resized(samples: Path, axis: Axis, size: int, inputs: tuple[TensorInfo, ...], folder: Path) -> Path:
-    """A folder of samples of this size: batches are made of different samples, other axes cropped or repeated."""
+    """Writes samples of this size to a folder: a batch joins samples, other axes are cropped or repeated."""
     given = open_samples(samples)
     feeds = [given.feeds(k) for k in range(min(len(given), _MOST_SAMPLES))]
     by_input: dict[str, list[int]] = {}
@@ -310,7 +310,7 @@ def _parsed(spec: str) -> tuple[str, bool, list[str]]:
 
 
 def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
-    """The inputs with the names of their axes as the model has them; some runtimes do not pass these on."""
+    """Returns the inputs with the model's names for their axes, which some runtimes do not pass on."""
     path = Path(side.load.model_path)
     if path.suffix != ".onnx" or not any(d is None for t in wanted.inputs for d in t.shape):
         return wanted.inputs
@@ -336,7 +336,7 @@ def _option(side: Side, name: str) -> BackendOption | None:
 def _option_values(
     side: Side, name: str, given: bool, texts: list[str], inputs: tuple[TensorInfo, ...]
 ) -> list[Value]:
-    """The values to try, checked against the backend's own types."""
+    """Returns the values to try, checked against the backend's own types."""
     backend = side.load.backend
     option = _option(side, name)
     if option is None:
@@ -359,7 +359,7 @@ def _option_values(
 
 
 def _documented(option: BackendOption) -> list[Value]:
-    """All values of a short list of choices; otherwise those that a search tries."""
+    """Returns all values of a short list of choices; otherwise those that a search tries."""
     if option.choices and all(option.choices):
         return [*option.choices]
     return [*option.search] or ([False, True] if option.kind == "true or false" else [])
@@ -474,7 +474,7 @@ def _point(
 
 
 def _turned(first_over_this: Interval, scale: float) -> Interval:
-    """The contest says how much faster the first is; a sweep, how much faster the others are than it."""
+    """Inverts the contest's speed of the first side over this one, as a sweep compares with the first."""
     low, high = first_over_this.low, first_over_this.high
     return msgspec.structs.replace(
         first_over_this,

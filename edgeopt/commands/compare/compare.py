@@ -105,7 +105,7 @@ def _preferred(other: NamedFile) -> Backend | None:
 
 
 def _common(sides: tuple[NamedFile, ...], isolated: IsolatedBackends, prefer: Backend | None = None) -> Backend:
-    """The first installed backend that loads all sides."""
+    """Returns the first installed backend that loads all sides."""
     suffixes = {side.path.suffix for side in sides}
     reasons = []
     known = [backend for name in TRIED for backend in BACKENDS if backend.name == name]
@@ -181,7 +181,7 @@ class Answers:
 
 
 def compare(request: ModelCompareRequest, emit: events.Emit = events.ignore) -> ModelComparison:
-    """Sides, outputs, the first layer that differs, and the graphs; the runtimes in processes of their own."""
+    """Compares the sides, outputs, layers and graphs of two models, with the runtimes in separate processes."""
     if request.html is not None:
         check_place(request.html, "The graphs")
     with closing(IsolatedBackends()) as isolated:
@@ -283,7 +283,7 @@ def _ports(side: NamedFile, backend: Backend) -> tuple[tuple[TensorInfo, ...], t
 
 
 def _matched_inputs(first: Sequence[TensorInfo], second: Sequence[TensorInfo]) -> dict[str, str] | str:
-    """The first model's inputs with their names in the second; a sentence where they cannot be the same.
+    """Returns the first model's inputs with their names in the second, or a sentence if they cannot be matched.
 
     By name; where no name fits, by place, if types and numbers of dimensions are the same.
     """
@@ -344,7 +344,7 @@ def _feeds(
     ports: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     names: Mapping[str, str],
 ) -> tuple[Feeds, Feeds]:
-    """The same samples under the names that each model has for its inputs."""
+    """Returns the same samples under the names that each model has for its inputs."""
     from edgeopt.bundle.processing.attach import pictures_for
     from edgeopt.data.read import load_data
     from edgeopt.data.regimes import mixed
@@ -365,7 +365,7 @@ def _feeds(
 def _narrower(
     first: tuple[int | str | None, ...], second: tuple[int | str | None, ...]
 ) -> tuple[int | str | None, ...]:
-    """A size where one of the models fixes it."""
+    """Returns the shape with each size that one of the models fixes."""
     if len(first) != len(second):
         return first or second
     return tuple(b if isinstance(b, int) else a for a, b in zip(first, second, strict=True))

@@ -150,7 +150,7 @@ def _keeps_factors(name: str, order: Sequence[tuple[str, str]], search: LayerSea
 
 
 def _bisected(values: list[str], search: LayerSearch) -> str | None:
-    """A wrong value behind a right one, or None where none is found wrong."""
+    """Returns a wrong value behind a right one, or None if none is found wrong."""
     right, wrong = -1, len(values)
     while wrong - right > 1:
         search.emit(events.Progress("layers", f"looking between {right + 2} and {wrong} of {len(values)} values"))
@@ -215,7 +215,7 @@ def _maker(nodes: "Sequence[ir.Node]", name: str) -> str:
 
 
 def _tensors(matching: "Matching", output: str) -> list[tuple[str, str]]:
-    """The values of tensors that correspond, but for the output itself."""
+    """Returns the values of tensors that correspond, but for the output itself."""
     from edgeopt.graph.diff import corresponding
 
     own = {str(v.name) for node in matching.first.nodes for v in node.outputs if v.dtype is not None}
@@ -237,7 +237,7 @@ def _sources(name: str, order: Sequence[tuple[str, str]], model: "ir.Model") -> 
 
 
 def _reached(name: str, model: "ir.Model", stops: set[str]) -> set[str]:
-    """The values before one, as far as those at which to stop."""
+    """Returns the values before one, as far as those at which to stop."""
     made = values_by_name(model)
     reached: set[str] = set()
     waiting = [made[name]]

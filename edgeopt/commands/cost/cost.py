@@ -96,7 +96,7 @@ def of_saved_run(path: Path, against: str | None) -> MeasuredRun:
 
 
 def _of_report(report: Report, source: str, evidence: Evidence, against: str | None) -> MeasuredRun:
-    """The first side of a report against its baseline: the side that is named, else the first that it ran with."""
+    """Returns the first side of a report against its baseline: the named side, else the first one it ran with."""
     if not isinstance(report, ContestReport | ConcurrencyReport | SustainedReport):
         raise InputError(f"'{source}' has no throughput.", _AGAIN)
     subject, baseline = _sides([side.name for side in report.sides], source, against)
@@ -154,7 +154,7 @@ def _throughput(side: SideReport | ConcurrencySide | SustainedSide) -> _Throughp
 
 
 def _sides(names: list[str], source: str, against: str | None) -> tuple[str, str]:
-    """The first side, and the baseline: empty if there is none."""
+    """Returns the first side, and the baseline: empty if there is none."""
     if not names:
         raise InputError(f"'{source}' holds no side that ran.", "Measure again.")
     if against is None:
@@ -171,7 +171,7 @@ def _sides(names: list[str], source: str, against: str | None) -> tuple[str, str
 def _compared(
     comparisons: tuple[Comparison, ...], subject: str, baseline: str
 ) -> tuple[Span | None, str, tuple[str, ...]]:
-    """The speed-up with its sentence, or the reason why there is none."""
+    """Returns the speed-up with its sentence, or the reason why there is none."""
     if not baseline:
         return None, "", ()
     found = next((each for each in comparisons if (each.first, each.second) == (subject, baseline)), None)
@@ -231,7 +231,7 @@ def _terms(request: CostRequest) -> PriceTerms:
 
 
 def _named(subjects: Sequence[str]) -> dict[str, str]:
-    """A name for each, to price and to print it by."""
+    """Returns each subject by its name, for prices and for the report."""
     if not subjects:
         raise UsageError("Missing argument 'BUNDLE|BENCH.json'.", "See: edgeopt cost --help")
     found: dict[str, str] = {}
@@ -322,7 +322,7 @@ def _notes(costs: Sequence[RunCost]) -> tuple[str, ...]:
 
 
 def read_load(text: str) -> float:
-    """`5000/s`, `20M/day` or `5000` as inferences a second."""
+    """Reads `5000/s`, `20M/day` or `5000` as inferences per second."""
     found = _LOAD.fullmatch(text.strip())
     try:
         value = float(found[1]) * _FACTORS[found[2]] / _UNITS_S[found[3] or "s"] if found else math.nan
@@ -334,7 +334,7 @@ def read_load(text: str) -> float:
 
 
 def read_prices(texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
-    """The price of each device: one for all, or `NAME=PRICE`."""
+    """Reads the price of each device: one for all, or `NAME=PRICE`."""
     hint = "Give one for all, --price-per-hour 0.35, or one for each: --price-per-hour NAME=0.35."
     if not texts:
         raise UsageError("Missing option '--price-per-hour'.", hint)
@@ -375,7 +375,7 @@ def _positive(value: float, option: str, zero: bool = False) -> float:
 
 
 def check_terms(terms: PriceTerms) -> PriceTerms:
-    """The same, where it makes sense; raises UsageError."""
+    """Returns valid terms, with the currency in capitals; raises UsageError for others."""
     currency = terms.currency.upper()
     if currency not in CURRENCIES:
         meant = ", ".join(near(currency, CURRENCIES, 3))

@@ -191,7 +191,7 @@ def _after(speedup: float, busy: float, terms: PriceTerms) -> float:
 
 
 def _whole(count: float) -> float:
-    """No device can be bought in part; a hair above a whole number is rounding."""
+    """Rounds up to whole devices; a hair above a whole number counts as rounding error."""
     return float(math.ceil(count - 1e-9)) if math.isfinite(count) else count
 
 
@@ -200,7 +200,7 @@ def _divided(value: float, by: float) -> float:
 
 
 def _over(ratio: Span, figure: Callable[[float], float]) -> Span:
-    """A figure of the speed-up, at its middle and at both ends."""
+    """Computes a figure from the speed-up, at its middle and at both ends."""
     ends = figure(ratio.low), figure(ratio.high)
     return Span(figure(ratio.value), min(ends), max(ends))
 
@@ -219,7 +219,7 @@ def _with_advice(cost: RunCost, terms: PriceTerms) -> RunCost:
 
 
 def advise(cost: RunCost, terms: PriceTerms, claimed: bool) -> tuple[Advice, str]:
-    """The recommendation against the baseline, and its reason in sentences."""
+    """Returns the recommendation against the baseline, and its reason in sentences."""
     measured = cost.measured
     if measured.speedup is None:
         return "not known", "No baseline was measured interleaved with it, so the saving is unknown."
@@ -253,7 +253,7 @@ def advise(cost: RunCost, terms: PriceTerms, claimed: bool) -> tuple[Advice, str
 
 
 def baselines_disagree(measured: MeasuredRun) -> str:
-    """Whether the separate times of both sides give another speed-up than the interleaved rounds."""
+    """Returns a note if both sides' separate times give another speed-up than the interleaved rounds, else ""."""
     if measured.speedup is None or not measured.baseline_runs_per_s:
         return ""
     plain = measured.runs_per_s / measured.baseline_runs_per_s
@@ -303,7 +303,7 @@ def _without_load(cost: RunCost, spent: float | None, terms: PriceTerms) -> str:
 
 
 def number(value: float) -> str:
-    """`0.0123`, `12.3`, `1,234`, `17.0 billion`; what is not finite is said."""
+    """Formats a number: `0.0123`, `12.3`, `1,234`, `17.0 billion`; `never` if it is not finite."""
     if not math.isfinite(value):
         return "never"
     size, word = _scale(value)
@@ -311,7 +311,7 @@ def number(value: float) -> str:
 
 
 def span(found: Span) -> str:
-    """`12.3 [10.1 14.9]`, or the figure alone where nothing is uncertain about it."""
+    """Formats `12.3 [10.1 14.9]`, or the figure alone if it has no uncertainty."""
     if number(found.low) == number(found.high) == number(found.value):
         return number(found.value)
     size, word = _scale(found.value)
@@ -329,7 +329,7 @@ def count(found: Span) -> str:
 
 
 def times(speedup: Span) -> str:
-    """`2.47x [1.96 2.60]`."""
+    """Formats `2.47x [1.96 2.60]`."""
     if speedup.low == speedup.high:
         return f"{speedup.value:.2f}x"
     high = f"{speedup.high:.2f}" if math.isfinite(speedup.high) else "open"

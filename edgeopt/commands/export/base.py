@@ -119,7 +119,7 @@ GOLDEN = "golden"
 
 
 def copy_model(order: Order, folder: Path, name: str = "") -> Path:
-    """The model file with all that lies beside it (external data is found by its name there)."""
+    """Copies the model file with the files that belong to it (external data is found by its name there)."""
     source = order.bundle.model
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / (name or source.name)

@@ -173,7 +173,7 @@ def write(order: Order, folder: Path) -> ExportedFiles:
 
 
 def _write_golden(order: Order, folder: Path) -> None:
-    """A file of bytes for each tensor, and a list of them: C++ reads no .npz."""
+    """Writes a file of bytes for each tensor, and a list of them: C++ reads no .npz."""
     folder.mkdir(parents=True)
     lines = []
     for kind, runs in (("input", order.bundle.golden("inputs")), ("reference", order.bundle.golden("reference"))):

@@ -195,7 +195,7 @@ def _mark(order: Order, form: Format, made: ExportedFiles, files: dict[str, File
 
 
 def _plain(path: Path) -> Path:
-    """Absolute and without `..`; the last part is not followed where it is a link."""
+    """Returns the path, absolute and without `..`; a link as the last part is not followed."""
     return path.resolve() if path.name in {"", ".."} else path.parent.resolve() / path.name
 
 

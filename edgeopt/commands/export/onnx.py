@@ -43,7 +43,7 @@ def write(order: Order, folder: Path) -> ExportedFiles:
 
 
 def domains(model: Path) -> set[str]:
-    """Whose operators the main graph of a model holds."""
+    """Returns the domains of the operators in the main graph of a model."""
     with opened(model) as data:
         return {
             text(data, domain)

@@ -46,7 +46,7 @@ class Word(str):
 
 
 def prototext(message: Mapping[str, object], indent: str = "") -> str:
-    """One field per line; a list is a repeated field, a mapping a message. Lists of numbers take one line."""
+    """Formats one field per line: lists as repeated fields, mappings as messages, lists of numbers in one line."""
     lines = []
     for name, value in message.items():
         if isinstance(value, list) and all(isinstance(each, int) for each in value):
@@ -97,7 +97,7 @@ def _open_axis(ports: Sequence[TensorInfo]) -> str:
 
 
 def message(port: TensorInfo, batched: bool) -> dict[str, object]:
-    """A ModelInput or ModelOutput; the batch axis is not written, and a scalar needs a dimension of 1."""
+    """Returns a ModelInput or ModelOutput, without the batch axis; a scalar needs a dimension of 1."""
     shape = port.shape[1:] if batched else port.shape
     dims = [dim if isinstance(dim, int) else -1 for dim in shape]
     fields: dict[str, object] = {
@@ -382,7 +382,7 @@ def _say_left_out(order: Order, words: Words, made: ExportedFiles) -> None:
 def _sayable(
     order: Order, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
 ) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-    """The same, where a configuration can state all of them."""
+    """Returns the inputs and outputs if a configuration can state all of them; raises an error otherwise."""
     for port in (*inputs, *outputs):
         if not port.rank_known:
             reason = f"nothing is known of the number of dimensions of '{port.name}'"
@@ -405,7 +405,7 @@ def _config(
     both: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     instance: dict[str, object],
 ) -> dict[str, object]:
-    """A ModelConfig, in the order of Triton's own examples."""
+    """Returns a ModelConfig, in the order of Triton's own examples."""
     inputs, outputs = both
     config: dict[str, object] = {
         "backend": backend,
@@ -427,7 +427,7 @@ def _config(
 
 
 def _warmup(order: Order, folder: Path, inputs: tuple[TensorInfo, ...], batch: int) -> list[dict[str, object]]:
-    """The first golden sample, in files of the tensors' bytes, run before the model counts as ready."""
+    """Writes the first golden sample as files of the tensors' bytes, run before the model counts as ready."""
     feeds = order.bundle.golden("inputs")[0]
     odd = any(array.dtype.kind in "OUS" or array.size == 0 for array in feeds.values())
     if odd or (batch and any(array.shape[:1] != (1,) for array in feeds.values())):

@@ -72,7 +72,7 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
 
 
 def write_changes(first: Path, second: Path, out: Path) -> None:
-    """Both models of a comparison as one page."""
+    """Writes both models of a comparison as one page."""
     sides = [_analyzed(GraphRequest(path, out), path, ignore) for path in (first, second)]
     content = _content("html", of_two(sides[0], sides[1]))
     with writing(out) as file:

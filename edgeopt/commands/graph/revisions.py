@@ -45,7 +45,7 @@ def of_two(first: "AnalyzedModel", second: "AnalyzedModel") -> tuple[Revision, .
 
 
 def of_passes(source: "AnalyzedModel", given: GivenShapes, emit: Emit) -> tuple[Revision, ...]:
-    """The source, and the model after each exact rewrite that changed something."""
+    """Returns the source, and the model after each exact rewrite that changed something."""
     from edgeopt.graph.analysis.onnx import analysis_of
     from edgeopt.graph.model import Model
     from edgeopt.graph.pipeline import run_pipeline
@@ -89,7 +89,7 @@ def _revision(
 
 
 def _typed(read: "AnalyzedModel") -> "Model":
-    """The model with the types of all its values, by which nodes are matched."""
+    """Returns the model with the types of all its values, by which nodes are matched."""
     from edgeopt.graph.shapes import infer_shapes
 
     if read.model is None:

@@ -71,12 +71,12 @@ class OperatorCase(msgspec.Struct, frozen=True):
 
 
 def fed(*shape: int, low: Number | None = None, high: Number | None = None, dtype: str = "float") -> Port:
-    """An input that is data."""
+    """Returns an input that is data."""
     return Port(shape, low, high, dtype)
 
 
 def weights(*shape: int, fan_in: int = 1) -> Port:
-    """An input that is part of the model."""
+    """Returns an input that is part of the model."""
     return Port(shape, constant=True, fan_in=fan_in)
 
 
@@ -86,7 +86,7 @@ def between(low: float, high: float, *shape: int) -> Port:
 
 
 def numbers(*values: Number, dtype: str = "int64") -> Port:
-    """A constant list of numbers: axes, shapes, pads."""
+    """Returns a constant list of numbers: axes, shapes, pads."""
     return Port((len(values),), dtype=dtype, constant=True, values=values)
 
 
@@ -104,7 +104,7 @@ def spread(  # noqa: PLR0913, PLR0917 - a row of a table
     opset: int = OPSET,
     keeps_scale: bool = False,
 ) -> Iterator[OperatorCase]:
-    """The cases of one row: the ports for small, medium and large, at each precision."""
+    """Yields the cases of one row: the ports for small, medium and large, at each precision."""
     for position, (size, given) in enumerate(zip(SIZES, ports, strict=True)):
         own = (attributes or {}) if not isinstance(attributes, Sequence) else attributes[position]
         for precision in precisions:

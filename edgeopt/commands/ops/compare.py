@@ -46,7 +46,7 @@ class OperatorVerdict(msgspec.Struct, frozen=True):
 
 
 def compare(prepared: PreparedCase, outputs: Mapping[str, Array]) -> OperatorVerdict:
-    """The verdict on all outputs: that of the worst."""
+    """Returns the verdict on all outputs: that of the worst."""
     verdicts = [_output(prepared, name, outputs.get(name)) for name in prepared.expected]
     return max(verdicts, key=lambda verdict: (not verdict.conforms, verdict.error_share or 0.0))
 

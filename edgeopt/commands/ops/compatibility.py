@@ -136,7 +136,7 @@ Attributes = dict[str, dict[str, Attribute]]
 
 
 def kinds_of(analysis: Analysis) -> tuple[tuple[str, ...], tuple[Precision, ...]]:
-    """The operators of a model that there are cases of, and the precisions that it computes them in."""
+    """Returns the operators of a model that have cases, and the precisions in which the model computes them."""
     nodes, _ = _by_operator(analysis, {})
     held = {(operator, precision) for operator, domain, precision, _ in nodes if not domain}
     found = held & {(case.operator, str(case.precision)) for case in CASES}
@@ -240,7 +240,7 @@ def _coverage(backend: str, path: Path) -> OperatorCoverage:
 
 
 def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorResult], names: list[str]) -> Quickest | str:
-    """The operators that make most of the operations, each weighted with its share."""
+    """Compares backends on the operators that make most of the operations, each weighted with its share."""
     if len(names) < 2:
         return "there is only one backend to compare"
     dominating: list[OperatorResult] = []

@@ -65,7 +65,7 @@ class OperatorChoice(msgspec.Struct, frozen=True):
 
 
 def cache_file(folder: Path, device: Device, backend: str, version: str) -> Path:
-    """The file for a backend on this device: another runtime, edgeopt or driver has another file."""
+    """Returns the file for a backend on this device; another runtime, edgeopt or driver has another file."""
     parts = fingerprint(device)
     names = _CPU_PARTS if backend.endswith("-cpu") else _OTHER_PARTS
     told = [*(parts[name] for name in names), backend, version, __version__]
@@ -189,7 +189,7 @@ def assess(device: Device, choice: OperatorChoice, emit: Emit) -> Report:
 
 
 def _backend_rows(names: Sequence[str]) -> list[BackendRow]:
-    """The named backends, each with the reason if it is missing; otherwise all available ones."""
+    """Returns the named backends, each with the reason if it is missing; otherwise all available ones."""
     if names:
         return [_backend_row(backend_named(name)) for name in dict.fromkeys(names)]
     own = (backend for backend in BACKENDS if _ONNX in backend.formats and backend.name not in _CHOOSERS)

@@ -95,7 +95,7 @@ Reference = Callable[[Inputs, Attributes], Array]
 
 
 def compute(case: OperatorCase, inputs: Inputs) -> list[Array]:
-    """All outputs of a case; inputs that are left out are None, floats are float64.
+    """Returns all outputs of a case; inputs that are left out are None, floats are float64.
 
     An output in float64 stands for a float of the case's precision; any other type is meant.
     """
@@ -105,7 +105,7 @@ def compute(case: OperatorCase, inputs: Inputs) -> list[Array]:
 
 
 def evaluate(case: OperatorCase, inputs: Inputs) -> list[Array]:
-    """The outputs by ONNX's reference evaluator, which computes in the type of the inputs."""
+    """Returns the outputs by ONNX's reference evaluator, which computes in the type of the inputs."""
     try:
         from onnx.reference import ReferenceEvaluator
     except ImportError:
@@ -144,7 +144,7 @@ def _leaky_relu(inputs: Inputs, attributes: Attributes) -> Array:
 
 
 def _conv_transpose(inputs: Inputs, attributes: Attributes) -> Array:
-    """Each number of the input puts a whole kernel into the output, and what overlaps is added up."""
+    """Adds a whole kernel to the output for each number of the input; overlaps are added up."""
     x, kernels, bias = (_given(inputs, position) for position in range(3))
     kernel = kernels.shape[2:]
     strides = _integers(attributes, "strides", (1,) * len(kernel))
@@ -183,7 +183,7 @@ def _average_pool(inputs: Inputs, attributes: Attributes) -> Array:
 def _over_kernel(
     function: Callable[[Array, Array], Array], x: Array, attributes: Attributes, fill: float
 ) -> Array:
-    """One place of the kernel after the other, which numpy does several times faster than all at once."""
+    """Reduces one place of the kernel after the other, which numpy does several times faster than all at once."""
     kernel = _integers(attributes, "kernel_shape", ())
     strides = _integers(attributes, "strides", (1,) * len(kernel))
     dilations = _integers(attributes, "dilations", (1,) * len(kernel))

@@ -59,7 +59,7 @@ class KernelCost:
 def kernels_of(
     analysis: Analysis, backend: str, grouped: bool = False
 ) -> tuple[tuple[KernelCost, ...], tuple[str, ...]]:
-    """The kernels of one run, and the operators whose cost is not known.
+    """Returns the kernels of one run, and the operators whose cost is not known.
 
     `grouped`: the runtime rounds activations by groups where weights are stored in bytes.
     """
@@ -113,7 +113,7 @@ def _kind(row: NodeRow) -> str:
 
 
 def _computed(rows: Iterable[NodeRow], inputs: set[str]) -> set[str]:
-    """Every tensor that depends on an input of the model; the rest is folded when the model is loaded."""
+    """Returns every tensor that depends on an input of the model; the rest is folded when the model is loaded."""
     found = set(inputs)
     for row in rows:
         if row.inside or any(tensor.name in found for tensor in row.inputs):
@@ -131,7 +131,7 @@ def _stored_in_bytes(rows: Iterable[NodeRow], computed: set[str]) -> frozenset[s
 
 
 def _within_products(rows: list[NodeRow], backend: str) -> set[int]:
-    """The places of the nodes that cost next to nothing where they stand."""
+    """Returns the positions of the nodes that cost next to nothing where they are."""
     readers = Counter(tensor.name for row in rows for tensor in row.inputs)
     gates = {tensor.name: row for row in rows if row.operator in _GATES for tensor in row.outputs}
     product: dict[str, str] = {}
@@ -245,7 +245,7 @@ class Predictor:
     def latency(
         self, analysis: Analysis, backend: str, threads: int | None = None, grouped: bool = False
     ) -> Latency | str:
-        """Or why it cannot be told, as the end of a sentence; `grouped`: activations are rounded by groups."""
+        """Predicts the latency, or returns why it cannot; `grouped`: activations are rounded by groups."""
         reason = self.why_not(backend)
         if reason:
             return reason
@@ -315,7 +315,7 @@ class _Shares:
         self.used = False
 
     def of(self, kernel: KernelCost, threads: int) -> float:
-        """1 where it would be as fast as the device allows."""
+        """Returns the speed of a kernel as a share of what the device allows (1.0 = all of it)."""
         table = self._predictor.table
         cases = self._of_operator(kernel, table) if table is not None and table.threads == threads else []
         usual = _SHARES.get(kernel.kind, _ANY_SHARE) * (_ROUNDED if kernel.rounded else 1.0)

@@ -82,7 +82,7 @@ def ranked(
 
 
 def _on_ladder(variant: str, doubtful: bool, ladder: Sequence[str]) -> tuple[int, int]:
-    """Fewer bits in the order of the ladder, then exact rewrites, what may gain nothing, and last the source."""
+    """Ranks fewer bits in the ladder's order, then exact rewrites, what may gain nothing, and last the source."""
     place = ladder.index(variant) if variant in ladder else len(ladder)
     if variant in WEIGHTS_ALONE or doubtful:
         return 2, place
@@ -342,7 +342,7 @@ def optimize_for(settings: OptimizeRequest, device: Path, emit: Emit = ignore) -
 
 
 def make_all(plan: PredictionPlan, folder: Path) -> list[PredictedVariant]:
-    """Every variant of the ladder on every backend that the device has."""
+    """Makes every variant of the ladder on every backend that the device has."""
     plan.emit(Progress("making variants", plan.profile.name))
     made = [
         _exact(plan, name, backend)

@@ -33,7 +33,7 @@ class DeviceRecord:
 
 
 def read_record(path: Path) -> DeviceRecord:
-    """A file that `edgeopt probe --json` wrote (`edgeopt ops --json` may follow in it), or a recorded machine."""
+    """Reads a file of `edgeopt probe --json` (`edgeopt ops --json` may follow in it), or a recorded machine."""
     if path.is_dir():
         return DeviceRecord(probe(open_recording(path)))
     device = read_device(path)
@@ -87,7 +87,7 @@ def on_device(profile: TargetProfile, device: Device) -> OnDevice:
 
 
 def stand_in(backend: str) -> str:
-    """The backend here that tells what a model answers: the same, or ONNX Runtime on the processor."""
+    """Returns the backend that computes a model's answers here: the same, or ONNX Runtime on the processor."""
     here = isinstance(backend_named(backend).available(), Available)
     return backend if here and backend in PROCESSOR else PROCESSOR[0]
 

@@ -99,7 +99,7 @@ class PredictedVariant:
 def in_form(
     bench: PredictionContext, form: Scheme, candidate: Candidate, folder: Path, cleaning: Ledger
 ) -> PredictedVariant:
-    """Every layer that takes the form has it; below the floor, those that cost most are given back."""
+    """Writes the form in every layer that takes it; below the floor, the layers that cost most stay float."""
     course = ExecutionConfig(candidate.backend, candidate.options)
     if form.name == GROUPED and course.backend == OPENVINO and GROUPS not in course.options:
         course = course.having(**{GROUPS: bench.study.known.settings.group_size})

@@ -36,7 +36,7 @@ _KINDS: tuple[tuple[str, type[Found]], ...] = (
 
 
 def evidence_in(folder: Path) -> Found | str:
-    """The content of `evidence.json`, or of the plan for another device; or why there is none."""
+    """Returns the content of `evidence.json`, or of the plan for another device; or why there is none."""
     if (folder / _PREDICTION).is_file():
         return _converted(_plain(folder / _PREDICTION), _PREDICTION)
     return _converted(_plain(folder / FILE), FILE)
@@ -58,7 +58,7 @@ def _converted(plain: object, name: str) -> Found | str:
 
 
 def ledger_in(folder: Path) -> Ledger | str:
-    """The passes behind the bundle; or why they are not known."""
+    """Returns the passes behind the bundle, or why they are not known."""
     plain = _plain(folder / _LEDGER)
     if isinstance(plain, str):
         return plain
@@ -135,7 +135,7 @@ def _peaks(memory: Memory | None) -> tuple[int | None, int | None]:
 
 
 def _search_stages(found: Outcome) -> tuple[Stage, ...]:
-    """The way to the winner: each step as far as possible in the step before's runtime and options."""
+    """Returns the stages to the winner: each as far as possible in the runtime and options of the stage before."""
     winner, size = found.winner, _size_of(found, found.baseline)
     stages = [_source_stage(found.baseline.name, _baseline_ms(found), size, found.proof.baseline_memory)]
     if winner == found.baseline:
@@ -164,7 +164,7 @@ def _by_sample(found: Outcome) -> bool:
 
 
 def _way(found: Outcome) -> Iterable[CandidateReport]:
-    """Runtime, rewrites, fusion, bits, options: for each step, the candidate closest to the one before."""
+    """Yields, for runtime, rewrites, fusion, bits and options, the candidate closest to the one before."""
     winner = found.winner
     mine = [c for c in found.candidates if c.candidate.backend == winner.backend and c.status in IN_THE_RACE]
     wanted = [*_EXACT, *([] if winner.variant in _EXACT else [winner.variant])]
@@ -186,7 +186,7 @@ def _way(found: Outcome) -> Iterable[CandidateReport]:
 
 
 def _plainness(report: CandidateReport) -> tuple[int, float]:
-    """Few options first; of those with as many, the most exact."""
+    """Returns a key that sorts few options first, and among equal numbers the most exact."""
     return len(report.candidate.options), -(report.accuracy_db or 0.0)
 
 

@@ -80,7 +80,7 @@ def context_of(request: SimplifyRequest) -> "PassContext":
 
 
 def requested(request: SimplifyRequest) -> tuple[str, ...]:
-    """The passes on request that the options ask for."""
+    """Returns the passes on request that the options ask for."""
     implied = (
         ("fix-shapes", bool(request.shape)),
         ("picture-order", bool(request.layout)),

@@ -126,7 +126,7 @@ def simplify(request: SimplifyRequest, emit: events.Emit = events.ignore) -> Sim
 
 
 def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
-    """The user's own rules run behind those that fold and fuse, and before the last cleaning."""
+    """Returns all passes, with the user's rules after those that fold and fuse, before the last cleaning."""
     from edgeopt.graph.passes import standard_passes
     from edgeopt.graph.rules import load_rules
 
@@ -187,7 +187,7 @@ def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.
 
 
 def _most_changing(ledger: Ledger) -> str:
-    """The pass behind which the distance to the source grew most."""
+    """Returns the pass behind which the distance to the source grew most."""
     worst, most, before = "", 0.0, 200.0
     for entry in ledger:
         if entry.snr_db is not None:
@@ -211,7 +211,7 @@ def _check_place(path: Path) -> None:
 
 
 def _check_shapes(model: "Model", request: SimplifyRequest) -> None:
-    """UsageError where an input cannot have the shape that the user gave it."""
+    """Raises UsageError if an input cannot have the shape that the user gave it."""
     from edgeopt.commands.analyze.inputs import check_shapes
     from edgeopt.graph.analysis.tensors import tensor_row
 
@@ -303,7 +303,7 @@ def _checked(config: Config) -> Config:
 
 
 def _passes_of(target: str) -> tuple[str, ...]:
-    """The passes that a target's profile names; none where it takes the default ones."""
+    """Returns the passes that a target's profile names; none if it takes the default ones."""
     from edgeopt.profiles import resolve, shipped_path, shipped_profiles
 
     path = shipped_path(target)

@@ -213,7 +213,7 @@ def _logarithmic(values: Sequence[float], begin: float, end: float) -> ChartScal
 
 
 def _roofs(memory: Sequence[Bound], compute: Sequence[Bound], axes: Axes) -> list[Path]:
-    """Level lines from where memory would be the limit; the slopes of memory and of the nearest cache."""
+    """Returns level lines from where memory would be the limit, and the slopes of memory and the nearest cache."""
     top = max(each.operations_per_s or 0.0 for each in compute)
     caches = [each for each in memory if each.what != "memory"]
     ends = [*(each for each in memory if each.what == "memory"), *caches[:1]]
