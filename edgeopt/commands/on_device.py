@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _NOTHING: frozenset[str] = frozenset()
 _MEASURING = ("optimize", "cpu")
-"""The extras that trials need."""
+"""Extras that trials need."""
 
 
 def device_at(text: str) -> SshAddress | AgentAddress:

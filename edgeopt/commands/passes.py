@@ -39,9 +39,9 @@ class PassLine(msgspec.Struct, frozen=True):
     """Results may differ, or the model fail, where an open dimension is 0."""
     on_request: bool = False
     lowest_opset: int = 0
-    """0: any."""
+    """Lowest opset that the pass works in; 0: any."""
     runtime: str = STANDARD
-    """The one runtime that understands what it writes; `any` for standard ONNX."""
+    """Runtime that supports the written operators; `any` for standard ONNX."""
     text: str = ""
     """Explanation of the pass, if a single pass was requested."""
 

@@ -63,7 +63,7 @@ class Imported(msgspec.Struct, frozen=True):
     changes: tuple[Changed, ...]
     """Parts of this device that differ from the device of the proof."""
     command: str
-    """Makes the bundle."""
+    """Command that makes the bundle."""
 
 
 def export(bundle: Path, out: Path) -> ExportedProfile:

@@ -22,7 +22,7 @@ class SchemaLine(msgspec.Struct, frozen=True):
 
 
 class SchemaList(msgspec.Struct, frozen=True):
-    """All records that have a schema; or the schema of one."""
+    """All records that have a schema, or the schema of one."""
 
     records: tuple[SchemaLine, ...]
     schema: dict[str, Any] | None = None

@@ -54,7 +54,7 @@ class NewRequest(msgspec.Struct, frozen=True):
 
 
 class Use(msgspec.Struct, frozen=True):
-    """A profile for a use: it extends whatever target fits."""
+    """Profile for a use, which extends whatever target fits."""
 
     name: str
     title: str
@@ -80,7 +80,7 @@ class Shown(msgspec.Struct, frozen=True):
     fits: bool
     reason: str
     lacking_backend: str | None
-    """The backend that it is about, where this version of edgeopt does not have it."""
+    """Backend that the profile is for, if this version of edgeopt lacks it."""
     values: tuple["explain.ProfileRow", ...]
 
 

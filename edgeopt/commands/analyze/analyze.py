@@ -98,7 +98,7 @@ class AnalyzedModel:
     model: "Model | None"
     """Graph of the model; None for an OpenVINO IR."""
     bundle: Bundle | None = None
-    """Held: the files of a bundle that is one file are there as long as it is."""
+    """Bundle that was analyzed; the unpacked files of a single-file bundle exist while this reference does."""
 
 
 def _pictures_for(pre: Path | None, processing: Processing | None = None) -> Data | None:

@@ -25,12 +25,12 @@ _OF_OWN_TIME = 0.3
 
 
 class CoverageCheck:
-    """Begins at once and works while the caller does something else; one child for each runtime."""
+    """Coverage check that starts at once and runs beside the caller, with one child process for each runtime."""
 
     def __init__(self, path: Path, backends: Sequence[Backend], named: bool = False) -> None:
         self._path = path
         self._named = named
-        """The user named these backends, so a missing one is reported with its reason."""
+        """Whether the user named these backends, so that a missing one is reported with its reason."""
         self._begin = time.monotonic()
         packages = dict.fromkeys(backend.package for backend in backends)
         self._queues = [[b for b in backends if b.package == package] for package in packages]

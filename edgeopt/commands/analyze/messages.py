@@ -54,7 +54,7 @@ class Rewrite(msgspec.Struct, frozen=True):
     pass_name: str
     title: str
     kind: str
-    """The folder that the pass lies in."""
+    """Folder of the pass."""
     exact: bool
     whats: tuple[str, ...]
     nodes: tuple[str, ...]

@@ -33,7 +33,7 @@ class SideChange(msgspec.Struct, frozen=True):
     speedup: Interval
     """Speed in the second run relative to the first; the interval includes between-run variation."""
     trust_above_percent: float
-    """Smaller differences say nothing."""
+    """Smallest difference that the comparison can show."""
     verdict: Word
 
 

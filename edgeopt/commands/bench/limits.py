@@ -22,7 +22,7 @@ from edgeopt.measure.stats import TOO_FEW, TOO_NOISY, UNITY, Interval
 from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport
 
 Judged = ContestReport | ColdReport | PacedReport | ConcurrencyReport
-"""The reports that hold sides against the first one."""
+"""Reports that compare sides with the first one."""
 
 _NUMBER = r"(?P<number>\d+\.?\d*(e-?\d+)?|\.\d+)"
 _SLOWDOWN = re.compile(rf"{_NUMBER}(?P<percent> ?%)?")

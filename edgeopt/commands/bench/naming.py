@@ -29,7 +29,7 @@ COMPILE = "compile"
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A side as it was named: nothing is read or checked yet but the form."""
+    """Side as the user named it; only the form of the name is checked."""
 
     kind: Kind
     what: str

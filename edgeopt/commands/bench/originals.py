@@ -31,7 +31,7 @@ Runs = Sequence[dict[str, Array]]
 
 
 class _Answered(msgspec.Struct, frozen=True):
-    """The last line of the child."""
+    """Last line of the child's output."""
 
     framework: str
     mode: str
@@ -40,7 +40,7 @@ class _Answered(msgspec.Struct, frozen=True):
 
 
 class _Known(NamedTuple):
-    """The samples, and what each other side answers to them."""
+    """Samples, and the outputs of each other side for them."""
 
     archive: Path
     outputs: dict[str, Runs]

@@ -128,7 +128,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> "Limits":
-        """Raises UsageError for what is no limit."""
+        """Limits from the options; raises UsageError for an invalid one."""
         from edgeopt.commands.bench.limits import read_limits
 
         return read_limits(self.max_slowdown, self.min_speedup, self.undecided)
@@ -169,7 +169,7 @@ class CompareRequest(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> "Limits":
-        """Raises UsageError for what is no limit."""
+        """Limits from the options; raises UsageError for an invalid one."""
         from edgeopt.commands.bench.limits import read_limits
 
         return read_limits(self.max_slowdown, self.min_speedup, self.undecided)

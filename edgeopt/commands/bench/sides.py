@@ -209,7 +209,7 @@ _MOST_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Samples in a folder, as trials read them, and in words where they come from."""
+    """Samples in a folder, as trials read them, and their source in words."""
 
     folder: Path
     words: str
@@ -325,7 +325,7 @@ class Settings:
     strict: bool = False
     counters: bool = False
     threads: str | None = None
-    """A number, or a word for cores; for sides that do not say it themselves."""
+    """Number of threads, or a word for cores, for sides that do not set it themselves."""
     load_timeout_s: float | None = None
     """Maximum load time of a side, in seconds; None: derived from its backend and size."""
     source: SourceOptions = field(default_factory=SourceOptions)

@@ -46,7 +46,7 @@ class SuiteMean(msgspec.Struct, frozen=True):
 
     against: str
     speedup: Interval | None
-    """`rounds` is the number of models; None where every model is left out."""
+    """Mean speed-up, with the number of models as `rounds`; None if every model is left out."""
     faster: int = 0
     slower: int = 0
     left_out: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class SuiteReport(NotebookRecord, msgspec.Struct, frozen=True):
     against: tuple[str, ...] = ()
     """Other sides as requested, in the order of each report's sides after the first."""
     means: tuple[SuiteMean, ...] = ()
-    """Over the models that could be compared."""
+    """Means over the models that could be compared."""
     exit_code: int = 0
     """The exit code of the command: the worst of all models."""
     judgement: Judgement | None = None

@@ -43,7 +43,7 @@ Value = str | int | float | bool
 class SweepPoint(msgspec.Struct, frozen=True):
     value: Value
     create_ms: float | None = None
-    """Loading the model: what the runtime does before it can run."""
+    """Time to load the model: the work of the runtime before it can run."""
     create_lowest_ms: float | None = None
     create_highest_ms: float | None = None
     first_run_ms: float | None = None
@@ -58,7 +58,7 @@ class SweepPoint(msgspec.Struct, frozen=True):
     """Verdict on `gain`; None for the first point, and per item, because runs hold different numbers of items."""
     memory: Memory | None = None
     totals_ms: dict[int, float] = {}
-    """Loading plus the number of runs."""
+    """Time of loading plus the runs, by number of runs."""
     failure: str | None = None
 
 
@@ -134,11 +134,11 @@ _LENGTHS = ("seq", "len", "time", "token")
 
 
 class Axis(NamedTuple):
-    """Every place in the inputs that takes the same size."""
+    """Axis of a sweep: all positions in the inputs that take the same size."""
 
     name: str
     places: tuple[tuple[str, int], ...]
-    """Input and axis."""
+    """Pairs of input and axis."""
     is_batch: bool
 
 
@@ -264,7 +264,7 @@ class Sweep:
     """`NAME` or `NAME=VALUE,VALUE`: an option, `batch`, an axis's name, or `INPUT.AXIS`."""
     inputs: tuple[TensorInfo, ...]
     folder: Path
-    """Takes the samples that are made."""
+    """Folder for the samples that are made."""
     runs: int | None = None
     """Number of runs after a creation, which decides on the best value."""
     rules: Rules | None = None

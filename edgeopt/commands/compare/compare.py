@@ -47,7 +47,7 @@ class NamedFile:
     model: "Model | None" = None
     """The graph of an ONNX model."""
     bundle: Bundle | None = None
-    """Held, because what was one file lies unpacked as long as it is."""
+    """Bundle that is compared; the unpacked files of a single-file bundle exist while this reference does."""
 
 
 def named(path: Path, backend: str | None) -> NamedFile:
@@ -167,7 +167,7 @@ def _operators(side: NamedFile) -> dict[str, int]:
 
 
 SAMPLES = 8
-"""Generated ones; of the user's, all are run."""
+"""Number of generated samples; the user's samples are all run."""
 FLOOR_DB = 80.0
 Feeds = list[dict[str, Any]]
 

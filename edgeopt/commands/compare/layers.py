@@ -48,7 +48,7 @@ _TAKEN_BACK_DB = 6.0
 
 @dataclass(frozen=True, slots=True)
 class LayerRunner:
-    """One model, what runs it, and the sample that it is given."""
+    """Model with its backend and the sample that it runs on."""
 
     model: "ir.Model"
     backend: "Backend"

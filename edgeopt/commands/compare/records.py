@@ -37,7 +37,7 @@ class Probe(msgspec.Struct, frozen=True):
     max_abs: float
     problem: str | None = None
     rescaled: bool = False
-    """The same but for a factor, of the whole or of each channel: later layers may take it back."""
+    """Whether the values differ only by a factor, of the whole or of each channel, which later layers may undo."""
 
 
 class LayerComparison(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class LayerComparison(msgspec.Struct, frozen=True):
     compared: int
     """Number of values on that path that both models have."""
     first: Probe | None
-    """The first that differs; None where none but the output itself does."""
+    """First value that differs; None if none but the output itself does."""
     probes: tuple[Probe, ...] = ()
     """All values that were compared, in the order in which the first model computes them."""
     not_compared: str = ""
@@ -65,9 +65,9 @@ class ModelComparison(NotebookRecord, msgspec.Struct, frozen=True):
     data: str
     """Source of the samples."""
     weakest: LevelAccuracy | None = None
-    """The level of input that decides, where there are several."""
+    """Level of input that decides, if there are several."""
     tail: Tail | None = None
-    """The lowest sample, and the worst tenth of them; None where no sample differs."""
+    """Lowest sample, and the worst tenth of the samples; None if no sample differs."""
     is_tail_below: bool = False
     """Whether the worst tenth of the samples is too far below the floor."""
     outputs: tuple[OutputAccuracy, ...] = ()

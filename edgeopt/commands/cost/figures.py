@@ -22,7 +22,7 @@ _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A figure, and between what it lies by the interval of the speed-up; what is not finite means never."""
+    """Figure with its range over the interval of the speed-up; a value that is not finite means never."""
 
     value: float
     low: float
@@ -63,7 +63,7 @@ class MeasuredRun(msgspec.Struct, frozen=True):
     how: str
     """Calls behind this throughput: `one request at a time`, `2 threads at once`, ..."""
     counted: bool
-    """Runs were counted over time; otherwise it follows from the latency of one request at a time."""
+    """Whether runs were counted over time; otherwise the latency of single requests gives the throughput."""
     baseline: str = ""
     baseline_runs_per_s: float | None = None
     """Measured throughput, for comparison only: the cost of the baseline is computed from the speed-up."""
@@ -105,7 +105,7 @@ class CostReport(msgspec.Struct, frozen=True):
     costs: tuple[RunCost, ...]
     terms: PriceTerms
     cheapest: str = ""
-    """A sentence, where there are several devices."""
+    """Sentence on the cheapest device, if there are several devices."""
     notes: tuple[str, ...] = ()
     schema: int = SCHEMA
 

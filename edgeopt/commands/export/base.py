@@ -54,11 +54,11 @@ class ExportedFiles:
 class Format:
     name: str
     title: str
-    """One line, for lists."""
+    """Title of the format, one line."""
     write: Callable[[Order, Path], ExportedFiles]
     """Writes into an empty folder; raises ConstraintError where the form cannot hold this bundle."""
     batches: bool = False
-    """Whether `Order.max_batch_size` means something to it."""
+    """Whether the format uses `Order.max_batch_size`."""
 
 
 def refuse(order: Order, form: str, reason: str, hint: str) -> ConstraintError:

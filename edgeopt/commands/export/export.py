@@ -78,7 +78,7 @@ def _ports(order: Order) -> str:
 
 
 MARK = "edgeopt-export.json"
-"""Says what an exported folder is; only a folder with it is ever replaced."""
+"""Name of the file that describes an exported folder; only a folder with this file is ever replaced."""
 README = "README.md"
 _PROCESSING = (
     "The export does not include the pre- and postprocessing; it has the inputs and outputs of "

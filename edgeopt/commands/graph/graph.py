@@ -1,4 +1,4 @@
-"""Draws a model into one file: alone, beside another one, or after each pass."""
+"""Drawing of a model into one file: alone, beside another one, or after each pass."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ class GraphFile(msgspec.Struct, frozen=True):
     colours: tuple[str, ...]
     """Colourings that the first graph offers."""
     changes: GraphDiff | None = None
-    """Between the two models of --against."""
+    """Changes between the two models of --against."""
 
 
 def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:

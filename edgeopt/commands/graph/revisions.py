@@ -26,7 +26,7 @@ class Revision(msgspec.Struct, frozen=True):
     """Changes from the revision before, or in the first revision, to the one after."""
     is_first: bool = False
     partners: tuple[tuple[str, str], ...] = ()
-    """Nodes that belong together, of the revision before and of this one."""
+    """Pairs of nodes that correspond, of the revision before and of this one."""
     times: tuple[OpTimes, ...] = ()
     """Times of the nodes, if they were measured."""
 

@@ -35,11 +35,11 @@ class Port(msgspec.Struct, frozen=True):
     dtype: str = "float"
     """`float` is that of the case's precision, and its eight-bit form where that is int8."""
     constant: bool = False
-    """Part of the model, like weights; otherwise an input."""
+    """Whether the port is part of the model, like weights, rather than an input."""
     fan_in: int = 1
     """The factor by which weights are smaller, so that results keep their size."""
     values: tuple[Number, ...] | None = None
-    """Given instead of drawn: axes, shapes, limits."""
+    """Values that are given instead of drawn: axes, shapes, limits."""
 
 
 class OperatorCase(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class OperatorCase(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Changes with everything that is measured."""
+        """Digest that changes with everything that is measured."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:32]
 
 
@@ -135,7 +135,7 @@ class MeasuredOperator(msgspec.Struct, frozen=True):
     time_low_us: float | None = None
     time_high_us: float | None = None
     worth_measuring: bool | None = None
-    """Whether the device was in a state for it; None where that was not looked at."""
+    """Whether the device was in a state worth measuring; None if this was not checked."""
 
     @property
     def lasts(self) -> bool:
@@ -159,7 +159,7 @@ class CaseRow(msgspec.Struct, frozen=True):
     precision: Precision
     opset: int
     inputs: tuple[str, ...]
-    """`float32 [1, 64, 56, 56]`; empty for one that is left out."""
+    """Inputs such as `float32 [1, 64, 56, 56]`; empty for an input that is left out."""
     attributes: dict[str, Attribute]
     results: dict[str, OperatorFigures]
     """Figures by backend."""

@@ -1,4 +1,4 @@
-"""Whether an output is the right one: by how much each number may be off, and the sentence for one that is not.
+"""Comparison of outputs with expected ones: the error allowed for each number, and the sentence on a failure.
 
 What moves numbers, or chooses among them, must give them exactly. In float32 a number may be off by
 steps x epsilon x (its own size + the root mean square of the whole output), with steps = 16 + sqrt(how many

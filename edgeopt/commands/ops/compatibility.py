@@ -121,7 +121,7 @@ def first_name(names: Iterable[str | None]) -> str:
 
 NO_CASE = "no case"
 NO_SUCH_CASE = "no such case"
-"""There are cases of the operator in this precision, but none of this form."""
+"""Status if the operator has cases in this precision, but none of this form."""
 _FLOATS = {"float32": "fp32", "float16": "fp16"}
 _BYTES = ("uint8", "int8")
 _OTHER = "other"

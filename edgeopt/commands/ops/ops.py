@@ -37,7 +37,7 @@ from edgeopt.nearest import nearest
 from edgeopt.version import __version__
 
 METHOD = 2
-"""Goes up when the way of measuring or judging changes: figures of two ways are not comparable."""
+"""Version of the method of measuring and judging: figures of different versions are not comparable."""
 _CPU_PARTS = ("host", "cpu", "limits", "memory")
 _OTHER_PARTS = (*_CPU_PARTS, "accelerators", "drivers")
 
@@ -48,20 +48,20 @@ _ONNX = ".onnx"
 _CHOOSERS = ("openvino-auto",)
 """Backends that run a model on one of the others; used only if they are named."""
 _ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
-"""The peaks of the device are its processor's."""
+"""Backends on the processor, which the peaks of the device apply to."""
 
 
 class OperatorChoice(msgspec.Struct, frozen=True):
     backends: tuple[str, ...] = ()
-    """Empty: all that are available here."""
+    """Names of backends; empty: all that are available here."""
     only: tuple[str, ...] = ()
-    """Operators; empty: all."""
+    """Names of operators; empty: all."""
     precisions: tuple[str, ...] = ()
-    """Empty: all."""
+    """Names of precisions; empty: all."""
     quick: bool = False
-    """Small shapes alone."""
+    """Whether to run small shapes only."""
     again: bool = False
-    """Measures again what was measured before."""
+    """Whether to measure again what was measured before."""
 
 
 def cache_file(folder: Path, device: Device, backend: str, version: str) -> Path:

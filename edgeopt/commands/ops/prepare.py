@@ -1,4 +1,4 @@
-"""Makes of a case the model, its inputs and the expected outputs; always the same.
+"""Preparation of a case: the model, its inputs and the expected outputs, always the same.
 
 In int8 each float input is quantized, dequantized before the operator, and the result is quantized: the form that
 runtimes know and fuse. The reference goes the same way in float64: by ONNX's reference evaluator, or computed here
@@ -207,7 +207,7 @@ TOO_SLOW: dict[str, Reference] = {
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
 }
-"""ONNX's evaluator loops over their outputs in Python: seconds for a case instead of milliseconds."""
+"""Operators whose outputs ONNX's evaluator loops over in Python: seconds per case instead of milliseconds."""
 OWN: dict[str, Reference] = {**TOO_SLOW, "LeakyRelu": _leaky_relu}
 """Operators that are computed here instead of by ONNX's evaluator.
 

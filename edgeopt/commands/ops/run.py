@@ -1,4 +1,4 @@
-"""Runs cases on backends: each backend in a separate process, interleaved case by case."""
+"""Measurement of cases on backends, each in a separate process, interleaved case by case."""
 
 import statistics
 import tempfile

@@ -49,7 +49,7 @@ class KernelCost:
     weights_bytes: int
     runs: int = 1
     rounded: bool = False
-    """Written with floats between roundings, and computed in bytes."""
+    """Whether the kernel is written with floats between roundings, and computed in bytes."""
 
     @property
     def is_product(self) -> bool:
@@ -214,12 +214,12 @@ RUNTIME_OF = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """Predicted, not measured."""
+    """Latency that is predicted, not measured."""
 
     predicted_ms: float
     low_ms: float
     high_ms: float
-    """Between these it was nearly always where it was measured afterwards; for other models it may not be."""
+    """Upper end of the range that held nearly all times measured afterwards; other models may differ."""
     products_share: float
     """Share of the predicted time in convolutions and matrix products."""
     basis: str

@@ -40,7 +40,7 @@ from edgeopt.workspace import WORK, workspace
 
 @dataclass(frozen=True, slots=True)
 class RankedVariant:
-    """One candidate in the order; `latency` is a sentence's end where it cannot be told."""
+    """Candidate in the order; `latency` is the end of a sentence if it cannot be predicted."""
 
     made: PredictedVariant
     latency: Latency | str
@@ -53,7 +53,7 @@ class RankedVariant:
 @dataclass(frozen=True, slots=True)
 class Ranked:
     places: tuple[RankedVariant, ...]
-    """The best first; those that are out come last."""
+    """Candidates, the best first; rejected ones come last."""
     by_time: bool
     """Whether the order is by predicted times; otherwise it is by precision, as some times are unknown."""
 

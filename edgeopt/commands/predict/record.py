@@ -73,7 +73,7 @@ class OnDevice:
     absent: dict[str, str]
     """Backends of the profile that the record lacks, with the reason."""
     assumed: bool = False
-    """The record names no runtime at all: the first of the processor's is taken for one to install."""
+    """Whether the record names no runtime; the first backend of the processor is then taken as installable."""
 
 
 def on_device(profile: TargetProfile, device: Device) -> OnDevice:

@@ -47,7 +47,7 @@ class PredictedOutcome(msgspec.Struct, frozen=True):
     winner: Candidate
     baseline: Candidate
     baseline_ms: float | None
-    """Predicted, like all that follows from it; None where nothing can be predicted."""
+    """Predicted latency of the baseline; None if nothing can be predicted."""
     latency: Latency | None
     speedup: float | None
     accuracy_db: float

@@ -68,7 +68,7 @@ class Stage(msgspec.Struct, frozen=True):
     what: str
     candidate: str
     ratio: Interval | None = None
-    """Against the baseline; None for the baseline itself, and where it was not measured."""
+    """Speed relative to the baseline; None for the baseline itself, and if it was not measured."""
     time_ms: float | None = None
     """The baseline's time over that ratio: interleaved measurements can be compared, bare times cannot. If it
     is proved, what was measured."""
@@ -77,11 +77,11 @@ class Stage(msgspec.Struct, frozen=True):
     added_bytes: int | None = None
     snr_db: float | None = None
     proved: bool = False
-    """Measured from a written bundle, not in the race."""
+    """Whether the stage was measured from a written bundle, not in the race."""
 
 
 class FrontPoint(msgspec.Struct, frozen=True):
-    """A candidate as it stands among the others."""
+    """Candidate with its measurements among the others."""
 
     name: str
     variant: str
@@ -103,7 +103,7 @@ class FrontPoint(msgspec.Struct, frozen=True):
 
 
 class NotMade(msgspec.Struct, frozen=True):
-    """A variant that never took part."""
+    """Variant that never took part."""
 
     name: str
     title: str
@@ -181,7 +181,7 @@ class ReportFacts(msgspec.Struct, frozen=True):
     device_is: str = ""
     """Source of the device's record, as a sentence."""
     changed_here: tuple[str, ...] = ()
-    """Parts of the device that are not the same where the report was made."""
+    """Parts of the device that differ on the device of the report."""
     source_path: str = ""
     """Path of the source model, if the user named it."""
     seconds: float | None = None

@@ -56,7 +56,7 @@ class SimplifyRequest(msgspec.Struct, frozen=True):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Raises UsageError for what is no shape."""
+        """Shapes by input; raises UsageError for an invalid one."""
         return read_shapes(self.shape)
 
 

@@ -36,20 +36,20 @@ class Simplified(msgspec.Struct, frozen=True):
     size_after_bytes: int
     ledger: Ledger
     snr_db: float | None
-    """The result against the source; None where it could not be measured."""
+    """Signal-to-noise ratio of the result against the source; None if it could not be measured."""
     samples: int
-    """Ordinary ones: the user's, or made up."""
+    """Number of ordinary samples, from the user or generated."""
     not_verified: str | None = None
     """Reason why the result could not be measured; None if it was."""
     outputs: tuple[OutputAccuracy, ...] = ()
     runtime: str = ""
     """Runtime in which the figures were measured."""
     equal_in: tuple[str, ...] = ()
-    """The other runtimes in which the results are the source's too."""
+    """Other runtimes in which the results equal the source's."""
     not_compared: tuple[NotCompared, ...] = ()
-    """The runtimes that load both, and in which there is nothing to compare with."""
+    """Runtimes that load both models, but give nothing to compare with."""
     loads_in: tuple[str, ...] = ()
-    """The runtimes that load the source, and the result too."""
+    """Runtimes that load both the source and the result."""
     repairs: tuple[str, ...] = ()
     """Repairs made while the source was read."""
     regimes: tuple[str, ...] = ()
