@@ -1,1 +1,1 @@
-"""What each command does, a folder for each: above the engines, below the command line."""
+"""Implementations of the commands, one folder each, above the engines and below the command line."""

@@ -23,9 +23,9 @@ class BackendLine(msgspec.Struct, frozen=True):
     available: bool
     version: str | None
     reason: str
-    """Why it is not available; empty where it is."""
+    """Reason why the backend is not available; empty if it is."""
     hint: str
-    """What to do about that."""
+    """Step that makes the backend available."""
     formats: tuple[str, ...]
 
 

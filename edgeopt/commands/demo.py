@@ -37,11 +37,11 @@ class Demo(msgspec.Struct, frozen=True):
     outcome: "Outcome"
     gains: tuple[DemoGain, ...]
     losses: tuple[DemoGain, ...]
-    """What became worse for that."""
+    """Figures that became worse."""
     accuracy: str
-    """As a sentence."""
+    """Accuracy of the result, as a sentence."""
     report: str
-    """The page that tells all of it."""
+    """Path of the report."""
 
 
 def demo(request: DemoRequest, emit: Emit) -> Demo:
@@ -64,7 +64,7 @@ def demo(request: DemoRequest, emit: Emit) -> Demo:
 
 
 def gains_and_losses(outcome: "Outcome", backend: str) -> tuple[tuple[DemoGain, ...], tuple[DemoGain, ...]]:
-    """What is better than before, and what is worse; what stayed the same is in neither."""
+    """Returns the figures that improved and the figures that got worse; unchanged ones are in neither."""
     changes = list(_changes(outcome, backend))
     better = tuple(gain for gain, before, after in changes if after < before)
     worse = tuple(gain for gain, before, after in changes if after > before)
@@ -72,7 +72,7 @@ def gains_and_losses(outcome: "Outcome", backend: str) -> tuple[tuple[DemoGain, 
 
 
 def _changes(outcome: "Outcome", backend: str) -> Iterator[tuple[DemoGain, float, float]]:
-    """Each figure, with its numbers before and after; less is better."""
+    """Yields each figure, with its numbers before and after; less is better."""
     proof, winner = outcome.proof, outcome.winner
     variants = {v.name: v for v in outcome.variants}
     made, source = variants.get(winner.variant), variants["source"]
@@ -98,7 +98,7 @@ def _changes(outcome: "Outcome", backend: str) -> Iterator[tuple[DemoGain, float
 def _counted(
     what: str, before: int, after: int, written: Callable[[int], str], why: str
 ) -> tuple[DemoGain, float, float]:
-    """What is written alike is the same."""
+    """Returns a figure with its numbers; numbers that are written alike count as the same."""
     shown = written(before), written(after)
     return DemoGain(what, *shown, why), before, before if shown[0] == shown[1] else after
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _NOTHING: frozenset[str] = frozenset()
 _MEASURING = ("optimize", "cpu")
-"""The extras that trials need."""
+"""Extras that trials need."""
 
 
 def device_at(text: str) -> SshAddress | AgentAddress:
-    """The device that `--on` names; raises UsageError for what is no address."""
+    """Returns the device that `--on` names; raises UsageError for an invalid address."""
     return read_address(text)
 
 

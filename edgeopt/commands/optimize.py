@@ -41,7 +41,7 @@ class OptimizeSourceRequest(OptimizeRequest, frozen=True):
 
 
 class OptimizeSourceKeywords(OptimizeKeywords, total=False):
-    """The same as `edgeopt.optimize` takes them; a test holds the two together."""
+    """Keywords of `edgeopt.optimize` for models to import; a test compares them with the request."""
 
     python: str | Path | None
     task: str
@@ -52,7 +52,7 @@ class OptimizeSourceKeywords(OptimizeKeywords, total=False):
 
 
 class SearchFiles(NamedTuple):
-    """What is searched for: the model, which an import writes, and its samples."""
+    """Files of a search: the model, which an import writes, and its samples."""
 
     model: Path
     data: Path | None
@@ -83,7 +83,7 @@ def optimize(
 
 
 def search_files(settings: OptimizeSourceRequest) -> SearchFiles:
-    """Beside the bundle, under names that no one else writes."""
+    """Returns files beside the bundle, under names that no one else writes."""
     from edgeopt.bundle.plan import IMPORTED
 
     if not settings.is_of_source:
@@ -161,7 +161,7 @@ def _check_files(settings: OptimizeSourceRequest) -> None:
 
 
 def _imported_pre(model: Path) -> Path | None:
-    """What the import has written for --pre, by the metadata of its model."""
+    """Returns the file that the import wrote for --pre, according to the metadata of its model."""
     import onnx
 
     from edgeopt.graph.import_proof import import_proof_in

@@ -39,11 +39,11 @@ class PassLine(msgspec.Struct, frozen=True):
     """Results may differ, or the model fail, where an open dimension is 0."""
     on_request: bool = False
     lowest_opset: int = 0
-    """0: any."""
+    """Lowest opset that the pass works in; 0: any."""
     runtime: str = STANDARD
-    """The one runtime that understands what it writes; `any` for standard ONNX."""
+    """Runtime that supports the written operators; `any` for standard ONNX."""
     text: str = ""
-    """How it works, where one pass was asked for."""
+    """Explanation of the pass, if a single pass was requested."""
 
 
 class PassList(msgspec.Struct, frozen=True):
@@ -68,13 +68,13 @@ def passes(request: PassesRequest) -> PassList:
 
 
 def _of_plugin(offer: "Offer") -> PassLine:
-    """By its manifest, which says neither how it works nor what it promises."""
+    """Describes a plug-in's pass by its manifest, which says neither how it works nor what it promises."""
     text = f"A pass of the plug-in {offer.source}. `edgeopt optimize` tries its result as a candidate of its own."
     return PassLine(offer.name, offer.title, PLUGIN, text=text)
 
 
 def _lowerings() -> "list[tuple[Pass, str]]":
-    """What stands under a runtime's own `lowering` folder."""
+    """Returns the passes in the `lowering` folder of each runtime."""
     found = []
     for runtime, title in (("onnxruntime", "ONNX Runtime"), ("openvino", "OpenVINO")):
         try:

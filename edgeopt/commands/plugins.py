@@ -9,7 +9,7 @@ class PluginOffer(msgspec.Struct, frozen=True):
     kind: str
     """`pass`, `recipe`, `backend` or `importer`."""
     name: str
-    """As reports and other commands call it."""
+    """Name of the offer in reports and other commands."""
     title: str
 
 
@@ -19,9 +19,9 @@ class PluginLine(msgspec.Struct, frozen=True):
     state: str
     """`ready`, `wrong version`, `missing requirement` or `broken manifest`."""
     problem: str
-    """Why it cannot be used; empty where it is ready."""
+    """Reason why the plug-in cannot be used; empty if it is ready."""
     hint: str
-    """What to do about that."""
+    """Step that solves the problem."""
     offers: tuple[PluginOffer, ...]
 
 
@@ -30,7 +30,7 @@ class PluginList(msgspec.Struct, frozen=True):
 
 
 def list_plugins() -> PluginList:
-    """By their manifests alone: none of their code is imported."""
+    """Lists the plug-ins by their manifests alone: none of their code is imported."""
     return PluginList(tuple(map(_line, installed_plugins())))
 
 

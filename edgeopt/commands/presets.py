@@ -21,7 +21,7 @@ class PresetRow(msgspec.Struct, frozen=True):
     name: str
     title: str
     fits: tuple[str, ...]
-    """How its family is recognized, one way each."""
+    """Ways to recognize the family, one per entry."""
     sets: tuple[str, ...]
 
 
@@ -29,7 +29,7 @@ class PresetList(msgspec.Struct, frozen=True):
     presets: tuple[PresetRow, ...]
     model: str = ""
     chosen: "PresetChoice | None" = None
-    """Of the model, where one was given and a preset fits it."""
+    """Choice for the model, if one was given and a preset fits it."""
 
 
 def presets(request: PresetsRequest) -> PresetList:
@@ -45,7 +45,7 @@ def presets(request: PresetsRequest) -> PresetList:
 
 
 def _chosen(path: Path) -> "PresetChoice | None":
-    """As a search without data chooses it."""
+    """Chooses a preset as a search without data does."""
     from edgeopt.graph.model import load
     from edgeopt.pipeline.build.inspect import describe
     from edgeopt.profiles.presets import choose_preset

@@ -91,7 +91,7 @@ def _identified(device: "Device") -> "Device":
 
 
 def _measured(device: "Device", again: bool, emit: Emit) -> "Device":
-    """The device with its peaks: cached ones, unless there are none or new ones are requested."""
+    """Returns the device with its peaks: cached ones, unless there are none or new ones are requested."""
     if device.peaks is not None and not again:
         return device
     from edgeopt.hw.probe_cache import store_peaks, with_peaks

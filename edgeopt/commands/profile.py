@@ -43,7 +43,7 @@ class ExportedProfile(msgspec.Struct, frozen=True):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What a profile would give on this device; nothing is written for that."""
+    """Preview of the result of a profile on this device; nothing is written."""
 
     profile: str
     name: str
@@ -55,15 +55,15 @@ class Imported(msgspec.Struct, frozen=True):
     target: str
     backend: str
     unavailable: str
-    """Why the backend cannot be used here, as a sentence; empty where it can."""
+    """Reason why the backend cannot be used here, as a sentence; empty if it can."""
     steps: tuple[str, ...]
     processing: tuple[str, ...]
-    """What is done before and after the model, a line each."""
+    """Processing before and after the model, a line each."""
     summary: str
     changes: tuple[Changed, ...]
-    """What is another device here than where it was proved."""
+    """Parts of this device that differ from the device of the proof."""
     command: str
-    """Makes the bundle."""
+    """Command that makes the bundle."""
 
 
 def export(bundle: Path, out: Path) -> ExportedProfile:
@@ -183,7 +183,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def difference(first: Path, second: Path) -> Difference:
-    """Of two bundles or profiles; when they were made is no difference."""
+    """Compares two bundles or profiles, except for the time when they were made."""
     one, two = read_profile(first), read_profile(second)
     rows = tuple(_rows(one, two))
     files = one.deployment.files, two.deployment.files
@@ -253,7 +253,7 @@ def _steps(first: list[Step], second: list[Step]) -> Iterator[DifferenceRow]:
 
 
 def _parameter(what: str, one: object, two: object) -> DifferenceRow:
-    """Of lists, what only one of them has."""
+    """Returns the row of a parameter that differs; for lists, the items that only one of them has."""
     if isinstance(one, list) and isinstance(two, list):
         only = [str(v) for v in one if v not in two], [str(v) for v in two if v not in one]
         if any(only):
@@ -265,7 +265,7 @@ def _parameter(what: str, one: object, two: object) -> DifferenceRow:
 
 
 def _layers(first: list[Step], second: list[Step]) -> Iterator[DifferenceRow]:
-    """Which layers have another form, those with the same change together."""
+    """Yields the layers that have another form, those with the same change together."""
     one, two = _forms(first), _forms(second)
     changed: dict[tuple[str, str], list[str]] = {}
     for layer in dict.fromkeys((*one, *two)):

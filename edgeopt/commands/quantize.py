@@ -1,6 +1,6 @@
-"""What `edgeopt quantize` is asked: its options, and the request that they come to.
+"""Options of `edgeopt quantize`, and the request made from them.
 
-What needs neither model nor data to be seen is said here.
+Errors that can be found without the model and the data are raised here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -135,7 +135,7 @@ class CalibrationOptions(msgspec.Struct, frozen=True):
 
 
 class QuantizeKeywords(TypedDict, total=False):
-    """What `edgeopt.quantize` takes; a test holds it to what is asked."""
+    """Keywords of `edgeopt.quantize`; a test compares them with the options."""
 
     single_file: bool
     data: "Data | None"
@@ -160,7 +160,7 @@ class QuantizeKeywords(TypedDict, total=False):
 
 
 def request_from(asked: QuantizeOptions | CalibrationOptions) -> "QuantizeRequest":
-    """What the words come to; UsageError for what cannot be."""
+    """Returns the request for the given options; raises UsageError if they are invalid."""
     from edgeopt.quant.measured.records import QuantizeRequest
 
     known = QuantizeRequest.__struct_fields__

@@ -22,7 +22,7 @@ class SchemaLine(msgspec.Struct, frozen=True):
 
 
 class SchemaList(msgspec.Struct, frozen=True):
-    """All records that have a schema; or the schema of one."""
+    """All records that have a schema, or the schema of one."""
 
     records: tuple[SchemaLine, ...]
     schema: dict[str, Any] | None = None
@@ -35,7 +35,7 @@ class RecordType(NamedTuple):
     title: str
     types: tuple[str, ...]
     names: tuple[str, ...] = ()
-    """What a module of these types imports for type checkers only."""
+    """Names that the modules of the types import for type checkers only."""
 
 
 _DEVICE, _OUTCOME = "edgeopt.hw.device:Device", "edgeopt.pipeline.outcome:Outcome"
@@ -159,7 +159,7 @@ def schemas(request: SchemaRequest) -> SchemaList:
 
 
 def schema_of(record: RecordType) -> dict[str, Any]:
-    """The JSON Schema of a record; several types are alternatives."""
+    """Returns the JSON Schema of a record; several types are alternatives."""
     roots, components = msgspec.json.schema_components(types_of(record), ref_template="#/$defs/{name}")
     alternatives = list(roots)
     root = alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
@@ -167,7 +167,7 @@ def schema_of(record: RecordType) -> dict[str, Any]:
 
 
 def types_of(record: RecordType) -> list[Any]:
-    """The types; their modules get the names that they import for type checkers only."""
+    """Returns the types, after adding to their modules the names imported for type checkers only."""
     for place in record.names:
         name = place.partition(":")[2]
         for each in record.types:

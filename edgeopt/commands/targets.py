@@ -54,7 +54,7 @@ class NewRequest(msgspec.Struct, frozen=True):
 
 
 class Use(msgspec.Struct, frozen=True):
-    """A profile for a use: it extends whatever target fits."""
+    """Profile for a use, which extends whatever target fits."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ class TargetList(msgspec.Struct, frozen=True):
     chosen: str
     """The most exact target that fits the device."""
     used: str
-    """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
+    """Target that a search uses: the chosen one, or the best for which this version has a backend."""
     targets: tuple["TargetVerdict", ...]
     uses: tuple[Use, ...] = ()
 
@@ -74,13 +74,13 @@ class Shown(msgspec.Struct, frozen=True):
     title: str
     path: str
     extends: tuple[str, ...]
-    """What it extends, what that extends, and so on."""
+    """Names of the profiles that this one extends, directly or through others."""
     automatic: bool
-    """One of those is whatever target fits the device."""
+    """Whether one of the extended profiles was chosen as the target that fits the device."""
     fits: bool
     reason: str
     lacking_backend: str | None
-    """The backend that it is about, where this version of edgeopt does not have it."""
+    """Backend that the profile is for, if this version of edgeopt lacks it."""
     values: tuple["explain.ProfileRow", ...]
 
 

@@ -1,1 +1,1 @@
-"""What `edgeopt analyze` does: looks at a model or a bundle, with what the device and its runtimes say of it."""
+"""Analysis of a model or a bundle, with facts from the device and its runtimes: `edgeopt analyze`."""

@@ -1,4 +1,4 @@
-"""What a model or a bundle is made of, what it costs, and what could be done about it: `edgeopt analyze`."""
+"""Structure and cost of a model or a bundle, and ways to improve it: `edgeopt analyze`."""
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -96,9 +96,9 @@ class AnalyzedModel:
 
     analysis: Analysis
     model: "Model | None"
-    """None of an OpenVINO IR."""
+    """Graph of the model; None for an OpenVINO IR."""
     bundle: Bundle | None = None
-    """Held: the files of a bundle that is one file are there as long as it is."""
+    """Bundle that was analyzed; the unpacked files of a single-file bundle exist while this reference does."""
 
 
 def _pictures_for(pre: Path | None, processing: Processing | None = None) -> Data | None:
@@ -157,7 +157,7 @@ def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
 
 @rare_collections()
 def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, Model | None]":
-    """The model itself here, the runtimes and the passes in processes of their own at the same time."""
+    """Reads the model in this process, while others run the passes and ask the runtimes."""
     emit(Progress("reading the model", path.name))
     device = wishes.device or probe()
     backends: list[Backend] = []
@@ -255,12 +255,12 @@ def _asked_the_passes(path: Path, size: int, worker: WorkerClient, notes: list[s
 
 
 def _rewrites_limit_s(size: int) -> float:
-    """Small models need up to three seconds of a desktop's processor; a device is several times slower."""
+    """Returns the limit: small models need up to 3 s of a desktop's processor, and a device is far slower."""
     return 10.0 + 0.5 * size / _BYTES_PER_S
 
 
 def _rewritten(worker: WorkerClient, size: int, notes: list[str]) -> Rewritten | None:
-    """The processor's time is limited in the child; this limit is for a single pass that does not end."""
+    """Returns the worker's answer; the child limits its own time, and this limit is for a pass that never ends."""
     answer = worker.answer(Rewritten, 5 * _rewrites_limit_s(size))
     if isinstance(answer, Rewritten):
         if answer.not_asked:
@@ -282,7 +282,7 @@ def _unknown(analysis: Analysis) -> bool:
 def _with_real_shapes(
     path: Path, given: GivenShapes, wishes: AnalyzeKeywords, worker: WorkerClient, notes: list[str]
 ) -> GivenShapes:
-    """With the shapes that the tensors had in one run; as it was, with a note, where it cannot be run."""
+    """Adds the shapes that the tensors had in one run; returns `given` and adds a note if the model cannot run."""
     data = str(wishes.data.absolute()) if wishes.data is not None else ""
     worker.send(RealShapes(str(path.absolute()), dict(given.shapes), data, wishes.pictures))
     answer = worker.answer(Seen, _RUN_LIMIT_S)
@@ -318,7 +318,7 @@ class _Proof(msgspec.Struct, frozen=True):
 
 
 class RecordedProofs(msgspec.Struct, frozen=True):
-    """What all records of a proof have in common; reading all of one takes the whole search's modules."""
+    """Fields that the records of all proofs share; reading a complete record imports the search's modules."""
 
     proof: _Proof | None = None
     imported: ImportProof | None = None
@@ -329,7 +329,7 @@ class RecordedProofs(msgspec.Struct, frozen=True):
 
 
 def recorded_proofs(folder: Path) -> RecordedProofs:
-    """Of a bundle; what is wrong with a record, `edgeopt report` says."""
+    """Reads the proofs of a bundle; an invalid record gives none, and `edgeopt report` explains the error."""
     file = folder / _EVIDENCE
     try:
         if file.stat().st_size > _LARGEST_BYTES:

@@ -1,4 +1,4 @@
-"""Which nodes of a model each installed backend would run: asked of the runtimes, each in a process of its own."""
+"""Nodes of a model that each installed backend would run, asked of the runtimes in separate processes."""
 
 import tempfile
 import time
@@ -25,17 +25,17 @@ _OF_OWN_TIME = 0.3
 
 
 class CoverageCheck:
-    """Begins at once and works while the caller does something else; one child for each runtime."""
+    """Coverage check that starts at once and runs beside the caller, with one child process for each runtime."""
 
     def __init__(self, path: Path, backends: Sequence[Backend], named: bool = False) -> None:
         self._path = path
         self._named = named
-        """The user named these backends, so a missing one is reported with its reason."""
+        """Whether the user named these backends, so that a missing one is reported with its reason."""
         self._begin = time.monotonic()
         packages = dict.fromkeys(backend.package for backend in backends)
         self._queues = [[b for b in backends if b.package == package] for package in packages]
         self._folder = tempfile.TemporaryDirectory(prefix="edgeopt-analyze-")
-        """Of temporary files that runtimes leave."""
+        """Folder for temporary files that the runtimes write."""
         self._workers = [WorkerClient(LocalHost(Path(self._folder.name))) for _ in self._queues]
         self._ask(queue[0] for queue in self._queues)
 
@@ -81,7 +81,7 @@ class CoverageCheck:
 
 
 def installed(names: Sequence[str] = (), device: Device | None = None) -> list[Backend]:
-    """The backends whose package is here, or those that are named; whether they run here, they say themselves."""
+    """Returns the named backends, or those whose package is installed, even if they cannot run here."""
     if names:
         chosen = [backend_named(name) for name in names]
         odd = next((each for each in chosen if each.package is None), None)

@@ -1,4 +1,4 @@
-"""What the passes would do to a model, found by letting them do it to a copy; nothing is written."""
+"""Changes that the passes would make to a model, found by applying them to a copy; nothing is written."""
 
 import re
 import time
@@ -29,7 +29,7 @@ _FOLDER = re.compile(
 
 @rare_collections()
 def dry_run(path: Path, limit_s: float) -> Rewritten:
-    """One round of the passes that run without being asked for, in their order, until the time is up."""
+    """Runs one round of the default passes in their order, until the time is up."""
     model_ir = load(path).ir
     leaks, leaks_count, metadata_bytes = _leaks(model_ir)
     begin = time.process_time()
@@ -66,7 +66,7 @@ def _rewrite(
 
 
 def _difference(before: "ir.Model", after: "ir.Model") -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """The nodes in only one of two models; one that keeps its operator and its name or output stays itself."""
+    """Returns the nodes in only one of two models; nodes with the same operator and name or output are in both."""
     old, new = _nodes(before), _nodes(after)
     kept = old.keys() & new.keys()
     lost = [node for key, node in old.items() if key not in kept]

@@ -1,4 +1,4 @@
-"""What a model is run on while it is analyzed: one sample of the user's, else one that is made up."""
+"""Inputs for a run of the analyzed model: one sample of the user's data, or a generated one."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ def feeds_for(
     inputs: tuple[TensorFacts, ...] = (),
     pictures: Data | None = None,
 ) -> dict[str, Array]:
-    """One run's inputs; ModelError where nothing can be made up. `inputs` are for a model that is no ONNX."""
+    """Returns one run's inputs, with `inputs` for other models than ONNX; raises ModelError if it cannot."""
     from edgeopt.graph.feeds import generate_feeds
 
     graph = None
@@ -38,13 +38,13 @@ def feeds_for(
 
 
 def shapes_of(data: Path, inputs: tuple[TensorFacts, ...], pictures: Data | None) -> dict[str, tuple[int, ...]]:
-    """The shapes that the inputs have in the user's data; DataError where they do not fit."""
+    """Returns the shapes of the inputs in the user's data; raises DataError if they do not fit."""
     samples = load_data(data, infos(inputs, {}), pictures)
     return {name: tuple(shape) for name, shape in samples.shapes().items()}
 
 
 def infos(inputs: tuple[TensorFacts, ...], shapes: Shapes) -> tuple[TensorInfo, ...]:
-    """The inputs as backends describe them, with the shapes that the user fixed."""
+    """Returns the inputs as backends describe them, with the shapes that the user fixed."""
     found = []
     for tensor in inputs:
         shape = shapes.get(tensor.name, tensor.shape)
@@ -59,7 +59,7 @@ def infos(inputs: tuple[TensorFacts, ...], shapes: Shapes) -> tuple[TensorInfo, 
 
 
 def check_shapes(shapes: Shapes, inputs: tuple[TensorFacts, ...]) -> None:
-    """UsageError where a shape that the user fixed cannot be one of that input."""
+    """Raises UsageError if a shape that the user fixed is impossible for the input."""
     by_name = {tensor.name: tensor for tensor in inputs}
     for name, wanted in shapes.items():
         if name not in by_name:

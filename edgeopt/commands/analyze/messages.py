@@ -6,26 +6,26 @@ from edgeopt.profiles.schema import Data
 
 
 class Cover(msgspec.Struct, frozen=True, tag="cover"):
-    """Which nodes of the model would this backend run?"""
+    """Request for the nodes of a model that a backend would run."""
 
     backend: str
     model_path: str
 
 
 class Rewrites(msgspec.Struct, frozen=True, tag="rewrites"):
-    """What would the passes do to the model?"""
+    """Request for the changes that the passes would make to a model."""
 
     model_path: str
     limit_s: float
-    """Of the child's own time on the processor; what is not asked by then is named."""
+    """Processor time of the child process, in seconds; the answer names the passes that it had no time for."""
 
 
 class RealShapes(msgspec.Struct, frozen=True, tag="real-shapes"):
-    """Run the model once and tell the shapes of its tensors."""
+    """Request to run a model once and return the shapes of its tensors."""
 
     model_path: str
     shapes: dict[str, tuple[int, ...]] = {}
-    """Of inputs, where the user fixed them."""
+    """Shapes of the inputs that the user fixed."""
     data_path: str = ""
     """The user's data; empty: inputs are made up."""
     pictures: Data | None = None
@@ -38,7 +38,7 @@ class Covered(msgspec.Struct, frozen=True, tag="covered"):
     unsupported: tuple[str, ...] = ()
     boundaries: int | None = None
     unavailable: str = ""
-    """Why the backend cannot be used on this device."""
+    """Reason why the backend cannot be used on this device."""
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -54,11 +54,11 @@ class Rewrite(msgspec.Struct, frozen=True):
     pass_name: str
     title: str
     kind: str
-    """The folder that the pass lies in."""
+    """Folder of the pass."""
     exact: bool
     whats: tuple[str, ...]
     nodes: tuple[str, ...]
-    """Those that the pass names."""
+    """Nodes that the pass names."""
     gone: tuple[Node, ...] = ()
     new: tuple[Node, ...] = ()
 
@@ -77,7 +77,7 @@ class Rewritten(msgspec.Struct, frozen=True, tag="rewritten"):
     leaks: tuple[Leak, ...] = ()
     leaks_count: int = 0
     metadata_bytes: int = 0
-    """Of all texts that no runtime needs."""
+    """Size of all texts that no runtime needs."""
 
 
 class Seen(msgspec.Struct, frozen=True, tag="seen"):

@@ -1,4 +1,4 @@
-"""What could be done about a model on this device: a finder for each kind; a new one is a line in `FINDERS`."""
+"""Opportunities to improve a model on this device, one finder for each kind; `FINDERS` lists them."""
 
 from collections.abc import Iterable
 from shlex import quote
@@ -20,7 +20,7 @@ def _names(rows: Iterable[NodeRow]) -> tuple[str, ...]:
 
 
 def find_padding(view: View) -> Iterable[Opportunity]:
-    """Where a length is open and no output has a row for each place."""
+    """Suggests skipping the padding if the sequence length is open and no output has that axis."""
     analysis = view.analysis
     masks = [tensor for tensor in analysis.inputs if is_mask(tensor.name, len(tensor.shape or ()))]
     if len(masks) != 1 or analysis.format != "ONNX":
@@ -182,7 +182,7 @@ def find_quantization(view: View) -> Iterable[Opportunity]:
 
 
 def _speed_ratio(device: Device | None, precision: str, threads: int | None) -> float | None:
-    """The peak in this precision over that in float32, each the best of all runtimes; None where unmeasured."""
+    """Returns the peak in this precision relative to float32, each the best of all runtimes; None if unknown."""
     peaks = device.peaks.compute if device is not None and device.peaks is not None else ()
     counts = {peak.threads for peak in peaks}
     chosen = threads if threads in counts else max(counts, default=0)
@@ -350,7 +350,7 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
 
 
 def _example(tensor: TensorFacts, view: View) -> str:
-    """The sizes behind the figures; a letter for an unknown one."""
+    """Returns the sizes behind the figures; a letter for an unknown one."""
     sizes = {each.name: each.size for each in view.analysis.dimensions}
     found = (
         d if isinstance(d, int) else sizes.get(d or f"{tensor.name}[{axis}]")
@@ -364,7 +364,7 @@ _LEAST_BATCH_GAIN = 0.05
 
 
 def find_batch(view: View) -> Iterable[Opportunity]:
-    """Where throughput counts; one answer alone does not come sooner."""
+    """Suggests a larger batch for throughput; the latency of a single answer does not improve."""
     inputs = view.analysis.inputs
     if not inputs or not all(tensor.shape and not isinstance(tensor.shape[0], int) for tensor in inputs):
         return
@@ -484,6 +484,6 @@ def tried_for(evidence: object) -> frozenset[str]:
 
 
 def find_all(view: View) -> tuple[Opportunity, ...]:
-    """All of them, the largest estimated gain first; those without an estimate after them, in their own order."""
+    """Returns all opportunities, by falling estimated gain; those without an estimate follow in their order."""
     found = [opportunity for find in FINDERS for opportunity in find(view)]
     return tuple(sorted(found, key=lambda each: 1.0 if each.gain_share is None else -each.gain_share))

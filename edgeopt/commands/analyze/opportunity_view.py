@@ -1,4 +1,4 @@
-"""What finders of opportunities look at: the model, the device, and where the time of a run goes."""
+"""Data for the finders of opportunities: the model, the device, and where the time of a run goes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ class View:
     device: Device | None = None
     threads: int | None = None
     rewritten: Rewritten | None = None
-    """What the passes would do; None where they were not asked."""
+    """Changes that the passes would make; None if the passes were not asked."""
     data: Path | None = None
     pictures: Data | None = None
 
@@ -58,7 +58,7 @@ class View:
         return "no estimate: the cost of the nodes is unknown"
 
     def time_ms(self, row: NodeRow) -> float | None:
-        """In one run of the model; without measured peaks only its share means anything."""
+        """Returns a node's time in one run of the model; without measured peaks, only its share is meaningful."""
         if row.operator in HOLDERS:
             return NODE_MS * row.runs
         if self._measured:
@@ -77,14 +77,14 @@ class View:
         return sum(time for row in self.rows if (time := self.time_ms(row)) is not None)
 
     def share(self, time_ms: float) -> float | None:
-        """As a share of one run; None where nothing is known."""
+        """Returns a time as a share of one run, at most 0.95; None if the time of a run is unknown."""
         return min(max(time_ms / self.total_ms, 0.0), 0.95) if self.total_ms > 0 else None
 
     def share_of(self, rows: Iterable[NodeRow]) -> float | None:
         return self.share(sum(time for row in rows if (time := self.time_ms(row)) is not None))
 
     def bytes_ms(self, moved_bytes: int) -> float:
-        """The time to move this number of bytes, at the rate of this model's memory-bound nodes."""
+        """Returns the time to move this number of bytes, at the rate of this model's memory-bound nodes."""
         rows = [row for row in self.rows if not self.is_compute_bound(row) and _moved(row)]
         moved = sum(_moved(row) * row.runs for row in rows)
         time = sum(self.time_ms(row) or 0.0 for row in rows)
@@ -108,7 +108,7 @@ class View:
 
     @cached_property
     def readers(self) -> Mapping[str, list[NodeRow]]:
-        """Those of subgraphs too."""
+        """Nodes that read each tensor, including nodes in subgraphs."""
         found = defaultdict(list)
         for row in self.analysis.nodes:
             for name in {tensor.name for tensor in row.inputs if tensor.name}:
@@ -116,7 +116,7 @@ class View:
         return found
 
     def size_bytes(self, tensor: TensorFacts) -> int | None:
-        """With the sizes that the figures are for; None where a dimension stays unknown."""
+        """Returns a tensor's size for the analyzed dimensions; None if a dimension is unknown."""
         maker = self.by_output.get(tensor.name)
         if maker is not None and len(maker.outputs) == 1 and maker.cost.written_bytes:
             return maker.cost.written_bytes
@@ -127,7 +127,7 @@ class View:
         return prod(known) * _SIZES.get(tensor.dtype or "", 4) if len(known) == len(sizes) else None
 
     def saved_ms(self, gone: Iterable[Node], new: Iterable[Node]) -> float:
-        """What a rewrite saves: light nodes go away; heavy ones mostly come back in another form."""
+        """Estimates the time a rewrite saves: light nodes disappear; heavy ones mostly return in another form."""
         gone, new = tuple(gone), tuple(new)
         left = [row for node in gone if (row := self._row(node)) is not None]
         heavy = sum(row.category in HEAVY for row in left)
@@ -141,7 +141,7 @@ class View:
         return max(saved - sum(self._new_ms(node) for node in light), 0.0)
 
     def file(self) -> str:
-        """The model as it is written in a command."""
+        """Returns the model's path as it is written in a command."""
         return quote(self.analysis.path)
 
     def output(self, ending: str) -> str:

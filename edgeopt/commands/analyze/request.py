@@ -1,4 +1,4 @@
-"""What `edgeopt analyze` is asked."""
+"""Request of `edgeopt analyze`."""
 
 from pathlib import Path
 from typing import Annotated

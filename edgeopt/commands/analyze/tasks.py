@@ -38,7 +38,7 @@ def cover(request: Cover) -> Covered:
 
 
 def _boundaries(path: Path, unsupported: tuple[str, ...]) -> int | None:
-    """How often data goes to a node that runs elsewhere and back; None where the file does not tell."""
+    """Counts how often data goes to a node that runs elsewhere and back; None if the file does not tell."""
     if not unsupported:
         return 0
     if path.suffix != ".onnx":

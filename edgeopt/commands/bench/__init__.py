@@ -1,1 +1,1 @@
-"""What `edgeopt bench` and `watch` do: from what the user named to sides that take turns, and a report."""
+"""Measurement of sides that take turns, from the user's names to a report: `edgeopt bench` and `watch`."""

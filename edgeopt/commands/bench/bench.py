@@ -93,7 +93,7 @@ def _timed(report: SideReport, side: Side, folder: Path, emit: Emit) -> SideRepo
 
 
 def _not_counted(sides: tuple[SideReport, ...]) -> tuple[str, ...]:
-    """Sentences; none where all was counted."""
+    """Returns sentences on what the counters did not count; empty if they counted all."""
     found = open_counters()
     if isinstance(found, Unavailable):
         return (f"No hardware counters: {found.reason.rstrip('.')}.",)
@@ -141,7 +141,7 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
 
 
 def _without_self_contests(report: Report, sides: Sequence[Side]) -> Report:
-    """A model is not compared with itself, whatever its two processes did."""
+    """Replaces the comparisons of a model with itself, whose two processes differ only by noise."""
     same = {side.name for side in sides if side.same_as_first}
     changed = {
         field: tuple(
@@ -170,7 +170,7 @@ def _save(report: Report | SuiteReport, place: Path | None, emit: Emit, unwritte
 
 
 def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str] | None = None) -> SuiteReport:
-    """Every model of a folder, interleaved with the other side; `unwritten` as above."""
+    """Measures every model of a folder, interleaved with the other side; `unwritten` as above."""
     _check(request)
     refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
     if request.duty != "steady" or request.concurrency or request.processes or request.sweep:
@@ -263,7 +263,7 @@ def _contest(request: Request, prepared: PreparedSides, host: LocalHost, emit: E
 
 @contextmanager
 def _metered(sides: list[Side], emit: Emit) -> Iterator[EnergyMeter | Unavailable]:
-    """The device's energy meter, which knows what it draws when idle."""
+    """Yields the device's energy meter, after it has measured the idle device."""
     on_gpu = [side.load for side in sides if side.load.backend.endswith(("-cuda", "-tensorrt"))]
     numbers = [load.options.get("device_id", 0) for load in on_gpu]
     meter = EnergyMeter.open(gpus=sorted({number for number in numbers if isinstance(number, int)}))
@@ -279,7 +279,7 @@ def _metered(sides: list[Side], emit: Emit) -> Iterator[EnergyMeter | Unavailabl
 
 
 def _in_one_phase(emit: Emit) -> Emit:
-    """Restarting processes between rounds is part of measuring, not a separate phase."""
+    """Wraps `emit` so that restarting processes between rounds counts as measuring, not as a separate phase."""
     measuring = False
 
     def tell(event: Event) -> None:
@@ -298,7 +298,7 @@ def _with(rules: _Rules, name: str, value: float | None) -> _Rules:
 
 
 def _versions(sides: list[Side]) -> dict[str, str]:
-    """edgeopt and what runs the models, as installed here."""
+    """Returns the installed versions of edgeopt and of what runs the models."""
     versions = {"edgeopt": __version__}
     for side in sides:
         if side.kind in {"model", "bundle"}:

@@ -31,9 +31,9 @@ class SideChange(msgspec.Struct, frozen=True):
     before_p50_ms: float
     after_p50_ms: float
     speedup: Interval
-    """How many times faster it was in the second run; between-run variation is in the interval."""
+    """Speed in the second run relative to the first; the interval includes between-run variation."""
     trust_above_percent: float
-    """Smaller differences say nothing."""
+    """Smallest difference that the comparison can show."""
     verdict: Word
 
 
@@ -54,19 +54,19 @@ class RunsCompared(msgspec.Struct, frozen=True):
     sides: tuple[SideChange, ...]
     ratios: tuple[RatioChange, ...] = ()
     differences: tuple[str, ...] = ()
-    """What differs between the runs, besides the figures."""
+    """Differences between the runs other than the figures."""
     no_verdict: str = ""
-    """Why nothing is said of faster or slower, where that is so, as the start of a sentence."""
+    """Reason for giving no verdict at all, as the start of a sentence; empty if there are verdicts."""
     times_unjudged: str = ""
-    """Why the sides' own times get no verdict, although ratios may, as the end of a sentence."""
+    """Reason for giving no verdict on the sides' own times (ratios may have one), as the end of a sentence."""
     only_before: tuple[str, ...] = ()
     only_after: tuple[str, ...] = ()
     machine: dict[str, str] = {}
-    """Of the later run, in words."""
+    """Device of the later run, in words."""
     versions: dict[str, str] = {}
-    """Likewise."""
+    """Package versions of the later run."""
     judgement: Judgement | None = None
-    """What the limits say that were asked for."""
+    """Result for the requested limits; None if none was requested."""
 
 
 def compare_runs(
@@ -76,7 +76,7 @@ def compare_runs(
     limits: Limits | None = None,
     pairs: Sequence[str] = (),
 ) -> RunsCompared:
-    """The sides of the same name; raises InputError if there are none.
+    """Compares the sides of the same name; raises InputError if there are none.
 
     `pairs`: each `OLD=NEW`, a side of the earlier run that the later one has under another name.
     """
@@ -145,7 +145,7 @@ def _example(ours: Iterable[str], theirs: Iterable[str]) -> str:
 
 
 def _judge_runs(before: ContestReport, after: ContestReport, found: RunsCompared, limits: Limits) -> Judgement:
-    """The later run's first side against the earlier run's.
+    """Judges the later run's first side against the earlier run's.
 
     Uses the ratios to sides that both runs measured with it, the better evidence; otherwise its own time.
     """
@@ -171,7 +171,7 @@ def _judge_runs(before: ContestReport, after: ContestReport, found: RunsCompared
 
 
 def _advice(found: Interval | str) -> str:
-    """More rounds would not make it narrower."""
+    """Returns advice for an undecided limit: more rounds would not make the interval narrower."""
     if isinstance(found, str):
         return ""
     reach_percent = 100 * (math.sqrt(found.high / found.low) - 1)
@@ -188,7 +188,7 @@ def _own_time(found: RunsCompared, name: str) -> list[tuple[str, Interval | str]
 
 
 def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str, ...], str]:
-    """Each as a sentence; and the one that forbids a verdict, if any."""
+    """Returns each difference as a sentence, and the one that forbids a verdict, if any."""
     said, forbids = [], ""
     # `versions` lists the installed packages by name.
     parts = [
@@ -214,7 +214,7 @@ def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str
 
 
 def _times_unjudged(before: ContestReport, after: ContestReport) -> str:
-    """Why the device may be all that moved a side's time; empty where it was quiet and its clock the same."""
+    """Returns why the device alone may have changed a side's time; "" if it was quiet at the same clock."""
     clocks_hz = []
     for run, which in ((before, "first"), (after, "second")):
         if not run.states:
@@ -294,12 +294,12 @@ def _interval(center: float, spread: float, rounds: int) -> Interval:
 
 
 def _logs(side: SideReport) -> _Logs:
-    """The logarithms of the medians of its slices."""
+    """Returns the logarithms of the medians of a side's slices."""
     return np.log([float(np.median(piece.latencies_ms)) for piece in side.slices if piece.latencies_ms])
 
 
 def _paired(first: SideReport, second: SideReport) -> _Logs:
-    """Round by round, the logarithm of how many times faster the first was."""
+    """Returns, round by round, the logarithm of how many times faster the first side was."""
     ours, theirs = (
         {piece.round: float(np.median(piece.latencies_ms)) for piece in side.slices if piece.latencies_ms}
         for side in (first, second)
@@ -308,13 +308,13 @@ def _paired(first: SideReport, second: SideReport) -> _Logs:
 
 
 def _between(old: _Logs, new: _Logs) -> float:
-    """What runs may differ by as wholes: at least what the stretches of one run differ by."""
+    """Estimates how far whole runs may differ: at least as much as the stretches of one run do."""
     apart = max(_NORMAL_95 * _spread(_blocks(logs)) for logs in (old, new))
     return math.sqrt(2) * max(math.log(SAME), _drift(old), _drift(new), apart)
 
 
 def _noise(logs: _Logs) -> float:
-    """The standard error of the median, by blocks of neighbours, whose rounds are alike."""
+    """Returns the standard error of the median, by blocks of neighbours, whose rounds are alike."""
     blocks = _blocks(logs)
     return _spread(blocks) / math.sqrt(len(blocks)) if len(blocks) > 1 else math.log(SAME)
 
@@ -328,6 +328,6 @@ def _spread(values: list[float]) -> float:
 
 
 def _drift(logs: _Logs) -> float:
-    """How far the second half of a run lay from its first."""
+    """Returns how far the second half of a run differs from the first."""
     half = len(logs) // 2
     return abs(float(np.median(logs[half:]) - np.median(logs[:half]))) if half else 0.0

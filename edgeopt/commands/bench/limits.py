@@ -22,7 +22,7 @@ from edgeopt.measure.stats import TOO_FEW, TOO_NOISY, UNITY, Interval
 from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport
 
 Judged = ContestReport | ColdReport | PacedReport | ConcurrencyReport
-"""The reports that hold sides against the first one."""
+"""Reports that compare sides with the first one."""
 
 _NUMBER = r"(?P<number>\d+\.?\d*(e-?\d+)?|\.\d+)"
 _SLOWDOWN = re.compile(rf"{_NUMBER}(?P<percent> ?%)?")
@@ -42,7 +42,7 @@ _MEASURED = {
 
 
 def read_limits(max_slowdown: str | None, min_speedup: str | None, undecided: str = "pass") -> Limits:
-    """`2%` or `0.02`, and `1.1` or `1.1x`; raises UsageError for anything else."""
+    """Reads `2%` or `0.02`, and `1.1` or `1.1x`; raises UsageError for anything else."""
     said = _UNDECIDED.get(undecided)
     if said is None:
         raise UsageError(f"--undecided is pass or fail, not '{undecided}'.", "Write --undecided fail.")
@@ -98,7 +98,7 @@ def refuse_without_verdict(limits: Limits, sides: int, duty: str, sweep: bool) -
 
 
 def judge(report: Judged, limits: Limits) -> Judgement:
-    """The first side against each other one; a pair without an interval is not judged, and does not pass."""
+    """Judges the first side against each other one; a pair without an interval is not judged and not passed."""
     first = report.sides[0]
     comparisons = {each.second: each for each in report.comparisons}
     measured = _MEASURED.get(report.duty, "")
@@ -115,7 +115,7 @@ def judge(report: Judged, limits: Limits) -> Judgement:
 
 
 def failure_of(side: object) -> str:
-    """How a side of any duty failed; of several at once, how the first level did."""
+    """Returns why a side of any duty failed; if it has levels, why the first failed one did."""
     levels: Sequence[object] = getattr(side, "levels", ())
     told = (getattr(part, "failure", None) for part in (side, *levels))
     return next((why for why in told if why), "")
@@ -130,7 +130,7 @@ def check_of(
     measured: str = "",
     advice: str = "",
 ) -> Check:
-    """What a comparison says of one limit; `found` is a reason where there is no comparison.
+    """Judges one limit by a comparison; `found` is a reason if there is no comparison.
 
     `advice` is for where nothing is decided, as the end of a sentence.
     """
@@ -170,7 +170,7 @@ _NOT_SHOWN: dict[LimitName, str] = {"max-slowdown": "is undecided", "min-speedup
 def _position(
     name: LimitName, least: float, interval: Interval, luck_percent: float, whose: str
 ) -> tuple[State, str]:
-    """What an interval says of a limit, and the end of a sentence that does."""
+    """Returns the state of a limit for an interval, and the end of a sentence that explains it."""
     if interval == UNITY:
         return "held", f"holds: {whose} the same deployment"
     shown, limit = f"{whose} {precise(interval)}", f"the limit of {least:.3f}x"
@@ -190,12 +190,12 @@ def _position(
 
 
 def precise(interval: Interval) -> str:
-    """One digit more than elsewhere, for limits of a per cent or two."""
+    """Formats an interval with one digit more than elsewhere, for limits of a per cent or two."""
     return f"{interval.median:.3f}x [{interval.low:.3f} {interval.high:.3f}]"
 
 
 def broken(judged: Judgement | None, hint: str = "") -> ConstraintError | None:
-    """What to leave with where a limit is not kept; None where all are, or none was asked for."""
+    """Returns the error to exit with if a limit is not kept; None if all are kept or none was requested."""
     failed = [each for each in judged.checks if not each.passed] if judged else []
     if judged is None or judged.passed:
         return None
@@ -212,7 +212,7 @@ def broken(judged: Judgement | None, hint: str = "") -> ConstraintError | None:
 
 
 def _broken_words(check: Check) -> str:
-    """How far it is from what is allowed: `a is 6.5x slower than b; 5 % allowed`."""
+    """Describes how far a side is from the limit: `a is 6.5x slower than b; 5 % allowed`."""
     ratio = check.speedup.median if check.speedup is not None else math.nan
     by = f" by {check.measured}" if check.measured else ""
     if check.limit == "min-speedup":
@@ -224,7 +224,7 @@ def _broken_words(check: Check) -> str:
 
 
 def exit_code(judged: Judgement | None, otherwise: int = 0) -> int:
-    """4 if a limit is broken, even after another failure; not if the command was stopped.
+    """Returns 4 if a limit is broken, even after another failure, unless the command was stopped.
 
     `otherwise` is the exit code without limits. A limit that was not judged exits with the code of its reason.
     """

@@ -1,4 +1,4 @@
-"""How a user names a side: `WHAT[@BACKEND[,option=value...]]`, or only what differs from the first."""
+"""Names of sides: `WHAT[@BACKEND[,option=value...]]`, or only the differences from the first side."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ COMPILE = "compile"
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A side as it was named: nothing is read or checked yet but the form."""
+    """Side as the user named it; only the form of the name is checked."""
 
     kind: Kind
     what: str
@@ -37,7 +37,7 @@ class Named:
     backend: str | None = None
     options: dict[str, OptionValue] = field(default_factory=dict)
     made_for: Intended | None = None
-    """What the file's metadata says."""
+    """Intended backend, options and proofs, from the file's metadata."""
 
     @property
     def is_as_made(self) -> bool:
@@ -50,7 +50,7 @@ class Named:
 
 
 def first_side(text: str, backend: str | None = None, options: dict[str, OptionValue] | None = None) -> Named:
-    """The side that `SUBJECT`, `--backend` and `--option` name together."""
+    """Returns the side that `SUBJECT`, `--backend` and `--option` name together."""
     named = _whole(text)
     if backend is not None:
         backend_named(backend)
@@ -62,7 +62,7 @@ def first_side(text: str, backend: str | None = None, options: dict[str, OptionV
 
 
 def other_side(text: str, first: Named) -> Named:
-    """What `--against` names: a side of its own, or the first one with another backend or other options."""
+    """Parses `--against`: a side of its own, or the first side with another backend or other options."""
     if is_address(text) or Path(text).exists() or _source(text) is not None:
         return _as_made(_allowed(_whole(text)))
     backend, *more = _OUTSIDE_BRACKETS.split(text)
@@ -88,7 +88,7 @@ def is_address(text: str) -> bool:
 
 
 def address(url: str) -> Named:
-    """A served model; what the address leads to is found out when it is asked."""
+    """Returns a side for a served model; the address is not contacted yet."""
     if not is_address(url) or not urlsplit(url).hostname:
         raise UsageError(
             f"'{url}' is not the address of a model.",
@@ -98,7 +98,7 @@ def address(url: str) -> Named:
 
 
 def read_options(texts: list[str]) -> dict[str, OptionValue]:
-    """`name=value` each, values as what they look like; the backend checks them against its own types."""
+    """Reads `name=value` options, with types guessed; the backend checks them against its own types."""
     found: dict[str, OptionValue] = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -136,7 +136,7 @@ def _whole(text: str) -> Named:
 
 
 def _source(text: str) -> Named | None:
-    """A model of another framework, with `@compile` or `@threads=N`; None for what is none."""
+    """Returns a model of another framework, with `@compile` or `@threads=N`; None for any other text."""
     what, sign, rest = text.rpartition("@")
     if not sign or Path(text).exists():
         what, rest = text, ""
@@ -147,7 +147,7 @@ def _source(text: str) -> Named | None:
 
 
 def _as_made(named: Named) -> Named:
-    """A model file that says what it was made for runs so, unless another backend or options are asked for."""
+    """Applies the backend and options that a model file names as intended, unless the user gave others."""
     if named.kind != "model":
         return named
     found = intended(named.path)
@@ -183,7 +183,7 @@ def _allowed(named: Named) -> Named:
 
 
 def side_names(sides: list[Named]) -> list[str]:
-    """A short and distinct name for each side, the same for the same sides in every run."""
+    """Returns a short and distinct name for each side, the same for the same sides in every run."""
     bases = _bases(sides)
     names: list[str] = []
     for base, side in zip(bases, sides, strict=True):
@@ -195,7 +195,7 @@ def side_names(sides: list[Named]) -> list[str]:
 
 
 def _bases(sides: list[Named]) -> list[str]:
-    """What each side is without its backend and options; files of the same name keep as much path as they need."""
+    """Returns each side's name without backend and options, with as much of the path as makes it unique."""
     shorts = [_short(side) for side in sides]
     for depth in range(2, 6):
         whats: dict[str, set[str]] = {}

@@ -31,7 +31,7 @@ Runs = Sequence[dict[str, Array]]
 
 
 class _Answered(msgspec.Struct, frozen=True):
-    """The last line of the child."""
+    """Last line of the child's output."""
 
     framework: str
     mode: str
@@ -40,7 +40,7 @@ class _Answered(msgspec.Struct, frozen=True):
 
 
 class _Known(NamedTuple):
-    """The samples, and what each other side answers to them."""
+    """Samples, and the outputs of each other side for them."""
 
     archive: Path
     outputs: dict[str, Runs]
@@ -65,7 +65,7 @@ def open_originals(
     named: Sequence[Named], sides: Sequence[Side], options: SourceOptions, threads: str | None, folder: Path,
     emit: Emit,
 ) -> tuple[list[Side], tuple[OriginalRun, ...]]:  # fmt: skip
-    """The sides with the commands of the originals among them, and how each of these runs."""
+    """Returns the sides with the commands of the originals among them, and how each of these runs."""
     if not any(each.kind == "source" for each in named):
         return list(sides), ()
     samples = open_samples(Path(sides[0].load.samples_path))
@@ -115,7 +115,7 @@ def _open(
 
 
 def _threads(named: Named, models: Sequence[Side], threads: str | None) -> int:
-    """Its own, else those of the first model that sets them, else one for each core, as runtimes do."""
+    """Returns the side's thread count, else that of the first model with one, else `threads`, else all cores."""
     of_models = [side.load.options.get("threads") for side in models]
     chosen = next((each for each in (named.options.get("threads"), *of_models, threads) if each), "physical")
     return chosen if isinstance(chosen, int) else _count(str(chosen))
@@ -126,7 +126,7 @@ def _count(word: str) -> int:
 
 
 def _outputs(side: Side, count: int, folder: Path, emit: Emit) -> Runs:
-    """Empty where it cannot give any: the measurement says why if it cannot run at all."""
+    """Returns the side's outputs, empty if it fails: the measurement reports why if the side cannot run at all."""
     path = folder / "outputs-of-side.npz"
     emit(Progress("comparing outputs", side.name))
     try:
@@ -139,7 +139,7 @@ def _outputs(side: Side, count: int, folder: Path, emit: Emit) -> Runs:
 
 
 def _agreement(other: str, reference: Runs, got: Runs) -> Agreement:
-    """Of the outputs with the same names, or by place where none has."""
+    """Compares the outputs with the same names, or the outputs by position if no name is the same."""
     names = [name for name in reference[0] if name in got[0]]
     if not names and len(reference[0]) == len(got[0]):
         got = [dict(zip(reference[0], run.values(), strict=True)) for run in got]

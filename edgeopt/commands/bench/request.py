@@ -1,4 +1,4 @@
-"""What `edgeopt bench` is asked: its options, which sides they name, and what cannot be asked together."""
+"""Request of `edgeopt bench`: its options, the sides they name, and the combinations that are rejected."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -128,7 +128,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> "Limits":
-        """Raises UsageError for what is no limit."""
+        """Limits from the options; raises UsageError for an invalid one."""
         from edgeopt.commands.bench.limits import read_limits
 
         return read_limits(self.max_slowdown, self.min_speedup, self.undecided)
@@ -169,7 +169,7 @@ class CompareRequest(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> "Limits":
-        """Raises UsageError for what is no limit."""
+        """Limits from the options; raises UsageError for an invalid one."""
         from edgeopt.commands.bench.limits import read_limits
 
         return read_limits(self.max_slowdown, self.min_speedup, self.undecided)
@@ -204,7 +204,7 @@ class WatchRequest(msgspec.Struct, frozen=True):
 
 
 class Wishes(TypedDict, total=False):
-    """What `edgeopt.bench` takes for every kind of measurement; a test holds it to the request."""
+    """Keywords of `edgeopt.bench` for every kind of measurement; a test compares them with the request."""
 
     against: str | Path | Sequence[str | Path]
     baseline_command: str | None
@@ -241,7 +241,7 @@ class AllWishes(Wishes, total=False):
 
 
 def sides_of(request: Request) -> "list[Named]":
-    """The first side and those that it is measured against; raises UsageError."""
+    """Returns the first side and those that it is measured against; raises UsageError."""
     from edgeopt.commands.bench.naming import address, first_side, other_side, program, read_options
 
     options = read_options(list(request.options))
@@ -307,7 +307,7 @@ def check(request: Request) -> None:
 
 
 def levels(text: str | None, flag: str) -> tuple[int, ...]:
-    """`1,2,4` as numbers; raises UsageError."""
+    """Reads `1,2,4` as numbers; raises UsageError."""
     if text is None:
         return ()
     parts = [part.strip() for part in text.split(",")]

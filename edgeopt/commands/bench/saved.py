@@ -24,7 +24,7 @@ def save(report: msgspec.Struct, path: Path) -> None:
 
 
 def read_saved(path: Path) -> ContestReport:
-    """The contest that `--save` or `--json` wrote; raises InputError with a sentence."""
+    """Reads the contest that `--save` or `--json` wrote; raises InputError with a sentence."""
     data = read_result(path)
     with _said_of(path):
         if "sides" not in data or "rounds" not in data:
@@ -37,7 +37,7 @@ def read_saved(path: Path) -> ContestReport:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """What `--save` wrote, or the result in the lines of `--json`, of any duty, not yet as its record."""
+    """Reads a result of any duty, from `--save` or the lines of `--json`, as a dict rather than its record."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -63,7 +63,7 @@ def read_result(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _said_of(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a file, from its bytes to its keys, is one sentence."""
+    """Raises InputError for whatever is wrong with a file, from its bytes to its keys."""
     try:
         yield
     except (

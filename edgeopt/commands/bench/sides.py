@@ -1,4 +1,4 @@
-"""From what the user named to sides on the same inputs: what each takes, the samples, and the cores."""
+"""Sides from the user's names, prepared to run on the same inputs: their tensors, samples and cores."""
 
 import filecmp
 import os
@@ -46,7 +46,7 @@ _COUNTS = ("threads", "inter_threads", "intra_op_num_threads", "compile_threads"
 
 
 def chosen_cores(options: dict[str, OptionValue]) -> tuple[dict[str, OptionValue], tuple[int, ...]]:
-    """The options with `threads` as a number, and the cores that the word for it stood for; none: all.
+    """Returns the options with `threads` as a number, and the cores that a word for threads stood for; none: all.
 
     Raises UsageError for more threads than can ever get on: a run would take minutes, for ever as it seems.
     """
@@ -84,7 +84,7 @@ Tensors = tuple[TensorInfo, ...]
 def describe_all(
     loads: Sequence[Load], names: Sequence[str], folder: Path, timeout_s: float | None = None
 ) -> list[Tensors | None]:
-    """The inputs of each side; None for a program, which does not report them. `timeout_s` limits each load."""
+    """Returns each side's inputs; None for a program, which does not report them. `timeout_s` limits each load."""
     known: dict[bytes, Tensors] = {}
     found: list[Tensors | None] = []
     for load, name in zip(loads, names, strict=True):
@@ -100,7 +100,7 @@ def describe_all(
 
 
 def narrowest(described: Sequence[Tensors | None], names: Sequence[str]) -> Tensors | None:
-    """What fits all sides: each axis with the size that one of them fixes it to; raises ModelError."""
+    """Returns inputs that fit all sides, each axis at the size that one side fixes; raises ModelError."""
     known = [(name, found) for name, found in zip(names, described, strict=True) if found is not None]
     for one, other in combinations(known, 2):
         _same_inputs(one, other)
@@ -163,7 +163,7 @@ def _asked(load: Load, backend: str, timeout_s: float, folder: Path) -> Answer:
 
 
 def _on_processor(load: Load) -> str | None:
-    """The backend of the same runtime that opens nothing but the processor; None: the side's own will do."""
+    """Returns the processor-only backend of the same runtime; None if the side's own is used."""
     if load.backend.rpartition("-")[2] not in _ACCELERATED:
         return None
     name = f"{load.backend.partition('-')[0]}-cpu"
@@ -209,7 +209,7 @@ _MOST_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Samples in a folder, as trials read them, and in words where they come from."""
+    """Samples in a folder, as trials read them, and their source in words."""
 
     folder: Path
     words: str
@@ -250,7 +250,7 @@ def write_inputs(
 
 
 def _named_arrays(data: Path) -> tuple[TensorInfo, ...]:
-    """The arrays of the data themselves, for a program that does not say what it takes."""
+    """Returns the arrays of the data themselves, for a program that does not report its inputs."""
     import numpy as np
 
     try:
@@ -272,7 +272,7 @@ def _saved(samples: Samples, what: str, tensors: tuple[TensorInfo, ...], folder:
 
 
 def _count(tensors: tuple[TensorInfo, ...]) -> int:
-    """Fewer where they are large; what the model leaves open is made up small."""
+    """Returns the number of samples to generate, fewer if they are large; open dimensions are generated small."""
     import numpy as np
 
     def size(tensor: TensorInfo) -> int:
@@ -292,7 +292,7 @@ def _generate(
     folder: Path,
     count: int,
 ) -> None:
-    """From the graph if there is one, which shows which integers are valid; otherwise from types and shapes."""
+    """Generates samples from the graph, which shows the valid integers, or else from types and shapes."""
     model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
     if model is not None:
         from edgeopt.pipeline.build.variants import inspect  # brings all passes and forms along
@@ -318,18 +318,18 @@ _EXTERNAL = b"location"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for every side."""
+    """Settings that apply to every side."""
 
     data: Path | None = None
     custom_ops: tuple[str, ...] = ()
     strict: bool = False
     counters: bool = False
     threads: str | None = None
-    """A number, or a word for cores; for sides that do not say it themselves."""
+    """Number of threads, or a word for cores, for sides that do not set it themselves."""
     load_timeout_s: float | None = None
-    """How long a side may take to load; None: by its backend and size."""
+    """Maximum load time of a side, in seconds; None: derived from its backend and size."""
     source: SourceOptions = field(default_factory=SourceOptions)
-    """How models of other frameworks are opened."""
+    """Options for opening models of other frameworks."""
     pre: Path | None = None
 
 
@@ -340,7 +340,7 @@ class PreparedSides:
     sides: list[Side]
     inputs: Inputs
     places: list[SessionPlace | None]
-    """What the sides lie in: bundles that are single files stay unpacked as long as this is held."""
+    """Locations of the sides; a single-file bundle stays unpacked while its location is referenced."""
     originals: tuple[OriginalRun, ...] = ()
 
 
@@ -408,7 +408,7 @@ def _is_same(one: Side, other: Side) -> bool:
 
 
 def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:
-    """`--threads` is for models; a bundle has what it was proved with."""
+    """Warns that bundles keep their proved threads; raises UsageError if no side takes `--threads`."""
     if not any(each.kind in {"model", "source"} for each in named):
         raise UsageError(
             "--threads is for models; bundles, programs and served models set their own.",

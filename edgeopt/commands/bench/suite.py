@@ -42,11 +42,11 @@ class SuiteRow(msgspec.Struct, frozen=True):
 
 
 class SuiteMean(msgspec.Struct, frozen=True):
-    """How many times faster the models are than one of the others, on the geometric mean."""
+    """Speed of the models relative to one of the other sides, as a geometric mean."""
 
     against: str
     speedup: Interval | None
-    """`rounds` is the number of models; None where every model is left out."""
+    """Mean speed-up, with the number of models as `rounds`; None if every model is left out."""
     faster: int = 0
     slower: int = 0
     left_out: tuple[str, ...] = ()
@@ -57,13 +57,13 @@ class SuiteReport(NotebookRecord, msgspec.Struct, frozen=True):
     folder: str
     models: tuple[SuiteRow, ...]
     against: tuple[str, ...] = ()
-    """As it was asked for: the sides of each report after its first."""
+    """Other sides as requested, in the order of each report's sides after the first."""
     means: tuple[SuiteMean, ...] = ()
-    """Over the models that could be compared."""
+    """Means over the models that could be compared."""
     exit_code: int = 0
     """The exit code of the command: the worst of all models."""
     judgement: Judgement | None = None
-    """Of all models, each held to the limits by itself."""
+    """Judgement of all models, each judged against the limits separately."""
 
 
 def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> SuiteReport:
@@ -116,13 +116,13 @@ def models_in(folder: Path) -> list[Path]:
 
 
 def data_beside(model: Path) -> Path | None:
-    """`NAME.npz` beside `NAME.onnx`."""
+    """Returns `NAME.npz` beside `NAME.onnx`, if it exists."""
     beside = model.with_name(model.name.partition(".")[0] + ".npz")
     return next((path for path in (model.with_suffix(".npz"), beside) if path.is_file()), None)
 
 
 def comparison_with(row: SuiteRow, place: int) -> Comparison | None:
-    """That of its first side with one of the others; None where too little was measured to compare."""
+    """Returns the comparison of a model's first side with one of the others; None if too little was measured."""
     if row.report is None or place + 1 >= len(row.report.sides):
         return None
     name = row.report.sides[place + 1].name
@@ -156,7 +156,7 @@ def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow
 
 
 def _judged(rows: list[SuiteRow], request: Request) -> Judgement | None:
-    """Every model's own checks; one that was not measured passes none."""
+    """Collects the checks of every model; a model that was not measured passes none."""
     limits = request.limits
     if not limits.least:
         return None
@@ -175,7 +175,7 @@ def _judged(rows: list[SuiteRow], request: Request) -> Judgement | None:
 
 
 def _mean(rows: list[SuiteRow], place: int, text: str) -> SuiteMean | None:
-    """Over the models that ran on both sides; their half-widths add up like independent errors."""
+    """Averages the models that ran on both sides; their half-widths add up like independent errors."""
     known = [(row.name, c) for row in rows if (c := comparison_with(row, place)) is not None]
     if not known:
         return None

@@ -43,7 +43,7 @@ Value = str | int | float | bool
 class SweepPoint(msgspec.Struct, frozen=True):
     value: Value
     create_ms: float | None = None
-    """Loading the model: what the runtime does before it can run."""
+    """Time to load the model: the work of the runtime before it can run."""
     create_lowest_ms: float | None = None
     create_highest_ms: float | None = None
     first_run_ms: float | None = None
@@ -51,19 +51,19 @@ class SweepPoint(msgspec.Struct, frozen=True):
     p99_ms: float | None = None
     throughput_per_s: float | None = None
     item_ms: float | None = None
-    """By item of the axis: a sample of a batch, a step of a sequence."""
+    """Time per item of the axis: a sample of a batch, a step of a sequence."""
     gain: Interval | None = None
-    """How many times faster than the first point, by item where there are items; paired within rounds."""
+    """Speed relative to the first point, per item if there are items; paired within rounds."""
     verdict: Verdict | None = None
-    """Of `gain`; None for the first point, and by item, because runs hold different numbers of items."""
+    """Verdict on `gain`; None for the first point, and per item, because runs hold different numbers of items."""
     memory: Memory | None = None
     totals_ms: dict[int, float] = {}
-    """Loading plus the number of runs."""
+    """Time of loading plus the runs, by number of runs."""
     failure: str | None = None
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """From this number of runs to the next point's, this value has the smallest total."""
+    """Range of run counts, up to the start of the next one, in which this value has the smallest total."""
 
     from_runs: int
     value: Value
@@ -71,15 +71,15 @@ class Stretch(msgspec.Struct, frozen=True):
 
 class SweepReport(NotebookRecord, msgspec.Struct, frozen=True):
     name: str
-    """What was swept: an option, or an axis."""
+    """Option or axis that was swept."""
     kind: Literal["option", "batch", "axis"]
     subject: str
     backend: str
     points: tuple[SweepPoint, ...]
     best_by_runs: tuple[Stretch, ...] = ()
-    """For options only; see `best_by_runs`."""
+    """Best value for each range of run counts, for options only; see the function `best_by_runs`."""
     runs: int | None = None
-    """How many runs there will be, where the user said so."""
+    """Number of runs after a creation, if the user gave one."""
     rounds: int = 0
     seconds: float = 0.0
     measured_while: str = ""
@@ -96,12 +96,12 @@ class SweepReport(NotebookRecord, msgspec.Struct, frozen=True):
 
 
 def total_ms(create_ms: float, first_run_ms: float, p50_ms: float, runs: int) -> float:
-    """Creation, the first run, which takes longer, and the others."""
+    """Adds up the creation, the first run, which takes longer, and the other runs."""
     return create_ms + first_run_ms + (runs - 1) * p50_ms
 
 
 def best_by_runs(points: Sequence[SweepPoint]) -> tuple[Stretch, ...]:
-    """Which value is best for how many runs, in order.
+    """Returns the best value for each range of run counts, in order.
 
     A value that takes longer to create must be 2 % faster to take over at all: less is noise.
     """
@@ -134,16 +134,16 @@ _LENGTHS = ("seq", "len", "time", "token")
 
 
 class Axis(NamedTuple):
-    """Every place in the inputs that takes the same size."""
+    """Axis of a sweep: all positions in the inputs that take the same size."""
 
     name: str
     places: tuple[tuple[str, int], ...]
-    """Input and axis."""
+    """Pairs of input and axis."""
     is_batch: bool
 
 
 def find_axis(name: str, inputs: Sequence[TensorInfo]) -> Axis | None:
-    """The axis that a name means: `batch`, an axis's own name, or `INPUT.AXIS`; None where it means none.
+    """Returns the axis for `batch`, an axis's own name, or `INPUT.AXIS`; None if there is no such axis.
 
     Raises ModelError for one that is there but fixed by the model.
     """
@@ -168,7 +168,7 @@ def find_axis(name: str, inputs: Sequence[TensorInfo]) -> Axis | None:
 
 
 def _axes_hint(inputs: Sequence[TensorInfo], name: str = "", options: Sequence[str] = ()) -> str:
-    """What can be swept: what `name` may stand for, else all open axes, after the options if there are some."""
+    """Returns a hint at what can be swept: names like `name`, else all open axes, after any options."""
     names = [*dict.fromkeys(d for t in inputs for d in t.shape if isinstance(d, str))]
     names += [f"{t.name}.{k}" for t in inputs for k, d in enumerate(t.shape) if d is None]
     listed = f"Its open axes are: {', '.join(names)}." if names else "All its input axes are fixed."
@@ -218,7 +218,7 @@ def _shape(tensor: TensorInfo) -> str:
 
 
 def resized(samples: Path, axis: Axis, size: int, inputs: tuple[TensorInfo, ...], folder: Path) -> Path:
-    """A folder of samples of this size: batches are made of different samples, other axes cropped or repeated."""
+    """Writes samples of this size to a folder: a batch joins samples, other axes are cropped or repeated."""
     given = open_samples(samples)
     feeds = [given.feeds(k) for k in range(min(len(given), _MOST_SAMPLES))]
     by_input: dict[str, list[int]] = {}
@@ -264,13 +264,13 @@ class Sweep:
     """`NAME` or `NAME=VALUE,VALUE`: an option, `batch`, an axis's name, or `INPUT.AXIS`."""
     inputs: tuple[TensorInfo, ...]
     folder: Path
-    """Takes the samples that are made."""
+    """Folder for the samples that are made."""
     runs: int | None = None
-    """How many runs there will be after a creation, which decides on the best value."""
+    """Number of runs after a creation, which decides on the best value."""
     rules: Rules | None = None
-    """Of the contest of the values; None: a few seconds a value."""
+    """Rules for the contest of the values; None: a few seconds per value."""
     load_patience_s: float | None = None
-    """How long each value may take to load; None: by its backend and size."""
+    """Maximum load time of each value, in seconds; None: derived from its backend and size."""
 
 
 def sweep(
@@ -310,7 +310,7 @@ def _parsed(spec: str) -> tuple[str, bool, list[str]]:
 
 
 def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
-    """The inputs with the names of their axes as the model has them; some runtimes do not pass these on."""
+    """Returns the inputs with the model's names for their axes, which some runtimes do not pass on."""
     path = Path(side.load.model_path)
     if path.suffix != ".onnx" or not any(d is None for t in wanted.inputs for d in t.shape):
         return wanted.inputs
@@ -325,7 +325,7 @@ def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
 
 
 def _options(side: Side) -> tuple[BackendOption, ...]:
-    """What can be set for this side; a bundle brings its own, a program or an address has none."""
+    """Returns the options that can be set for a side; a program or an address has none."""
     return described(backend_named(side.load.backend).options) if side.kind in {"model", "bundle"} else ()
 
 
@@ -336,7 +336,7 @@ def _option(side: Side, name: str) -> BackendOption | None:
 def _option_values(
     side: Side, name: str, given: bool, texts: list[str], inputs: tuple[TensorInfo, ...]
 ) -> list[Value]:
-    """The values to try, checked against the backend's own types."""
+    """Returns the values to try, checked against the backend's own types."""
     backend = side.load.backend
     option = _option(side, name)
     if option is None:
@@ -359,7 +359,7 @@ def _option_values(
 
 
 def _documented(option: BackendOption) -> list[Value]:
-    """All values of a short list of choices; otherwise those that a search tries."""
+    """Returns all values of a short list of choices; otherwise those that a search tries."""
     if option.choices and all(option.choices):
         return [*option.choices]
     return [*option.search] or ([False, True] if option.kind == "true or false" else [])
@@ -474,7 +474,7 @@ def _point(
 
 
 def _turned(first_over_this: Interval, scale: float) -> Interval:
-    """The contest says how much faster the first is; a sweep, how much faster the others are than it."""
+    """Inverts the contest's speed of the first side over this one, as a sweep compares with the first."""
     low, high = first_over_this.low, first_over_this.high
     return msgspec.structs.replace(
         first_over_this,

@@ -1,1 +1,1 @@
-"""What `edgeopt compare` does: the outputs, the layers and the graphs of two models, side by side."""
+"""Comparison of two models by outputs, layers and graphs, side by side: `edgeopt compare`."""

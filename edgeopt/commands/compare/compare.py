@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 TRIED = ("onnxruntime-cpu", "openvino-cpu")
-"""What runs a side for which no backend is named: the first that runs both sides."""
+"""Backends tried for sides without a named backend: the first that runs both sides is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class NamedFile:
     model: "Model | None" = None
     """The graph of an ONNX model."""
     bundle: Bundle | None = None
-    """Held, because what was one file lies unpacked as long as it is."""
+    """Bundle that is compared; the unpacked files of a single-file bundle exist while this reference does."""
 
 
 def named(path: Path, backend: str | None) -> NamedFile:
@@ -78,7 +78,7 @@ def _graph(path: Path) -> "Model | None":
 
 
 def backends_for(first: NamedFile, second: NamedFile, isolated: IsolatedBackends) -> tuple[Backend, Backend]:
-    """What runs each side; raises where nothing installed does.
+    """Returns the backend of each side; raises an EdgeoptError if no installed backend runs it.
 
     A model beside a bundle runs in plain ONNX Runtime: in the bundle's own runtime, it would have the same errors.
     """
@@ -105,7 +105,7 @@ def _preferred(other: NamedFile) -> Backend | None:
 
 
 def _common(sides: tuple[NamedFile, ...], isolated: IsolatedBackends, prefer: Backend | None = None) -> Backend:
-    """The first installed backend that loads all sides."""
+    """Returns the first installed backend that loads all sides."""
     suffixes = {side.path.suffix for side in sides}
     reasons = []
     known = [backend for name in TRIED for backend in BACKENDS if backend.name == name]
@@ -167,7 +167,7 @@ def _operators(side: NamedFile) -> dict[str, int]:
 
 
 SAMPLES = 8
-"""Generated ones; of the user's, all are run."""
+"""Number of generated samples; the user's samples are all run."""
 FLOOR_DB = 80.0
 Feeds = list[dict[str, Any]]
 
@@ -181,7 +181,7 @@ class Answers:
 
 
 def compare(request: ModelCompareRequest, emit: events.Emit = events.ignore) -> ModelComparison:
-    """Sides, outputs, the first layer that differs, and the graphs; the runtimes in processes of their own."""
+    """Compares the sides, outputs, layers and graphs of two models, with the runtimes in separate processes."""
     if request.html is not None:
         check_place(request.html, "The graphs")
     with closing(IsolatedBackends()) as isolated:
@@ -255,7 +255,7 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
 
 
 def _floor(request: ModelCompareRequest, first: NamedFile, second: NamedFile) -> tuple[float, tuple[str, ...]]:
-    """What was asked for; or what a bundle was made to hold, B's before A's."""
+    """Returns the requested floor, or else the floor of a bundle, B's before A's."""
     bundles = [side.bundle.deployment for side in (second, first) if side.bundle is not None]
     if request.floor_db is not None or not bundles:
         return FLOOR_DB if request.floor_db is None else request.floor_db, ()
@@ -283,7 +283,7 @@ def _ports(side: NamedFile, backend: Backend) -> tuple[tuple[TensorInfo, ...], t
 
 
 def _matched_inputs(first: Sequence[TensorInfo], second: Sequence[TensorInfo]) -> dict[str, str] | str:
-    """The first model's inputs with their names in the second; a sentence where they cannot be the same.
+    """Returns the first model's inputs with their names in the second, or a sentence if they cannot be matched.
 
     By name; where no name fits, by place, if types and numbers of dimensions are the same.
     """
@@ -344,7 +344,7 @@ def _feeds(
     ports: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     names: Mapping[str, str],
 ) -> tuple[Feeds, Feeds]:
-    """The same samples under the names that each model has for its inputs."""
+    """Returns the same samples under the names that each model has for its inputs."""
     from edgeopt.bundle.processing.attach import pictures_for
     from edgeopt.data.read import load_data
     from edgeopt.data.regimes import mixed
@@ -365,7 +365,7 @@ def _feeds(
 def _narrower(
     first: tuple[int | str | None, ...], second: tuple[int | str | None, ...]
 ) -> tuple[int | str | None, ...]:
-    """A size where one of the models fixes it."""
+    """Returns the shape with each size that one of the models fixes."""
     if len(first) != len(second):
         return first or second
     return tuple(b if isinstance(b, int) else a for a, b in zip(first, second, strict=True))

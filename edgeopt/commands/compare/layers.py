@@ -48,7 +48,7 @@ _TAKEN_BACK_DB = 6.0
 
 @dataclass(frozen=True, slots=True)
 class LayerRunner:
-    """One model, what runs it, and the sample that it is given."""
+    """Model with its backend and the sample that it runs on."""
 
     model: "ir.Model"
     backend: "Backend"
@@ -80,7 +80,7 @@ class LayerSearch:
     probes: dict[str, Probe] = field(default_factory=dict)
 
     def bad(self, names: Sequence[str]) -> list[str]:
-        """Those that are below the floor; asks for what is not known yet."""
+        """Returns the names of values below the floor, after comparing those not compared yet."""
         pairs = dict(self.order)
         unknown = [name for name in names if name not in self.probes]
         for begin in range(0, len(unknown), AT_ONCE):
@@ -123,7 +123,7 @@ def first_difference(
 def _rescaled_before(
     found: str, output_db: float, order: Sequence[tuple[str, str]], model: "ir.Model", search: LayerSearch
 ) -> str:
-    """Where a factor came in that was not taken back before this value; the value itself where none did."""
+    """Returns the value where a factor appeared that was not taken back before `found`, or else `found`."""
     while True:
         here, before = search.probes.get(found), _sources(found, order, model)
         search.bad(before)
@@ -150,7 +150,7 @@ def _keeps_factors(name: str, order: Sequence[tuple[str, str]], search: LayerSea
 
 
 def _bisected(values: list[str], search: LayerSearch) -> str | None:
-    """A wrong value behind a right one, or None where none is found wrong."""
+    """Returns a wrong value behind a right one, or None if none is found wrong."""
     right, wrong = -1, len(values)
     while wrong - right > 1:
         search.emit(events.Progress("layers", f"looking between {right + 2} and {wrong} of {len(values)} values"))
@@ -215,7 +215,7 @@ def _maker(nodes: "Sequence[ir.Node]", name: str) -> str:
 
 
 def _tensors(matching: "Matching", output: str) -> list[tuple[str, str]]:
-    """The values of tensors that correspond, but for the output itself."""
+    """Returns the values of tensors that correspond, but for the output itself."""
     from edgeopt.graph.diff import corresponding
 
     own = {str(v.name) for node in matching.first.nodes for v in node.outputs if v.dtype is not None}
@@ -224,20 +224,20 @@ def _tensors(matching: "Matching", output: str) -> list[tuple[str, str]]:
 
 
 def _before(name: str, order: Sequence[tuple[str, str]], model: "ir.Model") -> list[str]:
-    """All that a value is computed from, of the values that correspond, in order."""
+    """Returns the corresponding values that a value is computed from, in order."""
     needed = _reached(name, model, set())
     return [each for each, _ in order if each in needed]
 
 
 def _sources(name: str, order: Sequence[tuple[str, str]], model: "ir.Model") -> list[str]:
-    """The same, but only what has no other value that corresponds between itself and the value."""
+    """Returns the corresponding values that a value is computed from with no other one between, in order."""
     known = {each for each, _ in order}
     nearest = _reached(name, model, known) & known
     return [each for each, _ in order if each in nearest]
 
 
 def _reached(name: str, model: "ir.Model", stops: set[str]) -> set[str]:
-    """The values before one, as far as those at which to stop."""
+    """Returns the values before one, as far as those at which to stop."""
     made = values_by_name(model)
     reached: set[str] = set()
     waiting = [made[name]]

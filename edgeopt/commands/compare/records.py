@@ -1,4 +1,4 @@
-"""What a comparison of two models found."""
+"""Records of the comparison of two models."""
 
 import msgspec
 
@@ -17,11 +17,11 @@ class ComparedModel(msgspec.Struct, frozen=True):
     size_bytes: int
     nodes: int
     operators: dict[str, int]
-    """How many nodes of each type, those in subgraphs too."""
+    """Number of nodes of each type, including nodes in subgraphs."""
     inputs: tuple[TensorInfo, ...] = ()
     outputs: tuple[TensorInfo, ...] = ()
     runtime: str = ""
-    """What it was run with."""
+    """Runtime that ran the model."""
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -29,27 +29,27 @@ class Probe(msgspec.Struct, frozen=True):
 
     value: str
     other: str
-    """Its name in the second model."""
+    """Name of the value in the second model."""
     node: str
-    """What makes it in the first model."""
+    """Node that computes the value in the first model."""
     other_node: str
     snr_db: float
     max_abs: float
     problem: str | None = None
     rescaled: bool = False
-    """The same but for a factor, of the whole or of each channel: later layers may take it back."""
+    """Whether the values differ only by a factor, of the whole or of each channel, which later layers may undo."""
 
 
 class LayerComparison(msgspec.Struct, frozen=True):
-    """Where results part ways on the road to the output that differs most."""
+    """Point where the results diverge on the path to the output that differs most."""
 
     output: str
     compared: int
-    """Values that both models have on that road."""
+    """Number of values on that path that both models have."""
     first: Probe | None
-    """The first that differs; None where none but the output itself does."""
+    """First value that differs; None if none but the output itself does."""
     probes: tuple[Probe, ...] = ()
-    """All that were looked at, in the order in which the first model computes them."""
+    """All values that were compared, in the order in which the first model computes them."""
     not_compared: str = ""
 
 
@@ -63,18 +63,18 @@ class ModelComparison(NotebookRecord, msgspec.Struct, frozen=True):
     """Ratio of the worst output, on the level of input where it is lowest."""
     samples: int
     data: str
-    """Where the samples came from."""
+    """Source of the samples."""
     weakest: LevelAccuracy | None = None
-    """The level of input that decides, where there are several."""
+    """Level of input that decides, if there are several."""
     tail: Tail | None = None
-    """The lowest sample, and the worst tenth of them; None where no sample differs."""
+    """Lowest sample, and the worst tenth of the samples; None if no sample differs."""
     is_tail_below: bool = False
     """Whether the worst tenth of the samples is too far below the floor."""
     outputs: tuple[OutputAccuracy, ...] = ()
     not_compared: str = ""
-    """Why the outputs were not compared, where they were not."""
+    """Reason why the outputs were not compared; empty if they were."""
     notes: tuple[str, ...] = ()
     layers: LayerComparison | None = None
     graph: GraphDiff | None = None
     no_graph: str = ""
-    """Why there is no diff of the graphs."""
+    """Reason why there is no diff of the graphs; empty if there is one."""

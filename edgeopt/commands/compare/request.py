@@ -1,4 +1,4 @@
-"""What `edgeopt compare` is asked."""
+"""Request of `edgeopt compare`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,1 +1,1 @@
-"""What `edgeopt cost` does: from what was measured to what it costs, and whether the saving is worth the work."""
+"""Cost of measured work, and whether a saving is worth the effort: `edgeopt cost`."""

@@ -43,7 +43,7 @@ _KINDS: dict[str, type[ContestReport] | type[ConcurrencyReport] | type[Sustained
 
 
 def of_bundle(path: Path) -> MeasuredRun:
-    """What was proved of a bundle; BundleError where nothing was."""
+    """Returns the measurement in a bundle's proof; raises BundleError if the bundle has no valid one."""
     deployment = read_bundle(path).deployment
     proof = deployment.evidence
     if proof is None:
@@ -80,7 +80,7 @@ def of_bundle(path: Path) -> MeasuredRun:
 
 
 def of_saved_run(path: Path, against: str | None) -> MeasuredRun:
-    """What `edgeopt bench --save` or `--json` wrote; InputError where that tells no throughput."""
+    """Reads a run from `edgeopt bench --save` or `--json`; raises InputError if it has no throughput."""
     found = read_result(path)
     kind = _KINDS.get(str(found.get("duty", "")))
     if kind is None or "sides" not in found:
@@ -96,7 +96,7 @@ def of_saved_run(path: Path, against: str | None) -> MeasuredRun:
 
 
 def _of_report(report: Report, source: str, evidence: Evidence, against: str | None) -> MeasuredRun:
-    """The first side of a report against its baseline: the side that is named, else the first that it ran with."""
+    """Returns the first side of a report against its baseline: the named side, else the first one it ran with."""
     if not isinstance(report, ContestReport | ConcurrencyReport | SustainedReport):
         raise InputError(f"'{source}' has no throughput.", _AGAIN)
     subject, baseline = _sides([side.name for side in report.sides], source, against)
@@ -135,11 +135,11 @@ class _Throughput(NamedTuple):
     per_s: float | None
     how: str = _ALONE
     failure: str | None = None
-    """Why the side cannot be used."""
+    """Reason why the side cannot be used."""
 
 
 def _throughput(side: SideReport | ConcurrencySide | SustainedSide) -> _Throughput:
-    """What a side does most: alone, on several threads, or in several processes."""
+    """Returns a side's highest throughput: alone, on several threads, or in several processes."""
     if isinstance(side, SideReport):
         return _Throughput(side.figures.throughput_per_s if side.figures else None, failure=side.failure)
     if isinstance(side, SustainedSide):
@@ -154,7 +154,7 @@ def _throughput(side: SideReport | ConcurrencySide | SustainedSide) -> _Throughp
 
 
 def _sides(names: list[str], source: str, against: str | None) -> tuple[str, str]:
-    """The first side, and the baseline: empty if there is none."""
+    """Returns the first side, and the baseline: empty if there is none."""
     if not names:
         raise InputError(f"'{source}' holds no side that ran.", "Measure again.")
     if against is None:
@@ -171,7 +171,7 @@ def _sides(names: list[str], source: str, against: str | None) -> tuple[str, str
 def _compared(
     comparisons: tuple[Comparison, ...], subject: str, baseline: str
 ) -> tuple[Span | None, str, tuple[str, ...]]:
-    """The speed-up with its sentence, or the reason why there is none."""
+    """Returns the speed-up with its sentence, or the reason why there is none."""
     if not baseline:
         return None, "", ()
     found = next((each for each in comparisons if (each.first, each.second) == (subject, baseline)), None)
@@ -203,7 +203,7 @@ _LOAD_HINT = "Give --load 5000/s; also /min, /h or /day, and k, M or G before it
 
 
 def cost(request: CostRequest, emit: Emit) -> CostReport:
-    """What the work costs on each device, and whether changing to it is worth that; raises what is wrong first."""
+    """Returns the cost of the work on each device, and whether changing to it pays; checks the request first."""
     check(request)
     terms = check_terms(_terms(request))
     named = _named(request.subjects)
@@ -231,7 +231,7 @@ def _terms(request: CostRequest) -> PriceTerms:
 
 
 def _named(subjects: Sequence[str]) -> dict[str, str]:
-    """A name for each, to price and to print it by."""
+    """Returns each subject by its name, for prices and for the report."""
     if not subjects:
         raise UsageError("Missing argument 'BUNDLE|BENCH.json'.", "See: edgeopt cost --help")
     found: dict[str, str] = {}
@@ -288,7 +288,7 @@ def _measured_now(subject: str, request: CostRequest, emit: Emit) -> MeasuredRun
 
 
 def _cheapest(costs: Sequence[RunCost], terms: PriceTerms) -> str:
-    """Which device does the work for least, in a sentence; empty for one alone."""
+    """Names the cheapest device in a sentence; empty for a single device."""
     if len(costs) < 2:
         return ""
     monthly = terms.load_per_s is not None
@@ -308,7 +308,7 @@ def _cheapest(costs: Sequence[RunCost], terms: PriceTerms) -> str:
 
 
 def _notes(costs: Sequence[RunCost]) -> tuple[str, ...]:
-    """What to know of the figures, once for all devices."""
+    """Returns notes on the figures, once for all devices."""
     notes = [f"{each.name}: {note}" for each in costs for note in each.measured.notes]
     guessed = [each.name for each in costs if not each.measured.counted]
     if guessed:
@@ -322,7 +322,7 @@ def _notes(costs: Sequence[RunCost]) -> tuple[str, ...]:
 
 
 def read_load(text: str) -> float:
-    """`5000/s`, `20M/day` or `5000` as inferences a second."""
+    """Reads `5000/s`, `20M/day` or `5000` as inferences per second."""
     found = _LOAD.fullmatch(text.strip())
     try:
         value = float(found[1]) * _FACTORS[found[2]] / _UNITS_S[found[3] or "s"] if found else math.nan
@@ -334,7 +334,7 @@ def read_load(text: str) -> float:
 
 
 def read_prices(texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
-    """The price of each device: one for all, or `NAME=PRICE`."""
+    """Reads the price of each device: one for all, or `NAME=PRICE`."""
     hint = "Give one for all, --price-per-hour 0.35, or one for each: --price-per-hour NAME=0.35."
     if not texts:
         raise UsageError("Missing option '--price-per-hour'.", hint)
@@ -375,7 +375,7 @@ def _positive(value: float, option: str, zero: bool = False) -> float:
 
 
 def check_terms(terms: PriceTerms) -> PriceTerms:
-    """The same, where it makes sense; raises UsageError."""
+    """Returns valid terms, with the currency in capitals; raises UsageError for others."""
     currency = terms.currency.upper()
     if currency not in CURRENCIES:
         meant = ", ".join(near(currency, CURRENCIES, 3))

@@ -22,7 +22,7 @@ _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A figure, and between what it lies by the interval of the speed-up; what is not finite means never."""
+    """Figure with its range over the interval of the speed-up; a value that is not finite means never."""
 
     value: float
     low: float
@@ -30,7 +30,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class PriceTerms(msgspec.Struct, frozen=True):
-    """What the user says of money and of the load; checked."""
+    """Prices and load that the user gave, already checked."""
 
     currency: str = "USD"
     utilization_percent: float = 70.0
@@ -40,7 +40,7 @@ class PriceTerms(msgspec.Struct, frozen=True):
     """Inferences in one run of the model."""
     load_per_s: float | None = None
     devices: int | None = None
-    """How many do the work now, with the baseline."""
+    """Number of devices that do the work now, with the baseline."""
     engineering_hours: float | None = None
     hourly_rate: float | None = None
     pay_back_months: float = 12.0
@@ -58,18 +58,18 @@ class MeasuredRun(msgspec.Struct, frozen=True):
     """The bundle or the saved run."""
     evidence: Evidence
     side: str
-    """What ran."""
+    """Side that was measured."""
     runs_per_s: float
     how: str
-    """Of what that is the throughput: `one request at a time`, `2 threads at once`, ..."""
+    """Calls behind this throughput: `one request at a time`, `2 threads at once`, ..."""
     counted: bool
-    """Runs were counted over time; otherwise it follows from the latency of one request at a time."""
+    """Whether runs were counted over time; otherwise the latency of single requests gives the throughput."""
     baseline: str = ""
     baseline_runs_per_s: float | None = None
-    """As measured, for comparison: what the baseline costs is worked out from the speed-up."""
+    """Measured throughput, for comparison only: the cost of the baseline is computed from the speed-up."""
     speedup: Span | None = None
     verdict: str = ""
-    """What the measurement says of the speed-up; only of `faster` a saving is claimed."""
+    """Verdict on the speed-up; a saving is claimed only if it is `faster`."""
     device: dict[str, str] = {}
     """The parts of the device's fingerprint."""
     measured_at: str = ""
@@ -81,11 +81,11 @@ class RunCost(msgspec.Struct, frozen=True):
     price_per_hour: float
     measured: MeasuredRun
     inferences_per_s: float
-    """As measured: always busy."""
+    """Measured throughput of a device that is always busy."""
     million_inferences: float
-    """What a million cost, at the utilization of the terms; likewise all that follows."""
+    """Cost of a million inferences at the utilization of the terms, as in all fields below."""
     thousand_fps_hours: float
-    """What 1,000 inferences a second cost for an hour."""
+    """Cost of 1,000 inferences per second for an hour."""
     baseline_inferences_per_s: Span | None = None
     baseline_million_inferences: Span | None = None
     baseline_thousand_fps_hours: Span | None = None
@@ -105,13 +105,13 @@ class CostReport(msgspec.Struct, frozen=True):
     costs: tuple[RunCost, ...]
     terms: PriceTerms
     cheapest: str = ""
-    """A sentence, where there are several devices."""
+    """Sentence on the cheapest device, if there are several devices."""
     notes: tuple[str, ...] = ()
     schema: int = SCHEMA
 
 
 def cost_of(name: str, measured: MeasuredRun, price_per_hour: float, terms: PriceTerms) -> RunCost:
-    """What the work costs on this device, now and with the baseline."""
+    """Computes the cost of the work on this device, now and with the baseline."""
     does = measured.runs_per_s * terms.batch
     busy = does * terms.utilization_percent / 100
     million = _MILLION * price_per_hour / (busy * _HOUR_S)
@@ -162,7 +162,7 @@ def claims(measured: MeasuredRun) -> bool:
 
 
 def _devices(ratio: Span | None, busy: float, terms: PriceTerms) -> Span | None:
-    """How many the load needs; None where nobody said how much there is."""
+    """Returns the number of devices that the load needs; None if the load is unknown."""
     if terms.load_per_s is not None:
         count = _whole(terms.load_per_s / busy)
         return Span(count, count, count)
@@ -178,7 +178,7 @@ def _baseline_devices(ratio: Span, busy: float, terms: PriceTerms) -> Span | Non
 
 
 def _before(speedup: float, busy: float, terms: PriceTerms) -> float:
-    """How many devices the load needs with the baseline."""
+    """Returns the number of devices that the load needs with the baseline."""
     if terms.load_per_s is None:
         return float(terms.devices or 0)
     return _whole(terms.load_per_s * speedup / busy)
@@ -191,7 +191,7 @@ def _after(speedup: float, busy: float, terms: PriceTerms) -> float:
 
 
 def _whole(count: float) -> float:
-    """No device can be bought in part; a hair above a whole number is rounding."""
+    """Rounds up to whole devices; a hair above a whole number counts as rounding error."""
     return float(math.ceil(count - 1e-9)) if math.isfinite(count) else count
 
 
@@ -200,7 +200,7 @@ def _divided(value: float, by: float) -> float:
 
 
 def _over(ratio: Span, figure: Callable[[float], float]) -> Span:
-    """A figure of the speed-up, at its middle and at both ends."""
+    """Computes a figure from the speed-up, at its middle and at both ends."""
     ends = figure(ratio.low), figure(ratio.high)
     return Span(figure(ratio.value), min(ends), max(ends))
 
@@ -219,7 +219,7 @@ def _with_advice(cost: RunCost, terms: PriceTerms) -> RunCost:
 
 
 def advise(cost: RunCost, terms: PriceTerms, claimed: bool) -> tuple[Advice, str]:
-    """The recommendation against the baseline, and its reason in sentences."""
+    """Returns the recommendation against the baseline, and its reason in sentences."""
     measured = cost.measured
     if measured.speedup is None:
         return "not known", "No baseline was measured interleaved with it, so the saving is unknown."
@@ -253,7 +253,7 @@ def advise(cost: RunCost, terms: PriceTerms, claimed: bool) -> tuple[Advice, str
 
 
 def baselines_disagree(measured: MeasuredRun) -> str:
-    """Whether the separate times of both sides give another speed-up than the interleaved rounds."""
+    """Returns a note if both sides' separate times give another speed-up than the interleaved rounds, else ""."""
     if measured.speedup is None or not measured.baseline_runs_per_s:
         return ""
     plain = measured.runs_per_s / measured.baseline_runs_per_s
@@ -303,7 +303,7 @@ def _without_load(cost: RunCost, spent: float | None, terms: PriceTerms) -> str:
 
 
 def number(value: float) -> str:
-    """`0.0123`, `12.3`, `1,234`, `17.0 billion`; what is not finite is said."""
+    """Formats a number: `0.0123`, `12.3`, `1,234`, `17.0 billion`; `never` if it is not finite."""
     if not math.isfinite(value):
         return "never"
     size, word = _scale(value)
@@ -311,7 +311,7 @@ def number(value: float) -> str:
 
 
 def span(found: Span) -> str:
-    """`12.3 [10.1 14.9]`, or the figure alone where nothing is uncertain about it."""
+    """Formats `12.3 [10.1 14.9]`, or the figure alone if it has no uncertainty."""
     if number(found.low) == number(found.high) == number(found.value):
         return number(found.value)
     size, word = _scale(found.value)
@@ -321,7 +321,7 @@ def span(found: Span) -> str:
 
 
 def count(found: Span) -> str:
-    """Of whole things: `19 [15 20]`."""
+    """Formats a count of whole things: `19 [15 20]`."""
     low, middle, high = (
         f"{v:,.0f}" if math.isfinite(v) else "never" for v in (found.low, found.value, found.high)
     )
@@ -329,7 +329,7 @@ def count(found: Span) -> str:
 
 
 def times(speedup: Span) -> str:
-    """`2.47x [1.96 2.60]`."""
+    """Formats `2.47x [1.96 2.60]`."""
     if speedup.low == speedup.high:
         return f"{speedup.value:.2f}x"
     high = f"{speedup.high:.2f}" if math.isfinite(speedup.high) else "open"

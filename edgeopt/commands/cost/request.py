@@ -1,4 +1,4 @@
-"""What `edgeopt cost` is asked."""
+"""Request of `edgeopt cost`."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,1 +1,1 @@
-"""What `edgeopt export` does: a bundle in other forms, for what does not know edgeopt."""
+"""Export of a bundle to other forms, for systems without edgeopt: `edgeopt export`."""

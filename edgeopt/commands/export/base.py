@@ -1,4 +1,4 @@
-"""What an export format is, and what all of them share: the model and golden samples, copied and checked."""
+"""Interface of export formats, and their shared parts: the model and golden samples, copied and checked."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ BUNDLE = "BUNDLE"
 class Order:
     bundle: Bundle
     max_batch_size: int | None = None
-    """What a server may put into one run; None: as many as the format thinks fit."""
+    """Maximum number of samples in one run of a server; None: chosen by the format."""
 
     @property
     def name(self) -> str:
@@ -38,27 +38,27 @@ class Order:
 
 @dataclass(slots=True)
 class ExportedFiles:
-    """What became of a bundle in a format; the files lie in the folder that was given."""
+    """Result of writing a bundle in a format; the files are in the folder that was given."""
 
     use: list[str] = field(default_factory=list)
     """Command lines, or lines of code, that use it."""
     notes: list[str] = field(default_factory=list)
     """Sentences: what the form does not carry, what to know of it."""
     answer: GoldenAnswer | None = None
-    """What the exported form itself answered to the golden samples."""
+    """Answer of the exported form to the golden samples."""
     not_checked: str = ""
-    """Why there is no answer, as a sentence."""
+    """Reason why there is no answer, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     name: str
     title: str
-    """One line, for lists."""
+    """Title of the format, one line."""
     write: Callable[[Order, Path], ExportedFiles]
     """Writes into an empty folder; raises ConstraintError where the form cannot hold this bundle."""
     batches: bool = False
-    """Whether `Order.max_batch_size` means something to it."""
+    """Whether the format uses `Order.max_batch_size`."""
 
 
 def refuse(order: Order, form: str, reason: str, hint: str) -> ConstraintError:
@@ -69,7 +69,7 @@ HINT = "Nothing was written. `edgeopt verify` checks whether the bundle itself i
 
 
 def missing_here(backend: str) -> str:
-    """Why a backend cannot run here, as a sentence; empty where it can."""
+    """Returns why a backend cannot run here, as a sentence; empty if it can."""
     found = backend_named(backend).available()
     if isinstance(found, Available):
         return ""
@@ -92,7 +92,7 @@ def check_model(order: Order, made: ExportedFiles, model: Path, backend: str, op
 
 
 def ports(order: Order, model: Path, backend: str) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-    """What the model takes and gives, in its own order; from the profile where its runtime is not here."""
+    """Returns the model's inputs and outputs in its own order, or the profile's if the runtime is not here."""
     if missing_here(backend):
         profile = order.bundle.deployment
         return tuple(
@@ -110,7 +110,7 @@ def ports(order: Order, model: Path, backend: str) -> tuple[tuple[TensorInfo, ..
 
 
 def literal(text: str, special: bytes) -> str:
-    """In quotes as C has them; bytes beyond ASCII in octal, which ends by itself after three digits."""
+    """Quotes text as C does; bytes beyond ASCII become octal escapes, which end after three digits."""
     said = (f"\\{chr(b)}" if b in special else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in text.encode())
     return f'"{"".join(said)}"'
 
@@ -119,7 +119,7 @@ GOLDEN = "golden"
 
 
 def copy_model(order: Order, folder: Path, name: str = "") -> Path:
-    """The model file with all that lies beside it (external data is found by its name there)."""
+    """Copies the model file with the files that belong to it (external data is found by its name there)."""
     source = order.bundle.model
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / (name or source.name)
@@ -135,7 +135,7 @@ def copy_model(order: Order, folder: Path, name: str = "") -> Path:
 
 
 def copy_golden(order: Order, folder: Path) -> None:
-    """What goes in, and what the source model gave for it."""
+    """Copies the golden inputs and the outputs of the source model."""
     source = order.bundle.folder / GOLDEN
     for name in ("inputs", "reference"):
         if (source / name).is_dir():

@@ -26,7 +26,7 @@ _HEAD = """\
 
 
 def onnxruntime_header(model: str, floor_db: float, settings: OrtSettings) -> str:
-    """With functions of the C interface where the C++ one got them late."""
+    """Renders the header for ONNX Runtime, with the C interface for functions that the C++ one got late."""
     lines = [
         f"options.SetIntraOpNumThreads({settings.intra_op_num_threads});",
         f"options.SetInterOpNumThreads({settings.inter_op_num_threads});",
@@ -115,7 +115,7 @@ def _provider(name: str, chosen: Mapping[str, str]) -> list[str]:
 
 
 def _any(value: object) -> str:
-    """As a value of an ov::AnyMap: numbers and truth values as they are, tables within, all else as text."""
+    """Formats a value of an ov::AnyMap: numbers and booleans unchanged, tables nested, all else as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -173,7 +173,7 @@ def write(order: Order, folder: Path) -> ExportedFiles:
 
 
 def _write_golden(order: Order, folder: Path) -> None:
-    """A file of bytes for each tensor, and a list of them: C++ reads no .npz."""
+    """Writes a file of bytes for each tensor, and a list of them: C++ reads no .npz."""
     folder.mkdir(parents=True)
     lines = []
     for kind, runs in (("input", order.bundle.golden("inputs")), ("reference", order.bundle.golden("reference"))):

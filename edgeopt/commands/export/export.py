@@ -78,7 +78,7 @@ def _ports(order: Order) -> str:
 
 
 MARK = "edgeopt-export.json"
-"""Says what an exported folder is; only a folder with it is ever replaced."""
+"""Name of the file that describes an exported folder; only a folder with this file is ever replaced."""
 README = "README.md"
 _PROCESSING = (
     "The export does not include the pre- and postprocessing; it has the inputs and outputs of "
@@ -112,7 +112,7 @@ class Exported(msgspec.Struct, frozen=True):
     files: int
     size_bytes: int
     accuracy_db: float | None
-    """Of the exported form on the golden samples; None where it could not be run here."""
+    """Accuracy of the exported form on the golden samples, in dB; None if it could not run here."""
     floor_db: float | None
     samples: int
     not_checked: str
@@ -195,12 +195,12 @@ def _mark(order: Order, form: Format, made: ExportedFiles, files: dict[str, File
 
 
 def _plain(path: Path) -> Path:
-    """Absolute and without `..`; the last part is not followed where it is a link."""
+    """Returns the path, absolute and without `..`; a link as the last part is not followed."""
     return path.resolve() if path.name in {"", ".."} else path.parent.resolve() / path.name
 
 
 def _check_target(out: Path, bundle: Path) -> None:
-    """Only a new or empty folder, or an earlier export, may become one."""
+    """Raises UsageError unless the target is a new or empty folder, or an earlier export."""
     here = _plain(bundle)
     if here == out or here.is_relative_to(out) or out.is_relative_to(here):
         raise UsageError(f"'{out}' and the bundle contain each other.", "Choose another folder for -o.")

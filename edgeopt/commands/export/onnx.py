@@ -43,7 +43,7 @@ def write(order: Order, folder: Path) -> ExportedFiles:
 
 
 def domains(model: Path) -> set[str]:
-    """Whose operators the main graph of a model holds."""
+    """Returns the domains of the operators in the main graph of a model."""
     with opened(model) as data:
         return {
             text(data, domain)
@@ -54,7 +54,7 @@ def domains(model: Path) -> set[str]:
 
 
 def _code(order: Order, model: Path, name: str) -> list[str]:
-    """What runs it as it was proved, without edgeopt; of other runtimes, how edgeopt runs it."""
+    """Returns code that runs the model as it was proved, or for other runtimes the way edgeopt runs it."""
     feeds = ", ".join(f"{each.name!r}: {_variable(each.name)}" for each in order.bundle.deployment.inputs)
     if order.backend in DEVICES:
         return [*openvino_lines(openvino_settings(order), name), f"outputs = compiled({{{feeds}}})"]

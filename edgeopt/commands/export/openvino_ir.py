@@ -50,7 +50,7 @@ def write(order: Order, folder: Path) -> ExportedFiles:
 
 
 def converted(order: Order, form: str) -> "Model":
-    """The bundle's model as OpenVINO reads it; refused where it cannot."""
+    """Returns the bundle's model as OpenVINO reads it; refuses it if OpenVINO cannot."""
     try:
         return read_model(order.bundle.model)
     except MissingError:
@@ -82,7 +82,7 @@ def save(order: Order, model: "Model", place: Path) -> Path:
 
 
 def _check_elsewhere(order: Order, made: ExportedFiles, place: Path) -> None:
-    """A bundle of another runtime: OpenVINO's own choice of precision may be too coarse for it."""
+    """Checks a bundle of another runtime: OpenVINO's own choice of precision may be too coarse for it."""
     made.notes.append(
         f"The bundle was proved with {order.backend}; its speed in OpenVINO is unknown; measure it "
         "with `edgeopt bench`."

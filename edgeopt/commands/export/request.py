@@ -1,4 +1,4 @@
-"""What `edgeopt export` is asked."""
+"""Request of `edgeopt export`."""
 
 from pathlib import Path
 from typing import Annotated

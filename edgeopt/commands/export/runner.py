@@ -46,7 +46,7 @@ def write(order: Order, folder: Path) -> ExportedFiles:
 
 
 def write_runner(order: Order, folder: Path, made: ExportedFiles, form: str = NAME) -> None:
-    """The script, what it needs and what it runs; also the inside of a container."""
+    """Writes the script, its requirements, and the files that it runs; also the inside of a container."""
     runtime = runtime_of(order, form)
     model = copy_model(order, folder / "model")
     copy_golden(order, folder)
@@ -85,7 +85,7 @@ def write_runner(order: Order, folder: Path, made: ExportedFiles, form: str = NA
 
 
 def _requirements(order: Order, runtime: str, made: ExportedFiles) -> str:
-    """The versions that it was proved with, where they are known."""
+    """Returns the versions that the bundle was proved with, if they are known."""
     distribution = runtime
     if runtime == ONNXRUNTIME:
         listed = provider_of(order).distributions
@@ -111,7 +111,7 @@ def _installed(distribution: str) -> str:
 
 
 def _run(order: Order, folder: Path, made: ExportedFiles) -> None:
-    """The script's own answers, as its user gets them."""
+    """Runs the script as its user would, and takes its own check of the golden samples as the answer."""
     if getattr(sys, "frozen", False):
         made.not_checked = "No Python is available here, so the script was not run."
         return

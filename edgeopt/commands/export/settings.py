@@ -1,4 +1,4 @@
-"""What a bundle's options come to, in the words of the runtime that it is for."""
+"""Options of a bundle, as settings of the runtime that the bundle is for."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,7 +67,7 @@ class OpenVinoSettings(msgspec.Struct, frozen=True):
 
 
 def runtime_of(order: Order, form: str) -> str:
-    """Which of the two runtimes a bundle is for; refused where it is for neither."""
+    """Returns which of the two runtimes a bundle is for; refuses other bundles."""
     if order.backend in DEVICES:
         return OPENVINO_RUNTIME
     if any(provider.name == order.backend for provider in PROVIDERS):
@@ -124,7 +124,7 @@ def openvino_settings(order: Order) -> OpenVinoSettings:
 
 
 def openvino_lines(said: OpenVinoSettings, file: str) -> list[str]:
-    """Python that compiles a file as the bundle runs it."""
+    """Returns Python code that compiles a file as the bundle runs it."""
     reshape = [f"model.reshape({said.shapes})  # or leave its shapes open: slower"] if said.shapes else []
     return [
         *("import openvino", "core = openvino.Core()", f"model = core.read_model({file!r})", *reshape),
@@ -133,7 +133,7 @@ def openvino_lines(said: OpenVinoSettings, file: str) -> list[str]:
 
 
 def options_text(order: Order) -> str:
-    """The options for people: `threads=1, precision=bf16`; or that there are none."""
+    """Formats the options for people: `threads=1, precision=bf16`; or says that there are none."""
     options = order.bundle.deployment.run.options
     # Of buckets their sizes say enough.
     listed = [f"{n}={option_text(v, n)}" for n, v in options.items() if n == "buckets" or n not in BUCKETS]
@@ -141,7 +141,7 @@ def options_text(order: Order) -> str:
 
 
 def option_text(value: object, name: str = "") -> str:
-    """One value for people; `name` is that of the option."""
+    """Formats one value for people; `name` is that of the option."""
     if isinstance(value, dict):
         mark = "," if name in BUCKETS else "x"
         return ", ".join(f"{key}:{mark.join(map(str, sizes))}" for key, sizes in value.items())

@@ -46,7 +46,7 @@ class Word(str):
 
 
 def prototext(message: Mapping[str, object], indent: str = "") -> str:
-    """One field per line; a list is a repeated field, a mapping a message. Lists of numbers take one line."""
+    """Formats one field per line: lists as repeated fields, mappings as messages, lists of numbers in one line."""
     lines = []
     for name, value in message.items():
         if isinstance(value, list) and all(isinstance(each, int) for each in value):
@@ -84,7 +84,7 @@ DATA_TYPES = {
 
 
 def _open_axis(ports: Sequence[TensorInfo]) -> str:
-    """Why the first dimension of these is no open batch axis, as a sentence's end; empty where it is."""
+    """Returns why the first dimension is no open batch axis, as the end of a sentence; empty if it is one."""
     names = set()
     for port in ports:
         if not port.shape:
@@ -97,7 +97,7 @@ def _open_axis(ports: Sequence[TensorInfo]) -> str:
 
 
 def message(port: TensorInfo, batched: bool) -> dict[str, object]:
-    """A ModelInput or ModelOutput; the batch axis is not written, and a scalar needs a dimension of 1."""
+    """Returns a ModelInput or ModelOutput, without the batch axis; a scalar needs a dimension of 1."""
     shape = port.shape[1:] if batched else port.shape
     dims = [dim if isinstance(dim, int) else -1 for dim in shape]
     fields: dict[str, object] = {
@@ -192,13 +192,13 @@ def _openvino_words(order: Order, device: str) -> Words:
 
 
 _ORT_BATCH = 8
-"""What ONNX Runtime gets at most in one run, where nobody says; it runs fewer as they come."""
+"""Default maximum batch for ONNX Runtime, which also runs smaller batches as requests arrive."""
 
 
 def _ort_batch(
     order: Order, made: ExportedFiles, model: Path, options: dict[str, Any], both: list[TensorInfo]
 ) -> int:
-    """The most samples in one run: by the model's own batch axis, tried with two samples in one."""
+    """Returns the maximum batch, after a run of two samples on the model's own batch axis; 0: no batches."""
     wanted = _ORT_BATCH if order.max_batch_size is None else order.max_batch_size
     if wanted == 0:
         return 0
@@ -216,7 +216,7 @@ def _ort_batch(
 
 
 def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -> str:
-    """Whether samples in one run give the same results as alone; if not, why, as the end of a sentence."""
+    """Returns why samples fail in one run or give other results than alone, as the end of a sentence, or ""."""
     golden = order.bundle.golden("inputs")
     feeds = [golden[k % len(golden)] for k in range(count)]
     if any(
@@ -247,7 +247,7 @@ def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -
 def _require_batch(
     order: Order, model: Path, options: dict[str, Any], inputs: tuple[TensorInfo, ...], batch: int
 ) -> None:
-    """As Triton runs it: the whole batch as a fixed shape."""
+    """Raises an error unless the model runs the whole batch in a fixed shape, as Triton runs it."""
     feeds = order.bundle.golden("inputs")[0]
     shapes = {port.name: [batch, *feeds[port.name].shape[1:]] for port in inputs}
     failed = _try_batch(order, model, {**options, "shapes": shapes}, batch)
@@ -382,7 +382,7 @@ def _say_left_out(order: Order, words: Words, made: ExportedFiles) -> None:
 def _sayable(
     order: Order, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
 ) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-    """The same, where a configuration can state all of them."""
+    """Returns the inputs and outputs if a configuration can state all of them; raises an error otherwise."""
     for port in (*inputs, *outputs):
         if not port.rank_known:
             reason = f"nothing is known of the number of dimensions of '{port.name}'"
@@ -405,7 +405,7 @@ def _config(
     both: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     instance: dict[str, object],
 ) -> dict[str, object]:
-    """A ModelConfig, in the order of Triton's own examples."""
+    """Returns a ModelConfig, in the order of Triton's own examples."""
     inputs, outputs = both
     config: dict[str, object] = {
         "backend": backend,
@@ -427,7 +427,7 @@ def _config(
 
 
 def _warmup(order: Order, folder: Path, inputs: tuple[TensorInfo, ...], batch: int) -> list[dict[str, object]]:
-    """The first golden sample, in files of the tensors' bytes, run before the model counts as ready."""
+    """Writes the first golden sample as files of the tensors' bytes, run before the model counts as ready."""
     feeds = order.bundle.golden("inputs")[0]
     odd = any(array.dtype.kind in "OUS" or array.size == 0 for array in feeds.values())
     if odd or (batch and any(array.shape[:1] != (1,) for array in feeds.values())):

@@ -1,4 +1,4 @@
-"""Draws a model into one file: alone, beside another one, or after each pass."""
+"""Drawing of a model into one file: alone, beside another one, or after each pass."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,9 +27,9 @@ class GraphFile(msgspec.Struct, frozen=True):
     nodes: int
     graphs: int
     colours: tuple[str, ...]
-    """What the first graph can be coloured by."""
+    """Colourings that the first graph offers."""
     changes: GraphDiff | None = None
-    """Between the two models of --against."""
+    """Changes between the two models of --against."""
 
 
 def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
@@ -72,7 +72,7 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
 
 
 def write_changes(first: Path, second: Path, out: Path) -> None:
-    """Both models of a comparison as one page."""
+    """Writes both models of a comparison as one page."""
     sides = [_analyzed(GraphRequest(path, out), path, ignore) for path in (first, second)]
     content = _content("html", of_two(sides[0], sides[1]))
     with writing(out) as file:
@@ -122,7 +122,7 @@ def _beside(first: Revision, second: Revision) -> list[PageGraph]:
 
 
 def _colours(revision: Revision) -> tuple[Colouring, ...]:
-    """What was asked for comes first: changes, then measured times."""
+    """Returns the colourings, the requested ones first: changes, then measured times."""
     found = sorted(colourings(revision.nodes, revision.times), key=lambda each: not each.key.startswith("ms:"))
     if revision.changes is None:
         return tuple(found)

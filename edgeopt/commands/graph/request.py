@@ -1,4 +1,4 @@
-"""What `edgeopt graph` is asked."""
+"""Request of `edgeopt graph`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -32,7 +32,7 @@ class GraphRequest(msgspec.Struct, frozen=True):
 
 
 def format_of(request: GraphRequest) -> Format:
-    """By the ending of the file; UsageError where that is neither."""
+    """Returns the format by the ending of the file; raises UsageError for other endings or conflicting options."""
     found = _ENDINGS.get(request.out.suffix.lower())
     if found is None:
         raise UsageError(

@@ -18,17 +18,17 @@ class Revision(msgspec.Struct, frozen=True):
     title: str
     """The name of the file, or of the pass that made it."""
     what: str
-    """What the pass did."""
+    """Change that the pass made."""
     nodes: tuple[NodeRow, ...]
     inputs: tuple[TensorFacts, ...]
     outputs: tuple[TensorFacts, ...]
     changes: GraphDiff | None = None
-    """From the revision before; of the first one, to the one after."""
+    """Changes from the revision before, or in the first revision, to the one after."""
     is_first: bool = False
     partners: tuple[tuple[str, str], ...] = ()
-    """Nodes that belong together, of the revision before and of this one."""
+    """Pairs of nodes that correspond, of the revision before and of this one."""
     times: tuple[OpTimes, ...] = ()
-    """Where the nodes were measured."""
+    """Times of the nodes, if they were measured."""
 
 
 class Revisions(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ def of_two(first: "AnalyzedModel", second: "AnalyzedModel") -> tuple[Revision, .
 
 
 def of_passes(source: "AnalyzedModel", given: GivenShapes, emit: Emit) -> tuple[Revision, ...]:
-    """The source, and the model after each exact rewrite that changed something."""
+    """Returns the source, and the model after each exact rewrite that changed something."""
     from edgeopt.graph.analysis.onnx import analysis_of
     from edgeopt.graph.model import Model
     from edgeopt.graph.pipeline import run_pipeline
@@ -89,7 +89,7 @@ def _revision(
 
 
 def _typed(read: "AnalyzedModel") -> "Model":
-    """The model with the types of all its values, by which nodes are matched."""
+    """Returns the model with the types of all its values, by which nodes are matched."""
     from edgeopt.graph.shapes import infer_shapes
 
     if read.model is None:

@@ -1,4 +1,4 @@
-"""What a case is (an operator with attributes, shapes and a precision), and the results of cases."""
+"""Operator cases (an operator with attributes, shapes and a precision), and the results of cases."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ Attribute = int | float | str | tuple[Number, ...]
 Attributes = dict[str, Attribute]
 
 OPSET = 19
-"""Of cases that need no newer one."""
+"""Opset of cases that need no newer one."""
 IMAGES = ((1, 16, 14, 14), (1, 64, 56, 56), (2, 64, 112, 112))
 """Batch, channels, height, width: in the middle of a small network, and at the start of a large one."""
 TOKENS = ((1, 16, 128), (1, 128, 384), (4, 256, 768))
@@ -35,26 +35,26 @@ class Port(msgspec.Struct, frozen=True):
     dtype: str = "float"
     """`float` is that of the case's precision, and its eight-bit form where that is int8."""
     constant: bool = False
-    """Part of the model, like weights; otherwise an input."""
+    """Whether the port is part of the model, like weights, rather than an input."""
     fan_in: int = 1
     """The factor by which weights are smaller, so that results keep their size."""
     values: tuple[Number, ...] | None = None
-    """Given instead of drawn: axes, shapes, limits."""
+    """Values that are given instead of drawn: axes, shapes, limits."""
 
 
 class OperatorCase(msgspec.Struct, frozen=True):
     operator: str
     variant: str
-    """What tells it from other cases of its operator: `depth-wise`; empty where there is no other."""
+    """Difference from other cases of the operator, such as `depth-wise`; empty if there is only one."""
     size: Size
     precision: Precision
     ports: tuple[Port | None, ...]
-    """None is an input that is left out."""
+    """Inputs of the operator; None for an input that is left out."""
     attributes: Attributes = {}
     outputs: int = 1
     opset: int = OPSET
     keeps_scale: bool = False
-    """In int8: the operator moves numbers and computes none, so the output has the scale of the input."""
+    """Whether the int8 operator only moves numbers, so that the output has the scale of the input."""
 
     @property
     def title(self) -> str:
@@ -66,17 +66,17 @@ class OperatorCase(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Changes with everything that is measured."""
+        """Digest that changes with everything that is measured."""
         return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:32]
 
 
 def fed(*shape: int, low: Number | None = None, high: Number | None = None, dtype: str = "float") -> Port:
-    """An input that is data."""
+    """Returns an input that is data."""
     return Port(shape, low, high, dtype)
 
 
 def weights(*shape: int, fan_in: int = 1) -> Port:
-    """An input that is part of the model."""
+    """Returns an input that is part of the model."""
     return Port(shape, constant=True, fan_in=fan_in)
 
 
@@ -86,7 +86,7 @@ def between(low: float, high: float, *shape: int) -> Port:
 
 
 def numbers(*values: Number, dtype: str = "int64") -> Port:
-    """A constant list of numbers: axes, shapes, pads."""
+    """Returns a constant list of numbers: axes, shapes, pads."""
     return Port((len(values),), dtype=dtype, constant=True, values=values)
 
 
@@ -104,7 +104,7 @@ def spread(  # noqa: PLR0913, PLR0917 - a row of a table
     opset: int = OPSET,
     keeps_scale: bool = False,
 ) -> Iterator[OperatorCase]:
-    """The cases of one row: the ports for small, medium and large, at each precision."""
+    """Yields the cases of one row: the ports for small, medium and large, at each precision."""
     for position, (size, given) in enumerate(zip(SIZES, ports, strict=True)):
         own = (attributes or {}) if not isinstance(attributes, Sequence) else attributes[position]
         for precision in precisions:
@@ -114,7 +114,7 @@ def spread(  # noqa: PLR0913, PLR0917 - a row of a table
 SCHEMA = 1
 Status = Literal["conforms", "deviates", "not supported", "failed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
-"""From good to bad."""
+"""Statuses from good to bad."""
 
 
 class MeasuredOperator(msgspec.Struct, frozen=True):
@@ -124,31 +124,31 @@ class MeasuredOperator(msgspec.Struct, frozen=True):
     operations: int
     moved_bytes: int
     message: str = ""
-    """What is wrong, as a sentence; empty where nothing is."""
+    """Description of the problem, as a sentence; empty if there is none."""
     error_share: float | None = None
     """The largest error, in shares of what is allowed."""
     accuracy_db: float | None = None
     """Signal-to-noise ratio; None where nothing differs, or nothing could be compared."""
     load_ms: float | None = None
     time_us: float | None = None
-    """Of one run: the median of slices; the fastest and the slowest slice are in the next two."""
+    """Time of one run: the median of slices; the fastest and the slowest slice are in the next two fields."""
     time_low_us: float | None = None
     time_high_us: float | None = None
     worth_measuring: bool | None = None
-    """Whether the device was in a state for it; None where that was not looked at."""
+    """Whether the device was in a state worth measuring; None if this was not checked."""
 
     @property
     def lasts(self) -> bool:
-        """It says something of the runtime: a failure may be one of the moment, as when memory is short."""
+        """Whether the result describes the runtime; a failure may be temporary, such as a lack of memory."""
         return self.status != "failed"
 
 
 class OperatorFigures(msgspec.Struct, frozen=True):
     measured: MeasuredOperator
     roofline_share: float | None = None
-    """How near to the best that this device could do: 1 is there."""
+    """Share of the best that this device could do (1.0 = the best)."""
     roofline_reason: str = ""
-    """Why there is no share."""
+    """Reason why there is no share."""
 
 
 class CaseRow(msgspec.Struct, frozen=True):
@@ -159,10 +159,10 @@ class CaseRow(msgspec.Struct, frozen=True):
     precision: Precision
     opset: int
     inputs: tuple[str, ...]
-    """`float32 [1, 64, 56, 56]`; empty for one that is left out."""
+    """Inputs such as `float32 [1, 64, 56, 56]`; empty for an input that is left out."""
     attributes: dict[str, Attribute]
     results: dict[str, OperatorFigures]
-    """By backend."""
+    """Figures by backend."""
 
     @property
     def title(self) -> str:
@@ -177,7 +177,7 @@ class BackendRow(msgspec.Struct, frozen=True):
     name: str
     title: str
     version: str | None
-    """None where it is not available; the reason is in `reason`, and in `extra` what would bring it."""
+    """Version of the backend; None if it is not available: see `reason`, and `extra` for what to install."""
     reason: str = ""
     extra: str | None = None
 
@@ -190,40 +190,40 @@ class OperatorResult(msgspec.Struct, frozen=True):
     precision: str
     """`fp32`, `fp16`, `int8`; `other` for what computes with whole numbers or texts."""
     form: str
-    """What tells it from other nodes of the operator: `3-D depth-wise`, `wrap`; empty for the usual one."""
+    """Difference from other nodes of the operator: `3-D depth-wise`, `wrap`; empty for the usual form."""
     count: int
     share: float
-    """Of the operations of the model, open dimensions being 1."""
+    """Share of the model's operations, with open dimensions as 1."""
     status: dict[str, str]
-    """By backend: the worst status of its cases; `no case` of the operator, `no such case` of its form."""
+    """Worst status of the cases by backend; `no case` of the operator, `no such case` of its form."""
     cases: int = 0
     flawed: dict[str, int] = {}
-    """By backend: the number of cases that do not conform."""
+    """Number of cases that do not conform, by backend."""
     message: dict[str, str] = {}
-    """By backend: what is wrong."""
+    """Description of the problem, by backend."""
 
 
 class OperatorCoverage(msgspec.Struct, frozen=True):
-    """What a backend itself says of a model."""
+    """Support of a model as reported by a backend itself."""
 
     supported: int | None
-    """None where it could not say; the reason is in `reason`."""
+    """Number of supported nodes; None, with a reason in `reason`, if the backend could not report it."""
     total: int | None = None
     unsupported: tuple[str, ...] = ()
     reason: str = ""
 
 
 class Quickest(msgspec.Struct, frozen=True):
-    """Which backend is the quickest at what dominates a model."""
+    """Comparison of backends by the operators that dominate a model."""
 
     operators: tuple[str, ...]
-    """What dominates: most of the operations first."""
+    """Dominating operators, most operations first."""
     share: float
-    """Of the operations of the model."""
+    """Share of the model's operations."""
     cases: int
     """The number of compared cases."""
     relative_time: dict[str, float]
-    """By backend, 1 being the quickest."""
+    """Time relative to the quickest backend, by backend (1.0 = the quickest)."""
 
 
 class Compatibility(msgspec.Struct, frozen=True):
@@ -244,7 +244,7 @@ class Report(msgspec.Struct, frozen=True):
     measured: int
     """The number of new results; the others come from the cache."""
     counts: dict[str, dict[Status, int]]
-    """By backend: how many cases have which status."""
+    """Number of cases of each status, by backend."""
     doubtful: int = 0
     """The number of cached results that were measured while the device was busy or throttled."""
     model: Compatibility | None = None

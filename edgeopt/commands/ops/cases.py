@@ -285,5 +285,5 @@ CASES: tuple[OperatorCase, ...] = tuple(case for _, cases in FAMILIES for case i
 
 
 def operators() -> tuple[str, ...]:
-    """Every operator that has cases, in the order of the families."""
+    """Returns every operator that has cases, in the order of the families."""
     return tuple(dict.fromkeys(case.operator for case in CASES))

@@ -1,4 +1,4 @@
-"""Whether an output is the right one: by how much each number may be off, and the sentence for one that is not.
+"""Comparison of outputs with expected ones: the error allowed for each number, and the sentence on a failure.
 
 What moves numbers, or chooses among them, must give them exactly. In float32 a number may be off by
 steps x epsilon x (its own size + the root mean square of the whole output), with steps = 16 + sqrt(how many
@@ -30,9 +30,9 @@ _HALF_NOISE = 0.7
 _HALF_NOISE_STEPWISE = 1.5
 """The root mean square of all errors, in epsilons x that of the output: 0.2 is rounding once, 1.7 is bfloat16."""
 _COORDINATES = 4.0
-"""For Resize: positions are float32, so a value may be off by this error of its position times the slope."""
+"""Allowance for Resize: positions are float32, so a value may be off by their error times the slope."""
 _SHARE_OFF = 0.02
-"""Of quantized numbers: those that lie so near the middle of two steps that rounding before it decides."""
+"""Share of quantized numbers that may be off: near the middle of two steps, earlier rounding decides."""
 _TINY = 1e-300
 
 
@@ -46,7 +46,7 @@ class OperatorVerdict(msgspec.Struct, frozen=True):
 
 
 def compare(prepared: PreparedCase, outputs: Mapping[str, Array]) -> OperatorVerdict:
-    """The verdict on all outputs: that of the worst."""
+    """Returns the verdict on all outputs: that of the worst."""
     verdicts = [_output(prepared, name, outputs.get(name)) for name in prepared.expected]
     return max(verdicts, key=lambda verdict: (not verdict.conforms, verdict.error_share or 0.0))
 
@@ -92,7 +92,7 @@ def _output(prepared: PreparedCase, name: str, got: Array | None) -> OperatorVer
 def _together(
     case: OperatorCase, off: Array, limit: Array | None, dtype: str, noise: float, signal: float
 ) -> tuple[float, str]:
-    """How far all numbers together are off, in shares of what is allowed, and the begin of a sentence on it."""
+    """Returns the error of all numbers together, in shares of the limit, and the start of a sentence on it."""
     if limit is None:
         return 0.0, ""
     if dtype == "float16" and signal:
@@ -107,7 +107,7 @@ def _together(
 
 
 def _allowed(prepared: PreparedCase, exact: Array, dtype: str, signal: float) -> Array | None:
-    """By how much each number may be off; None: not at all."""
+    """Returns the largest allowed error of each number; None if no error is allowed."""
     case = prepared.case
     if _is_exact(case):
         return None
@@ -136,7 +136,7 @@ def _half_roots(prepared: PreparedCase) -> float:
 
 
 def _is_exact(case: OperatorCase) -> bool:
-    """Nothing is computed, so nothing is rounded; in int8 that holds where the output keeps the scale."""
+    """Whether a case computes, and so rounds, nothing; in int8, only if the output keeps the scale."""
     if case.precision == "int8":
         return case.keeps_scale
     if case.operator == "Resize":

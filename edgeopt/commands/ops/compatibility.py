@@ -1,4 +1,4 @@
-"""What the cases say of a model: which of its operators conform on each backend, and which backend is fastest."""
+"""Compatibility of a model: the operators that conform on each backend, and the fastest backend, by case."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ _SWITCHES = {
 
 
 def form(operator: str, given: Given, attributes: Mapping[str, Attribute]) -> str:
-    """Of a node or a case; empty for the usual one: two dimensions, one group, no dilation, forward."""
+    """Describes the form of a node or a case; empty for the usual one: 2-D, one group, no dilation, forward."""
     words = [*_rank(operator, given), *_window(operator, given, attributes)]
     words += [str(attributes.get(name, usual)) for name, usual in _MODES.get(operator, {}).items()]
     if operator == "Resize" and words and "nearest" in words:
@@ -93,7 +93,7 @@ def _window(operator: str, given: Given, attributes: Mapping[str, Attribute]) ->
 
 
 def attributes_of(path: Path) -> dict[str, dict[str, Attribute]]:
-    """Of every node of a model, by the name of its first output."""
+    """Returns the attributes of every node of a model, by the name of its first output."""
     import onnx_ir as ir
 
     from edgeopt.graph.model import load
@@ -115,13 +115,13 @@ def attributes_of(path: Path) -> dict[str, dict[str, Attribute]]:
 
 
 def first_name(names: Iterable[str | None]) -> str:
-    """Of a node's outputs, the first that is not left out."""
+    """Returns the first of a node's outputs that is not left out."""
     return next((name for name in names if name), "")
 
 
 NO_CASE = "no case"
 NO_SUCH_CASE = "no such case"
-"""There are cases of the operator in this precision, but none of this form."""
+"""Status if the operator has cases in this precision, but none of this form."""
 _FLOATS = {"float32": "fp32", "float16": "fp16"}
 _BYTES = ("uint8", "int8")
 _OTHER = "other"
@@ -132,11 +132,11 @@ _NAMED_UNSUPPORTED = 20
 Key = tuple[str, str, str, str]
 """Operator, domain, precision, form."""
 Attributes = dict[str, dict[str, Attribute]]
-"""By the name of a node's first output."""
+"""Attributes by the name of a node's first output."""
 
 
 def kinds_of(analysis: Analysis) -> tuple[tuple[str, ...], tuple[Precision, ...]]:
-    """The operators of a model that there are cases of, and the precisions that it computes them in."""
+    """Returns the operators of a model that have cases, and the precisions in which the model computes them."""
     nodes, _ = _by_operator(analysis, {})
     held = {(operator, precision) for operator, domain, precision, _ in nodes if not domain}
     found = held & {(case.operator, str(case.precision)) for case in CASES}
@@ -180,7 +180,7 @@ def _by_operator(analysis: Analysis, attributes: Attributes) -> tuple[dict[Key, 
 
 
 def precision_of(node: NodeRow, dequantized: set[str]) -> str:
-    """Of the numbers that a node computes with; between DQ and Q that is int8, as runtimes take it."""
+    """Returns the precision that a node computes in; int8 between DQ and Q, as in runtimes."""
     if node.operator == "Cast":
         return "fp32"  # its cases cover all types
     if node.operator in {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}:
@@ -211,7 +211,7 @@ def _cases_of(cases: Sequence[CaseRow], key: Key) -> list[CaseRow]:
 
 
 def cases_of_model(report: Report, model: Compatibility) -> tuple[CaseRow, ...]:
-    """Those that say something of the model: of an operator, precision and form that it has."""
+    """Returns the cases that match an operator, precision and form of the model."""
     held = {(row.operator, row.precision, row.form) for row in model.operators if not row.domain}
     return tuple(case for case in report.cases if (case.operator, case.precision, _form_of(case)) in held)
 
@@ -226,7 +226,7 @@ def _form_of(case: CaseRow) -> str:
 
 
 def _told(text: str) -> tuple[str | None, tuple[int, ...] | None]:
-    """What `float32 [1, 64]` says; nothing where an input is left out."""
+    """Parses a type and shape such as `float32 [1, 64]`; both are None for an input that is left out."""
     dtype, found, shape = text.partition(" ")
     return (dtype, tuple(msgspec.json.decode(shape, type=thread_safe(list[int])))) if found else (None, None)
 
@@ -240,7 +240,7 @@ def _coverage(backend: str, path: Path) -> OperatorCoverage:
 
 
 def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorResult], names: list[str]) -> Quickest | str:
-    """The operators that make most of the operations, each weighted with its share."""
+    """Compares backends on the operators that make most of the operations, each weighted with its share."""
     if len(names) < 2:
         return "there is only one backend to compare"
     dominating: list[OperatorResult] = []
@@ -275,7 +275,7 @@ def _name(row: OperatorResult) -> str:
 
 
 def _timed(cases: Sequence[CaseRow], names: Sequence[str]) -> list[dict[str, float]]:
-    """By backend, of the cases that all of them ran; those of real sizes where there are any."""
+    """Returns times by backend of the cases that all backends ran, of real sizes only if there are any."""
     real = [case for case in cases if case.size != "small"] or cases
     found = []
     for case in real:

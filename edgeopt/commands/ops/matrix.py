@@ -17,7 +17,7 @@ LEGEND = (
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """What a column stands for."""
+    """Backend and precision of a column."""
 
     backend: str
     precision: Precision
@@ -31,19 +31,19 @@ class Flaw(msgspec.Struct, frozen=True):
     """`Pad wrap fp32 (small, medium, large)`."""
     status: Status
     message: str
-    """Of the largest."""
+    """Message of the largest case."""
     count: int
 
 
 def tried(report: Report) -> list[Tried]:
-    """By precision first, so that backends stand side by side."""
+    """Returns the columns, by precision first so that backends are side by side."""
     used = {case.precision for case in report.cases}
     names = [row.name for row in report.backends if row.version is not None]
     return [Tried(name, precision) for precision in PRECISIONS if precision in used for name in names]
 
 
 def matrix(report: Report, families: bool = False) -> Table:
-    """A row for each operator and variant; `families`: with a title above those of one family."""
+    """Returns a table with a row for each operator and variant; `families` adds titles above those of a family."""
     columns = tried(report)
     groups: dict[tuple[str, str], list[CaseRow]] = {}
     for case in report.cases:
@@ -60,7 +60,7 @@ def matrix(report: Report, families: bool = False) -> Table:
 
 
 def flaws(report: Report) -> list[Flaw]:
-    """Every case that does not conform, backend by backend."""
+    """Returns every case that does not conform, backend by backend."""
     groups: dict[tuple[str, str, str, Status], list[CaseRow]] = {}
     for row in report.backends:
         for case in report.cases:
@@ -81,7 +81,7 @@ def flaws(report: Report) -> list[Flaw]:
 
 
 def summary(report: Report) -> Iterator[str]:
-    """A sentence for each backend, then what it took."""
+    """Yields a sentence for each backend, then the time that the measurement took."""
     total = len(report.cases)
     for row in report.backends:
         if row.version is None:
@@ -104,7 +104,7 @@ def summary(report: Report) -> Iterator[str]:
 
 
 def roofline_note(report: Report) -> str:
-    """Why shares are missing, where they are; empty where none is."""
+    """Returns why roofline shares are missing, as a sentence; empty if none is."""
     timed = [f for case in report.cases for f in case.results.values() if f.measured.time_us]
     reasons = dict.fromkeys(f.roofline_reason for f in timed if f.roofline_reason)
     if not reasons:
@@ -114,7 +114,7 @@ def roofline_note(report: Report) -> str:
 
 
 def _percent(share: float) -> str:
-    """Never rounded up to all."""
+    """Formats a share, never rounded up to 100 %."""
     return "100 %" if share == 1 else f"{min(share, 0.999):.1%}".replace("%", " %")
 
 
@@ -128,7 +128,7 @@ def _cells(cases: Sequence[CaseRow], columns: Sequence[Tried]) -> Iterator[Marke
 
 
 def _cell(found: Sequence[OperatorFigures], is_quickest: bool) -> Marked:
-    """The worst of all shapes; empty where there is no case."""
+    """Returns the cell of all shapes, marked by the worst; empty if there is no case."""
     if not found:
         return Marked("")
     statuses = [figures.measured.status for figures in found]
@@ -162,7 +162,7 @@ def _figures(cases: Sequence[CaseRow], column: Tried) -> list[OperatorFigures]:
 
 
 def duration(time_us: float) -> str:
-    """Three digits: `12.3 µs`, `1.23 ms`, `0.41 s`."""
+    """Formats a time with three digits: `12.3 µs`, `1.23 ms`, `0.41 s`."""
     if time_us < 999.5:
         return f"{time_us:.3g} µs" if time_us < 99.95 else f"{time_us:.0f} µs"
     milliseconds = time_us / 1e3

@@ -37,35 +37,35 @@ from edgeopt.nearest import nearest
 from edgeopt.version import __version__
 
 METHOD = 2
-"""Goes up when the way of measuring or judging changes: figures of two ways are not comparable."""
+"""Version of the method of measuring and judging: figures of different versions are not comparable."""
 _CPU_PARTS = ("host", "cpu", "limits", "memory")
 _OTHER_PARTS = (*_CPU_PARTS, "accelerators", "drivers")
 
 Cached = dict[str, MeasuredOperator]
-"""By the digest of the case."""
+"""Results by the digest of the case."""
 _STORE_EVERY_S = 5.0
 _ONNX = ".onnx"
 _CHOOSERS = ("openvino-auto",)
-"""They run a model on one of the others; tried only when they are named."""
+"""Backends that run a model on one of the others; used only if they are named."""
 _ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
-"""The peaks of the device are its processor's."""
+"""Backends on the processor, which the peaks of the device apply to."""
 
 
 class OperatorChoice(msgspec.Struct, frozen=True):
     backends: tuple[str, ...] = ()
-    """Empty: all that are available here."""
+    """Names of backends; empty: all that are available here."""
     only: tuple[str, ...] = ()
-    """Operators; empty: all."""
+    """Names of operators; empty: all."""
     precisions: tuple[str, ...] = ()
-    """Empty: all."""
+    """Names of precisions; empty: all."""
     quick: bool = False
-    """Small shapes alone."""
+    """Whether to run small shapes only."""
     again: bool = False
-    """Measures again what was measured before."""
+    """Whether to measure again what was measured before."""
 
 
 def cache_file(folder: Path, device: Device, backend: str, version: str) -> Path:
-    """The file for a backend on this device: another runtime, edgeopt or driver has another file."""
+    """Returns the file for a backend on this device; another runtime, edgeopt or driver has another file."""
     parts = fingerprint(device)
     names = _CPU_PARTS if backend.endswith("-cpu") else _OTHER_PARTS
     told = [*(parts[name] for name in names), backend, version, __version__]
@@ -74,7 +74,7 @@ def cache_file(folder: Path, device: Device, backend: str, version: str) -> Path
 
 
 def load_cache(file: Path | None) -> Cached:
-    """What is kept there; a missing or damaged file holds nothing."""
+    """Reads the cached results; a missing or damaged file has none."""
     if file is None:
         return {}
     try:
@@ -89,7 +89,7 @@ def store_cache(file: Path, kept: Cached) -> str | None:
 
 
 class _Kept:
-    """What is known of each backend, from before and since then, and the files that what lasts goes back to."""
+    """Results of each backend, cached and new, and the cache files that store the lasting ones."""
 
     def __init__(self, device: Device, rows: Sequence[BackendRow], emit: Emit) -> None:
         folder = user_cache_folder()
@@ -122,7 +122,7 @@ class _Kept:
         self._stored = time.monotonic()
 
     def is_doubtful(self, backend: str, case: OperatorCase) -> bool:
-        """It is from an earlier time, when the device was in no state worth measuring."""
+        """Whether a result is from the cache, measured when the device was in no state worth measuring."""
         is_old = (backend, case.digest) not in self._new
         return is_old and self.known[backend][case.digest].worth_measuring is False
 
@@ -189,7 +189,7 @@ def assess(device: Device, choice: OperatorChoice, emit: Emit) -> Report:
 
 
 def _backend_rows(names: Sequence[str]) -> list[BackendRow]:
-    """The named backends, each with the reason if it is missing; otherwise all available ones."""
+    """Returns the named backends, each with the reason if it is missing; otherwise all available ones."""
     if names:
         return [_backend_row(backend_named(name)) for name in dict.fromkeys(names)]
     own = (backend for backend in BACKENDS if _ONNX in backend.formats and backend.name not in _CHOOSERS)

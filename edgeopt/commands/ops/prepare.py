@@ -1,4 +1,4 @@
-"""Makes of a case the model, its inputs and the expected outputs; always the same.
+"""Preparation of a case: the model, its inputs and the expected outputs, always the same.
 
 In int8 each float input is quantized, dequantized before the operator, and the result is quantized: the form that
 runtimes know and fuse. The reference goes the same way in float64: by ONNX's reference evaluator, or computed here
@@ -27,16 +27,16 @@ MOVES = (
     "Reshape", "Transpose", "Concat", "Split", "Slice", "Gather", "Squeeze", "Unsqueeze", "Pad", "Expand",
     "Flatten", "DepthToSpace", "Identity", "Constant", "Shape", "ConstantOfShape", "Cast",
 )  # fmt: skip
-"""They move numbers and compute none."""
+"""Operators that move numbers and compute none."""
 CHOICES = (
     "Neg", "Abs", "Relu", "Clip", "Where", "Max", "Min", "Floor", "MaxPool", "GlobalMaxPool", "ReduceMax",
 )  # fmt: skip
-"""What they give is one of their numbers, or a whole one, or one with another sign."""
+"""Operators that return one of their input numbers, rounded to a whole number, or with another sign."""
 _PRODUCTS = ("Conv", "ConvInteger", "QLinearConv", "MatMul", "MatMulInteger", "QLinearMatMul", "Gemm")
 _POOLS = ("AveragePool", "MaxPool")
 _RECURRENT = ("LSTM", "GRU", "RNN")
 STEPWISE = (*_RECURRENT, "Attention")
-"""They are several operators in one, or one again and again."""
+"""Operators that combine several others, or repeat one."""
 NORMS = (
     "BatchNormalization", "Softmax", "LogSoftmax", "LayerNormalization", "InstanceNormalization",
     "GroupNormalization", "RMSNormalization",
@@ -45,7 +45,7 @@ _READ_IN_PART = ("Gather", "Slice")
 
 
 def operations(operator: str, inputs: list[Shape], outputs: list[Shape], attributes: Attributes) -> int:
-    """Of one run, as `graph.analysis.cost` counts them; 0 where the shapes do not tell."""
+    """Returns the operations of one run, as `graph.analysis.cost` counts them; 0 if the shapes are unknown."""
     call = Call(operator, _operands(inputs), _operands(outputs), attributes=attributes)
     try:
         return arithmetic(call).operations
@@ -58,7 +58,7 @@ def _operands(shapes: list[Shape]) -> tuple[Operand, ...]:
 
 
 def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes: Attributes) -> int:
-    """How many products or numbers are added up for one number of the output; not those averaged on the way."""
+    """Counts the products or numbers summed up for one output number, except those averaged on the way."""
     if not inputs or not outputs:
         return 1
     given = inputs[0]
@@ -95,7 +95,7 @@ Reference = Callable[[Inputs, Attributes], Array]
 
 
 def compute(case: OperatorCase, inputs: Inputs) -> list[Array]:
-    """All outputs of a case; inputs that are left out are None, floats are float64.
+    """Returns all outputs of a case; inputs that are left out are None, floats are float64.
 
     An output in float64 stands for a float of the case's precision; any other type is meant.
     """
@@ -105,7 +105,7 @@ def compute(case: OperatorCase, inputs: Inputs) -> list[Array]:
 
 
 def evaluate(case: OperatorCase, inputs: Inputs) -> list[Array]:
-    """The outputs by ONNX's reference evaluator, which computes in the type of the inputs."""
+    """Returns the outputs by ONNX's reference evaluator, which computes in the type of the inputs."""
     try:
         from onnx.reference import ReferenceEvaluator
     except ImportError:
@@ -144,7 +144,7 @@ def _leaky_relu(inputs: Inputs, attributes: Attributes) -> Array:
 
 
 def _conv_transpose(inputs: Inputs, attributes: Attributes) -> Array:
-    """Each number of the input puts a whole kernel into the output, and what overlaps is added up."""
+    """Adds a whole kernel to the output for each number of the input; overlaps are added up."""
     x, kernels, bias = (_given(inputs, position) for position in range(3))
     kernel = kernels.shape[2:]
     strides = _integers(attributes, "strides", (1,) * len(kernel))
@@ -183,7 +183,7 @@ def _average_pool(inputs: Inputs, attributes: Attributes) -> Array:
 def _over_kernel(
     function: Callable[[Array, Array], Array], x: Array, attributes: Attributes, fill: float
 ) -> Array:
-    """One place of the kernel after the other, which numpy does several times faster than all at once."""
+    """Reduces one place of the kernel after the other, which numpy does several times faster than all at once."""
     kernel = _integers(attributes, "kernel_shape", ())
     strides = _integers(attributes, "strides", (1,) * len(kernel))
     dilations = _integers(attributes, "dilations", (1,) * len(kernel))
@@ -207,10 +207,12 @@ TOO_SLOW: dict[str, Reference] = {
     "MaxPool": _max_pool,
     "AveragePool": _average_pool,
 }
-"""ONNX's evaluator loops over their outputs in Python: seconds for a case instead of milliseconds."""
+"""Operators whose outputs ONNX's evaluator loops over in Python: seconds per case instead of milliseconds."""
 OWN: dict[str, Reference] = {**TOO_SLOW, "LeakyRelu": _leaky_relu}
-"""For LeakyRelu the evaluator rounds alpha to float32: 0.1 of five steps is then above the middle of two steps,
-where runtimes round to even.
+"""Operators that are computed here instead of by ONNX's evaluator.
+
+The evaluator rounds alpha of LeakyRelu to float32: 0.1 of five steps is then above the middle of two steps, where
+runtimes round to even.
 """
 
 
@@ -225,7 +227,7 @@ class PreparedCase:
     model: bytes
     feeds: dict[str, Array]
     expected: dict[str, Array]
-    """In float64 where a float of the case's precision is meant, else in the type of the output."""
+    """Expected outputs: float64 for floats in the case's precision, else the type of the output."""
     operations: int
     moved_bytes: int
     fan_in: int
@@ -239,7 +241,7 @@ class _Draft:
     exact: list[Array | None] = field(default_factory=list)
     stored_bytes: list[int] = field(default_factory=list)
     scales: list[np.float32] = field(default_factory=list)
-    """Of the inputs that are quantized."""
+    """Scales of the quantized inputs."""
     nodes: list[bytes] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     feeds: dict[str, Array] = field(default_factory=dict)
@@ -315,7 +317,7 @@ def _drawn(draw: np.random.Generator, port: Port) -> Array:
 
 
 def _add_quantized(draft: _Draft, name: str, port: Port, values: Array, bias: bool) -> None:
-    """As runtimes want it: data unsigned, weights signed, a bias in 32 bits with the scale of the products."""
+    """Adds an input as runtimes quantize it: unsigned data, signed weights, 32-bit bias in the products' scale."""
     zero: Array = _ZERO_POINT
     if bias:
         scale, zero = draft.scales[0] * draft.scales[1], np.array(0, np.int32)
@@ -355,5 +357,5 @@ def _quantize(x: Array, scale: float, zero: Array) -> Array:
 
 
 def _scale(values: Array) -> np.float32:
-    """So that the largest value takes the last step."""
+    """Returns the scale at which the largest value takes the last step."""
     return np.float32(np.abs(values).max() / 127)

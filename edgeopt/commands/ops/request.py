@@ -1,4 +1,4 @@
-"""What `edgeopt ops` is asked."""
+"""Request of `edgeopt ops`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +22,7 @@ class OpsRequest(msgspec.Struct, frozen=True):
 
 
 def operators(request: OpsRequest) -> tuple[str, ...]:
-    """Those that it names; raises UsageError where the model names them already."""
+    """Returns the operators that the request names; raises UsageError if it names a model too."""
     if request.model is not None and request.only:
         raise UsageError("MODEL and --only exclude each other.", "Give one of them.")
     return tuple(name.strip() for name in request.only.split(",") if name.strip())

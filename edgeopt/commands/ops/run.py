@@ -1,4 +1,4 @@
-"""Runs cases on backends: each backend in a separate process, interleaved case by case."""
+"""Measurement of cases on backends, each in a separate process, interleaved case by case."""
 
 import statistics
 import tempfile
@@ -70,13 +70,13 @@ class _Try:
     worker: BackendWorker
     found: MeasuredOperator
     failure: str | None = None
-    """Why it is not timed any more."""
+    """Reason why the case is not timed any more."""
     runs_us: list[float] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Clock:
-    """How much is done, and how long the rest will take if it goes on like this."""
+    """Progress of the cases, and the estimated time for the rest."""
 
     total: float
     done: float = 0.0
@@ -118,7 +118,7 @@ def measure(wanted: Sequence[Wanted], device: Device, emit: Emit, keep: Keep) ->
 
 
 def options_for(backend: str, device: Device, precision: Precision) -> dict[str, str | int]:
-    """What is asked of a backend that has such options: all cores, and no shorter floats than the case has.
+    """Returns options for a backend that has them: all cores, and no shorter floats than the case has.
 
     OpenVINO, left alone or asked for f16 on a CPU without it, computes float16 models in bfloat16.
     """
@@ -135,7 +135,7 @@ def options_for(backend: str, device: Device, precision: Precision) -> dict[str,
 
 
 def _results(prepared: PreparedCase, workers: list[BackendWorker]) -> dict[str, MeasuredOperator]:
-    """What is wrong somewhere is not timed there."""
+    """Measures a case on each backend; a backend with wrong results is not timed."""
     tries = [_Try(worker, _opened(prepared, worker)) for worker in workers]
 
     def run_us(each: _Try) -> float | None:

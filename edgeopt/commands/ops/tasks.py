@@ -13,7 +13,7 @@ from edgeopt.workers.arrays import read_arrays, write_arrays
 
 
 class OpenOperator(msgspec.Struct, frozen=True, tag="open-operator"):
-    """Close the model before, load this one, run it, and save what it gives."""
+    """Request to close the previous model, load this one, run it, and save its outputs."""
 
     backend: str
     options: dict[str, str | int]
@@ -23,7 +23,7 @@ class OpenOperator(msgspec.Struct, frozen=True, tag="open-operator"):
 
 
 class TimeOperator(msgspec.Struct, frozen=True, tag="time-operator"):
-    """Run what is open over and over for this long, at least once."""
+    """Request to run the open model repeatedly for this long, at least once."""
 
     slice_ms: float
 
@@ -31,7 +31,7 @@ class TimeOperator(msgspec.Struct, frozen=True, tag="time-operator"):
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
     load_ms: float = 0.0
     refusal: str = ""
-    """Why the backend does not take the model."""
+    """Reason why the backend does not accept the model."""
 
 
 class Timed(msgspec.Struct, frozen=True, tag="timed"):

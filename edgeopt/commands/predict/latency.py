@@ -49,7 +49,7 @@ class KernelCost:
     weights_bytes: int
     runs: int = 1
     rounded: bool = False
-    """Written with floats between roundings, and computed in bytes."""
+    """Whether the kernel is written with floats between roundings, and computed in bytes."""
 
     @property
     def is_product(self) -> bool:
@@ -59,7 +59,7 @@ class KernelCost:
 def kernels_of(
     analysis: Analysis, backend: str, grouped: bool = False
 ) -> tuple[tuple[KernelCost, ...], tuple[str, ...]]:
-    """The kernels of one run, and the operators whose cost is not known.
+    """Returns the kernels of one run, and the operators whose cost is not known.
 
     `grouped`: the runtime rounds activations by groups where weights are stored in bytes.
     """
@@ -113,7 +113,7 @@ def _kind(row: NodeRow) -> str:
 
 
 def _computed(rows: Iterable[NodeRow], inputs: set[str]) -> set[str]:
-    """Every tensor that depends on an input of the model; the rest is folded when the model is loaded."""
+    """Returns every tensor that depends on an input of the model; the rest is folded when the model is loaded."""
     found = set(inputs)
     for row in rows:
         if row.inside or any(tensor.name in found for tensor in row.inputs):
@@ -131,11 +131,11 @@ def _stored_in_bytes(rows: Iterable[NodeRow], computed: set[str]) -> frozenset[s
 
 
 def _within_products(rows: list[NodeRow], backend: str) -> set[int]:
-    """The places of the nodes that cost next to nothing where they stand."""
+    """Returns the positions of the nodes that cost next to nothing where they are."""
     readers = Counter(tensor.name for row in rows for tensor in row.inputs)
     gates = {tensor.name: row for row in rows if row.operator in _GATES for tensor in row.outputs}
     product: dict[str, str] = {}
-    """By tensor, the operator of the product that writes it, with what is computed within it."""
+    """Operator of the product that computes a tensor, itself or with fused nodes, by tensor."""
     found: set[int] = set()
     for row in rows:
         if row.operator in _PRODUCTS:
@@ -160,7 +160,7 @@ def _within_products(rows: list[NodeRow], backend: str) -> set[int]:
 
 
 def _gated(row: NodeRow, gates: Mapping[str, NodeRow]) -> str:
-    """What a product of a number with its own gate begins with; empty for any other node."""
+    """Returns the name of the value that a node multiplies by the value's own gate; empty for any other node."""
     if row.operator != "Mul" or len(row.inputs) != 2:
         return ""
     names = [tensor.name for tensor in row.inputs]
@@ -214,27 +214,27 @@ RUNTIME_OF = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """Predicted, not measured."""
+    """Latency that is predicted, not measured."""
 
     predicted_ms: float
     low_ms: float
     high_ms: float
-    """Between these it was nearly always where it was measured afterwards; for other models it may not be."""
+    """Upper end of the range that held nearly all times measured afterwards; other models may differ."""
     products_share: float
-    """Of that time, in convolutions and matrix products."""
+    """Share of the predicted time in convolutions and matrix products."""
     basis: str
     """The basis: the peaks alone, or the operator table too; and what it leaves out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """Of one device; `table` is its operator table, where that is known."""
+    """Latency predictor for one device; `table` is the device's operator table, if known."""
 
     device: Device
     table: Report | None = None
 
     def why_not(self, backend: str) -> str:
-        """Why no latency can be predicted there, as the end of a sentence; empty where one can."""
+        """Returns why no latency can be predicted for a backend, as the end of a sentence; empty if one can."""
         peaks = self.device.peaks
         if peaks is None:
             return HINT
@@ -245,7 +245,7 @@ class Predictor:
     def latency(
         self, analysis: Analysis, backend: str, threads: int | None = None, grouped: bool = False
     ) -> Latency | str:
-        """Or why it cannot be told, as the end of a sentence; `grouped`: activations are rounded by groups."""
+        """Predicts the latency, or returns why it cannot; `grouped`: activations are rounded by groups."""
         reason = self.why_not(backend)
         if reason:
             return reason
@@ -315,7 +315,7 @@ class _Shares:
         self.used = False
 
     def of(self, kernel: KernelCost, threads: int) -> float:
-        """1 where it would be as fast as the device allows."""
+        """Returns the speed of a kernel as a share of what the device allows (1.0 = all of it)."""
         table = self._predictor.table
         cases = self._of_operator(kernel, table) if table is not None and table.threads == threads else []
         usual = _SHARES.get(kernel.kind, _ANY_SHARE) * (_ROUNDED if kernel.rounded else 1.0)
@@ -354,7 +354,7 @@ class _Shares:
 
 
 def _distance(row: CaseRow, backend: str, kernel: KernelCost) -> float:
-    """How unlike the work of a case is: in bytes, and in operations for each of them."""
+    """Returns the distance between the work of a case and a kernel, in bytes and operations."""
     case = row.results[backend].measured
     size = abs(log((case.moved_bytes + 1) / (kernel.moved_bytes + 1)))
     return size + abs(log((case.operations + 1) / (kernel.operations + 1)))

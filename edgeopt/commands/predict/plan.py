@@ -40,7 +40,7 @@ from edgeopt.workspace import WORK, workspace
 
 @dataclass(frozen=True, slots=True)
 class RankedVariant:
-    """One candidate in the order; `latency` is a sentence's end where it cannot be told."""
+    """Candidate in the order; `latency` is the end of a sentence if it cannot be predicted."""
 
     made: PredictedVariant
     latency: Latency | str
@@ -53,9 +53,9 @@ class RankedVariant:
 @dataclass(frozen=True, slots=True)
 class Ranked:
     places: tuple[RankedVariant, ...]
-    """The best first; those that are out come last."""
+    """Candidates, the best first; rejected ones come last."""
     by_time: bool
-    """By predicted times; otherwise by the ladder, because not all of them could be predicted."""
+    """Whether the order is by predicted times; otherwise it is by precision, as some times are unknown."""
 
     def in_line(self) -> list[RankedVariant]:
         return [place for place in self.places if place.made.is_alive]
@@ -82,7 +82,7 @@ def ranked(
 
 
 def _on_ladder(variant: str, doubtful: bool, ladder: Sequence[str]) -> tuple[int, int]:
-    """Fewer bits in the order of the ladder, then exact rewrites, what may gain nothing, and last the source."""
+    """Ranks fewer bits in the ladder's order, then exact rewrites, what may gain nothing, and last the source."""
     place = ladder.index(variant) if variant in ladder else len(ladder)
     if variant in WEIGHTS_ALONE or doubtful:
         return 2, place
@@ -220,7 +220,7 @@ def _finish(plan: PredictionPlan) -> tuple[str, ...]:
 
 
 def _is_baseline(place: RankedVariant, baseline: Candidate) -> bool:
-    """By variant and backend; the options of candidates are those that a search begins with."""
+    """Whether variant and backend are the baseline's; candidates have the options that a search begins with."""
     mine = place.made.candidate
     return (mine.variant, mine.backend) == (baseline.variant, baseline.backend)
 
@@ -307,7 +307,7 @@ def _steps(plan: PredictionPlan, made: PredictedVariant) -> list[Step]:
 
 
 def _record(plan: PredictionPlan, made: PredictedVariant) -> bytes | None:
-    """What calibration found, so that a replay needs no data."""
+    """Encodes the results of calibration, so that a replay needs no data."""
     from edgeopt.quant.write import encoded
 
     if made.trace is None:
@@ -342,7 +342,7 @@ def optimize_for(settings: OptimizeRequest, device: Path, emit: Emit = ignore) -
 
 
 def make_all(plan: PredictionPlan, folder: Path) -> list[PredictedVariant]:
-    """Every variant of the ladder on every backend that the device has."""
+    """Makes every variant of the ladder on every backend that the device has."""
     plan.emit(Progress("making variants", plan.profile.name))
     made = [
         _exact(plan, name, backend)
@@ -378,14 +378,14 @@ def _exact(plan: PredictionPlan, name: str, backend: str) -> PredictedVariant:
 
 
 def _candidate(plan: PredictionPlan, name: str, backend: str) -> Candidate:
-    """With the options that a search on the device would begin with; floats in full precision."""
+    """Returns the candidate with the first options of a search on the device; floats in full precision."""
     starts = starts_on(plan.record.device, plan.profile, plan.given.inputs, plan.given.samples)
     found = first_candidates(name, (backend,), starts) or [Candidate(name, backend)]
     return next((one for one in found if one.options.get("precision", "") in _FULL), found[0])
 
 
 def predicted(plan: PredictionPlan, made: Sequence[PredictedVariant]) -> dict[int, Latency | str]:
-    """By the place of what was made: its latency, or why it cannot be told."""
+    """Predicts the latency of each variant, or the reason why it is unknown, by position."""
     from edgeopt.graph.analysis.onnx import analysis_of
 
     predictor = Predictor(plan.record.device, plan.record.table)

@@ -24,7 +24,7 @@ class _Event(msgspec.Struct, frozen=True):
 class DeviceRecord:
     device: Device
     table: Report | None = None
-    """What `edgeopt ops --json` printed there, where the file holds that too."""
+    """Operator table that `edgeopt ops --json` printed on the device, if the file contains it."""
 
     @property
     def title(self) -> str:
@@ -33,7 +33,7 @@ class DeviceRecord:
 
 
 def read_record(path: Path) -> DeviceRecord:
-    """A file that `edgeopt probe --json` wrote (`edgeopt ops --json` may follow in it), or a recorded machine."""
+    """Reads a file of `edgeopt probe --json` (`edgeopt ops --json` may follow in it), or a recorded machine."""
     if path.is_dir():
         return DeviceRecord(probe(open_recording(path)))
     device = read_device(path)
@@ -69,11 +69,11 @@ _DEVICES = {"openvino-gpu": "GPU", "openvino-npu": "NPU"}
 @dataclass(frozen=True, slots=True)
 class OnDevice:
     order: tuple[str, ...]
-    """Those of the profile that the record has, in the profile's order."""
+    """Backends of the profile that the record has, in the profile's order."""
     absent: dict[str, str]
-    """Those that it has not, and why."""
+    """Backends of the profile that the record lacks, with the reason."""
     assumed: bool = False
-    """The record names no runtime at all: the first of the processor's is taken for one to install."""
+    """Whether the record names no runtime; the first backend of the processor is then taken as installable."""
 
 
 def on_device(profile: TargetProfile, device: Device) -> OnDevice:
@@ -87,13 +87,13 @@ def on_device(profile: TargetProfile, device: Device) -> OnDevice:
 
 
 def stand_in(backend: str) -> str:
-    """The backend here that tells what a model answers: the same, or ONNX Runtime on the processor."""
+    """Returns the backend that computes a model's answers here: the same, or ONNX Runtime on the processor."""
     here = isinstance(backend_named(backend).available(), Available)
     return backend if here and backend in PROCESSOR else PROCESSOR[0]
 
 
 def _why_absent(backend: str, device: Device) -> str:
-    """As the end of a sentence; empty where the record has it."""
+    """Returns why the record lacks a backend, as the end of a sentence; empty if it has the backend."""
     family = backend.partition("-")[0]
     found = [one for one in device.runtimes if one.name == family or one.name.startswith(f"{family}-")]
     if not found:

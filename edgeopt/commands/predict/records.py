@@ -1,4 +1,4 @@
-"""What a plan for a device that is not here consists of; every time in it is predicted, and none was measured."""
+"""Records of a plan for an absent device; every time in the plan is predicted, and none was measured."""
 
 from typing import Literal
 
@@ -21,10 +21,10 @@ class PredictedCandidate(msgspec.Struct, frozen=True):
     status: Status
     reason: str
     latency: Latency | None = None
-    """None where it cannot be predicted."""
+    """Predicted latency; None if it cannot be predicted."""
     accuracy_db: float | None = None
     accuracy_low_db: float | None = None
-    """What resampling says the accuracy may be on other samples (lower bound)."""
+    """Lower bound of the accuracy on other samples, by resampling."""
     judged_with: str = ""
     """The backend that gave the answers here."""
     size_bytes: int | None = None
@@ -47,7 +47,7 @@ class PredictedOutcome(msgspec.Struct, frozen=True):
     winner: Candidate
     baseline: Candidate
     baseline_ms: float | None
-    """Predicted, like all that follows from it; None where nothing can be predicted."""
+    """Predicted latency of the baseline; None if nothing can be predicted."""
     latency: Latency | None
     speedup: float | None
     accuracy_db: float
@@ -57,7 +57,7 @@ class PredictedOutcome(msgspec.Struct, frozen=True):
     """The number of samples that judged the winner; with `set_aside`, nothing had used them before."""
     set_aside: bool
     finish: tuple[str, ...]
-    """What to do on the device, one sentence each."""
+    """Steps to do on the device, one sentence each."""
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     candidates: tuple[PredictedCandidate, ...]

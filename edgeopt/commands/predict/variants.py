@@ -1,4 +1,4 @@
-"""What a device that is not here could run, prepared, made and judged here: accuracy is real."""
+"""Variants for an absent device, prepared, made and judged here: their accuracy is real."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class PredictionContext:
         return self.runs.outputs(made.path, made.judged_with, options, feeds)
 
     def judged(self, made: "PredictedVariant", which: range) -> Judged:
-        """How near its answers are to the source's, on the level of input where they are farthest."""
+        """Judges a variant's answers against the source's, on the level of input where they differ most."""
         goal, levels = Goal(floor=self.floor_db, budget=""), self.study.given.levels.of(which)
         return goal.judge(self.outputs(made, which), self.study.reference_of(which), levels=levels)
 
@@ -76,15 +76,15 @@ class PredictedVariant:
     ledger: Ledger = ()
     forms: dict[str, list[str]] = field(default_factory=dict)
     trace: "Trace | None" = None
-    """With what the forms were written, for a replay."""
+    """Trace with which the forms were written, for a replay."""
     accuracy_db: float | None = None
     accuracy_low_db: float | None = None
     failure: str = ""
-    """Why it is out, as the end of a sentence."""
+    """Reason why the variant is rejected, as the end of a sentence."""
     below: bool = False
-    """It is out for its accuracy."""
+    """Whether the variant is rejected for its accuracy."""
     doubt: str = ""
-    """Why it may gain nothing there, though it has fewer bits."""
+    """Reason why the variant may gain nothing on the device, though it has fewer bits."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -99,7 +99,7 @@ class PredictedVariant:
 def in_form(
     bench: PredictionContext, form: Scheme, candidate: Candidate, folder: Path, cleaning: Ledger
 ) -> PredictedVariant:
-    """Every layer that takes the form has it; below the floor, those that cost most are given back."""
+    """Writes the form in every layer that takes it; below the floor, the layers that cost most stay float."""
     course = ExecutionConfig(candidate.backend, candidate.options)
     if form.name == GROUPED and course.backend == OPENVINO and GROUPS not in course.options:
         course = course.having(**{GROUPS: bench.study.known.settings.group_size})
@@ -151,7 +151,7 @@ def judge(bench: PredictionContext, made: PredictedVariant) -> None:
 def _fewer(
     bench: PredictionContext, form: Scheme, course: ExecutionConfig, choices: dict[str, str]
 ) -> Iterator[frozenset[str]]:
-    """None given back, then those that cost more than their share of what the floor allows, then more of them."""
+    """Yields layers to keep float: none, then those that use more than their share of the floor, then more."""
     yield frozenset()
     fitting = dict.fromkeys(choices, (form.name,))
     found = bench.study.sensitivities(course.backend, fitting, bench.floor_db, **settings_for(course))
@@ -179,7 +179,7 @@ def _doubt(bench: PredictionContext, form: Scheme, backend: str, share: float) -
 
 
 def _as_the_device_computes(bench: PredictionContext, made: PredictedVariant) -> None:
-    """What only the device and its provider would do to the file."""
+    """Adds failures and notes on what only the device and its provider would do to the file."""
     from edgeopt.graph.model import load
 
     model = load(made.path).ir
@@ -253,7 +253,7 @@ def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRun
 
 
 def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]":
-    """After the exact passes of the profile, in an opset that forms can be written in."""
+    """Applies the exact passes of the profile, and raises the model to an opset that forms can be written in."""
     from edgeopt.graph.pipeline import run_pipeline
 
     listed = profile.graph.passes

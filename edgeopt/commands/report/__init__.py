@@ -1,1 +1,1 @@
-"""What is known of a bundle as a document: HTML for people, Markdown for elsewhere, JSON for programs."""
+"""Report on a bundle as a document: HTML for people, Markdown for other uses, JSON for programs."""

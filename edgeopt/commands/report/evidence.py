@@ -36,7 +36,7 @@ _KINDS: tuple[tuple[str, type[Found]], ...] = (
 
 
 def evidence_in(folder: Path) -> Found | str:
-    """The content of `evidence.json`, or of the plan for another device; or why there is none."""
+    """Returns the content of `evidence.json`, or of the plan for another device; or why there is none."""
     if (folder / _PREDICTION).is_file():
         return _converted(_plain(folder / _PREDICTION), _PREDICTION)
     return _converted(_plain(folder / FILE), FILE)
@@ -58,7 +58,7 @@ def _converted(plain: object, name: str) -> Found | str:
 
 
 def ledger_in(folder: Path) -> Ledger | str:
-    """The passes behind the bundle; or why they are not known."""
+    """Returns the passes behind the bundle, or why they are not known."""
     plain = _plain(folder / _LEDGER)
     if isinstance(plain, str):
         return plain
@@ -83,7 +83,7 @@ def _plain(file: Path) -> object:
 
 
 def with_candidates(facts: ReportFacts, found: Found | str) -> ReportFacts:
-    """With the candidates, stages and layers that the evidence tells of."""
+    """Adds the candidates, stages and layers that the evidence contains."""
     if isinstance(found, Outcome):
         return msgspec.structs.replace(
             facts,
@@ -130,12 +130,12 @@ def _source_stage(candidate: str, time_ms: float, size_bytes: int | None, memory
 
 
 def _peaks(memory: Memory | None) -> tuple[int | None, int | None]:
-    """Of the process, and what runtime and model add."""
+    """Returns the peak memory of the process, and the part that the runtime and the model add."""
     return (memory.peak_bytes, memory.added_bytes) if memory else (None, None)
 
 
 def _search_stages(found: Outcome) -> tuple[Stage, ...]:
-    """The way to the winner: each step as far as possible in the step before's runtime and options."""
+    """Returns the stages to the winner: each as far as possible in the runtime and options of the stage before."""
     winner, size = found.winner, _size_of(found, found.baseline)
     stages = [_source_stage(found.baseline.name, _baseline_ms(found), size, found.proof.baseline_memory)]
     if winner == found.baseline:
@@ -154,7 +154,7 @@ def _search_stages(found: Outcome) -> tuple[Stage, ...]:
 
 
 def _baseline_ms(found: Outcome) -> float:
-    """Of a run; by sample where throughput is what counts, as runs of other callers and batches do not compare."""
+    """Returns the time per run, or per sample for throughput: runs of other callers and batches do not compare."""
     figure = found.proof.baseline_figure
     return 1e3 / figure if _by_sample(found) and figure else found.proof.baseline_ms
 
@@ -164,7 +164,7 @@ def _by_sample(found: Outcome) -> bool:
 
 
 def _way(found: Outcome) -> Iterable[CandidateReport]:
-    """Runtime, rewrites, fusion, bits, options: for each step, the candidate closest to the one before."""
+    """Yields, for runtime, rewrites, fusion, bits and options, the candidate closest to the one before."""
     winner = found.winner
     mine = [c for c in found.candidates if c.candidate.backend == winner.backend and c.status in IN_THE_RACE]
     wanted = [*_EXACT, *([] if winner.variant in _EXACT else [winner.variant])]
@@ -186,12 +186,12 @@ def _way(found: Outcome) -> Iterable[CandidateReport]:
 
 
 def _plainness(report: CandidateReport) -> tuple[int, float]:
-    """Few options first; of those with as many, the most exact."""
+    """Returns a key that sorts few options first, and among equal numbers the most exact."""
     return len(report.candidate.options), -(report.accuracy_db or 0.0)
 
 
 def _stage(found: Outcome, report: CandidateReport, before: Sequence[Candidate]) -> Stage:
-    """What is new in it, after those before."""
+    """Returns the stage of a candidate, named by the change from the stages before."""
     candidate, last = report.candidate, before[-1]
     title = next((v.title for v in found.variants if v.is_of(candidate) and v.name == candidate.variant), "")
     precision = candidate.options.get(_PRECISION)
@@ -259,7 +259,7 @@ _FLOATS = "in full precision, where that is quickest"
 
 
 def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> tuple[Stage, ...]:
-    """From the source over floats on the same backend to the result."""
+    """Returns the stages from the source over floats on the same backend to the result."""
     source = found.source_speedup
     if deployment.evidence is None or source is None:
         return ()

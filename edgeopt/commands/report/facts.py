@@ -1,4 +1,4 @@
-"""What a report says, as records, and as JSON; what is not known is None, with a reason in `unknown`."""
+"""Facts of a report, as records and as JSON; unknown ones are None, with a reason in `unknown`."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ Made = Literal["a search", "a plan of precision", "a plan for another device", "
 
 
 class SpeedSide(msgspec.Struct, frozen=True):
-    """One of the two that were measured against each other."""
+    """Baseline or result of a speed measurement."""
 
     name: str
     latency_ms: float | None = None
@@ -37,11 +37,11 @@ class SpeedFacts(msgspec.Struct, frozen=True):
     verdict: str
     measured_while: str = ""
     source: str = ""
-    """How it was measured, as a sentence."""
+    """Method of the measurement, as a sentence."""
     by_size: tuple[SizeTimes, ...] = ()
-    """Where open dimensions have several sizes."""
+    """Times by size, if open dimensions have several sizes."""
     cost: str = ""
-    """What a program for each of them takes, as a sentence."""
+    """Cost of a program for each size, as a sentence."""
 
 
 class AccuracyFacts(msgspec.Struct, frozen=True):
@@ -51,12 +51,12 @@ class AccuracyFacts(msgspec.Struct, frozen=True):
     samples: int | None = None
     set_aside: bool | None = None
     low_db: float | None = None
-    """What resampling says that it may be on other samples."""
+    """Lower bound of the ratio on other samples, by resampling."""
     lowest_db: float | None = None
-    """Of the single sample with the lowest ratio."""
+    """Ratio of the single worst sample."""
     outputs: tuple[OutputAccuracy, ...] = ()
     outputs_on: str = ""
-    """Which samples the outputs were compared on."""
+    """Samples that the outputs were compared on, in words."""
     weakest: LevelAccuracy | None = None
     """The level of input that decided, where the samples are of several."""
 
@@ -68,7 +68,7 @@ class Stage(msgspec.Struct, frozen=True):
     what: str
     candidate: str
     ratio: Interval | None = None
-    """Against the baseline; None for the baseline itself, and where it was not measured."""
+    """Speed relative to the baseline; None for the baseline itself, and if it was not measured."""
     time_ms: float | None = None
     """The baseline's time over that ratio: interleaved measurements can be compared, bare times cannot. If it
     is proved, what was measured."""
@@ -77,11 +77,11 @@ class Stage(msgspec.Struct, frozen=True):
     added_bytes: int | None = None
     snr_db: float | None = None
     proved: bool = False
-    """Measured from a written bundle, not in the race."""
+    """Whether the stage was measured from a written bundle, not in the race."""
 
 
 class FrontPoint(msgspec.Struct, frozen=True):
-    """A candidate as it stands among the others."""
+    """Candidate with its measurements among the others."""
 
     name: str
     variant: str
@@ -103,7 +103,7 @@ class FrontPoint(msgspec.Struct, frozen=True):
 
 
 class NotMade(msgspec.Struct, frozen=True):
-    """A variant that never took part."""
+    """Variant that never took part."""
 
     name: str
     title: str
@@ -123,7 +123,7 @@ class OperatorCount(msgspec.Struct, frozen=True):
 
 
 class SearchWork(msgspec.Struct, frozen=True):
-    """What a model is made of and what one run costs."""
+    """Composition of a model, and the cost of one run."""
 
     nodes: int
     parameters: int
@@ -133,7 +133,7 @@ class SearchWork(msgspec.Struct, frozen=True):
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """What the device was seen to do at best, which no kernel can beat."""
+    """Best rate that was measured on the device, which no kernel can beat."""
 
     what: str
     operations_per_s: float | None = None
@@ -163,9 +163,9 @@ class ReportFacts(msgspec.Struct, frozen=True):
     bundle_bytes: int
     speed: SpeedFacts | None = None
     float_ratio: Interval | None = None
-    """Of a plan of precision: how many times as fast as floats."""
+    """Speed of a plan of precision relative to floats."""
     float_on: str = ""
-    """Where that float model ran; empty: in the result's own runtime."""
+    """Backend of the float model in `float_ratio`; empty: the result's own runtime."""
     accuracy: AccuracyFacts | None = None
     stages: tuple[Stage, ...] = ()
     points: tuple[FrontPoint, ...] = ()
@@ -179,20 +179,20 @@ class ReportFacts(msgspec.Struct, frozen=True):
     ledger: tuple[LedgerEntry, ...] = ()
     device: Device | None = None
     device_is: str = ""
-    """Where the record of the device comes from, as a sentence."""
+    """Source of the device's record, as a sentence."""
     changed_here: tuple[str, ...] = ()
-    """Parts of the device that are not the same where the report was made."""
+    """Parts of the device that differ on the device of the report."""
     source_path: str = ""
-    """Of the source model, where the user named it."""
+    """Path of the source model, if the user named it."""
     seconds: float | None = None
-    """How long it took to make the bundle."""
+    """Time that it took to make the bundle."""
     imported: ImportProof | None = None
-    """Of the source model, where `edgeopt import` made it."""
+    """Proof of the source model's import, if `edgeopt import` made the model."""
     original: OriginalSpeed | None = None
     """The bundle against the model in its framework, where `edgeopt optimize` imported it."""
     preset: str = ""
     """The preset of the search and what it set, as a sentence; empty where it is not shown."""
     warnings: tuple[str, ...] = ()
     unknown: dict[str, str] = {}
-    """What the report cannot say, each with the reason."""
+    """Facts missing from the report, each with the reason."""
     schema: int = SCHEMA

@@ -49,7 +49,7 @@ _MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}
 
 
 def report(request: ReportRequest, emit: Emit = ignore) -> Reports:
-    """The bundle is only read."""
+    """Writes a report; the bundle is only read."""
     chosen, out = format_of(request), request.out
     check_place(out, "The report")
     facts = gather(request.bundle, source=request.model, nodes=request.nodes, emit=emit)
@@ -193,7 +193,7 @@ def _speed(bundle: Bundle, found: Found | str) -> SpeedFacts | None:
 
 
 def _load_of(bundle: Bundle) -> str:
-    """Where throughput was to be most: what the speed-up is of, and how both sides were called."""
+    """Describes the speed-up and the calls of both sides if throughput was the target; empty otherwise."""
     load = bundle.deployment.evidence.load if bundle.deployment.evidence else None
     if load is None:
         return ""
@@ -238,7 +238,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
 
 
 def _with_golden(known: AccuracyFacts, bundle: Bundle, unknown: dict[str, str]) -> AccuracyFacts:
-    """The evidence does not tell of each output: the golden samples do, though they are few."""
+    """Adds the accuracy of each output, which only the golden samples show, though they are few."""
     try:
         reference, outputs = bundle.golden("reference"), bundle.golden("outputs")
     except BundleError as error:
@@ -313,7 +313,7 @@ def _with_models(
 
 
 def _analysis_of(path: Path, feeds: Mapping[str, Array] | None, device: Device) -> Analysis | str:
-    """The model alone, asking no runtime; or why it cannot be told."""
+    """Analyzes the model alone, without asking a runtime, or returns why it cannot be read."""
     shapes = {name: tuple(array.shape) for name, array in feeds.items()} if feeds else {}
     try:
         try:
@@ -326,7 +326,7 @@ def _analysis_of(path: Path, feeds: Mapping[str, Array] | None, device: Device) 
 
 
 def _source_analysis(path: Path, digest: str, feeds: Mapping[str, Array] | None, device: Device) -> Analysis:
-    """Of the source model that the user named; ModelError where it is another one."""
+    """Analyzes the source model that the user named; raises ModelError if it is another model."""
     from edgeopt.graph.files.sniff import check_file
 
     check_file(path)
@@ -354,7 +354,7 @@ def _work_of(found: Analysis) -> SearchWork:
 
 
 def _counts_of(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> tuple[OperatorCount, ...]:
-    """Each operator of either, those first that there are most of."""
+    """Returns the counts of the operators in either model, the most frequent first."""
     names = [*(before or {}), *(name for name in after or {} if name not in (before or {}))]
     rows = [
         OperatorCount(
@@ -384,7 +384,7 @@ def _node_times(
     device: Device,
     emit: Emit,
 ) -> OpTimes | str:
-    """Where the time of a run goes on this device now, in the bundle's runtime and options; or why not."""
+    """Measures where the time of a run goes on this device with the bundle's options, or returns why not."""
     from edgeopt.measure.op_times import Timing, profile_ops
 
     if nodes is False:
@@ -416,7 +416,7 @@ def _node_times(
 
 
 def _bounds_of(device: Device, threads: int | None) -> tuple[Bound, ...]:
-    """The measured peaks for this number of threads, as upper bounds."""
+    """Returns the measured peaks for this number of threads, as upper bounds."""
     peaks, used = device.peaks, threads or device.limits.usable_cores
     if peaks is None:
         return ()

@@ -1,4 +1,4 @@
-"""What `edgeopt report` is asked."""
+"""Request of `edgeopt report`."""
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -35,7 +35,7 @@ class ReportRequest(msgspec.Struct, frozen=True):
 
 
 def format_of(request: ReportRequest) -> Format:
-    """By the ending, where it is not given; UsageError where that says nothing."""
+    """Returns the format, by the file's ending if not given; raises UsageError for an unknown ending."""
     found = next((each for each in FORMATS if each == request.to), None)
     if request.to and found is None:
         raise UsageError(f"There is no report format '{request.to}'.", f"Give one of: {', '.join(FORMATS)}.")

@@ -1,1 +1,1 @@
-"""What `edgeopt simplify` does: passes over a model, the proof of the result, and the same for scripts."""
+"""Simplification by passes, with a proof of the result, also for scripts: `edgeopt simplify`."""

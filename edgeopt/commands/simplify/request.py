@@ -1,4 +1,4 @@
-"""What `edgeopt simplify` is asked, and how it is written."""
+"""Request of `edgeopt simplify`, and the pass context made from it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.passes.base import PassContext
 
 OPSET = 17
-"""What older models are raised to: newer ones bring little that runtimes run faster, and some do not load them."""
+"""Opset that older models are raised to: newer ones speed up little, and some runtimes do not load them."""
 
 
 class SimplifyRequest(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class SimplifyRequest(msgspec.Struct, frozen=True):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Raises UsageError for what is no shape."""
+        """Shapes by input; raises UsageError for an invalid one."""
         return read_shapes(self.shape)
 
 
@@ -80,7 +80,7 @@ def context_of(request: SimplifyRequest) -> "PassContext":
 
 
 def requested(request: SimplifyRequest) -> tuple[str, ...]:
-    """The passes on request that the options ask for."""
+    """Returns the passes on request that the options ask for."""
     implied = (
         ("fix-shapes", bool(request.shape)),
         ("picture-order", bool(request.layout)),

@@ -36,32 +36,32 @@ class Simplified(msgspec.Struct, frozen=True):
     size_after_bytes: int
     ledger: Ledger
     snr_db: float | None
-    """The result against the source; None where it could not be measured."""
+    """Signal-to-noise ratio of the result against the source; None if it could not be measured."""
     samples: int
-    """Ordinary ones: the user's, or made up."""
+    """Number of ordinary samples, from the user or generated."""
     not_verified: str | None = None
-    """Why it could not be measured, where it could not."""
+    """Reason why the result could not be measured; None if it was."""
     outputs: tuple[OutputAccuracy, ...] = ()
     runtime: str = ""
-    """What the figures are of."""
+    """Runtime in which the figures were measured."""
     equal_in: tuple[str, ...] = ()
-    """The other runtimes in which the results are the source's too."""
+    """Other runtimes in which the results equal the source's."""
     not_compared: tuple[NotCompared, ...] = ()
-    """The runtimes that load both, and in which there is nothing to compare with."""
+    """Runtimes that load both models, but give nothing to compare with."""
     loads_in: tuple[str, ...] = ()
-    """The runtimes that load the source, and the result too."""
+    """Runtimes that load both the source and the result."""
     repairs: tuple[str, ...] = ()
-    """What was put right while the source was read."""
+    """Repairs made while the source was read."""
     regimes: tuple[str, ...] = ()
-    """In which the results are the source's too, but for rounding: silence, loud, all masked, ..."""
+    """Input distributions in which results equal the source's up to rounding: silence, loud, all masked, ..."""
     regimes_left_out: tuple[LeftOut, ...] = ()
-    """Those in which the source itself gives nothing to compare with."""
+    """Input distributions in which the source itself gives nothing to compare with."""
     samples_given: bool = False
     """Whether the samples are the user's."""
     differs_at_edges: str = ""
-    """How the results differ where inputs are NaN, infinite, -0 or empty; "" where they do not."""
+    """Description of how results differ if inputs are NaN, infinite, -0 or empty; "" if they do not."""
     most_changing: str = ""
-    """With `bisect`: the pass that moved the results most; empty where none did."""
+    """Pass that changed the results most, found with `bisect`; empty if none did."""
 
 
 def simplify(request: SimplifyRequest, emit: events.Emit = events.ignore) -> Simplified:
@@ -126,7 +126,7 @@ def simplify(request: SimplifyRequest, emit: events.Emit = events.ignore) -> Sim
 
 
 def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
-    """The user's own rules run behind those that fold and fuse, and before the last cleaning."""
+    """Returns all passes, with the user's rules after those that fold and fuse, before the last cleaning."""
     from edgeopt.graph.passes import standard_passes
     from edgeopt.graph.rules import load_rules
 
@@ -140,7 +140,7 @@ def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
 def _source_check(
     model: "Model", request: SimplifyRequest, chosen: "Sequence[Pass]", emit: events.Emit
 ) -> "tuple[SourceCheck | None, str | None]":
-    """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
+    """Returns the check of the result, or why there is none; an error is raised only if the user gave the data."""
     from edgeopt.bundle.processing.attach import pictures_for
     from edgeopt.graph.passes.cleaning import skip_padding
     from edgeopt.measure.exactness.proof import SourceCheck
@@ -163,7 +163,7 @@ def _source_check(
 
 
 def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.Emit) -> Simplified:
-    """What the result is like; the sides of the files are filled in by the caller."""
+    """Measures the result against the source; the caller fills in the fields of the files."""
     plain = Simplified("", "", 0, _nodes(result.model_ir), 0, 0, result.ledger, None, 0)
     if check is None:
         return plain
@@ -187,7 +187,7 @@ def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.
 
 
 def _most_changing(ledger: Ledger) -> str:
-    """The pass behind which the distance to the source grew most."""
+    """Returns the pass behind which the distance to the source grew most."""
     worst, most, before = "", 0.0, 200.0
     for entry in ledger:
         if entry.snr_db is not None:
@@ -211,7 +211,7 @@ def _check_place(path: Path) -> None:
 
 
 def _check_shapes(model: "Model", request: SimplifyRequest) -> None:
-    """UsageError where an input cannot have the shape that the user gave it."""
+    """Raises UsageError if an input cannot have the shape that the user gave it."""
     from edgeopt.commands.analyze.inputs import check_shapes
     from edgeopt.graph.analysis.tensors import tensor_row
 
@@ -267,7 +267,7 @@ class OperatorOptimizer:
         self._result: Simplified | None = None
 
     def analyze_model(self) -> "Analysis":
-        """What the model is made of: what `edgeopt analyze` shows."""
+        """Returns the structure of the model, as `edgeopt analyze` shows it."""
         from edgeopt.commands.analyze.analyze import analyze
 
         return analyze(self.model)
@@ -303,7 +303,7 @@ def _checked(config: Config) -> Config:
 
 
 def _passes_of(target: str) -> tuple[str, ...]:
-    """The passes that a target's profile names; none where it takes the default ones."""
+    """Returns the passes that a target's profile names; none if it takes the default ones."""
     from edgeopt.profiles import resolve, shipped_path, shipped_profiles
 
     path = shipped_path(target)

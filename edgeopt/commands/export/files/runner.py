@@ -30,7 +30,7 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 
 def load(folder: Path = HERE) -> Session:
-    """The model with the options that it was proved with, ready to run."""
+    """Loads the model with the options that it was proved with."""
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     opened = _onnxruntime if settings["runtime"] == "onnxruntime" else _openvino
     return opened(folder / settings["model"], settings)
@@ -115,7 +115,7 @@ def _openvino(path: Path, settings: Mapping[str, Any]) -> Session:
 
 
 def samples(folder: Path, name: str) -> list[Arrays]:
-    """The arrays of NAME.npz, one dict a sample; or of NAME/0.npz, NAME/1.npz, ... where shapes differ."""
+    """Reads the arrays of NAME.npz, one dict per sample, or of NAME/0.npz, NAME/1.npz, ... if shapes differ."""
     if (folder / name).is_dir():
         files = sorted((folder / name).glob("*.npz"), key=lambda file: int(file.stem))
         return [dict(np.load(file, allow_pickle=False)) for file in files]
@@ -125,7 +125,7 @@ def samples(folder: Path, name: str) -> list[Arrays]:
 
 
 def snr_db(reference: list[Arrays], got: list[Arrays]) -> float:
-    """The signal-to-noise ratio of the worst output over all samples, at most 200 dB."""
+    """Returns the signal-to-noise ratio of the worst output over all samples, at most 200 dB."""
     worst = 200.0
     for name in reference[0]:
         signal = noise = 0.0

@@ -23,6 +23,6 @@ SECTIONS = (
 
 
 def sections_of(facts: ReportFacts) -> tuple[Section, ...]:
-    """Those that have something to say; the first one is the verdict."""
+    """Returns the sections that have content; the first one is the verdict."""
     found = (each(facts) for each in SECTIONS)
     return tuple(section for section in found if section is not None)

@@ -176,7 +176,7 @@ def _dots(points: Sequence[FrontPoint], place: Callable[[FrontPoint], tuple[floa
 
 
 def _steps(front: Sequence[FrontPoint], axes: Axes) -> tuple[tuple[float, float], ...]:
-    """From each to the next, to the right and then up: what lies under the line is beaten in these two."""
+    """Returns the line along the front, right then up between points; points below it are beaten on both axes."""
     ordered = sorted(front, key=lambda p: p.time_ms or 0.0)
     found: list[tuple[float, float]] = []
     for p in ordered:

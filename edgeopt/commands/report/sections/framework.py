@@ -18,7 +18,7 @@ def framework_section(facts: ReportFacts) -> Section | None:
 
 
 def _speeds(facts: ReportFacts, found: OriginalSpeed) -> Table:
-    """What ran before, plain ONNX Runtime, and the bundle."""
+    """Tabulates the original framework, plain ONNX Runtime, and the bundle."""
     run, speed = found.run, facts.speed
     name, ratio = f"{run.side} in {how_it_ran(run)}", str(found.speedup or "")
     made = [Row((name, words.milliseconds(found.original_ms), ratio))]

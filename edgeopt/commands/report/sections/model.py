@@ -61,7 +61,7 @@ def _work(before: SearchWork | None, after: SearchWork) -> Table:
 
 
 def _counts(counts: tuple[OperatorCount, ...]) -> list[Block]:
-    """Those that changed; the others for who asks."""
+    """Tabulates the operators whose count changed; the unchanged ones are folded."""
     if not counts:
         return []
     if any(each.before is None or each.after is None for each in counts):
@@ -213,7 +213,7 @@ def _logarithmic(values: Sequence[float], begin: float, end: float) -> ChartScal
 
 
 def _roofs(memory: Sequence[Bound], compute: Sequence[Bound], axes: Axes) -> list[Path]:
-    """Level lines from where memory would be the limit; the slopes of memory and of the nearest cache."""
+    """Returns level lines from where memory would be the limit, and the slopes of memory and the nearest cache."""
     top = max(each.operations_per_s or 0.0 for each in compute)
     caches = [each for each in memory if each.what != "memory"]
     ends = [*(each for each in memory if each.what == "memory"), *caches[:1]]

@@ -73,7 +73,7 @@ def _sides(speed: SpeedFacts) -> Table:
 
 
 def _sizes(speed: SpeedFacts) -> Table:
-    """Of the runs of one size each; their ratio says more than a median over all sizes."""
+    """Tabulates the runs of each size, whose ratio says more than a median over all sizes."""
     made = []
     for each in speed.by_size:
         times = (words.milliseconds(each.baseline_ms), words.milliseconds(each.latency_ms))

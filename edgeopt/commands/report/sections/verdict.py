@@ -63,7 +63,7 @@ def _figures(facts: ReportFacts) -> tuple[Figure, ...]:
 
 
 def _is_unchanged(facts: ReportFacts) -> bool:
-    """The bundle has the source model: what its two sides differ by is noise."""
+    """Whether the bundle has the source model, so that its two sides differ only by noise."""
     return facts.verdict in {"keep what you have", "undecided"} and len(facts.stages) == 1
 
 
