@@ -21,12 +21,12 @@ from edgeopt_agent.v2.messages import message_class
 from edgeopt_agent.workers.router import QueueFullError
 
 MOST_SLOW_BYTES = 256 << 20
-"""What messages may take that do not come at once."""
+"""Most bytes of all slow messages together (see `Places`); more if `max_body_bytes` is larger."""
 _PLACES = 16
 _SLOW_EACH = 16
 _HEALTH_PLACES = 4
 _MOST_SMALL_BYTES = 1 << 16
-"""Of a message that the agent itself reads, in its event loop."""
+"""Largest message that the agent itself reads, in its event loop."""
 ALL_OF_IPV4 = "0.0.0.0"  # noqa: S104 - compared, not bound
 Found = TypeVar("Found")
 _CODES = {
@@ -46,12 +46,12 @@ _SERVER_FAULTS = frozenset({
     grpc.StatusCode.UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DATA_LOSS,
 })  # fmt: skip
-"""Those by which a server's span counts as failed in the semantic conventions."""
+"""Status codes that count as a failure of the server's span in the semantic conventions."""
 _NO_SPAN: AbstractContextManager[None] = nullcontext()
 
 
 class Context(Protocol):
-    """What is used here of the library's own, which has no types."""
+    """Typed part of the gRPC library's servicer context, which has no types of its own."""
 
     def invocation_metadata(self) -> Iterable[tuple[str, str]] | None: ...
 
@@ -80,10 +80,10 @@ class Call:
         self.reader: Reader | None = None
         """Set while the request is awaited."""
         self._outcome: asyncio.Future[bytes | RequestError] | None = None
-        """None when nobody waits for it."""
+        """Result of the call that somebody waits for; None when nobody does."""
 
     async def result(self, work: Coroutine[Any, Any, bytes]) -> bytes:
-        """What the work gives, or the RequestError with which it ends or is given up."""
+        """Returns the result of the work; raises the RequestError with which the work ends or is given up."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[bytes | RequestError] = loop.create_future()
         self._outcome = outcome
@@ -138,7 +138,7 @@ class Calls:
         work: Callable[[Call, RequestSpan | None], Coroutine[Any, Any, bytes]],
         span: str = "",
     ) -> bytes:
-        """What the work gives; the token is checked first, before anything of the request is read."""
+        """Returns the result of the work; checks the token first, before anything of the request is read."""
         call = Call(context)
         try:
             self.admit(context, call.peer, role)

@@ -22,7 +22,7 @@ from edgeopt_agent.workers.router import QueueFullError
 SERVICE = "inference.GRPCInferenceService"
 MOST_STREAMS = 16
 MOST_STREAMS_EACH = 8
-"""From one address."""
+"""Most streams from one address."""
 _HEALTH = frozenset({"ServerLive", "ServerReady", "ModelReady"})
 _INFER_RESPONSE = 2
 Document = Mapping[str, Any]
@@ -121,7 +121,7 @@ def _stream_method(
     streams: list[_Stream] = []
 
     async def next_message(context: Context, stream: _Stream) -> bytes | None:
-        """None at the end of the stream; raises RequestError where the agent ends it before."""
+        """Returns the next message, None at the end of the stream; raises RequestError if the agent ends it."""
         stream.idle_since_s = asyncio.get_running_loop().time()
         reading = asyncio.ensure_future(outliving(context.read()))
         stop = asyncio.ensure_future(stopping.wait())
@@ -175,7 +175,7 @@ def _stream_method(
 class _Stream:
     address: str
     idle_since_s: float | None = None
-    """None while a request is being answered."""
+    """Time since which the stream waits for a request; None while a request is being answered."""
     replaced: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 

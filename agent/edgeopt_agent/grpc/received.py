@@ -1,4 +1,4 @@
-"""What came on the connections of this process so far; gRPC's library does not tell."""
+"""Bytes received so far on each connection of this process, which gRPC's library does not report."""
 
 import os
 import socket
@@ -51,6 +51,6 @@ class ReceivedBytes:
 
 
 def address_and_port(peer: str) -> tuple[str, str]:
-    """Those in `ipv4:ADDRESS:PORT` or `ipv6:[ADDRESS]:PORT`, whose brackets may be escaped."""
+    """Returns both parts of `ipv4:ADDRESS:PORT` or `ipv6:[ADDRESS]:PORT`, whose brackets may be escaped."""
     address, _, port = unquote(peer).partition(":")[2].rpartition(":")
     return address.strip("[]"), port

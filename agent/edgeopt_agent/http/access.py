@@ -49,7 +49,7 @@ class Access:
         return f"{address} without a token" if found is None else f"the token '{found[0]}' at {address}"
 
     def refusal_of(self, sent: list[bytes], client: str, needed: Role) -> Refusal | None:
-        """Why a request with these Authorization headers is not answered to the client of this address."""
+        """Returns why a request with these Authorization headers is refused; None if the client may send it."""
         known = self._tokens()
         if not known.required and not self._reachable:
             return None

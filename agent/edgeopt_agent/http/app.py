@@ -87,7 +87,7 @@ def _while_allowed(access: Access, scope: Scope, receive: Receive, send: Send) -
 
 
 def _misspelt(scope: Scope) -> str:
-    """Which parameter of the query no route takes here: passed over, it would look as if it had been followed."""
+    """Returns an error for the first query parameter unknown to the route: ignored, it would seem to work."""
     path = scope["path"].rstrip("/")
     # A deployment's number is not a separate route.
     folder, _, number = path.rpartition("/")
@@ -115,7 +115,7 @@ async def _refuse(scope: Scope, send: Send, refused: Refusal, settings: Settings
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """What no route knows, in the words of the control API."""
+    """Answers a path or method without a route with an error document of the control API."""
     assert isinstance(error, HTTPException)  # noqa: S101 - it was registered for these
     what = "There is nothing" if error.status_code == 404 else f"{request.method} does not work"
     sentence = f"{what} at '{request.url.path[:80]}' on this agent."

@@ -22,7 +22,7 @@ _RESERVED_PREFIXES = ("/api/v1/", "/v2/health/", "/metrics")
 
 
 class Connection(Protocol):
-    """What is known of a connection here."""
+    """A connection, as far as the limits on connections need to know it."""
 
     reserved: bool
     client: tuple[str, int] | None

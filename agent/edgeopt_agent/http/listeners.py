@@ -16,7 +16,7 @@ _GRPC = "grpc"
 
 
 def inherited_listeners(settings: Settings) -> list[socket.socket]:
-    """Those for HTTP; raises UsageError where one is at another address than the settings say.
+    """Returns the inherited HTTP sockets; raises UsageError if one has another address than the settings say.
 
     The settings decide who may connect, and whether TLS is on, so the socket must agree with them.
     """

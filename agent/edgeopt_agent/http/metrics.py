@@ -158,7 +158,7 @@ class Figures:
 
 
 def _gauge(name: str, text: str, value: float | None) -> Sequence[Metric]:
-    """What is not known is left out, which is how Prometheus says that."""
+    """Returns a gauge, or nothing for an unknown value: Prometheus expects unknown values to be absent."""
     if value is None:
         return ()
     family = GaugeMetricFamily(name, text)

@@ -50,10 +50,10 @@ class ErrorDocument(msgspec.Struct, frozen=True):
 
 
 class Trusted(msgspec.Struct, frozen=True):
-    """What every answer of the control API also has."""
+    """Fields that every answer of the control API has besides its own."""
 
     trust: str
-    """Which signatures the agent requires."""
+    """Signatures that the agent requires."""
 
 
 def routes() -> list[BaseRoute]:

@@ -36,7 +36,7 @@ class CrowdedError(RequestError):
 
 
 class Room:
-    """How much memory the bodies that are on their way may take, all together."""
+    """A limit on the memory that all bodies in transit may take together."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = self._left_bytes = most_bytes
@@ -62,14 +62,14 @@ class Room:
 
 
 class BodyDeadline:
-    """When a body counts as not sent: after a silence, or once it is this far behind the slowest rate."""
+    """The time at which a body counts as not sent: after a silence, or when it falls behind the slowest rate."""
 
     def __init__(self, limit_s: float, now_s: float) -> None:
         self._limit_s = limit_s
         self._at_s = now_s + limit_s
 
     def left_s(self, got_bytes: int, now_s: float) -> float:
-        """How long the next piece may take, after one of this size."""
+        """Returns how long the next piece may take, after one of this size."""
         self._at_s = min(self._at_s + got_bytes / _SLOWEST_BYTES_PER_S, now_s + self._limit_s)
         return self._at_s - now_s
 

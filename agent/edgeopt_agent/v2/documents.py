@@ -49,7 +49,7 @@ def model(served: ServedModel) -> ModelDescription:
 
 
 def config(served: ServedModel) -> ModelConfig:
-    """As Triton writes it: with batches, the dimensions are those of one row."""
+    """Returns a model's configuration as Triton writes it: with batches, the dimensions are those of one row."""
     return _ensemble(served) if served.processed else _plain(served)
 
 

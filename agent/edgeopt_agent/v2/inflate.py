@@ -6,7 +6,7 @@ from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.pauses import Pause, no_pause
 
 MOST_RATIO = 100
-"""How many times its size a body may have when it is inflated, if that is more than a MiB."""
+"""Largest ratio of the inflated size of a body to its compressed size; up to 1 MiB, any ratio is allowed."""
 _SMALL_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
 _INFLATED_BYTES = 1 << 20

@@ -197,7 +197,7 @@ def _check_count(port: Port, shape: Sequence[int], elements: int, field: str, co
 
 
 def _count(packed: memoryview, carrier: str) -> int:
-    """How many values a packed field has."""
+    """Returns the number of values in a packed field."""
     if carrier in _FIXED:
         return len(packed) // np.dtype(carrier).itemsize
     return sum(

@@ -26,7 +26,7 @@ from edgeopt_agent.workers.frames import Port
 
 MOST_JSON_BYTES = 16 << 20
 MOST_ENVELOPE_BYTES = 1 << 18
-"""Of a request without the values of its tensors."""
+"""Largest size of a request without the values of its tensors."""
 MOST_DIMENSIONS = 32
 MOST_SEQUENCE_ID_CHARACTERS = 128
 _MORE_TENSORS = 8
@@ -51,7 +51,7 @@ class Inference:
     rows: int
     sequence: SequenceStep | None = None
     processing_ms: float = 0.0
-    """What preprocessing took."""
+    """Time that preprocessing took."""
 
 
 class _JsonInput(msgspec.Struct, frozen=True):
@@ -225,7 +225,7 @@ def _port(given: InputTensor, ports: dict[str, Port], seen: dict[str, NDArray[An
 
 
 def _elements(given: InputTensor, port: Port, most: int) -> int:
-    """How many values a tensor of this shape holds, found before anything is allocated for it."""
+    """Returns the number of values in a tensor of this shape, before anything is allocated for it."""
     shape = given.shape
     if len(shape) > MOST_DIMENSIONS:
         raise _too_many_dimensions(port.name, len(shape))

@@ -18,9 +18,9 @@ from edgeopt_agent.workers.frames import Port
 Bytes = bytes | bytearray | memoryview
 MOST_STRINGS = 1 << 16
 MOST_SLOW_NUMBERS = 4096
-"""With exponents of three digits: parsers take up to 20 us for one."""
+"""Most numbers with exponents of three digits: parsers take up to 20 us for one."""
 MOST_ANSWER_BYTES = 64 << 20
-"""Of an output in JSON."""
+"""Largest output in JSON."""
 _STRINGS_A_PIECE = 1 << 10
 _VALUES_A_PIECE = 1 << 14
 _SLOW_NUMBER = re.compile(rb"[eE][+-]?0*[1-9][0-9][0-9]")
@@ -79,7 +79,7 @@ def from_json(
 
 
 _FEWEST_BYTES = 2
-"""Of a value in JSON, with the comma or bracket behind it."""
+"""Least bytes of a value in JSON, including the comma or bracket behind it."""
 _CHUNK_BYTES = 1 << 16
 _BRACKETS = b"[]"
 _STRUCTURE = b"[],"
@@ -104,7 +104,7 @@ def _misshapen(port: Port, shape: Sequence[int], elements: int) -> RequestError:
 
 
 def unfit(port: Port) -> RequestError:
-    """What is said of values that are none of the input's type."""
+    """Returns the error for values that the input's type does not have."""
     return RequestError(
         400, f"The data of the input '{port.name}' holds values that {DATATYPES[port.dtype]} does not have."
     )

@@ -17,13 +17,13 @@ class Field(NamedTuple):
     number: int
     is_bytes: bool
     begin: int
-    """Where its tag is; the value follows from `start` to `end`."""
+    """Position of the field's tag; the value goes from `start` to `end`."""
     start: int
     end: int
 
 
 class Target(NamedTuple):
-    """What the agent itself reads of a ModelInferRequest."""
+    """The fields of a ModelInferRequest that the agent itself reads."""
 
     model_name: str
     model_version: str
@@ -121,7 +121,7 @@ def _broken() -> RequestError:
 
 
 def bytes_field(number: int, size: int) -> bytes:
-    """What stands before the value of a `bytes` or message field."""
+    """Encodes what precedes the value of a `bytes` or message field: its tag and its length."""
     return _varint(number << 3 | _BYTES) + _varint(size)
 
 

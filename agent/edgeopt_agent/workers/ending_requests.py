@@ -14,11 +14,11 @@ _Key = tuple[str, int, bytes]
 
 
 class EndingRequests:
-    """Which requests ended a worker, so that one request cannot count against its release again and again."""
+    """The requests that ended a worker, so that one request cannot count against its release again and again."""
 
     def __init__(self) -> None:
         self._ends: dict[_Key, int] = {}
-        """How often each ended the worker of its release since the release last answered it."""
+        """Number of times that each request ended the worker of its release since the release last answered it."""
         self._suspects: dict[_Key, None] = {}
         """Requests of a batch during which the worker ended: one of them may be the cause."""
 
@@ -42,7 +42,7 @@ class EndingRequests:
                 del known[key]
 
     def times(self, release: str, parts: Parts) -> int:
-        """How often this request has ended the worker of this release."""
+        """Returns how often this request has ended the worker of this release."""
         key = _find(self._ends, release, parts)
         return 0 if key is None else self._ends[key]
 

@@ -1,4 +1,4 @@
-"""Which lane a worker works on: a byte of memory shared with the agent, readable after the worker's end."""
+"""The lane that a worker works on: a byte of memory shared with the agent, readable after the worker's end."""
 
 import mmap
 import os

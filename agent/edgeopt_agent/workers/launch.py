@@ -37,7 +37,7 @@ class Launched:
     cores: ThreadCores
     log: WorkerLog
     group: MemoryGroup | None
-    """What bounds its memory; None where it does so itself."""
+    """Control group that limits the worker's memory; None if the worker limits itself."""
     lifeline: int
     """This end of a pipe that nothing is written to: that it closes with this process is the message."""
 

@@ -1,4 +1,4 @@
-"""What a worker prints, into a file that cannot grow without end."""
+"""The output of a worker, written to a file that cannot grow without end."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How much memory a worker may take, and the control group that bounds it where systemd delegates one."""
+"""The memory limit of a worker, and the control group that enforces it if systemd delegates one."""
 
 import errno
 import itertools
@@ -18,7 +18,7 @@ _LEAST_BYTES = 1024 * MIB
 _MACHINE_SHARE = 0.8
 _EVIDENCE = "evidence.json"
 _LOADED_PER_FILE_BYTE = 2
-"""For a bundle that says nothing: weights as the file has them, and as the kernels want them."""
+"""Factor for a bundle without a record: weights as the file has them, and as the kernels want them."""
 _AGENT = "agent"
 _REMOVALS, _PAUSE_S = 20, 0.005
 _numbers = itertools.count(1)

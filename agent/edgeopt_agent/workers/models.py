@@ -53,7 +53,7 @@ class Models:
         return self.of(name).named(name, version)
 
     def workers(self) -> Iterator[Worker]:
-        """Those that serve."""
+        """Yields the workers that serve."""
         return (router.serving for router in self.routers if router.serving is not None)
 
     async def check_ready(self, name: str | None = None, version: str | None = None) -> None:

@@ -53,9 +53,9 @@ class Worker:
         self.ended = asyncio.Event()
         self.stopping = False
         self.loaded_s = 0.0
-        """When it was ready to serve, by the monotonic clock."""
+        """Time at which the worker was ready to serve, by the monotonic clock."""
         self.hung_s = 0.0
-        """How long it hung before it was killed for that; 0 if it was not."""
+        """Seconds that the worker hung before it was killed for that; 0 if it was not."""
         self.when_ended: list[Callable[[], None]] = []
         self._run_limit = RunLimit(settings, launched.lanes)
         self._settings = settings
@@ -165,11 +165,11 @@ class Worker:
         return self.alive and await self._heartbeat.answers(limit_s)
 
     def signature(self, processed: bool) -> Signature | None:
-        """Of the model with its processing, if it has some, or of the plain model."""
+        """Returns the signature of the model with its processing (None if it has none) or of the plain model."""
         return self.processed if processed else self.plain
 
     async def golden(self, timeout_s: float, quick: bool = False) -> Golden:
-        """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
+        """Runs the golden inputs of the worker's bundle; raises WorkerError if they are not answered."""
         future = self._lanes.ask(TryGolden(timeout_s, quick))
         when = "while answering its golden samples"
         limit = self._run_limit.of_golden if quick else None
@@ -202,7 +202,7 @@ class Worker:
         )
 
     async def compare(self, request: Request, other: Answer) -> Compared:
-        """How another release's answer to a request differs from this one's; raises WorkerError without either."""
+        """Compares another release's answer to a request with this one's; raises WorkerError if that fails."""
         parts, header_length, encoding, processed = request
         infer = Infer(encoding, header_length, processed)
         message = Compare(infer, sum(map(len, parts)), other.header_length)
@@ -349,7 +349,7 @@ class Worker:
 
 
 def _confinement(settings: Settings, folder: Path) -> Confinement:
-    """What a worker for this bundle may do; a damaged bundle, which will not load, gets the defaults."""
+    """Returns the limits of a worker for this bundle; a damaged bundle, which will not load, gets the defaults."""
     memory_bytes = memory_limit_bytes(settings, folder)
     backend = ""
     with contextlib.suppress(EdgeoptError):
@@ -361,6 +361,6 @@ def _confinement(settings: Settings, folder: Path) -> Confinement:
 
 
 def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:
-    """How much of a body is plain JSON; one with an encoding is taken apart by the worker."""
+    """Returns the length of the plain JSON in a body; 0 for an encoded body, which the worker decodes."""
     plain_bytes = sum(map(len, parts)) if header_length is None else header_length
     return 0 if encoding else plain_bytes

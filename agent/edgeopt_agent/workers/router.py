@@ -1,4 +1,4 @@
-"""Which worker answers a request, and what happens when it does not."""
+"""The choice of the worker that answers a request, and of what happens if that worker fails."""
 
 import asyncio
 import time
@@ -41,11 +41,11 @@ def _digest(parts: Sequence[bytes]) -> int:
 
 
 class BusyError(RequestError):
-    """Nothing can answer at the moment; to be tried again soon."""
+    """An error while nothing can answer; the client should try again soon."""
 
 
 class QueueFullError(BusyError):
-    """Too much is waiting already."""
+    """An error while too much is waiting already."""
 
 
 class Router:
@@ -57,21 +57,21 @@ class Router:
         self.watchers: list[Watcher] = []
         self.totals: dict[str, Totals] = {}
         self.why_nothing: Callable[[], str] = lambda: ""
-        """Why nothing serves although something should and soon will."""
+        """Reason why nothing serves although something should and soon will; empty otherwise."""
         self.starting = False
         """Whether the agent has just started, and what served before will soon serve again."""
         self.restarting = False
         """Whether the worker that served has ended and will soon be started again."""
         self.vacancy: Callable[[], Vacancy | None] = lambda: None
-        """Why nothing serves, where a deployment left no release and nothing will change that."""
+        """Reason why nothing serves if a deployment left no release and nothing will change that."""
         self.expected_name: Callable[[], str] = lambda: ""
-        """What the model is called that serves, or soon will; empty where none should."""
+        """Name of the model that serves, or soon will; empty if none should."""
         self.old_name = ""
-        """What the model was called before the release that soaks: who still asks for it has lost it."""
+        """Name of the model before the soaking release; a request with it counts as a failure of the release."""
         self.shadow: Shadow | None = None
-        """Where a release soaks: what compares its answers with those of the standby."""
+        """Comparison of a soaking release's answers with those of the standby; None without a soak."""
         self.drift: DriftWatch | None = None
-        """What compares requests and answers with the first ones, where that is wanted."""
+        """Comparison of requests and answers with the first ones; None if it is turned off."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when another worker serves, or the one that serves has ended."""
         self._settings = settings
@@ -81,7 +81,7 @@ class Router:
         """Set, and replaced, when another worker serves."""
         self._waiting = 0
         self._large = 0
-        """How many of them are large."""
+        """Number of large requests among them."""
         self._large_bytes = 0
 
     @property
@@ -90,7 +90,7 @@ class Router:
         return self._waiting
 
     def switch(self, new: Worker | None, keep_old: bool) -> Worker | None:
-        """From now on requests go to the new one; returns the replaced one, which may still be answering some."""
+        """Sends requests to the new worker from now on; returns the old one, which may still be answering some."""
         old, self.serving = self.serving, new
         self.standby = old if keep_old else None
         self.starting = self.restarting = False
@@ -326,7 +326,7 @@ class Router:
             raise QueueFullError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
 
     async def _ask(self, worker: Worker, request: Request) -> tuple[Answer | None, str, bool]:
-        """Its answer if there is one, what went wrong with the model if anything did, and whether it was begun.
+        """Returns the answer, if any, the model's fault, if any, and whether the worker had begun the request.
 
         Gives the slot back.
         """

@@ -33,7 +33,7 @@ class Sequences:
         self._most = most
         self._idle_s = idle_s
         self._streams: dict[_Key, tuple[Stream, float]] = {}
-        """With the time of its last request; the longest idle one first."""
+        """Streams with the time of their last request; the longest idle one first."""
 
     def run(self, step: SequenceStep, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The outputs of one step, without the state; raises RequestError for an unknown sequence."""
