@@ -17,7 +17,7 @@ _GOODBYE_S = 1.0
 
 
 def announced_name(name: str) -> str:
-    """As an instance of a service can be called."""
+    """Returns the name in a form that the instance of a service can have: without dots, and not too long."""
     return name.replace(".", "-")[:_LONGEST_NAME]
 
 

@@ -1,4 +1,4 @@
-"""From where the agent fetches bundles: URLs, and the prefixes in `fetch_from` that allow them."""
+"""Addresses of bundles to fetch: URLs, and the prefixes in `fetch_from` that allow them."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class BundleUrl:
 
     @property
     def target(self) -> str:
-        """What a request asks for."""
+        """Target of the HTTP request: the path and the query."""
         return self.path + (f"?{self.query}" if self.query else "")
 
 
@@ -69,5 +69,5 @@ def allowed(url: BundleUrl, prefixes: Sequence[str]) -> bool:
 
 
 def shown(url: str) -> str:
-    """Without a password and without its query, which may hold a signature that gives access."""
+    """Returns the URL without its login and its query, which may hold a signature that gives access."""
     return _LOGIN.sub("//", url.partition("?")[0])

@@ -29,7 +29,7 @@ class Certificate(msgspec.Struct, frozen=True):
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """What a running agent tells the commands on its own device."""
+    """The address of a running agent, for the commands on its own device."""
 
     port: int
     certificate: str = ""
@@ -70,7 +70,7 @@ class LiveCertificate:
         return read(self.file).fingerprint
 
     def context(self) -> ssl.SSLContext:
-        """For a new connection; the agent's own certificate is read again when it was renewed."""
+        """Returns the context for a new connection; reads the agent's own certificate again if it was renewed."""
         if self._own and self._stamp() != self._changed_ns:
             self.reload()
         return self._context
@@ -146,7 +146,7 @@ def renew(data_dir: Path) -> Certificate:
 
 
 def listening(data_dir: Path) -> Listening | None:
-    """What the agent that runs on this data folder, or ran last, has told; None where nobody can tell."""
+    """Returns the address of the agent that runs on this data folder, or ran last; None if it cannot be read."""
     try:
         return msgspec.json.decode((data_dir / "listening.json").read_bytes(), type=thread_safe(Listening))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):

@@ -46,7 +46,7 @@ NEEDS_RESTART = frozenset({
     "silent_call_s", "stream_idle_s", "drain_s", "ready_timeout_s", "crashes_allowed", "otlp_endpoint",
     "otlp_interval_s", "otlp_trace_ratio", "mqtt", "drift",
 })  # fmt: skip
-"""What is fixed once the agent serves; everything else follows a SIGHUP."""
+"""Settings that are fixed once the agent serves; all others follow a SIGHUP."""
 
 
 class ConfigError(InputError):
@@ -136,7 +136,7 @@ def _line_of(name: str, text: str, first: int = 1) -> int:
 
 
 def _wrong(name: str, value: object) -> tuple[str, str]:
-    """What is wrong with one value and what to do; empty where it can be used."""
+    """Returns what is wrong with one value and what to do; empty if it can be used."""
     if name not in Settings.__struct_fields__:
         return f"there is no setting '{name}'.", nearest(name, Settings.__struct_fields__, "See docs/agent.md.")
     if name in _PATHS:
@@ -182,7 +182,7 @@ def _wrong_drift(value: object) -> tuple[str, str]:
 def _wrong_table(
     name: str, value: object, kind: type[msgspec.Struct], page: str, example: str
 ) -> tuple[str, str] | None:
-    """What is wrong with the keys and types of a table and what to do; None where nothing is."""
+    """Returns what is wrong with the keys and types of a table and what to do; None if nothing is."""
     if not isinstance(value, dict):
         return f"'{name}' must be a table.", example
     for each in value:
@@ -197,7 +197,7 @@ def _wrong_table(
 
 
 def _wrong_prefix(values: Sequence[object]) -> str:
-    """What is wrong with the first entry that cannot be used; empty where all can."""
+    """Returns what is wrong with the first entry that cannot be used; empty if all can."""
     for value in values:
         try:
             read_prefix(str(value))

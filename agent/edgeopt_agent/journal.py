@@ -38,7 +38,7 @@ class JournalError(EdgeoptError):
 
 
 class JournalFullError(JournalError):
-    """It could not be written as its disk is full."""
+    """A write to the journal that failed because its disk is full."""
 
     code = DiskFullError.code
 
@@ -60,14 +60,14 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    """All of its SQL runs on one thread of its own: serving never waits for the disk."""
+    """The journal of deployments and events; its SQL runs on its own thread: serving never waits for the disk."""
 
     def __init__(self, path: Path) -> None:
         """Opens it; one that is damaged is set aside, and one that cannot be written is read into memory."""
         self.set_aside = ""
-        """Why the history is lost, and where the damaged file is."""
+        """Reason why the history is lost, and the path of the damaged file; empty if it is not."""
         self.unwritable = ""
-        """Why it is in memory alone at the moment."""
+        """Reason why the journal is in memory alone at the moment; empty if it is not."""
         self._unwritten: set[int] = set()
         self._path = path
         self._writer = ThreadPoolExecutor(1, "journal")
@@ -119,7 +119,7 @@ class Journal:
         return await self._run(self._quarantined)
 
     async def highest_sequence(self) -> int:
-        """Of the releases that were committed; 0 where none was signed with a number."""
+        """Returns the highest sequence number of the committed releases; 0 if none was signed with a number."""
         records = await self._run(lambda: self._records("WHERE state = ?", State.COMMITTED))
         return max((record.sequence for record in records), default=0)
 
@@ -193,7 +193,7 @@ class Journal:
             return self._in_memory(error)
 
     def _damage(self) -> str:
-        """What is wrong with the file itself; empty also where the disk keeps it from being opened."""
+        """Returns what is wrong with the file itself; empty also if the disk keeps it from being opened."""
         try:
             self._connect().close()
         except sqlite3.Error as error:
@@ -225,7 +225,7 @@ class Journal:
         return db
 
     def _written(self, work: Callable[[], Answer], hold: bool) -> Answer:
-        """What `work` writes, on the disk; or in memory, with `hold`, as long as the disk takes nothing."""
+        """Runs `work`, which writes to the disk; with `hold`, writes to memory as long as the disk fails."""
         try:
             if self.unwritable:
                 self._return_to_disk()

@@ -1,4 +1,4 @@
-"""Which releases stay on the disk: what serves and served before, some that served earlier, and what is pinned."""
+"""Releases that stay on the disk: the serving one, the one before, some earlier ones, and pinned ones."""
 
 import asyncio
 import re

@@ -44,7 +44,7 @@ _UNCONFINED = (
     "the agent's user: use a newer kernel, or accept signed bundles only."
 )
 SERVER_SHARE = 0.6
-"""How much of the time for a clean stop the requests in flight may take; the workers have the rest."""
+"""Share of the time for a clean stop that the requests in flight may take; the workers have the rest."""
 
 
 async def run(
@@ -202,7 +202,7 @@ async def _join_fleet(
 
 
 def _tracer(slots: Slots, settings: Settings) -> Tracer | None:
-    """What records spans, where a collector is named; deployments are few, and are all recorded or none."""
+    """Returns the recorder of spans if a collector is named; deployments are few: all are recorded, or none."""
     if not settings.otlp_endpoint:
         return None
     tracer = Tracer(settings.otlp_trace_ratio)

@@ -32,7 +32,7 @@ def notify(*assignments: str, descriptors: Iterable[int] = ()) -> bool:
 
 
 def ready(status: str) -> bool:
-    """It serves; `status` is what `systemctl status` shows."""
+    """Reports that the agent serves; `systemctl status` shows `status`."""
     return notify("READY=1", f"STATUS={_line(status)}")
 
 
@@ -42,7 +42,7 @@ def status(text: str) -> bool:
 
 
 def stopping(status: str = "Finishing what is in flight.") -> bool:
-    """It ends: from now on its silence is no fault."""
+    """Reports that the agent ends, so that its silence is no fault from now on."""
     return notify("STOPPING=1", f"STATUS={_line(status)}")
 
 

@@ -25,7 +25,7 @@ _TOKEN_BYTES = 32
 
 
 class StoredToken(msgspec.Struct, frozen=True):
-    """What the disk holds of a token; its name is that of the file."""
+    """A token as the disk holds it; its file has the token's name."""
 
     role: Role
     sha256: str
@@ -55,7 +55,7 @@ def token_files(folder: Path) -> list[Path]:
 
 
 def read_token(file: Path) -> StoredToken | None:
-    """None for a file that is damaged or not readable: nobody gets in by it."""
+    """Returns the token in a file; None if the file is damaged or unreadable: nobody gets in by it."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=thread_safe(StoredToken))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):

@@ -24,7 +24,7 @@ def trust_of(folder: Path) -> Trust:
 
 
 class TrustWatch:
-    """What every answer of the agent says: whether it takes signed bundles alone; looks again when keys change."""
+    """The trust that every answer names: whether only signed bundles are taken; read again when keys change."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -54,7 +54,7 @@ def check_signature(bundle: Path, folder: Path) -> str:
 
 
 def untrusted(release: Path, name: str, folder: Path) -> str:
-    """What is said of a release that serves and that no key in the folder vouches for; empty for any other."""
+    """Returns a warning about a serving release that no key in the folder vouches for; empty for any other."""
     from edgeopt.bundle.manifest import SIGNATURE
 
     try:

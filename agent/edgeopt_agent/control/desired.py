@@ -1,4 +1,4 @@
-"""What should serve, by reference: the agent fetches the bundle itself."""
+"""The desired state, which names bundles by URL and digest: the agent fetches them itself."""
 
 import msgspec
 

@@ -28,7 +28,7 @@ class TransferError(Exception):
 
 
 class ChangedError(TransferError):
-    """What the server has now does not continue what has come so far."""
+    """A transfer whose server now has a file that does not continue the bytes received so far."""
 
 
 class Link:
@@ -130,7 +130,7 @@ def _checked(url: str, prefixes: Sequence[str]) -> BundleUrl:
 
 
 def _extent(response: http.client.HTTPResponse, offset: int, url: str) -> tuple[int, int | None]:
-    """Where an answer begins in the bundle, and the size of all of it."""
+    """Returns the offset of an answer in the bundle, and the size of the whole bundle if it is known."""
     status = response.status
     if status in PASSING or status >= 500:
         raise TransferError(f"{url} answers {status} {response.reason}")

@@ -22,14 +22,14 @@ from edgeopt_agent.threads import in_thread
 
 log = logging.getLogger(__name__)
 _MOST_RESTARTS = 5
-"""How often a download may begin again because its parts did not fit together."""
+"""Most times that a download may begin again because its parts did not fit together."""
 _SPACE_EVERY_BYTES = 16 << 20
 _OPENING_LIMITS = 4
 """Time until an answer must begin, in `body_timeout_s`: addresses may be dead, and redirects take requests."""
 
 
 def part_of(data: DataDir, source: Source) -> Path:
-    """What has come of a bundle so far; named by its digest, so that nothing else is taken for it."""
+    """Returns the file of a partly fetched bundle, named by its digest so that it fits no other bundle."""
     return data.partial / f"{source.digest.partition(':')[2]}.part"
 
 
@@ -49,7 +49,7 @@ class _Download:
     total: int | None = None
     etag: str = ""
     answers: int = 0
-    """How many answers what has come so far is from."""
+    """Number of HTTP answers from which the received bytes come."""
     restarts: int = 0
 
     def drop(self) -> None:

@@ -22,7 +22,7 @@ class Incoming:
     def __init__(self, slots: Slots, prefix: str = "incoming") -> None:
         self._slots = slots
         self._prefix = prefix
-        """Of the files; another for each object of this class."""
+        """Prefix of the file names, different for each object of this class."""
         self._numbers = count(1)
         self._under_way = 0
 

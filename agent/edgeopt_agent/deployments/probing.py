@@ -58,7 +58,7 @@ async def _probed(site: Site, work: Work) -> Outcome:
 
 
 def _way_back(site: Site, release: str) -> dict[str, object]:
-    """What a failure from now on leads back to."""
+    """Returns the releases to which a failure from now on leads back, as fields of the record."""
     serving, previous = current(site), pointed(site.data.previous)
     if serving == release:  # it did serve, and is deployed once more because it does not any longer
         return {"old": previous, "old_previous": None}

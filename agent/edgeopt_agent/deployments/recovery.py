@@ -1,4 +1,4 @@
-"""What a start of the agent makes of what the last one left: at most one deployment goes on, the rest is swept."""
+"""Recovery at the start of the agent: at most one deployment goes on, and what others left is removed."""
 
 import asyncio
 import logging
@@ -100,7 +100,7 @@ def _of_order(record: Record, joint: Joint | None) -> Record:
 
 
 def _why_back(site: Site, record: Record) -> str:
-    """Why a deployment that served goes back at this start, as it was about to; empty where it goes on."""
+    """Returns why a deployment that served goes back at this start, as it was about to; empty if it goes on."""
     if record.state not in {State.SWITCHING, State.SOAKING}:
         return ""
     # Links that lead away from a soaking release: the journal could not be written any more.

@@ -1,4 +1,4 @@
-"""What the parts of the deployments share: one agent's folders, journal, router and device."""
+"""State that the parts of the deployments share: one agent's folders, journal, router and device."""
 
 import asyncio
 import shlex
@@ -44,7 +44,7 @@ class Site:
     look: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the supervisor should see whether everything serves that should."""
     trouble: str = ""
-    """Why nothing serves although something should."""
+    """Reason why nothing serves although something should."""
     stranded: Record | None = None
     """The last deployment, where the links could not be changed: it tells what serves, not they."""
     model: str = ""
@@ -58,7 +58,7 @@ class Site:
 
     @property
     def option(self) -> str:
-        """What a command to copy needs in order to mean this model."""
+        """Option that selects this model in a command to copy; empty for the first model."""
         return f" --model {shlex.quote(self.model)}" if self.model else ""
 
 
@@ -78,28 +78,28 @@ class Work:
     """Set once the bundle is on the disk, or will not come any more."""
     arrived: bool = False
     disk_failure: OSError | None = None
-    """How the disk of the device failed, where it ended a step."""
+    """Failure of the device's disk that ended a step."""
     stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
     stop_reason: str = ""
     holds_serving: bool = False
     soaked: Soaked = field(default_factory=Soaked)
-    """How far the soak has come."""
+    """Progress of the soak."""
     trouble: str = ""
-    """What last went wrong in a step that tries again, told if its time runs out."""
+    """Last problem of a step that tries again, reported if its time runs out."""
     progress: Detail = field(default_factory=dict)
     found: dict[str, object] = field(default_factory=dict)
-    """What is known of the bundle so far, as fields of the record, whatever becomes of the step."""
+    """Facts found about the bundle so far, as fields of the record, whatever becomes of the step."""
 
     @property
     def bundle(self) -> str:
-        """What messages call the bundle: its name, and the digest of its manifest once that is known."""
+        """Name of the bundle in messages, with the digest of its manifest once that is known."""
         name, release = (str(self.found.get(key, getattr(self.record, key))) for key in ("name", "release"))
         return (f"'{name}'" if name else "that was sent") + (f" (release {release})" if release else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step ended, and what is now known of the deployment."""
+    """The result of a step, and what is now known of the deployment."""
 
     event: Event = Event.DONE
     reason: str = ""
@@ -107,7 +107,7 @@ class Outcome:
 
 
 async def hold_serving(site: Site, work: Work) -> None:
-    """From here on this deployment alone changes which worker serves."""
+    """Waits until this deployment alone may change which worker serves."""
     if not work.holds_serving:
         if site.mending is not None:
             site.mending.cancel()
@@ -159,7 +159,7 @@ def current(site: Site) -> str | None:
 
 
 def name_of(site: Site, release: str | None) -> str:
-    """What clients call the model of a release; empty where that cannot be told."""
+    """Returns what clients call the model of a release; empty if its name cannot be read."""
     try:
         return _name_in(site.data.release(release)) if release else ""
     except (EdgeoptError, OSError):

@@ -48,11 +48,11 @@ class Slot:
     hub: Hub
     working: asyncio.Task[None] | None = None
     golden: asyncio.Task[None] | None = None
-    """What asks the serving release its golden inputs at intervals."""
+    """Task that runs the golden inputs of the serving release at intervals."""
 
     @property
     def name(self) -> str:
-        """What clients call it; empty for a first model that nothing was deployed to."""
+        """Name of the model for clients; empty for a first model that nothing was deployed to."""
         serving = self.site.router.serving
         return self.site.model or (serving.name if serving is not None else self.site.router.expected_name())
 

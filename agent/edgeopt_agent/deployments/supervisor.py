@@ -24,7 +24,7 @@ class Supervisor:
         self._site = site
         self._machine = machine
         self._crashes: deque[float] = deque(maxlen=site.settings.crashes_allowed)
-        """After how many seconds of service: with the time that starting takes, slow starts would hide them."""
+        """Total seconds of service at each crash; with the time of starts, slow starts would hide crashes."""
         self._served_s = 0.0
         self._given_up: set[str] = set()
         """Releases that crashed too often: nothing goes back to them by itself."""
@@ -32,7 +32,7 @@ class Supervisor:
         """Set once the start of the agent is over: something serves, or it is clear why not."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Keeps the serving release running until cancelled."""
         while True:
             delay_s = await self._mend()
             self.up.set()
@@ -138,7 +138,7 @@ class Supervisor:
             log.error("%s", error)
 
     async def _wait(self, delay_s: float | None) -> None:
-        """Until a deployment has ended, the serving worker ends, or the time is up."""
+        """Waits until a deployment has ended, the serving worker ends, or the time is up."""
         serving = self._site.router.serving
         events = [self._site.look, *([serving.ended] if serving is not None else [])]
         await first_of(events, delay_s)

@@ -1,4 +1,4 @@
-"""Why no release of a model serves, after a deployment that left none."""
+"""The reason why no release of a model serves after a deployment that left none."""
 
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.site import current

@@ -23,7 +23,7 @@ class Reference(msgspec.Struct, frozen=True):
     edges: tuple[float, ...]
     """Ascending, each once."""
     shares: tuple[float, ...]
-    """Of the values up to each cell; a cell is an edge, or what lies before, between or behind the edges."""
+    """Share of the values up to each cell; a cell is an edge, or lies before, between or behind the edges."""
 
     @property
     def sound(self) -> bool:

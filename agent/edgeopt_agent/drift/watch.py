@@ -31,7 +31,7 @@ class Learned(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What survives a restart, as a file."""
+    """The drift data that survives a restart, as a file."""
 
     release: str
     requests: int
@@ -54,12 +54,12 @@ class Alarm(msgspec.Struct, frozen=True):
 
 
 class DriftStatus(msgspec.Struct, frozen=True):
-    """What `status` tells of it."""
+    """The drift of a release as `status` reports it."""
 
     state: DriftState
     release: str
     requests: int
-    """How many were looked at, at most as many as the reference needs."""
+    """Number of requests that were looked at, at most as many as the reference needs."""
     reference_requests: int
     tensor: str = ""
     statistic: str = ""
@@ -96,7 +96,7 @@ class DriftWatch:
         return self._golden or self._drift
 
     def status(self, release: str) -> DriftStatus:
-        """Of the release that serves."""
+        """Returns the drift status of the release that serves."""
         self.follow(release)
         alarm, needed = self.alarm, self.settings.reference_requests
         learning: DriftState = "normal" if self._windows else "learning"
@@ -144,7 +144,7 @@ class DriftWatch:
             self._learn(numbers)
 
     def note_golden(self, release: str, problem: str) -> None:
-        """How the golden inputs were answered; a problem is what is wrong with the answers."""
+        """Records the result of the golden inputs; `problem` says what is wrong with the answers, if anything."""
         if not self._watched(release):
             return
         self.follow(release)
@@ -214,7 +214,7 @@ class DriftWatch:
         )
 
     def _log(self, before: Alarm | None) -> None:
-        """Once a change; the alarm of the golden answers and that of the requests are different ones."""
+        """Logs each change of the alarm once; the golden answers and the requests have different alarms."""
         alarm = self.alarm
         if alarm is not None and (before is None or before.since_s != alarm.since_s):
             log.warning("Release %s: drift. %s", self.release, alarm.sentence)

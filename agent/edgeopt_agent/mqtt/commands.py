@@ -30,7 +30,7 @@ Perform = Callable[[Answers, Command, str], Awaitable[Answered]]
 class Row:
     name: str
     role: str
-    """That of the topic on which it may come: as over HTTP, `deploy` may do all that `view` may."""
+    """Role of the topic on which the command may come: as over HTTP, `deploy` may do all that `view` may."""
     perform: Perform
 
 

@@ -1,4 +1,4 @@
-"""What a report of telemetry says: what the requests, the processes and the device did since the last one."""
+"""Figures for a telemetry report: activity of requests, processes and the device since the last report."""
 
 import os
 import time

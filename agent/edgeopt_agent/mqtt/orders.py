@@ -36,7 +36,7 @@ _MEMORY = "desired"
 _LONGEST_ROLLOUT = 120
 _BUSY_RETRY_S = 5.0
 _TIDY_S = 0.1
-"""From the last state of a deployment until another one is taken."""
+"""Time from the last state of a deployment until another one is accepted."""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class Orders:
         task.add_done_callback(self._running.discard)
 
     def deployment_ended(self) -> None:
-        """What waits for another deployment may be possible now."""
+        """Wakes the orders that wait for the end of another deployment."""
         self._ended.set()
 
     async def stop(self) -> None:

@@ -21,7 +21,7 @@ class MqttSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     device: str = ""
     """The name of this device in the fleet, and its client id; empty: the host name."""
     labels: dict[str, str] = {}
-    """By which rollouts select devices, such as `site = "north"`."""
+    """Labels by which rollouts select devices, such as `site = "north"`."""
     prefix: str = PREFIX
     username: str = ""
     password_file: Path | None = None
@@ -35,14 +35,14 @@ class MqttSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Whether mqtt:// may lead beyond loopback, such as in a VPN."""
     keepalive_s: int = 60
     session_expiry_s: int = 3600
-    """How long the broker keeps commands for a device that is away."""
+    """Time for which the broker keeps commands for a device that is away."""
     telemetry_s: float = 60.0
     """Between two reports; 0: none."""
     outbox_bytes: int = 64 << 20
     outbox_s: float = 72 * 3600.0
-    """How much, and for how long, telemetry waits on the disk for the broker."""
+    """Time for which telemetry waits on the disk for the broker, up to a total of `outbox_bytes`."""
     reconnect_s: float = 1.0
-    """Before it connects again; doubled after each failure, up to ..."""
+    """Delay before the device connects again; doubled after each failure, up to `reconnect_most_s`."""
     reconnect_most_s: float = 60.0
 
 
@@ -55,7 +55,7 @@ def topics_of(settings: MqttSettings) -> Topics:
 
 
 def wrong_mqtt(settings: MqttSettings) -> tuple[str, str]:
-    """What is wrong with the table and what to do; empty where it can be used."""
+    """Returns what is wrong with the table and what to do; empty if it can be used."""
     try:
         broker = broker_of(settings)
     except ValueError:

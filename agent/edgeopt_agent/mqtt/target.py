@@ -24,7 +24,7 @@ async def own_labels(device: Device, configured: Mapping[str, str]) -> dict[str,
 
 
 async def target_name(device: Device) -> str:
-    """Such as `raspberry-pi-5`; raises EdgeoptError where none fits."""
+    """Returns the name of the device's target, such as `raspberry-pi-5`; raises EdgeoptError if none fits."""
 
     def choose_one() -> str:
         from edgeopt.profiles import shipped_profiles

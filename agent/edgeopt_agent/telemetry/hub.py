@@ -11,7 +11,7 @@ _FRAMES_BEHIND = 5 * TICKS_PER_S
 
 
 class Viewer:
-    """What one viewer has not been sent yet; `dropped` when it does not keep up."""
+    """The frames that one viewer has not been sent yet; `dropped` is set when the viewer does not keep up."""
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[str] = asyncio.Queue(_FRAMES_BEHIND)

@@ -41,11 +41,11 @@ class LatencyWindow:
         return tuple(round(math.exp(step / _STEPS), 6) for step in self._past[-1].elements())
 
     def quantiles(self, shares: Iterable[float]) -> list[float]:
-        """Of the whole window, in the order of the shares (ascending); empty where nothing happened in it."""
+        """Returns the quantiles of the whole window at ascending shares; empty if nothing happened in it."""
         return _quantiles(self._sum, shares)
 
     def count(self, ticks: int) -> int:
-        """How many there were in the last ticks."""
+        """Returns the number of values in the last ticks."""
         return sum(self._past[-k].total() for k in range(1, min(ticks, len(self._past)) + 1))
 
 
