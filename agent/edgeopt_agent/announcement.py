@@ -25,7 +25,7 @@ class Announcement:
     """Lasts from `start` until `stop`. Where it is not possible, the agent logs that and serves on."""
 
     def __init__(self, name: str, host: str, port: int, fingerprint: str) -> None:
-        """`fingerprint`: of the certificate; empty without TLS."""
+        """Takes the fingerprint of the certificate; empty without TLS."""
         self._name = name
         self._host = host
         self._port = port

@@ -29,7 +29,7 @@ class BundleUrl:
 
 
 def read_url(text: str) -> BundleUrl:
-    """The parts of an address; raises ValueError, with what is wrong, for one that bundles cannot have."""
+    """Returns the parts of an address; raises ValueError, with what is wrong, for one that bundles cannot have."""
     if not _PLAIN.fullmatch(text) or len(text) > _LONGEST:
         raise ValueError("it must be ASCII without spaces and backslashes, of at most 2048 characters")
     try:
@@ -48,7 +48,7 @@ def read_url(text: str) -> BundleUrl:
 
 
 def read_prefix(text: str) -> BundleUrl:
-    """One entry of `fetch_from`; raises ValueError like `read_url`."""
+    """Returns one entry of `fetch_from`; raises ValueError like `read_url`."""
     found = read_url(text)
     if "?" in text:
         raise ValueError("a prefix has no '?'")

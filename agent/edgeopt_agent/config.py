@@ -67,7 +67,7 @@ class Configured:
 
 
 def default_file() -> Path | None:
-    """The default configuration file; None if it does not exist."""
+    """Returns the default configuration file; None if it does not exist."""
     if os.environ.get("INVOCATION_ID") and os.environ.get("STATE_DIRECTORY"):  # systemd's
         file = SYSTEM_FILE
     elif named := os.environ.get("XDG_CONFIG_HOME"):
@@ -80,7 +80,7 @@ def default_file() -> Path | None:
 
 
 def administered(file: Path | None, given: Mapping[str, object]) -> Configured:
-    """The settings of the agent that a command beside it acts on: for root the service's, where there is one."""
+    """Returns the settings of the agent that a command beside it acts on: for root, the service's if any."""
     if administers_service():
         file = file or (SYSTEM_FILE if SYSTEM_FILE.is_file() else None)
         return configured(file, given, administered_data_dir())
@@ -88,7 +88,7 @@ def administered(file: Path | None, given: Mapping[str, object]) -> Configured:
 
 
 def configured(file: Path | None, given: Mapping[str, object], data_dir: Path | None = None) -> Configured:
-    """The settings from the command line (what is not None), the file and the defaults; raises ConfigError."""
+    """Returns the settings from the command line (if not None), the file and the defaults; raises ConfigError."""
     file = file or default_file()
     own = {name: value for name, value in given.items() if value is not None}
     read, lines = _read(file) if file is not None else ({}, {})
@@ -107,7 +107,7 @@ def _settings(values: Mapping[str, object]) -> Settings:
 
 
 def _read(file: Path) -> tuple[dict[str, object], dict[str, int]]:
-    """The values in a file, each as its setting wants it, and the lines where they are."""
+    """Returns the values in a file, converted to the types of the settings, and their line numbers."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -129,7 +129,7 @@ def _read(file: Path) -> tuple[dict[str, object], dict[str, int]]:
 
 
 def _line_of(name: str, text: str, first: int = 1) -> int:
-    """The number of the line that sets a name, from line `first` on; that one if no line begins with the name."""
+    """Returns the number of the line that sets a name, from line `first` on; `first` if no line does."""
     key = re.compile(rf"\s*\[?\[?\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]")
     lines = enumerate(text.splitlines()[first - 1 :], first)
     return next((number for number, line in lines if key.match(line)), first)
@@ -216,7 +216,7 @@ def _wrong_store(values: Sequence[object]) -> str:
 
 
 def reloaded(old: Settings, new: Settings) -> tuple[Settings, tuple[str, ...]]:
-    """The settings after a reload, and the names of those that changed but wait for a restart."""
+    """Returns the settings after a reload, and the names of those that changed but wait for a restart."""
     changed = [name for name in Settings.__struct_fields__ if getattr(old, name) != getattr(new, name)]
     waiting = tuple(name for name in changed if name in NEEDS_RESTART)
     return msgspec.structs.replace(new, **{name: getattr(old, name) for name in NEEDS_RESTART}), waiting

@@ -37,7 +37,7 @@ class DataDir:
         return self.base / "models"
 
     def of_model(self, name: str) -> "DataDir":
-        """The folder of an added model."""
+        """Returns the folder of an added model."""
         return DataDir(self.models / quote(name, safe="").replace(".", "%2E"), self.base)
 
     @property
@@ -166,7 +166,7 @@ def open_data_dir(root: Path) -> Iterator[DataDir]:
 
 
 def added_models(data: DataDir) -> list[str]:
-    """The names of the added models on the disk."""
+    """Returns the names of the added models on the disk."""
     return [name for name, folder in _model_folders(data) if not folder.removed.exists()]
 
 
@@ -178,7 +178,7 @@ def sweep_removed(data: DataDir) -> None:
 
 
 def _model_folders(data: DataDir) -> list[tuple[str, DataDir]]:
-    """Each added model with its folder; other folders are not the agent's."""
+    """Returns each added model with its folder; other folders are not the agent's."""
     names = sorted(unquote(each.name) for each in data.models.iterdir()) if data.models.is_dir() else []
     return [(name, data.of_model(name)) for name in names if data.of_model(name).root.is_dir()]
 
@@ -216,7 +216,7 @@ def point(link: Path, release_id: str | None) -> None:
 
 
 def pointed(link: Path) -> str | None:
-    """The release that a link leads to; None where there is no link, or no such release any more."""
+    """Returns the release that a link leads to; None if there is no link, or no such release any more."""
     try:
         name = link.readlink().name
     except OSError:

@@ -92,7 +92,7 @@ class Journal:
         await self._run(lambda: self._written(lambda: self._append(entry), hold=True))
 
     async def events(self, after: int, wait_s: float = 0.0) -> list[Entry]:
-        """The events after a number, oldest first; waits up to this time for the first one."""
+        """Returns the events after a number, oldest first; waits up to this time for the first one."""
         deadline = time.monotonic() + wait_s
         while self.last_seq <= after and (left := deadline - time.monotonic()) > 0:
             changed = self._changed
@@ -115,7 +115,7 @@ class Journal:
         return await self._run(lambda: self._records(f"WHERE state NOT IN ({final}) ORDER BY id"))
 
     async def quarantined(self) -> dict[str, Record]:
-        """The releases that failed and have not been committed since, each with its failed deployment."""
+        """Returns the releases that failed and have not been committed since, each with its failed deployment."""
         return await self._run(self._quarantined)
 
     async def highest_sequence(self) -> int:
@@ -124,11 +124,11 @@ class Journal:
         return max((record.sequence for record in records), default=0)
 
     async def succession(self) -> list[str]:
-        """The releases that served, the present one last, without those that a rollback left."""
+        """Returns the releases that served, the present one last, without those that a rollback left."""
         return await self._run(self._succession)
 
     async def garbage(self, used: set[str | None]) -> set[str]:
-        """The releases of deployments that ended and are used no more; what the journal does not name stays.
+        """Returns the releases of ended deployments that are no longer used; keeps those unknown to the journal.
 
         The release that the last rollback left stays too, until the next deployment.
         """
@@ -137,12 +137,12 @@ class Journal:
         return {record.release for record in records if record.release} - used
 
     async def committed(self) -> list[str]:
-        """The releases that ever served, the last first."""
+        """Returns the releases that ever served, the last first."""
         found = await self._run(lambda: self._records("WHERE state = ? ORDER BY id DESC", State.COMMITTED))
         return list(dict.fromkeys(record.release for record in found if record.release))
 
     async def refused(self) -> list[Record]:
-        """The newest bundles that were sent and do not serve, each with its last deployment, the newest first."""
+        """Returns the newest sent bundles that do not serve, each with its last deployment, the newest first."""
         found = await self._run(
             lambda: self._records(
                 f"AS d WHERE state IN (?, ?) AND {_SINCE} ORDER BY id DESC LIMIT ?",
@@ -203,7 +203,7 @@ class Journal:
         return ""
 
     def _in_memory(self, error: Exception) -> sqlite3.Connection:
-        """A copy of what can be read of it, in memory."""
+        """Copies what can be read of the journal to memory."""
         self.unwritable = (
             f"The journal {self._path} cannot be written: {error}. Free some space and check the disk."
         )
@@ -369,7 +369,7 @@ class Journal:
 
 
 def _left(records: list[Record]) -> str | None:
-    """The release that a rollback has left, where nothing was deployed since."""
+    """Returns the release that the last rollback replaced, if nothing was deployed since."""
     serving, left = "", None
     for record in records:
         if record.state is State.COMMITTED and record.release != serving:
@@ -378,7 +378,7 @@ def _left(records: list[Record]) -> str | None:
 
 
 def _entry(row: tuple[object, ...]) -> Entry:
-    """One row as an entry; a damaged one is passed over, and its place says so."""
+    """Returns one row as an entry; for a damaged row, an entry that says so."""
     seq, *others, detail = row
     try:
         fields = dict(zip(("time_s", "deployment", "release", "kind", "state", "reason"), others, strict=True))

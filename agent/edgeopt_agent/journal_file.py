@@ -43,5 +43,5 @@ def definitions(db: sqlite3.Connection) -> set[tuple[str, str]]:
 
 
 def text_of(content: bytes) -> str:
-    """A flipped bit in one text must not keep all others from being read."""
+    """Decodes a text, replacing invalid bytes: a flipped bit in one must not keep all others from being read."""
     return content.decode(errors="replace")

@@ -25,7 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     grpc_port: int = 0
     """Port of the protocol over gRPC; 0: not served."""
     announce: bool = False
-    """Whether the agent tells the local network by mDNS that it is there."""
+    """Whether the agent announces itself in the local network by mDNS."""
     log_level: Level = "info"
     tls: Tls = "auto"
     """auto: on any address but loopback."""
@@ -38,18 +38,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     self_request_s: float = 1.0
     """Interval between two runs of the golden inputs on a soaking release."""
     error_share: float = 0.01
-    """A soaking release is taken back when a larger share of its requests fails."""
+    """Largest share of failed requests of a soaking release; above it, the release is taken back."""
     judged_requests: int = 20
-    """Requests, the agent's own included, before failed ones of clients take a soaking release back, ..."""
+    """Least requests, including the agent's own, before clients' failed ones take a soaking release back."""
     judged_failures: int = 3
-    """... and how many different requests must have failed: one that is repeated says little of a release."""
+    """Least failed requests that differ from each other: a repeated one says little about a release."""
     latency_factor: float = 3.0
-    """A candidate may take this many times what its bundle says, or what its predecessor took, ..."""
+    """Factor by which a candidate may be slower than its bundle says, or than its predecessor was."""
     latency_slack_ms: float = 5.0
-    """... and this much on top, because machines are noisy."""
+    """Time that a candidate may take beyond `latency_factor`, because machines are noisy."""
     memory_factor: float = 2.0
     memory_slack_bytes: int = 256 * MIB
-    """A soaking release may grow to the factor times what it began with, and this much on top."""
+    """Bytes by which a soaking release may grow beyond `memory_factor` times its first size."""
 
     max_models: int = 8
     """Most models that may be served at once, including the first one."""
@@ -88,26 +88,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     request_ends_allowed: int = 2
     """Times that the same request may end the worker of a release; then the release refuses the request."""
     restart_delay_s: float = 0.2
-    """Doubled after each crash, up to `restart_delay_most_s`."""
+    """Delay before a restart, doubled after each crash up to `restart_delay_most_s`."""
     restart_delay_most_s: float = 30.0
     memory_restarts_allowed: int = 3
     """Restarts of a worker because of memory within `memory_window_s` that are allowed without a report."""
     memory_window_s: float = 600.0
 
     ready_timeout_s: float = 1.0
-    """Within this time a worker must answer for the agent to count as ready."""
+    """Time in which a worker must answer for the agent to count as ready."""
     heartbeat_s: float = 1.0
     """Interval between two checks whether a loaded worker still answers."""
     hang_timeout_s: float = 10.0
-    """A worker that does not answer for this long is killed, whatever it was doing."""
+    """Time without an answer after which a worker is killed, whatever it was doing."""
     hang_latency_factor: float = 20.0
     """A run may take this many times the p99 of its release, or `hang_timeout_s` if that is longer."""
 
     max_bundle_bytes: int = 2048 * MIB
     disk_reserve_bytes: int = 64 * MIB
-    """Stays free on the disk whatever is deployed."""
+    """Bytes of the disk that stay free whatever is deployed."""
     trials_bytes: int = 8192 * MIB
-    """The bytes that one measurement for a client may write: sent files, those of its run, and the cache."""
+    """Most bytes that one client's measurement may write: sent files, those of its run, and the cache."""
     memory_reserve_bytes: int = 128 * MIB
     """Memory that a second worker needs on top of its model; if it is not free, the old worker stops first."""
 
@@ -151,7 +151,7 @@ UNIT = "edgeopt-agent.service"
 
 
 def on_data_dir(command: str, data_dir: Path) -> str:
-    """A command to copy that acts on this agent: with `--data-dir` unless the user's shell would choose it."""
+    """Returns a command to copy for this agent: with `--data-dir` unless the user's shell would choose it."""
     return command if data_dir == _users_data_dir() else f"{command} --data-dir {shlex.quote(str(data_dir))}"
 
 
@@ -174,7 +174,7 @@ def administers_service() -> bool:
 
 
 def service_owner(folder: Path) -> tuple[int, int] | None:
-    """User and group that the service's own folder is for.
+    """Returns user and group that the service's own folder is for.
 
     None for another folder, and where systemd chooses the user: at the first start it gives a folder of root, with
     all that is in it, to that user.
@@ -191,7 +191,7 @@ def service_owner(folder: Path) -> tuple[int, int] | None:
 
 
 def administered_data_dir() -> Path:
-    """The state that a command beside the agent acts on: for root the service's, where there is one."""
+    """Returns the data folder for a command beside the agent: for root, the service's if there is one."""
     return SERVICE_DATA_DIR if administers_service() else default_data_dir()
 
 

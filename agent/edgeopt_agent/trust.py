@@ -15,7 +15,7 @@ Trust = Literal["unsigned", "signed"]
 
 
 def trusted_files(folder: Path) -> list[Path]:
-    """Raises OSError where it cannot be told: that no key is seen must not mean that none is asked for."""
+    """Returns the files of trusted keys; raises OSError if the folder is unreadable, which is not "no keys"."""
     return sorted(file for file in folder.iterdir() if file.suffix == SUFFIX) if folder.exists() else []
 
 
@@ -44,7 +44,7 @@ class TrustWatch:
 
 
 def check_signature(bundle: Path, folder: Path) -> str:
-    """The id of the trusted key that signed the bundle; empty where no key is trusted; raises BundleError."""
+    """Returns the id of the trusted key that signed the bundle; empty if no key is trusted; raises BundleError."""
     files = trusted_files(folder)
     if not files:
         return ""

@@ -21,7 +21,7 @@ Document = dict[str, object]
 
 
 def status(shown: Slot, others: Iterable[Slot], uptime_s: float, last: FleetOrder | None = None) -> Document:
-    """One model as the agent's own state, and the others beside it."""
+    """Returns the status of one model, as that of the agent, with the other models beside it."""
     first = {"name": shown.name, **_model_status(shown.site, shown.machine)}
     models = [first, *({"name": slot.name, **_model_status(slot.site, slot.machine)} for slot in others)]
     return {**first, "uptime_s": round(uptime_s, 3), "models": models, "order": last}

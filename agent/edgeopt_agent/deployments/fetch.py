@@ -89,7 +89,7 @@ async def fetch(site: Site, work: Work) -> Outcome:
 
 
 def retry_delay_s(settings: Settings, failures: int) -> float:
-    """Doubled after each failure, and drawn by lot: devices that lost one server must not return together."""
+    """Returns a random delay, doubled with each failure: devices that lost a server must not retry at once."""
     most_s = settings.fetch_retry_most_s
     return min(most_s, settings.fetch_retry_s * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
@@ -104,7 +104,7 @@ async def _digest(download: _Download) -> str:
 
 
 async def _transfer(site: Site, work: Work, download: _Download) -> bool:
-    """One request, after which all of the bundle is there; TransferError where another one may bring the rest."""
+    """Makes one request for the rest of the bundle; raises TransferError if another one may bring the rest."""
     settings, url = site.settings, download.source.url
     link = Link()
     asked = (url, download.got, download.etag, settings.fetch_from, settings.body_timeout_s, link)

@@ -93,7 +93,7 @@ class Machine:
         return await self._begin(Work(asked, stream, length))
 
     async def deploy_file(self, bundle: Path, asked: Record) -> Work:
-        """The same with a bundle that is on the disk, in the agent's folder, for which there was space."""
+        """Deploys a bundle that is already on the disk, in the agent's folder; the caller checks the space."""
         await self._ready()
         await self._end_fetch()
         return await self._begin(Work(asked, length=bundle.stat().st_size, spooled=bundle))
@@ -263,7 +263,7 @@ class Machine:
         return self.work is not None and self.work.record.source is not None and self.work.record.state in FETCHES
 
     async def _end_fetch(self) -> None:
-        """A bundle that is sent ends the download of another one."""
+        """Ends the running download, if any, because another bundle was sent."""
         if self.fetching and self.work is not None and self._task is not None:
             _stop(self.work, _SUPERSEDED)
             await asyncio.wait([self._task])

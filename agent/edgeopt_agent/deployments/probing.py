@@ -66,7 +66,7 @@ def _way_back(site: Site, release: str) -> dict[str, object]:
 
 
 async def start_checked(site: Site, release: str) -> tuple[Worker, Golden]:
-    """A worker for a release on the disk that answers its golden inputs as it must."""
+    """Starts a worker for a release on the disk, and returns it once it has answered its golden inputs."""
     worker = await Worker.start(site.data.release(release), release, site.settings)
     try:
         golden = await worker.golden(site.settings.probe_timeout_s)

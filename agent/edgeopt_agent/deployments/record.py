@@ -1,4 +1,4 @@
-"""A deployment as the journal keeps it and as the agent tells of it."""
+"""A deployment as the journal and the agent's answers have it."""
 
 from typing import Literal
 

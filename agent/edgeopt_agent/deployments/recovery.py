@@ -48,7 +48,7 @@ async def recover(site: Site, machine: Machine) -> None:
 
 
 async def _after_restart(site: Site, record: Record, newest: bool, joint: Joint | None) -> Record:
-    """The record, written down as it stands now: going on, going back, or failed."""
+    """Writes down and returns the record as it stands after the restart: going on, going back, or failed."""
     row = ROWS[record.state]
     doing = record.state.lower().replace("_", " ")
     if not newest:  # its end could not be written down, and another deployment followed
@@ -86,7 +86,7 @@ async def _after_restart(site: Site, record: Record, newest: bool, joint: Joint 
 
 
 def _of_order(record: Record, joint: Joint | None) -> Record:
-    """The deployment of an order as the order has it: all of them go on, go back or are committed."""
+    """Returns a deployment of an order, changed as the order has it: all go on, go back or are committed."""
     verdict: Verdict = "back" if joint is None else joint.verdict
     if verdict == "commit":
         reason = "All models of the order had proved themselves when the agent stopped."

@@ -46,7 +46,7 @@ class Site:
     trouble: str = ""
     """Reason why nothing serves although something should."""
     stranded: Record | None = None
-    """The last deployment, where the links could not be changed: it tells what serves, not they."""
+    """Record of the last deployment if the links could not be changed: it says what serves, not the links."""
     model: str = ""
     """The name of the added model that this is; empty for the first model of the agent."""
     name_clash: Callable[[str], str] = lambda _name: ""
@@ -133,7 +133,7 @@ def back_to_standby(site: Site) -> None:
 
 
 async def point_links(site: Site, current: str | None, previous: str | None) -> None:
-    """`previous` first: between the two, `current` still leads to what served until now."""
+    """Changes `previous` first: between both changes, `current` still leads to what served until now."""
     await asyncio.to_thread(point, site.data.previous, previous)
     await asyncio.to_thread(point, site.data.current, current)
     site.stranded = None
@@ -147,12 +147,12 @@ def unlinked_sentence(data: DataDir, error: OSError) -> str:
 
 
 def existing(data: DataDir, release_id: str | None) -> str | None:
-    """The release, unless its folder is gone."""
+    """Returns the release, unless its folder is gone."""
     return release_id if release_id and data.release(release_id).is_dir() else None
 
 
 def current(site: Site) -> str | None:
-    """The release that should serve."""
+    """Returns the release that should serve."""
     if site.stranded is not None:
         return existing(site.data, site.stranded.serves)
     return pointed(site.data.current)
@@ -168,7 +168,7 @@ def name_of(site: Site, release: str | None) -> str:
 
 @lru_cache(64)
 def _name_in(folder: Path) -> str:
-    """Kept, because requests ask for it while a worker starts, and a release does not change."""
+    """Returns the model's name, cached: requests ask for it during a start, and a release does not change."""
     return read_deployment(folder / FILE).name
 
 

@@ -121,7 +121,7 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
 
 
 def _proof(work: Work, agreement: Detail, lacks_comparison: bool) -> Outcome:
-    """The outcome of a soak that went well."""
+    """Returns the outcome of a soak that went well."""
     record, soaked = work.record, work.soaked
     detail = {**record.detail, "soak_requests": soaked.requests, "soak_errors": soaked.errors, **agreement}
     wanted = record.soak_s or record.soak_requests
@@ -169,7 +169,7 @@ def _check_going_on(work: Work, worker: Worker) -> None:
 
 
 async def _started_again(site: Site, work: Work, ended: Worker) -> Worker:
-    """The release in a new process, after a client's request ended the one before."""
+    """Starts the release in a new process, after a client's request ended the one before."""
     title = release_title(site, ended.release_id)
     log.warning("%s: the worker %s and is started again.", title, ended.how_it_ended())
     if ended.ended_for_memory():
@@ -295,7 +295,7 @@ class _Limits:
         self._judge_agreement(shadow, ended)
 
     def _judge_agreement(self, shadow: Shadow, ended: bool) -> None:
-        """Holds the answers against those of the release before to the same requests; few decide at the end."""
+        """Compares the answers with the previous release's to the same requests; judges a few only at the end."""
         if shadow.not_finite > self._settings.error_share * shadow.compared:
             raise StepError(
                 f"{shadow.not_finite} of {shadow.compared} answers contained NaN or infinity where the previous "
@@ -312,7 +312,7 @@ class _Limits:
                 )
 
     def _judge_numbers(self) -> None:
-        """Holds NaN and infinity against the old release; without one, NaN alone counts as failure does."""
+        """Compares NaN and infinity with the old release; without one, NaN alone counts, like failed requests."""
         new = self._numbers(self._release) - self._before
         old = self._numbers(self._old) if self._old else _Numbers()
         if not new.requests:

@@ -65,7 +65,7 @@ class Supervisor:
             return None
 
     async def _started(self, release: str) -> Worker | None:
-        """A worker for it; None when a deployment that is ready to serve did not wait for it."""
+        """Starts a worker for the release; returns None if a deployment that was ready did not wait for it."""
         site = self._site
         starting = asyncio.create_task(start_checked(site, release), name=f"start of {release}")
         site.mending = starting
@@ -100,7 +100,7 @@ class Supervisor:
         await asyncio.sleep(delay_s)
 
     async def _give_up(self, release: str) -> float | None:
-        """Too many crashes: back to the previous release, if that has not been given up as well."""
+        """Rolls back to the previous release after too many crashes, if that one has not been given up as well."""
         site = self._site
         self._crashes.clear()
         self._given_up.add(release)

@@ -73,7 +73,7 @@ async def _next_older(site: Site, record: Record) -> str | None:
 
 
 async def roll_back(site: Site, work: Work) -> Outcome:
-    """The old release first: the candidate serves until it answers, and goes on serving where it does not."""
+    """Starts the old release first: the candidate serves until then, and goes on serving if the old one fails."""
     record, router = work.record, site.router
     old = existing(site.data, record.old)
     if record.old is not None and old is None:

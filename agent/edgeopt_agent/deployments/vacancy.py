@@ -14,7 +14,7 @@ _ENDINGS = {
 
 
 def vacancy(machine: Machine) -> Vacancy | None:
-    """The release that serves no more or never did; None while one serves, should serve, or is being deployed."""
+    """Returns the release that no longer or never served; None while one serves, should, or is being deployed."""
     site, newest = machine.site, machine.newest
     if newest is None or newest.state not in _ENDINGS:
         return None

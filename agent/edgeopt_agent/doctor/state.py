@@ -101,7 +101,7 @@ def _check_clock(newest_s: float | None) -> Findings:
 
 @contextmanager
 def _read_only(data: DataDir) -> Iterator[sqlite3.Connection]:
-    """The journal as it is, beside an agent or without one; nothing is written into its folder."""
+    """Opens the journal, beside an agent or without one, without writing into its folder."""
     with contextlib.ExitStack() as stack:
         path = data.journal
         if not agent_runs(data):

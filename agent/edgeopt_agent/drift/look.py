@@ -55,7 +55,7 @@ class Looker:
         self._next_s = time.monotonic() + max(self._every_s, (time.thread_time() - start_s) / SHARE)
 
     def found(self) -> tuple[TensorFigures, ...]:
-        """The statistics of the last request that was looked at, once: they travel with a later answer."""
+        """Returns the statistics of the last request that was looked at, once: they travel with a later answer."""
         found, self._found = self._found, ()
         return found
 

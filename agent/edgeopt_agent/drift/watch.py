@@ -25,9 +25,9 @@ DriftState = Literal["learning", "normal", "alarm"]
 class Learned(msgspec.Struct, frozen=True):
     of: TensorStatistic
     values: tuple[float, ...] = ()
-    """While it learns, all of them; ..."""
+    """Values of the requests so far, while the reference is learned."""
     reference: Reference | None = None
-    """... then only this."""
+    """Learned distribution; None while it is learned."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 def text_of(kept: Kept) -> str:
-    """ASCII, whatever the tensors are called."""
+    """Returns the data as JSON, which is ASCII whatever the tensors are called."""
     return json.dumps(msgspec.to_builtins(kept))
 
 
@@ -76,7 +76,7 @@ class DriftWatch:
         watched: Callable[[str], bool] = lambda _: True,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        """`read` and `save`: what survives a restart; `watched`: whether a release serves and no longer soaks."""
+        """Takes functions that load and store data across restarts, and one that tells which releases to watch."""
         self.release = ""
         self.score = 0.0
         """The largest distance in the last comparison, over the one that is an alarm."""
@@ -133,7 +133,7 @@ class DriftWatch:
                 self._values[each.of] = list(each.values)
 
     def note(self, release: str, figures: Sequence[TensorFigures]) -> None:
-        """One request that the worker of this release has looked at."""
+        """Learns from the statistics of one request to this release, or compares them with the reference."""
         if not self._watched(release):
             return
         self.follow(release)

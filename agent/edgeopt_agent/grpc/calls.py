@@ -60,7 +60,7 @@ class Context(Protocol):
     def set_trailing_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None: ...
 
     async def read(self) -> object:
-        """The next message of the client as bytes, or `grpc.aio.EOF`."""
+        """Returns the next message of the client as bytes, or `grpc.aio.EOF`."""
 
     async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn: ...
 
@@ -158,7 +158,7 @@ class Calls:
         return for_client(error.sentence, self._settings, client_of(peer))
 
     def admit(self, context: Context, peer: str, role: Role) -> None:
-        """The start of a call: its answer tells the trust. Raises RequestError as `check` does."""
+        """Begins a call: its answer names the trust; raises RequestError as `check` does."""
         context.set_trailing_metadata((("edgeopt-trust", self._trust()),))
         self.check(context, peer, role)
 
@@ -173,7 +173,7 @@ class Calls:
             raise RequestError(refused.status, f"{refused.message} {refused.hint}".rstrip())
 
     async def read(self, call: Call, *, small: bool = False, health: bool = False) -> bytes:
-        """The one message of a call; raises RequestError where it does not come in time."""
+        """Reads the one message of a call; raises RequestError if it does not come in time."""
         settings = self._settings
         limit_s = min(settings.silent_call_s, settings.body_timeout_s) if small else settings.body_timeout_s
         places = self._health if health else self._places
@@ -202,7 +202,7 @@ class Calls:
         asyncio.get_running_loop().run_in_executor(None, give_back)
 
     def traced(self, name: str, context: Context) -> AbstractContextManager[RequestSpan | None]:
-        """The span of one request, ended with it; None where it is not recorded."""
+        """Returns the context of a request's span, which is None if it is not recorded."""
         if self._tracer is None or not name:
             return _NO_SPAN
         traceparents = [value for key, value in context.invocation_metadata() or () if key == "traceparent"]
@@ -231,7 +231,7 @@ class Calls:
 
 
 def parsed(name: str, message: bytes) -> Message:
-    """A small message; raises RequestError where it is none."""
+    """Parses a small message; raises RequestError if it is not one."""
     if len(message) > _MOST_SMALL_BYTES:
         raise RequestError(400, f"A {name} has at most {_MOST_SMALL_BYTES} bytes.")
     request = message_class(name)()
@@ -264,6 +264,6 @@ async def outliving(work: Awaitable[Found]) -> Found:
 
 
 def _look_at(task: asyncio.Task[Found]) -> None:
-    """An error that nobody waits for any more is not one to be logged."""
+    """Fetches the exception of a task that nobody waits for, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

@@ -29,7 +29,7 @@ Document = Mapping[str, Any]
 
 
 def handlers(models: Models, calls: Calls, stopping: asyncio.Event) -> tuple[grpc.GenericRpcHandler, ...]:
-    """All methods, and what answers those that there are not."""
+    """Returns the handler of all methods, and the one that answers unknown methods."""
     methods: dict[str, grpc.RpcMethodHandler] = {
         name: _small_method(name, answer, calls) for name, answer in _small_answers(models).items()
     }
@@ -39,7 +39,7 @@ def handlers(models: Models, calls: Calls, stopping: asyncio.Event) -> tuple[grp
 
 
 def _small_answers(models: Models) -> Mapping[str, Callable[[Any], Document | Awaitable[Document]]]:
-    """The fields of each method's response, from its request."""
+    """Returns, for each method, the function that makes the fields of its response from its request."""
 
     async def is_ready(*model: str | None) -> Document:
         # Like Triton: asking whether a missing model is ready is not an error.
@@ -102,7 +102,7 @@ def _infer_method(models: Models, calls: Calls) -> Callable[[object, Context], A
 
 
 async def _infer(models: Models, target: Target, message: bytes, client: str, span: RequestSpan | None) -> Body:
-    """The response as the worker wrote it; the agent reads neither of the two messages."""
+    """Returns the response as the worker wrote it; the agent parses neither of the two messages."""
     if span is not None:
         span.asked(target.model_name, target.model_version, len(message))
     answer = await models.of(target.model_name).infer(

@@ -70,7 +70,7 @@ class Places:
         self._timer: asyncio.TimerHandle | None = None
 
     def enter(self, connection: str, limit_s: float, give_up: Callable[[RequestError], None]) -> Reader:
-        """A call that wants to read; it may when its `turn` has come, and leaves when it has read."""
+        """Enters a call that wants to read: it may read when its `turn` is done, and calls `leave` afterwards."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         reader = Reader(client_of(connection), connection, give_up, now_s + limit_s, now_s)
@@ -157,7 +157,7 @@ class Places:
             self._end(latest, QueueFullError(503, "Too many requests are in flight; try again in a moment."))
 
     def _taken(self, received: dict[str, int]) -> Counter[str]:
-        """The most that the slow messages of each connection can have in memory."""
+        """Returns the most bytes that the slow messages of each connection can have in memory."""
         most: Counter[str] = Counter()
         first: dict[str, int] = {}
         for reader in self._slow:
@@ -181,5 +181,5 @@ def _count(readers: Iterable[Reader], connection: str) -> int:
 
 
 def client_of(peer: str) -> str:
-    """The address of a connection, as the library writes it."""
+    """Returns the address of a connection, as the library writes it."""
     return address_and_port(peer)[0]

@@ -18,7 +18,7 @@ class ReceivedBytes:
         self._descriptors: dict[str, int] = {}
 
     def __call__(self, peers: set[str]) -> dict[str, int]:
-        """The bytes by connection; those that are not found are left out."""
+        """Returns the bytes by connection; those that are not found are left out."""
         wanted = {address_and_port(peer): peer for peer in peers}
         found: dict[str, int] = {}
         known = {self._descriptors[peer] for peer in peers if peer in self._descriptors}

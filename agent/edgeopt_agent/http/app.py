@@ -34,7 +34,7 @@ def make_app(
     access: Access | None = None,
     tracer: Tracer | None = None,
 ) -> App:
-    """Inference under `/v2` goes straight to its own code; the rest through Starlette, with the routes added here.
+    """Makes the application: inference under `/v2` goes to its own code, the rest through Starlette's routes.
 
     `state` tells the state of each model's last deployment, for `/metrics`. `access` is given where others
     share it.

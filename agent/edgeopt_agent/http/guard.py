@@ -86,7 +86,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super()._unset_keepalive_if_required()
 
     def _unset_keepalive_if_required(self) -> None:
-        """The timer stays and looks when it is over: a new one for each request takes longer than the request."""
+        """Keeps the timer, which checks when it expires: making a new one takes longer than a request."""
 
     def pause_writing(self) -> None:
         super().pause_writing()

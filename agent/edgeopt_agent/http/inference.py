@@ -38,7 +38,7 @@ _BODY_UNREAD = frozenset({408, 413})
 
 
 def make_inference(models: Models, settings: Settings, tracer: Tracer | None = None) -> App:
-    """Everything under `/v2`; the tracer records inference."""
+    """Returns the application for everything under `/v2`; the tracer records inference."""
 
     # One for each model, or large requests to one would keep out those to another.
     rooms: WeakKeyDictionary[Router, Room] = WeakKeyDictionary()
@@ -98,7 +98,7 @@ async def _infer(
 
 @contextmanager
 def _server_span(tracer: Tracer, scope: Scope) -> Iterator[RequestSpan | None]:
-    """The span of one request, ended with it; None where it is not recorded."""
+    """Yields the span of one request and ends it; None if it is not recorded."""
     _, version = _model(scope["path"][len(_MODELS) : -len("/infer")])
     route = f"{_MODELS}{{model}}{'' if version is None else '/versions/{version}'}/infer"
     traceparents = [value.decode("latin-1") for key, value in scope["headers"] if key == b"traceparent"]
@@ -148,13 +148,13 @@ def _encoding(scope: Scope) -> str:
 
 
 def _model(path: str) -> tuple[str, str | None]:
-    """The name and the version in `NAME` or `NAME/versions/VERSION`."""
+    """Returns the name and the version in `NAME` or `NAME/versions/VERSION`."""
     name, found, version = path.rpartition("/versions/")
     return (name, version) if found else (path, None)
 
 
 async def _documents(models: Models, path: str, method: str, send: Send) -> None:
-    """Everything but inference: small, rare and without a body that matters."""
+    """Answers everything but inference: requests that are small, rare and without a body that matters."""
     wanted, answer = _route(models, path.rstrip("/"))
     if method not in wanted:
         allowed = (b"allow", ", ".join(wanted).encode())
@@ -173,7 +173,7 @@ _POST = ("POST",)
 
 
 def _route(models: Models, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
-    """The methods that a path takes, and what answers it; None as an answer is an empty one."""
+    """Returns the methods that a path takes, and the function that answers it; None stands for an empty answer."""
     fixed: dict[str, tuple[tuple[str, ...], Callable[[], object]]] = {
         "/v2": (_GET, documents.server),
         "/v2/health/live": (_GET, lambda: None),

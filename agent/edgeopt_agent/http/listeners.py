@@ -41,7 +41,7 @@ def inherited_listeners(settings: Settings) -> list[socket.socket]:
 
 
 async def open_listeners(host: str, port: int, backlog: int) -> list[socket.socket]:
-    """New ones, one for each address of the host; raises OSError where the port cannot be had."""
+    """Opens a socket for each address of the host; raises OSError if the port is not available."""
     found = await asyncio.get_running_loop().getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )

@@ -53,7 +53,7 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
 
 
 def routes(models: Models, state: Callable[[Router], str], tracer: Tracer | None = None) -> list[BaseRoute]:
-    """`state` tells the state of the last deployment of each model."""
+    """Returns the route of the metrics; `state` returns the state of the last deployment of a model."""
     figures = Figures(models, state, tracer)
 
     # A coroutine, because what it reads belongs to the event loop's thread.
@@ -171,7 +171,7 @@ def _labels(totals: Totals) -> dict[str, str]:
 
 
 def _exposition(families: Iterable[Metric]) -> str:
-    """The text format; the library's own writer adds "_total" to counters, which Triton's names do not have."""
+    """Returns the text format; the library's own writer adds "_total" to counters, unlike Triton."""
     lines: list[str] = []
     for family in families:
         lines += (f"# HELP {family.name} {family.documentation}", f"# TYPE {family.name} {family.type}")

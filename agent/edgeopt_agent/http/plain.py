@@ -27,7 +27,7 @@ GIVE_BACK_AFTER_S = 1.0
 
 
 def client_of(scope: Scope) -> str:
-    """The address of who asks; empty where it is unknown."""
+    """Returns the address of the client; empty if it is unknown."""
     return scope["client"][0] if scope.get("client") else ""
 
 
@@ -89,7 +89,7 @@ async def respond_json(send: Send, status: int, document: object, *headers: tupl
 
 
 async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Room) -> list[bytes]:
-    """The body in the pieces in which it came; raises RequestError when it is too long or too slow."""
+    """Returns the body in the pieces in which it came; raises RequestError when it is too long or too slow."""
     announced = header(scope, b"content-length")
     most = settings.max_body_bytes
     if announced is not None and int(announced) > most:
@@ -132,7 +132,7 @@ async def _receive(receive: Receive, limit_s: float) -> Message:
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
-    """The value of a header; the first one, where it is there several times."""
+    """Returns the value of a header; the first one, if it is there several times."""
     for key, value in scope["headers"]:
         if key == name:
             found: bytes = value

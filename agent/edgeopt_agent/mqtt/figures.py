@@ -21,7 +21,7 @@ class _Meter:
         router.watchers.append(self._saw)
 
     def taken(self) -> dict[str, float]:
-        """The figures since the last call."""
+        """Returns the figures since the last call."""
         found: dict[str, float] = {"requests": self._requests, "failures": self._failures}
         self._window.tick()
         found |= {

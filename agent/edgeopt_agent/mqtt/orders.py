@@ -47,7 +47,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 def read_state(content: bytes, topics: Topics, data: DataDir) -> DesiredState:
-    """The document of a message; raises EdgeoptError where it is not one for this device that it trusts."""
+    """Reads a message; raises EdgeoptError unless it is a trusted document for this device."""
     if len(content) > LONGEST_BYTES:
         raise RefusedError(
             *(413, "too-large", f"The document has {len(content)} bytes; at most {LONGEST_BYTES} are read.")
@@ -92,7 +92,7 @@ class Orders:
         self._running: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         self.refused: Following | None = None
-        """The last document that was refused; the one that is followed tells of itself."""
+        """Last document that was refused; the one that is followed reports its own state."""
 
     @property
     def following(self) -> Following | None:

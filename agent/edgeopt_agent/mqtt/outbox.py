@@ -74,11 +74,11 @@ class Outbox:
         return await self._run(lambda: self._recall(name))
 
     async def remember(self, name: str, value: bytes) -> None:
-        """On the disk when it returns; raises sqlite3.Error where the disk does not take it."""
+        """Stores a value, and returns when it is on the disk; raises sqlite3.Error if that fails."""
         await self._run(lambda: self._remember(name, value))
 
     async def next_session(self) -> int:
-        """A number higher than all before, also where the file was lost, as long as the clock is right."""
+        """Returns a number above all earlier ones, even if the file was lost, as long as the clock is right."""
         return await self._run(self._next_session)
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ KIND = "kind"
 
 
 async def own_labels(device: Device, configured: Mapping[str, str]) -> dict[str, str]:
-    """The labels of the device; one of the configuration takes the place of its own of the same name."""
+    """Returns the device's labels; a configured label replaces the device's own of the same name."""
     found = {KIND: kind_of(device)}
     if TARGET not in configured:
         try:

@@ -201,7 +201,7 @@ def _end_descendants() -> None:
 
 
 def _descendants() -> list[int]:
-    """The processes below this one that have not ended."""
+    """Returns the processes below this one that have not ended."""
     parents, living = {}, set()
     for place in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):

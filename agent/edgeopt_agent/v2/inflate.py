@@ -14,7 +14,7 @@ _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
 def inflate(data: memoryview, encoding: str, most_bytes: int, pause: Pause = no_pause) -> bytes | bytearray:
-    """The body as it was before it was compressed; never more memory than is allowed, whatever was sent."""
+    """Inflates a body; never takes more memory than is allowed, whatever was sent."""
     machine = zlib.decompressobj(_WINDOW_BITS[encoding])
     # One with a good ratio is lawful, but a small one must not cost as much as one of the largest size.
     most_bytes = min(most_bytes, max(_SMALL_BYTES, MOST_RATIO * len(data)))

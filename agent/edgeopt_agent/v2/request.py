@@ -89,7 +89,7 @@ def read_request(
     states: Mapping[str, str] = MappingProxyType({}),
     pause: Pause = no_pause,
 ) -> Inference:
-    """The request in a JSON text and the tensors behind it; raises RequestError with a sentence.
+    """Returns the request in a JSON text and the tensors behind it; raises RequestError with a sentence.
 
     `states` names the output that carries each state, by its input.
     """
@@ -129,7 +129,7 @@ def checked_inference(
     values: Callable[[InputTensor, Port, int], NDArray[Any]],
     states: Mapping[str, str],
 ) -> Inference:
-    """The request with the tensors that `values` reads for each input, given its port and number of elements."""
+    """Returns the request with the tensors that `values` reads, given an input's port and number of elements."""
     sequence = _sequence_step(request.parameters, states)
     if sequence is None:
         states = {}
@@ -282,7 +282,7 @@ def _wanted(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Po
 
 
 def rows_in(inputs: Sequence[Port], feeds: dict[str, NDArray[Any]]) -> int:
-    """The size of the batch, which is the first axis if the model leaves it open."""
+    """Returns the size of the batch, which is the first axis if the model leaves it open."""
     for port in inputs:
         array = feeds.get(port.name)
         if array is not None and array.ndim and port.shape and not isinstance(port.shape[0], int):

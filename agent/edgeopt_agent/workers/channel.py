@@ -97,7 +97,7 @@ class Channel(asyncio.BufferedProtocol):
         return future
 
     def say_goodbye(self) -> None:
-        """No more questions: the worker ends when it has answered those that it has."""
+        """Asks no more questions: the worker ends when it has answered those that it has."""
         if self._transport is not None and not self.closed and self._transport.can_write_eof():
             self._transport.write_eof()
 

@@ -116,7 +116,7 @@ class _SmallFirst:
         self._begin_s = self._small_s = 0.0
 
     def begin(self) -> None:
-        """A large request begins."""
+        """Notes that a large request begins."""
         self._begin_s, self._small_s = time.perf_counter(), 0.0
 
     def pause(self) -> None:

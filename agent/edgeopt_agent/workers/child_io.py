@@ -42,7 +42,7 @@ class Frames:
         self._data = _Room()
 
     def receive(self) -> Frame | None:
-        """The next frame; None when the agent has closed the socket."""
+        """Returns the next frame; None when the agent has closed the socket."""
         frame = self._received()
         self.ended = frame is None
         return frame

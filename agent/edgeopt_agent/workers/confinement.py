@@ -151,7 +151,7 @@ def _files(wanted: Confinement) -> "Files":
 
 
 def _needed(wanted: Confinement) -> tuple[Path, ...]:
-    """The release, then what Python loads programs from."""
+    """Returns the folders that the worker reads: the release, then those from which Python loads programs."""
     package = Path(__file__).resolve().parents[2]
     own = (*(sys.prefix, sys.base_prefix, sys.exec_prefix), *sys.path)
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")

@@ -58,7 +58,7 @@ class FailingClients:
     """
 
     def __init__(self, again_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`again_s`: after this time, an end by the same client counts again."""
+        """Takes the time after which an end by the same client counts again."""
         self._again_s, self._clock = again_s, clock
         self._asking: dict[int, str] = {}
         """The client of each unanswered request, by the identity of its body."""
@@ -109,7 +109,7 @@ class FailingClients:
 
 
 def _find(known: Collection[_Key], release: str, parts: Parts) -> _Key | None:
-    """The key of a request, if it is known; a digest is made only for one of the size of another."""
+    """Returns the key of a request, if it is known; computes a digest only if a known request has its size."""
     if not known:
         return None
     size = sum(map(len, parts))

@@ -170,6 +170,6 @@ from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(threa
 
 
 def head(message: ToWorker | FromWorker, text_bytes: int = 0, data_bytes: int = 0) -> bytes:
-    """The sizes and the header, to be followed by the text and the data."""
+    """Returns the sizes and the header, to be followed by the text and the data."""
     header = _encoder.encode(message)
     return PREFIX.pack(len(header), text_bytes, data_bytes) + header

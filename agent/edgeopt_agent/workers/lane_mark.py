@@ -25,7 +25,7 @@ class LaneMark:
 
 
 def new_descriptor() -> int:
-    """A descriptor of the shared memory, to be passed to the worker."""
+    """Returns a descriptor of the shared memory, to be passed to the worker."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("lane")
     else:

@@ -75,7 +75,7 @@ class Lanes:
         return channel.ask(message, text_bytes, body)
 
     def channel_of(self, future: asyncio.Future[Received]) -> Channel:
-        """The channel on which a question was asked."""
+        """Returns the channel on which a question was asked."""
         return self._large if self._large.has(future) else self._small
 
     def say_goodbye(self) -> None:

@@ -43,7 +43,7 @@ class Launched:
 
 
 async def launch(log_file: Path, confinement: Confinement) -> Launched:
-    """The process, and what connects it; raises OSError, and then nothing of them is left."""
+    """Starts a process and connects it; raises OSError if that fails, and then removes all of it."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _WAIT_FOR_RESOURCES_S
     while True:

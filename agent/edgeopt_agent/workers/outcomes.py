@@ -64,5 +64,5 @@ class Answer:
     """Statistics of an earlier request to the same worker."""
 
     def reason(self) -> str:
-        """The sentence of an answer that is an error."""
+        """Returns the sentence of an error answer."""
         return str(msgspec.json.decode(self.body)["error"])

@@ -31,7 +31,7 @@ class Pipeline:
         self._plain = plain
 
     def prepare(self, wanted: Inference) -> Inference:
-        """The request with the inputs of the plain model; raises DataError where they cannot be made."""
+        """Returns the request with the inputs of the plain model; raises DataError if they cannot be made."""
         start = time.perf_counter()
         try:
             feeds = self.processor.before(wanted.feeds)
@@ -44,7 +44,7 @@ class Pipeline:
         return dataclasses.replace(wanted, feeds=feeds, rows=rows, processing_ms=took_ms)
 
     def finish(self, results: Arrays) -> Arrays:
-        """The outputs of the pipeline; raises DataError where they cannot be made."""
+        """Returns the outputs of the pipeline; raises DataError if they cannot be made."""
         try:
             made = self.processor.after(results)
         except (DataError, MissingError):

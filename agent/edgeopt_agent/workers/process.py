@@ -151,7 +151,7 @@ class Worker:
         return not (self.stopping or self._lanes.closed or self.ended.is_set())
 
     def slots(self, large: bool) -> asyncio.Semaphore:
-        """The places of requests that are with the worker; large ones cannot take those of small ones."""
+        """Returns the slots for requests to the worker; large ones cannot take those of small ones."""
         return self._slots[large]
 
     async def answers(self, limit_s: float) -> bool:
@@ -188,7 +188,7 @@ class Worker:
         processed: bool = False,
         alone: bool = False,
     ) -> Answer:
-        """The answer to one request of the protocol; raises WorkerDied or WorkerTimeout, and is gone then."""
+        """Returns the answer to one request; raises WorkerDied or WorkerTimeout if the worker ends before."""
         parts = (body,) if isinstance(body, bytes) else body
         message = Infer(encoding, header_length, processed, alone)
         future = self._lanes.ask(message, _text_bytes(parts, header_length, encoding), parts)
@@ -265,7 +265,7 @@ class Worker:
         await asyncio.shield(self._watching)
 
     def how_it_ended(self) -> str:
-        """`crashed: SIGSEGV`, `hung: …`, `stopped`; empty while it lives."""
+        """Describes the end, such as `crashed: SIGSEGV`, `hung: …` or `stopped`; empty while the worker lives."""
         return self._how
 
     def ended_by_request(self) -> bool:
@@ -277,7 +277,7 @@ class Worker:
         return self._took_memory and self.ended_by_request()
 
     def ended_with(self) -> tuple[Sequence[Body], ...]:
-        """The bodies of the clients' requests that it was running when it ended: of one, or of a batch."""
+        """Returns the bodies of the clients' requests that ran when the worker ended: of one, or of a batch."""
         return tuple(each.body for each in self._lanes.in_work if isinstance(each.message, Infer))
 
     def end_exhausted(self) -> None:
@@ -286,7 +286,7 @@ class Worker:
         self.kill(f"took more than {self._memory_bytes // MIB} MiB of memory for requests like those it answered")
 
     async def _gone(self) -> None:
-        """A process that closed its socket but lives on serves nobody."""
+        """Waits for the end of a process that closed its socket, and kills it if it lives on: it serves nobody."""
         try:
             await asyncio.wait_for(self.ended.wait(), _LAST_WORDS_S)
         except TimeoutError:

@@ -100,19 +100,19 @@ class Router:
         return old
 
     def end_start(self) -> None:
-        """Nobody waits any longer, whether what served before serves again or not."""
+        """Ends the wait for a start, whether or not the release that served before serves again."""
         if self.starting or self.restarting:
             self.starting = self.restarting = False
             self._tell_changed()
 
     def restart(self, new: Worker) -> None:
-        """The same release in a new process; the standby stays."""
+        """Sends requests to the same release in a new process; the standby stays."""
         self.serving = new
         self._watch(new)
         self._tell_changed()
 
     def back(self) -> Worker | None:
-        """The standby serves again; returns the one that it replaces."""
+        """Makes the standby serve again; returns the worker that it replaces."""
         old, self.serving, self.standby = self.serving, self.standby, None
         self._tell_changed()
         return old
@@ -152,7 +152,7 @@ class Router:
         encoding: str = "",
         client: str = "",
     ) -> Answer:
-        """The answer to a request of the protocol; raises RequestError where no model answered.
+        """Returns the answer to a request of the protocol; raises RequestError if no model answered.
 
         `client`: the address that sent it.
         """
@@ -181,7 +181,7 @@ class Router:
         return self._waiting >= length or bool(large_bytes and (too_large or self._large >= (length + 1) // 2))
 
     def named(self, model_name: str, version: str | None) -> ServedModel:
-        """The model that serves by this name; raises RequestError with the status of the protocol."""
+        """Returns the model that serves by this name; raises RequestError with the status of the protocol."""
         worker = self.serving
         if worker is None:
             if why := self.why_nothing():
@@ -230,7 +230,7 @@ class Router:
             )
 
     def totals_of(self, name: str, version: str | None) -> list[Totals]:
-        """The counts of a model; raises RequestError if no model has this name."""
+        """Returns the counts of a model; raises RequestError if no model has this name."""
         if all(each.name != name for each in self.totals.values()):
             name = self.named(name, version).worker.name
         found = [each for each in self.totals.values() if each.name == name and version in {None, each.release_id}]
@@ -303,7 +303,7 @@ class Router:
         return self.serving is not worker
 
     async def _slot(self, name: str, version: str | None, large: bool) -> ServedModel:
-        """The model that serves when the request's turn has come; a slot of its worker is taken."""
+        """Waits for the request's turn; returns the model that serves then, with a slot of its worker taken."""
         while True:
             model = self.named(name, version)
             await self._turn(model.worker, large)
@@ -359,7 +359,7 @@ class Router:
         return answer, answer.reason() if answer.fault else "", True
 
     def _refused(self, worker: Worker) -> tuple[Answer, str, bool]:
-        """The answer to a request that ended the worker too often."""
+        """Returns the answer to a request that ended the worker too often."""
         said = (
             f"This request ended the worker of the release {worker.release_id} "
             f"{self._settings.request_ends_allowed} times and is not run again. Change the request, or deploy "
@@ -368,7 +368,7 @@ class Router:
         return Answer(422, msgspec.json.encode({"error": said}), None, 0.0, fault=True), said, True
 
     def _other(self, failed: ServedModel, version: str | None) -> Worker | None:
-        """Who can answer what this one could not, if anybody can."""
+        """Returns another worker that can answer a request which this one could not; None if there is none."""
         for worker in (self.serving, self.standby):
             if worker is not None and worker is not failed.worker and worker.alive:
                 same = worker.name == failed.worker.name and version in {None, worker.release_id}
@@ -378,7 +378,7 @@ class Router:
 
     @staticmethod
     def _alike(worker: Worker | None, model: ServedModel) -> Worker | None:
-        """The worker, if a request to this model means the same to it."""
+        """Returns the worker if a request to this model means the same to it; otherwise None."""
         signature = worker.signature(model.processed) if worker is not None else None
         fits = signature is not None and signature.fits(model.signature)
         return worker if fits else None

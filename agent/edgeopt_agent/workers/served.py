@@ -67,7 +67,7 @@ Made = TypeVar("Made")
 
 
 def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
-    """The release loaded and ready, and what to tell the agent of it."""
+    """Loads the release; returns it ready, and the message to the agent."""
     try:
         session = load(Path(wanted.folder), fallback=False)
     except (EdgeoptError, MemoryError) as error:
@@ -185,7 +185,7 @@ class Served:
     pause: Pause = no_pause
 
     def answer(self, frame: Frame) -> Reply:
-        """The reply to a frame; a request that fails gets an error, and the process continues."""
+        """Returns the reply to a frame; a request that fails gets an error, and the process continues."""
         message = frame.message
 
         def work() -> Reply:
@@ -259,7 +259,7 @@ class Served:
         batched: int = 1,
         executions: int = 1,
     ) -> Reply:
-        """The answer to one request; `batched` requests shared the run."""
+        """Writes the answer to one request; `batched` requests shared the run."""
         odd: NotFinite = ""
         try:
             odd = _not_finite(wanted.feeds, results, self.pause)
@@ -290,7 +290,7 @@ class Served:
         return answered, answer, tensors
 
     def read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
-        """The request with the inputs of the plain model; raises RequestError or EdgeoptError."""
+        """Reads the request with the inputs of the plain model; raises RequestError or EdgeoptError."""
         pipeline = self.pipeline if message.processed else None
         signature = self.plain if pipeline is None else pipeline.signature
         ports, most = (signature.inputs, signature.outputs), self.loaded.max_tensor_elements

@@ -33,7 +33,7 @@ class Shadow:
         self._wanted = True
 
     def offer(self, predecessor: Worker | None, request: Request, answer: Answer) -> None:
-        """A request that the new release has answered well."""
+        """Compares a request that the new release has answered well, if one is wanted and it fits."""
         if not self._wanted or predecessor is None or not predecessor.alive:
             return
         slots = predecessor.slots(is_large((*request[0], answer.body), ""))
