@@ -17,7 +17,7 @@ _GOODBYE_S = 1.0
 
 
 def announced_name(name: str) -> str:
-    """As an instance of a service can be called."""
+    """Returns the name in a form that the instance of a service can have: without dots, and not too long."""
     return name.replace(".", "-")[:_LONGEST_NAME]
 
 
@@ -25,7 +25,7 @@ class Announcement:
     """Lasts from `start` until `stop`. Where it is not possible, the agent logs that and serves on."""
 
     def __init__(self, name: str, host: str, port: int, fingerprint: str) -> None:
-        """`fingerprint`: of the certificate; empty without TLS."""
+        """Takes the fingerprint of the certificate; empty without TLS."""
         self._name = name
         self._host = host
         self._port = port

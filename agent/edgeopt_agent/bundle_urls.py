@@ -1,4 +1,4 @@
-"""From where the agent fetches bundles: URLs, and the prefixes in `fetch_from` that allow them."""
+"""Addresses of bundles to fetch: URLs, and the prefixes in `fetch_from` that allow them."""
 
 import re
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ class BundleUrl:
 
     @property
     def target(self) -> str:
-        """What a request asks for."""
+        """Target of the HTTP request: the path and the query."""
         return self.path + (f"?{self.query}" if self.query else "")
 
 
 def read_url(text: str) -> BundleUrl:
-    """The parts of an address; raises ValueError, with what is wrong, for one that bundles cannot have."""
+    """Returns the parts of an address; raises ValueError, with what is wrong, for one that bundles cannot have."""
     if not _PLAIN.fullmatch(text) or len(text) > _LONGEST:
         raise ValueError("it must be ASCII without spaces and backslashes, of at most 2048 characters")
     try:
@@ -48,7 +48,7 @@ def read_url(text: str) -> BundleUrl:
 
 
 def read_prefix(text: str) -> BundleUrl:
-    """One entry of `fetch_from`; raises ValueError like `read_url`."""
+    """Returns one entry of `fetch_from`; raises ValueError like `read_url`."""
     found = read_url(text)
     if "?" in text:
         raise ValueError("a prefix has no '?'")
@@ -69,5 +69,5 @@ def allowed(url: BundleUrl, prefixes: Sequence[str]) -> bool:
 
 
 def shown(url: str) -> str:
-    """Without a password and without its query, which may hold a signature that gives access."""
+    """Returns the URL without its login and its query, which may hold a signature that gives access."""
     return _LOGIN.sub("//", url.partition("?")[0])

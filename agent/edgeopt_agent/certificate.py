@@ -29,7 +29,7 @@ class Certificate(msgspec.Struct, frozen=True):
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """What a running agent tells the commands on its own device."""
+    """The address of a running agent, for the commands on its own device."""
 
     port: int
     certificate: str = ""
@@ -70,18 +70,18 @@ class LiveCertificate:
         return read(self.file).fingerprint
 
     def context(self) -> ssl.SSLContext:
-        """For a new connection; the agent's own certificate is read again when it was renewed."""
+        """Returns the context for a new connection; reads the agent's own certificate again if it was renewed."""
         if self._own and self._stamp() != self._changed_ns:
             self.reload()
         return self._context
 
     def pem(self) -> tuple[bytes, bytes]:
-        """Key and certificates of the context, for libraries with TLS of their own."""
+        """Returns key and certificates of the context, for libraries with TLS of their own."""
         self.context()
         return self._pem
 
     def reload(self) -> None:
-        """Reads the files again; what cannot be used leaves the present certificate."""
+        """Reads the files again; if they cannot be used, keeps the present certificate."""
         self._changed_ns = self._stamp()
         try:
             # Tried on a context of its own first: a pair that does not fit would spoil the live one.
@@ -101,7 +101,7 @@ class LiveCertificate:
 
 
 def read(file: Path, data_dir: Path | None = None) -> Certificate:
-    """The first certificate in a PEM file; raises InputError if it has none."""
+    """Returns the first certificate in a PEM file; raises InputError if it has none."""
     renewing = "edgeopt-agent renew-certificate"
     if data_dir is not None:
         renewing = on_data_dir(renewing, data_dir)
@@ -117,7 +117,7 @@ def read(file: Path, data_dir: Path | None = None) -> Certificate:
 
 
 def present(data_dir: Path) -> Certificate:
-    """The certificate that the agent on this data folder uses, or will use."""
+    """Returns the certificate that the agent on this data folder uses, or will use."""
     found = listening(data_dir)
     own = DataDir(data_dir).certificate
     if found is not None and found.certificate:
@@ -146,7 +146,7 @@ def renew(data_dir: Path) -> Certificate:
 
 
 def listening(data_dir: Path) -> Listening | None:
-    """What the agent that runs on this data folder, or ran last, has told; None where nobody can tell."""
+    """Returns the address of the agent that runs on this data folder, or ran last; None if it cannot be read."""
     try:
         return msgspec.json.decode((data_dir / "listening.json").read_bytes(), type=thread_safe(Listening))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -154,7 +154,7 @@ def listening(data_dir: Path) -> Listening | None:
 
 
 def _make() -> str:
-    """Key and certificate in one text, so that they are replaced in one step."""
+    """Returns key and certificate in one text, so that they are replaced in one step."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

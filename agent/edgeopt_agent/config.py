@@ -43,7 +43,7 @@ NEEDS_RESTART = frozenset({
     "max_body_bytes", "max_tensor_elements", "queue_length", "request_timeout_s", "body_timeout_s",
     "silent_call_s", "stream_idle_s", "drain_s", "ready_timeout_s", "crashes_allowed", "mqtt", "drift",
 })  # fmt: skip
-"""What is fixed once the agent serves; everything else follows a SIGHUP."""
+"""Settings that are fixed once the agent serves; all others follow a SIGHUP."""
 
 
 class ConfigError(InputError):
@@ -64,7 +64,7 @@ class Configured:
 
 
 def default_file() -> Path | None:
-    """The default configuration file; None if it does not exist."""
+    """Returns the default configuration file; None if it does not exist."""
     if os.environ.get("INVOCATION_ID") and os.environ.get("STATE_DIRECTORY"):  # systemd's
         file = SYSTEM_FILE
     elif named := os.environ.get("XDG_CONFIG_HOME"):
@@ -77,7 +77,7 @@ def default_file() -> Path | None:
 
 
 def administered(file: Path | None, given: Mapping[str, object]) -> Configured:
-    """The settings of the agent that a command beside it acts on: for root the service's, where there is one."""
+    """Returns the settings of the agent that a command beside it acts on: for root, the service's if any."""
     if administers_service():
         file = file or (SYSTEM_FILE if SYSTEM_FILE.is_file() else None)
         return configured(file, given, administered_data_dir())
@@ -85,7 +85,7 @@ def administered(file: Path | None, given: Mapping[str, object]) -> Configured:
 
 
 def configured(file: Path | None, given: Mapping[str, object], data_dir: Path | None = None) -> Configured:
-    """The settings from the command line (what is not None), the file and the defaults; raises ConfigError."""
+    """Returns the settings from the command line (if not None), the file and the defaults; raises ConfigError."""
     file = file or default_file()
     own = {name: value for name, value in given.items() if value is not None}
     read, lines = _read(file) if file is not None else ({}, {})
@@ -104,7 +104,7 @@ def _settings(values: Mapping[str, object]) -> Settings:
 
 
 def _read(file: Path) -> tuple[dict[str, object], dict[str, int]]:
-    """The values in a file, each as its setting wants it, and the lines where they are."""
+    """Returns the values in a file, converted to the types of the settings, and their line numbers."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -126,14 +126,14 @@ def _read(file: Path) -> tuple[dict[str, object], dict[str, int]]:
 
 
 def _line_of(name: str, text: str, first: int = 1) -> int:
-    """The number of the line that sets a name, from line `first` on; that one if no line begins with the name."""
+    """Returns the number of the line that sets a name, from line `first` on; `first` if no line does."""
     key = re.compile(rf"\s*\[?\[?\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]")
     lines = enumerate(text.splitlines()[first - 1 :], first)
     return next((number for number, line in lines if key.match(line)), first)
 
 
 def _wrong(name: str, value: object) -> tuple[str, str]:
-    """What is wrong with one value and what to do; empty where it can be used."""
+    """Returns what is wrong with one value and what to do; empty if it can be used."""
     if name not in Settings.__struct_fields__:
         return f"there is no setting '{name}'.", nearest(name, Settings.__struct_fields__, "See docs/agent.md.")
     if name in _PATHS:
@@ -175,7 +175,7 @@ def _wrong_drift(value: object) -> tuple[str, str]:
 def _wrong_table(
     name: str, value: object, kind: type[msgspec.Struct], page: str, example: str
 ) -> tuple[str, str] | None:
-    """What is wrong with the keys and types of a table and what to do; None where nothing is."""
+    """Returns what is wrong with the keys and types of a table and what to do; None if nothing is."""
     if not isinstance(value, dict):
         return f"'{name}' must be a table.", example
     for each in value:
@@ -190,7 +190,7 @@ def _wrong_table(
 
 
 def _wrong_prefix(values: Sequence[object]) -> str:
-    """What is wrong with the first entry that cannot be used; empty where all can."""
+    """Returns what is wrong with the first entry that cannot be used; empty if all can."""
     for value in values:
         try:
             read_prefix(str(value))
@@ -209,7 +209,7 @@ def _wrong_store(values: Sequence[object]) -> str:
 
 
 def reloaded(old: Settings, new: Settings) -> tuple[Settings, tuple[str, ...]]:
-    """The settings after a reload, and the names of those that changed but wait for a restart."""
+    """Returns the settings after a reload, and the names of those that changed but wait for a restart."""
     changed = [name for name in Settings.__struct_fields__ if getattr(old, name) != getattr(new, name)]
     waiting = tuple(name for name in changed if name in NEEDS_RESTART)
     return msgspec.structs.replace(new, **{name: getattr(old, name) for name in NEEDS_RESTART}), waiting

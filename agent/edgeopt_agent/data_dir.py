@@ -37,7 +37,7 @@ class DataDir:
         return self.base / "models"
 
     def of_model(self, name: str) -> "DataDir":
-        """The folder of an added model."""
+        """Returns the folder of an added model."""
         return DataDir(self.models / quote(name, safe="").replace(".", "%2E"), self.base)
 
     @property
@@ -56,7 +56,7 @@ class DataDir:
 
     @property
     def outbox(self) -> Path:
-        """What waits for the broker of a fleet."""
+        """The messages that wait for the broker of a fleet."""
         return self.base / "outbox.db"
 
     @property
@@ -79,7 +79,7 @@ class DataDir:
 
     @property
     def trials(self) -> Path:
-        """Where clients measure: files by their digest, the search cache, and the folder of a run."""
+        """The folder for clients' measurements: files by digest, the search cache, and the folder of a run."""
         return self.base / "trials"
 
     @property
@@ -94,7 +94,7 @@ class DataDir:
 
     @property
     def drift(self) -> Path:
-        """What the first requests to the serving release looked like."""
+        """The statistics of the first requests to the serving release."""
         return self.root / "drift.json"
 
     @property
@@ -166,7 +166,7 @@ def open_data_dir(root: Path) -> Iterator[DataDir]:
 
 
 def added_models(data: DataDir) -> list[str]:
-    """The names of the added models on the disk."""
+    """Returns the names of the added models on the disk."""
     return [name for name, folder in _model_folders(data) if not folder.removed.exists()]
 
 
@@ -178,7 +178,7 @@ def sweep_removed(data: DataDir) -> None:
 
 
 def _model_folders(data: DataDir) -> list[tuple[str, DataDir]]:
-    """Each added model with its folder; other folders are not the agent's."""
+    """Returns each added model with its folder; other folders are not the agent's."""
     names = sorted(unquote(each.name) for each in data.models.iterdir()) if data.models.is_dir() else []
     return [(name, data.of_model(name)) for name in names if data.of_model(name).root.is_dir()]
 
@@ -216,7 +216,7 @@ def point(link: Path, release_id: str | None) -> None:
 
 
 def pointed(link: Path) -> str | None:
-    """The release that a link leads to; None where there is no link, or no such release any more."""
+    """Returns the release that a link leads to; None if there is no link, or no such release any more."""
     try:
         name = link.readlink().name
     except OSError:
@@ -225,7 +225,7 @@ def pointed(link: Path) -> str | None:
 
 
 def free_name(path: Path) -> Path:
-    """Where something damaged is set aside: `NAME.damaged-1`, or the next free number."""
+    """Returns the path to move something damaged to: `NAME.damaged-1`, or the next free number."""
     number = 1
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
@@ -258,7 +258,7 @@ def write_whole(place: Path, text: str) -> None:
 
 
 def _give_to_owner(path: Path) -> None:
-    """What root puts into the folder of a service must be the service's."""
+    """Gives a file that root put into the folder of a service to the service's user."""
     if os.geteuid() == 0:
         parent = path.parent.stat()
         os.chown(path, *(service_owner(path) or (parent.st_uid, parent.st_gid)))

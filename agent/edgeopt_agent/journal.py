@@ -38,7 +38,7 @@ class JournalError(EdgeoptError):
 
 
 class JournalFullError(JournalError):
-    """It could not be written as its disk is full."""
+    """A write to the journal that failed because its disk is full."""
 
     code = DiskFullError.code
 
@@ -60,14 +60,14 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    """All of its SQL runs on one thread of its own: serving never waits for the disk."""
+    """The journal of deployments and events; its SQL runs on its own thread: serving never waits for the disk."""
 
     def __init__(self, path: Path) -> None:
         """Opens it; one that is damaged is set aside, and one that cannot be written is read into memory."""
         self.set_aside = ""
-        """Why the history is lost, and where the damaged file is."""
+        """Reason why the history is lost, and the path of the damaged file; empty if it is not."""
         self.unwritable = ""
-        """Why it is in memory alone at the moment."""
+        """Reason why the journal is in memory alone at the moment; empty if it is not."""
         self._unwritten: set[int] = set()
         self._path = path
         self._writer = ThreadPoolExecutor(1, "journal")
@@ -92,7 +92,7 @@ class Journal:
         await self._run(lambda: self._written(lambda: self._append(entry), hold=True))
 
     async def events(self, after: int, wait_s: float = 0.0) -> list[Entry]:
-        """The events after a number, oldest first; waits up to this time for the first one."""
+        """Returns the events after a number, oldest first; waits up to this time for the first one."""
         deadline = time.monotonic() + wait_s
         while self.last_seq <= after and (left := deadline - time.monotonic()) > 0:
             changed = self._changed
@@ -115,20 +115,20 @@ class Journal:
         return await self._run(lambda: self._records(f"WHERE state NOT IN ({final}) ORDER BY id"))
 
     async def quarantined(self) -> dict[str, Record]:
-        """The releases that failed and have not been committed since, each with its failed deployment."""
+        """Returns the releases that failed and have not been committed since, each with its failed deployment."""
         return await self._run(self._quarantined)
 
     async def highest_sequence(self) -> int:
-        """Of the releases that were committed; 0 where none was signed with a number."""
+        """Returns the highest sequence number of the committed releases; 0 if none was signed with a number."""
         records = await self._run(lambda: self._records("WHERE state = ?", State.COMMITTED))
         return max((record.sequence for record in records), default=0)
 
     async def succession(self) -> list[str]:
-        """The releases that served, the present one last, without those that a rollback left."""
+        """Returns the releases that served, the present one last, without those that a rollback left."""
         return await self._run(self._succession)
 
     async def garbage(self, used: set[str | None]) -> set[str]:
-        """The releases of deployments that ended and are used no more; what the journal does not name stays.
+        """Returns the releases of ended deployments that are no longer used; keeps those unknown to the journal.
 
         The release that the last rollback left stays too, until the next deployment.
         """
@@ -137,12 +137,12 @@ class Journal:
         return {record.release for record in records if record.release} - used
 
     async def committed(self) -> list[str]:
-        """The releases that ever served, the last first."""
+        """Returns the releases that ever served, the last first."""
         found = await self._run(lambda: self._records("WHERE state = ? ORDER BY id DESC", State.COMMITTED))
         return list(dict.fromkeys(record.release for record in found if record.release))
 
     async def refused(self) -> list[Record]:
-        """The newest bundles that were sent and do not serve, each with its last deployment, the newest first."""
+        """Returns the newest sent bundles that do not serve, each with its last deployment, the newest first."""
         found = await self._run(
             lambda: self._records(
                 f"AS d WHERE state IN (?, ?) AND {_SINCE} ORDER BY id DESC LIMIT ?",
@@ -193,7 +193,7 @@ class Journal:
             return self._in_memory(error)
 
     def _damage(self) -> str:
-        """What is wrong with the file itself; empty also where the disk keeps it from being opened."""
+        """Returns what is wrong with the file itself; empty also if the disk keeps it from being opened."""
         try:
             self._connect().close()
         except sqlite3.Error as error:
@@ -203,7 +203,7 @@ class Journal:
         return ""
 
     def _in_memory(self, error: Exception) -> sqlite3.Connection:
-        """A copy of what can be read of it, in memory."""
+        """Copies what can be read of the journal to memory."""
         self.unwritable = (
             f"The journal {self._path} cannot be written: {error}. Free some space and check the disk."
         )
@@ -225,7 +225,7 @@ class Journal:
         return db
 
     def _written(self, work: Callable[[], Answer], hold: bool) -> Answer:
-        """What `work` writes, on the disk; or in memory, with `hold`, as long as the disk takes nothing."""
+        """Runs `work`, which writes to the disk; with `hold`, writes to memory as long as the disk fails."""
         try:
             if self.unwritable:
                 self._return_to_disk()
@@ -369,7 +369,7 @@ class Journal:
 
 
 def _left(records: list[Record]) -> str | None:
-    """The release that a rollback has left, where nothing was deployed since."""
+    """Returns the release that the last rollback replaced, if nothing was deployed since."""
     serving, left = "", None
     for record in records:
         if record.state is State.COMMITTED and record.release != serving:
@@ -378,7 +378,7 @@ def _left(records: list[Record]) -> str | None:
 
 
 def _entry(row: tuple[object, ...]) -> Entry:
-    """One row as an entry; a damaged one is passed over, and its place says so."""
+    """Returns one row as an entry; for a damaged row, an entry that says so."""
     seq, *others, detail = row
     try:
         fields = dict(zip(("time_s", "deployment", "release", "kind", "state", "reason"), others, strict=True))

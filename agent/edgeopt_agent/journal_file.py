@@ -20,7 +20,7 @@ CREATE INDEX by_release ON deployments (release, id);
 
 
 def damage_of_file(path: Path) -> str:
-    """What is wrong with its first bytes that SQLite would take for a matter of the disk."""
+    """Returns what is wrong with the first bytes of a file, if SQLite would take it for a failure of the disk."""
     if not path.exists():
         return ""
     with path.open("rb") as file:
@@ -43,5 +43,5 @@ def definitions(db: sqlite3.Connection) -> set[tuple[str, str]]:
 
 
 def text_of(content: bytes) -> str:
-    """A flipped bit in one text must not keep all others from being read."""
+    """Decodes a text, replacing invalid bytes: a flipped bit in one must not keep all others from being read."""
     return content.decode(errors="replace")

@@ -47,7 +47,7 @@ def in_commands_of(text: str, data_dir: Path) -> str:
 
 
 def _in_commands(text: str, data_dir: Path, usual: bool) -> str:
-    """`usual`: whether commands without options find the agent at its address, whatever its folder."""
+    """Completes the commands in a text; `usual`: whether they find the agent at its address without options."""
     if "edgeopt-agent" not in text:
         return text
     place = f" --data-dir {shlex.quote(str(data_dir))}"

@@ -49,7 +49,7 @@ def is_waiting(data_dir: Path) -> bool:
 
 
 def redeem(data_dir: Path, fingerprint: str, sent: PairProof) -> PairAnswer:
-    """A token for who proves the code over this agent's certificate; raises RefusedError, and counts the try."""
+    """Returns a token for a client that proves the code over this certificate; otherwise counts the try."""
     waiting = _waiting(data_dir)
     if waiting is None:
         raise RefusedError(

@@ -37,7 +37,7 @@ def deployment_of(folder: Path) -> Deployment:
 
 
 def model_bytes(folder: Path) -> int:
-    """The size of everything that a worker may load."""
+    """Returns the size of everything that a worker may load."""
     return sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file())
 
 
@@ -73,7 +73,7 @@ def check_space(data: DataDir, bundle_bytes: int, reserve_bytes: int, here_bytes
 
 
 def list_releases(data: DataDir, failed: dict[str, Record], refused: Sequence[Record]) -> list[Release]:
-    """The releases on the disk, those that failed and are refused, and what else was sent and not kept."""
+    """Returns the releases on the disk, the failed and refused ones, and bundles that were sent but not kept."""
     current, previous = pointed(data.current), pointed(data.previous)
     found = []
     for folder in sorted(data.releases.iterdir()):

@@ -1,4 +1,4 @@
-"""Which releases stay on the disk: what serves and served before, some that served earlier, and what is pinned."""
+"""Releases that stay on the disk: the serving one, the one before, some earlier ones, and pinned ones."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ class Pins(msgspec.Struct, frozen=True):
 
 
 def pinned(data: DataDir) -> set[str]:
-    """The pinned releases, whether or not they are on the disk."""
+    """Returns the pinned releases, whether or not they are on the disk."""
     return {file.name for file in data.pins.iterdir() if _ID.fullmatch(file.name)} if data.pins.is_dir() else set()
 
 
@@ -46,7 +46,7 @@ def pin(data: DataDir, release: str) -> Pins:
 
 
 def unpin(data: DataDir, release: str) -> Pins:
-    """The next garbage collection may remove it; raises InputError where it is not pinned."""
+    """Allows the next garbage collection to remove a release; raises InputError if it is not pinned."""
     if release not in pinned(data):
         known = ", ".join(sorted(pinned(data))) or "none is"
         raise InputError(f"The release '{release[:64]}' is not pinned.", f"Pinned: {known}.")
@@ -55,7 +55,7 @@ def unpin(data: DataDir, release: str) -> Pins:
 
 
 async def retained(site: Site) -> set[str]:
-    """The releases that stay; raises JournalError where the journal cannot tell."""
+    """Returns the releases that stay; raises JournalError if the journal cannot be read."""
     data = site.data
     linked = {name for link in (data.current, data.previous) if (name := pointed(link)) is not None}
     if (serves := current(site)) is not None:
@@ -70,7 +70,7 @@ async def retained(site: Site) -> set[str]:
 
 
 async def garbage(site: Site, used: Iterable[str | None] = ()) -> set[str]:
-    """The releases that the journal names, and that nothing needs any more."""
+    """Returns the releases that the journal names, and that nothing needs any more."""
     return await site.journal.garbage({*used, *await retained(site)})
 
 

@@ -41,7 +41,7 @@ _UNCONFINED = (
     "the agent's user: use a newer kernel, or accept signed bundles only."
 )
 SERVER_SHARE = 0.6
-"""How much of the time for a clean stop the requests in flight may take; the workers have the rest."""
+"""Share of the time for a clean stop that the requests in flight may take; the workers have the rest."""
 
 
 async def run(
@@ -240,7 +240,7 @@ async def _reload(slots: Slots, asked: asyncio.Event, read: Callable[[], Setting
 
 
 def _changes(before: Settings, after: Settings) -> list[str]:
-    """Each setting that a reload has changed, with both values."""
+    """Returns each setting that a reload has changed, with both values."""
     pairs = ((name, getattr(before, name), getattr(after, name)) for name in Settings.__struct_fields__)
     return [f"{name} is {new!r} instead of {old!r}" for name, old, new in pairs if new != old]
 
@@ -271,7 +271,7 @@ class _Probed:
 
 
 def _within(settings: Settings, data: DataDir) -> Settings:
-    """The settings with the data folder as an absolute path: workers run elsewhere."""
+    """Returns the settings with the data folder as an absolute path: workers run elsewhere."""
     import msgspec
 
     return msgspec.structs.replace(settings, data_dir=data.root)

@@ -23,9 +23,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8080
     grpc_port: int = 0
-    """Where the protocol is served by gRPC; 0: nowhere."""
+    """Port of the protocol over gRPC; 0: not served."""
     announce: bool = False
-    """Whether the agent tells the local network by mDNS that it is there."""
+    """Whether the agent announces itself in the local network by mDNS."""
     log_level: Level = "info"
     tls: Tls = "auto"
     """auto: on any address but loopback."""
@@ -36,25 +36,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     soak_s: float = 600.0
     soak_requests: int = 100
     self_request_s: float = 1.0
-    """How often a soaking release is asked its golden inputs."""
+    """Interval between two runs of the golden inputs on a soaking release."""
     error_share: float = 0.01
-    """A soaking release is taken back when a larger share of its requests fails."""
+    """Largest share of failed requests of a soaking release; above it, the release is taken back."""
     judged_requests: int = 20
-    """Requests, the agent's own included, before failed ones of clients take a soaking release back, ..."""
+    """Least requests, including the agent's own, before clients' failed ones take a soaking release back."""
     judged_failures: int = 3
-    """... and how many different requests must have failed: one that is repeated says little of a release."""
+    """Least failed requests that differ from each other: a repeated one says little about a release."""
     latency_factor: float = 3.0
-    """A candidate may take this many times what its bundle says, or what its predecessor took, ..."""
+    """Factor by which a candidate may be slower than its bundle says, or than its predecessor was."""
     latency_slack_ms: float = 5.0
-    """... and this much on top, because machines are noisy."""
+    """Time that a candidate may take beyond `latency_factor`, because machines are noisy."""
     memory_factor: float = 2.0
     memory_slack_bytes: int = 256 * MIB
-    """A soaking release may grow to the factor times what it began with, and this much on top."""
+    """Bytes by which a soaking release may grow beyond `memory_factor` times its first size."""
 
     max_models: int = 8
-    """How many models may be served at once, the first one included."""
+    """Most models that may be served at once, including the first one."""
     keep: int = 3
-    """How many releases stay on the disk besides the one that serves and the one before it."""
+    """Number of releases that stay on the disk besides the one that serves and the one before it."""
     receive_timeout_s: float = 1800.0
     fetch_from: tuple[str, ...] = ()
     """Prefixes of the URLs that the agent may fetch bundles from, such as https://host/bundles/; empty: none."""
@@ -65,9 +65,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     watch_dir: Path | None = None
     """A folder, such as that of a USB stick: a bundle with a trusted signature that appears there is deployed."""
     fetch_timeout_s: float = 21_600.0
-    """How long the agent tries to fetch a bundle, from each of its starts on."""
+    """Time limit of fetching a bundle, from each start of the agent on."""
     fetch_retry_s: float = 1.0
-    """Before a broken download goes on; doubled after each failure without progress, up to ..."""
+    """Delay before a download resumes; doubled after each failure without progress, up to `fetch_retry_most_s`."""
     fetch_retry_most_s: float = 60.0
     verify_timeout_s: float = 300.0
     stage_timeout_s: float = 120.0
@@ -75,53 +75,53 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     switch_timeout_s: float = 90.0
     """Longer than a probe: a start inside SWITCHING has to load the release again."""
     soak_slack_s: float = 120.0
-    """How much longer than asked a soak may last before it counts as failed."""
+    """Time that a soak may last longer than asked before it counts as failed."""
     soak_compare_s: float = 60.0
-    """How much longer than asked a soak lasts where no request has been compared with the release before."""
+    """Time that a soak lasts longer than asked while no request was compared with the release before."""
     rollback_timeout_s: float = 90.0
     hook_timeout_s: float = 30.0
-    """How long `hooks/before-commit` may take."""
+    """Time limit of `hooks/before-commit`."""
 
     crashes_allowed: int = 3
-    """How often the serving release may crash within `crash_window_s` of service; then the previous one serves."""
+    """Crashes of the serving release within `crash_window_s` of service after which the previous one serves."""
     crash_window_s: float = 60.0
     request_ends_allowed: int = 2
-    """How often one and the same request may end the worker of a release; then the release refuses it."""
+    """Times that the same request may end the worker of a release; then the release refuses the request."""
     restart_delay_s: float = 0.2
-    """Doubled after each crash, up to `restart_delay_most_s`."""
+    """Delay before a restart, doubled after each crash up to `restart_delay_most_s`."""
     restart_delay_most_s: float = 30.0
     memory_restarts_allowed: int = 3
-    """How often a worker may be restarted because of memory within `memory_window_s` before that is reported."""
+    """Restarts of a worker because of memory within `memory_window_s` that are allowed without a report."""
     memory_window_s: float = 600.0
 
     ready_timeout_s: float = 1.0
-    """Within this time a worker must answer for the agent to count as ready."""
+    """Time in which a worker must answer for the agent to count as ready."""
     heartbeat_s: float = 1.0
-    """How often a loaded worker is asked whether it still answers."""
+    """Interval between two checks whether a loaded worker still answers."""
     hang_timeout_s: float = 10.0
-    """A worker that does not answer for this long is killed, whatever it was doing."""
+    """Time without an answer after which a worker is killed, whatever it was doing."""
     hang_latency_factor: float = 20.0
     """A run may take this many times the p99 of its release, or `hang_timeout_s` if that is longer."""
 
     max_bundle_bytes: int = 2048 * MIB
     disk_reserve_bytes: int = 64 * MIB
-    """Stays free on the disk whatever is deployed."""
+    """Bytes of the disk that stay free whatever is deployed."""
     trials_bytes: int = 8192 * MIB
-    """The bytes that one measurement for a client may write: sent files, those of its run, and the cache."""
+    """Most bytes that one client's measurement may write: sent files, those of its run, and the cache."""
     memory_reserve_bytes: int = 128 * MIB
-    """What a second worker needs on top of its model; where it is not there, the old one stops first."""
+    """Memory that a second worker needs on top of its model; if it is not free, the old worker stops first."""
 
     max_body_bytes: int = 64 * MIB
     max_tensor_elements: int = 1 << 28
     worker_memory_bytes: int = 0
-    """What a worker may take; 0: 4 times what the bundle says, at least 1 GiB and at most 80 % of the machine."""
+    """Memory limit of a worker; 0: 4 times what the bundle says, at least 1 GiB, at most 80 % of the machine."""
     queue_length: int = 64
     batch_max_size: int = 0
-    """How many rows of waiting requests a worker runs together at most; 0: each request alone."""
+    """Most rows of waiting requests that a worker runs together; 0: each request alone."""
     batch_max_delay_us: int = 0
-    """How long the first request of a batch waits for others; 0: only those that wait already join it."""
+    """Time that the first request of a batch waits for others; 0: only those that wait already join it."""
     max_sequences: int = 64
-    """How many sequences of a model that carries state may be open at once."""
+    """Most sequences of a model with state that may be open at once."""
     sequence_idle_s: float = 60.0
     """A sequence without a request for this long is forgotten."""
     request_timeout_s: float = 30.0
@@ -131,11 +131,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_idle_s: float = 60.0
     """A gRPC stream without a request for this long ends."""
     drift: DriftSettings | None = None
-    """What is watched of requests and answers; None: nothing."""
+    """Monitoring of requests and answers for drift; None: no monitoring."""
     mqtt: MqttSettings | None = None
     """The broker of a fleet; None: the agent speaks HTTP and gRPC alone."""
     drain_s: float = 5.0
-    """How long a clean stop may take, the requests in flight included."""
+    """Time limit of a clean stop, including the requests in flight."""
 
 
 SERVICE_DATA_DIR = Path("/var/lib/edgeopt")
@@ -146,12 +146,12 @@ UNIT = "edgeopt-agent.service"
 
 
 def on_data_dir(command: str, data_dir: Path) -> str:
-    """A command to copy that acts on this agent: with `--data-dir` unless the user's shell would choose it."""
+    """Returns a command to copy for this agent: with `--data-dir` unless the user's shell would choose it."""
     return command if data_dir == _users_data_dir() else f"{command} --data-dir {shlex.quote(str(data_dir))}"
 
 
 def default_data_dir() -> Path:
-    """Where the agent keeps its state: systemd's choice, or the user's state folder."""
+    """Returns the folder of the agent's state: systemd's choice, or the user's state folder."""
     given = os.environ.get("STATE_DIRECTORY", "").split(":", 1)[0]
     found = Path(given) if given else _users_data_dir()
     if found is None:
@@ -169,7 +169,7 @@ def administers_service() -> bool:
 
 
 def service_owner(folder: Path) -> tuple[int, int] | None:
-    """User and group that the service's own folder is for.
+    """Returns user and group that the service's own folder is for.
 
     None for another folder, and where systemd chooses the user: at the first start it gives a folder of root, with
     all that is in it, to that user.
@@ -186,7 +186,7 @@ def service_owner(folder: Path) -> tuple[int, int] | None:
 
 
 def administered_data_dir() -> Path:
-    """The state that a command beside the agent acts on: for root the service's, where there is one."""
+    """Returns the data folder for a command beside the agent: for root, the service's if there is one."""
     return SERVICE_DATA_DIR if administers_service() else default_data_dir()
 
 

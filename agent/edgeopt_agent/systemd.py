@@ -32,17 +32,17 @@ def notify(*assignments: str, descriptors: Iterable[int] = ()) -> bool:
 
 
 def ready(status: str) -> bool:
-    """It serves; `status` is what `systemctl status` shows."""
+    """Reports that the agent serves; `systemctl status` shows `status`."""
     return notify("READY=1", f"STATUS={_line(status)}")
 
 
 def status(text: str) -> bool:
-    """The line that `systemctl status` shows from now on."""
+    """Sets the line that `systemctl status` shows from now on."""
     return notify(f"STATUS={_line(text)}")
 
 
 def stopping(status: str = "Finishing what is in flight.") -> bool:
-    """It ends: from now on its silence is no fault."""
+    """Reports that the agent ends, so that its silence counts as no fault from now on."""
     return notify("STOPPING=1", f"STATUS={_line(status)}")
 
 
@@ -53,7 +53,7 @@ def delay_restart() -> None:
 
 
 def inherited_sockets() -> tuple[tuple[str, socket.socket], ...]:
-    """The sockets, with their names, that a supervisor passes to this process (sd_listen_fds).
+    """Returns the sockets, with their names, that a supervisor passes to this process (sd_listen_fds).
 
     Only the first call returns them, and no child inherits them. Raises OSError if a descriptor is no socket.
     """
@@ -79,7 +79,7 @@ def forget_sockets(name: str) -> bool:
 
 
 def watchdog_interval_s() -> float | None:
-    """The interval of watchdog notifications: half of systemd's limit."""
+    """Returns the interval of watchdog notifications: half of systemd's limit."""
     text = os.environ.get("WATCHDOG_USEC", "")
     meant_for = os.environ.get("WATCHDOG_PID", "")
     if not text.isdecimal() or int(text) == 0 or (meant_for and meant_for != str(os.getpid())):

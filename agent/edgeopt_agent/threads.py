@@ -10,7 +10,7 @@ Found = TypeVar("Found")
 
 
 async def in_thread(work: Callable[[], Found]) -> Found:
-    """Like `asyncio.to_thread`, whose threads an agent that ends would have to wait for.
+    """Runs `work` in a thread like `asyncio.to_thread`, but the end of the agent does not wait for this one.
 
     Only for what may stop anywhere: a start of the agent sweeps what is left of it.
     """

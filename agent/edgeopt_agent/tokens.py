@@ -25,7 +25,7 @@ _TOKEN_BYTES = 32
 
 
 class StoredToken(msgspec.Struct, frozen=True):
-    """What the disk holds of a token; its name is that of the file."""
+    """A token as the disk holds it; its file has the token's name."""
 
     role: Role
     sha256: str
@@ -55,7 +55,7 @@ def token_files(folder: Path) -> list[Path]:
 
 
 def read_token(file: Path) -> StoredToken | None:
-    """None for a file that is damaged or not readable: nobody gets in by it."""
+    """Returns the token in a file; None if the file is damaged or unreadable: it gives access to nobody."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=thread_safe(StoredToken))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -63,7 +63,7 @@ def read_token(file: Path) -> StoredToken | None:
 
 
 def matching(token: str, known: Iterable[tuple[str, StoredToken]]) -> tuple[str, StoredToken] | None:
-    """The name and record of a token; takes the same time whichever it is, or when it is none."""
+    """Returns the name and record of a token, None for an unknown one; takes the same time in each case."""
     digest = _digest(token)
     found = None
     for name, stored in known:
@@ -73,12 +73,12 @@ def matching(token: str, known: Iterable[tuple[str, StoredToken]]) -> tuple[str,
 
 
 def tokens_of(data_dir: Path) -> Tokens:
-    """All tokens, by name."""
+    """Returns all tokens by name."""
     return Tokens(str(data_dir), tuple(_listed(file) for file in token_files(DataDir(data_dir).tokens)))
 
 
 def check_name(data_dir: Path, name: str) -> Path:
-    """The file for a new token; raises UsageError for an unusable name, InputError for one that is taken."""
+    """Returns the file of a new token; raises UsageError for an unusable name, InputError for a taken one."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"'{name}' cannot be the name of a token.",

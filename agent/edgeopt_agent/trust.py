@@ -15,7 +15,7 @@ Trust = Literal["unsigned", "signed"]
 
 
 def trusted_files(folder: Path) -> list[Path]:
-    """Raises OSError where it cannot be told: that no key is seen must not mean that none is asked for."""
+    """Returns the files of trusted keys; raises OSError if the folder is unreadable, which is not "no keys"."""
     return sorted(file for file in folder.iterdir() if file.suffix == SUFFIX) if folder.exists() else []
 
 
@@ -24,7 +24,7 @@ def trust_of(folder: Path) -> Trust:
 
 
 class TrustWatch:
-    """What every answer of the agent says: whether it takes signed bundles alone; looks again when keys change."""
+    """The trust that every answer names: whether only signed bundles are taken; read again when keys change."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,7 +44,7 @@ class TrustWatch:
 
 
 def check_signature(bundle: Path, folder: Path) -> str:
-    """The id of the trusted key that signed the bundle; empty where no key is trusted; raises BundleError."""
+    """Returns the id of the trusted key that signed the bundle; empty if no key is trusted; raises BundleError."""
     files = trusted_files(folder)
     if not files:
         return ""
@@ -54,7 +54,7 @@ def check_signature(bundle: Path, folder: Path) -> str:
 
 
 def untrusted(release: Path, name: str, folder: Path) -> str:
-    """What is said of a release that serves and that no key in the folder vouches for; empty for any other."""
+    """Returns a warning about a serving release that no key in the folder vouches for; empty for any other."""
     from edgeopt.bundle.manifest import SIGNATURE
 
     try:

@@ -22,7 +22,7 @@ class TrustedKeys(msgspec.Struct, frozen=True):
 
 
 def trusted(data_dir: Path) -> TrustedKeys:
-    """The keys that are trusted now, by id."""
+    """Returns the keys that are trusted now, by id."""
     files = trusted_files(DataDir(data_dir).trust)
     return TrustedKeys(str(data_dir), tuple(TrustedKey(file.stem, _since(file)) for file in files))
 

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 
 def in_data_folder(given: Path | None, work: Callable[[Path], Result]) -> Result:
-    """What `work` returns for the data folder; raises UsageError where this user cannot read or write it."""
+    """Calls `work` with the data folder; raises UsageError if this user cannot read or write the folder."""
     folder = data_folder(given)
     try:
         return work(folder)

@@ -181,7 +181,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
-    """Where it listens, where its state is, whom it trusts and what to do next."""
+    """Reports where the agent listens, where its state is, whom it trusts and what to do next."""
     from edgeopt_agent.certificate import present, uses_tls
     from edgeopt_agent.data_dir import DataDir
     from edgeopt_agent.tokens import token_files

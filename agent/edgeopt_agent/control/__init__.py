@@ -1,1 +1,1 @@
-"""What the agent does and tells when it is asked, the same over HTTP and MQTT."""
+"""The agent's actions and reports on request, the same over HTTP and MQTT."""

@@ -34,13 +34,13 @@ class Answers:
     """
 
     def __init__(self, slots: Slots, started: float, searches: "Searches | None" = None) -> None:
-        """`started`: when the agent was, by the monotonic clock; `searches`: those that a fleet may order."""
+        """Takes the start of the agent by the monotonic clock, and the searches that a fleet may order."""
         self._slots = slots
         self._searches = searches
         self._started = started
 
     def error(self, error: EdgeoptError) -> Answered:
-        """The answer to a client elsewhere."""
+        """Returns the answer to a client that may be on another device."""
         return error_answer(error)
 
     async def device(self) -> Answered:

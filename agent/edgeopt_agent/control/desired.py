@@ -1,4 +1,4 @@
-"""What should serve, by reference: the agent fetches the bundle itself."""
+"""The desired state, which names bundles by URL and digest: the agent fetches them itself."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ _LONGEST_NAME = 120
 
 
 def read_desired(content: bytes) -> DesiredBundle:
-    """The document in some JSON; raises RefusedError for any other."""
+    """Reads a JSON document; raises RefusedError if it is not a desired state."""
     try:
         found = msgspec.json.decode(content, type=thread_safe(DesiredBundle))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -24,7 +24,7 @@ def read_desired(content: bytes) -> DesiredBundle:
 
 
 def checked(found: DesiredBundle) -> DesiredBundle:
-    """The same document; raises RefusedError where a value cannot be used."""
+    """Returns the document if its values can be used; otherwise raises RefusedError."""
     if found.models:
         _check_models(found)
     elif not found.bundle:
@@ -79,7 +79,7 @@ def _check_name(model: str) -> None:
 
 
 def wanted_models(desired: DesiredBundle, settings: Settings) -> list[tuple[str, Record]]:
-    """The deployment of each of several models; raises RefusedError as `wanted` does, and names the model."""
+    """Returns the deployment of each model; raises RefusedError as `wanted` does, naming the model."""
     found = []
     for each in desired.models:
         if each.remove:
@@ -95,7 +95,7 @@ def wanted_models(desired: DesiredBundle, settings: Settings) -> list[tuple[str,
 
 
 def wanted(desired: DesiredBundle, settings: Settings) -> Record:
-    """The deployment that it asks for; raises RefusedError for a place that the settings do not allow."""
+    """Returns the deployment of the desired state; raises RefusedError for a URL that settings do not allow."""
     try:
         url = read_url(desired.bundle)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What the agent tells of itself, as plain documents."""
+"""The agent's reports about itself, as plain documents."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ Document = dict[str, object]
 
 
 def status(shown: Slot, others: Iterable[Slot], uptime_s: float, last: FleetOrder | None = None) -> Document:
-    """One model as the agent's own state, and the others beside it."""
+    """Returns the status of one model, as that of the agent, with the other models beside it."""
     first = {"name": shown.name, **_model_status(shown.site, shown.machine)}
     models = [first, *({"name": slot.name, **_model_status(slot.site, slot.machine)} for slot in others)]
     return {**first, "uptime_s": round(uptime_s, 3), "models": models, "order": last}
@@ -80,7 +80,7 @@ def deployment(machine: Machine, record: Record) -> Document:
 
 
 def _reason(site: Site) -> str:
-    """What is wrong, where something is."""
+    """Returns the first problem of the model's service; empty if there is none."""
     vacancy = site.router.vacancy()
     none_serves = f"No release serves. {vacancy.why}" if vacancy is not None else ""
     restarts = site.memory_restarts.warning(current(site) or "", site.settings)
@@ -119,7 +119,7 @@ def _drift(site: Site) -> DriftStatus | None:
 
 
 def _previous(site: Site, machine: Machine) -> Document | None:
-    """What a rollback leads to, or why it is refused; during a soak that is what served before, trusted or not."""
+    """Returns the release of a rollback, or why it is refused; in a soak, the one before it, trusted or not."""
     running = machine.work
     if running is not None and running.record.state is State.SOAKING:
         return _release(site, running.record.old)

@@ -22,7 +22,7 @@ class Deployment(records.FleetDeployment, frozen=True):
     old: str | None = None
     """The release that served before."""
     source: str | None = None
-    """Where the agent fetched it, without secrets."""
+    """URL from which the agent fetched the bundle, without secrets."""
     force: bool = False
 
 

@@ -28,7 +28,7 @@ class TransferError(Exception):
 
 
 class ChangedError(TransferError):
-    """What the server has now does not continue what has come so far."""
+    """A transfer whose server now has a file that does not continue the bytes received so far."""
 
 
 class Link:
@@ -70,7 +70,7 @@ class Body:
     """A strong one, or empty."""
 
     def read(self) -> bytes:
-        """The next piece; empty at the end."""
+        """Reads the next piece; empty at the end."""
         with network_of(self.url):
             return self.response.read1(PIECE_BYTES)
 
@@ -130,7 +130,7 @@ def _checked(url: str, prefixes: Sequence[str]) -> BundleUrl:
 
 
 def _extent(response: http.client.HTTPResponse, offset: int, url: str) -> tuple[int, int | None]:
-    """Where an answer begins in the bundle, and the size of all of it."""
+    """Returns the offset of an answer in the bundle, and the size of the whole bundle if it is known."""
     status = response.status
     if status in PASSING or status >= 500:
         raise TransferError(f"{url} answers {status} {response.reason}")
@@ -149,7 +149,7 @@ def _extent(response: http.client.HTTPResponse, offset: int, url: str) -> tuple[
 
 
 def connected_to(place: BundleUrl, timeout_s: float, link: Link) -> socket.socket:
-    """A connection to an address that the host's name may lead to."""
+    """Returns a connection to an address that the host's name may lead to."""
     found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
     fit = [each for each in found if may_lead_to(place.host, str(each[4][0]))]
     if not fit:

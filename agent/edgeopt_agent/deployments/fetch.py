@@ -22,14 +22,14 @@ from edgeopt_agent.threads import in_thread
 
 log = logging.getLogger(__name__)
 _MOST_RESTARTS = 5
-"""How often a download may begin again because its parts did not fit together."""
+"""Most times that a download may begin again because its parts did not fit together."""
 _SPACE_EVERY_BYTES = 16 << 20
 _OPENING_LIMITS = 4
 """Time until an answer must begin, in `body_timeout_s`: addresses may be dead, and redirects take requests."""
 
 
 def part_of(data: DataDir, source: Source) -> Path:
-    """What has come of a bundle so far; named by its digest, so that nothing else is taken for it."""
+    """Returns the file of a partly fetched bundle, named by its digest so that it fits no other bundle."""
     return data.partial / f"{source.digest.partition(':')[2]}.part"
 
 
@@ -49,7 +49,7 @@ class _Download:
     total: int | None = None
     etag: str = ""
     answers: int = 0
-    """How many answers what has come so far is from."""
+    """Number of HTTP answers from which the received bytes come."""
     restarts: int = 0
 
     def drop(self) -> None:
@@ -89,7 +89,7 @@ async def fetch(site: Site, work: Work) -> Outcome:
 
 
 def retry_delay_s(settings: Settings, failures: int) -> float:
-    """Doubled after each failure, and drawn by lot: devices that lost one server must not return together."""
+    """Returns a random delay, doubled with each failure: devices that lost a server must not retry at once."""
     most_s = settings.fetch_retry_most_s
     return min(most_s, settings.fetch_retry_s * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
@@ -104,7 +104,7 @@ async def _digest(download: _Download) -> str:
 
 
 async def _transfer(site: Site, work: Work, download: _Download) -> bool:
-    """One request, after which all of the bundle is there; TransferError where another one may bring the rest."""
+    """Makes one request for the rest of the bundle; raises TransferError if another one may bring the rest."""
     settings, url = site.settings, download.source.url
     link = Link()
     asked = (url, download.got, download.etag, settings.fetch_from, settings.body_timeout_s, link)

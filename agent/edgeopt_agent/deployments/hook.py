@@ -22,7 +22,7 @@ def hook_of(data: DataDir) -> Path:
 
 
 def unusable(hook: Path) -> tuple[str, str]:
-    """Why the hook cannot run and what to do; empty if it can run, or if there is no hook."""
+    """Returns why the hook cannot run and what to do; empty if it can run, or if there is no hook."""
     try:
         found = hook.stat()
     except FileNotFoundError:

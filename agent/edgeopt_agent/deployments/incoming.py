@@ -22,13 +22,13 @@ class Incoming:
     def __init__(self, slots: Slots, prefix: str = "incoming") -> None:
         self._slots = slots
         self._prefix = prefix
-        """Of the files; another for each object of this class."""
+        """Prefix of the file names, different for each object of this class."""
         self._numbers = count(1)
         self._under_way = 0
 
     @asynccontextmanager
     async def receive(self, stream: AsyncIterator[bytes], length: int) -> AsyncIterator[tuple[Path, str]]:
-        """The bundle's file, deleted in the end unless a deployment took it, and its name as it claims it.
+        """Yields the bundle's file and claimed name; deletes the file in the end unless a deployment took it.
 
         The name is empty where it cannot be told: the deployment will say what is wrong with the bundle.
         """
@@ -57,7 +57,7 @@ class Incoming:
 
 
 def name_in(file: Path) -> str:
-    """The name that a bundle claims; empty where it cannot be told."""
+    """Returns the name that a bundle claims; empty if it cannot be read."""
     try:
         name = read_toml(read_member(file, FILE, LARGEST_BYTES).decode()).get("name", "")
     except (ValueError, RecursionError):

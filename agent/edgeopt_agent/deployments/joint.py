@@ -125,7 +125,7 @@ class Joint:
         self._results[slot] = record
 
     async def _undisturbed(self, work: Coroutine[None, None, bool]) -> bool:
-        """The result; what is being written is written, even where the deployment that asked is stopped."""
+        """Returns the result of a write, which is completed even if the deployment that asked is stopped."""
         return await asyncio.shield(asyncio.ensure_future(work))
 
     async def _look(self) -> bool:
@@ -232,13 +232,13 @@ class OrderBook:
         return self._path.exists()
 
     async def journal(self) -> Journal:
-        """Opened when the first order comes: most agents never have one."""
+        """Returns the journal of orders, opened when the first order comes: most agents never have one."""
         if self._journal is None:
             self._journal = await asyncio.to_thread(Journal, self._path)
         return self._journal
 
     async def take(self, record: Record) -> Joint:
-        """An order that begins or goes on."""
+        """Makes an order the present one when it begins or goes on."""
         self.joint = Joint(record, await self.journal(), self.on_change)
         return self.joint
 

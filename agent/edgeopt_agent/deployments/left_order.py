@@ -17,7 +17,7 @@ replace = msgspec.structs.replace
 
 
 async def left_order(book: OrderBook, sites: Sequence[Site]) -> Joint | None:
-    """The last order, with its verdict in the journal; called before any model recovers."""
+    """Returns the last order, with its verdict in the journal; called before any model recovers."""
     if not book.exists:
         return None
     journal = await book.journal()

@@ -47,7 +47,7 @@ _LEVELS: Mapping[State, int] = {
 """The level of a state in the log; the others have logging.INFO."""
 _SUPERSEDED = "A newer request took its place."
 FETCHES = frozenset({State.ACCEPTED, State.FETCHING})
-"""In these states a bundle that the agent fetches has not come yet: what serves is not concerned."""
+"""States in which a fetched bundle has not arrived yet, so that the serving release is not affected."""
 
 
 class Machine:
@@ -56,7 +56,7 @@ class Machine:
         self.work: Work | None = None
         """The deployment that runs."""
         self.newest: Record | None = None
-        """It, or the one that ran last."""
+        """Record of the deployment that runs, or of the one that ran last."""
         self.listeners: list[Listener] = []
         self.recovered = asyncio.Event()
         """Set once what the last run of the agent left is sorted out; nothing new begins before."""
@@ -65,7 +65,7 @@ class Machine:
         self._writing = asyncio.Lock()
         """Held while a state of the running deployment is written: requests change its record too."""
         self._requests = 0
-        """How many bundles to fetch were asked for: only the newest request is followed."""
+        """Number of requests to fetch a bundle; only the newest one is followed."""
         self._task: asyncio.Task[None] | None = None
         self._tidying: asyncio.Task[None] | None = None
         self._beginning = asyncio.Lock()
@@ -93,7 +93,7 @@ class Machine:
         return await self._begin(Work(asked, stream, length))
 
     async def deploy_file(self, bundle: Path, asked: Record) -> Work:
-        """The same with a bundle that is on the disk, in the agent's folder, for which there was space."""
+        """Deploys a bundle that is already on the disk, in the agent's folder; the caller checks the space."""
         await self._ready()
         await self._end_fetch()
         return await self._begin(Work(asked, length=bundle.stat().st_size, spooled=bundle))
@@ -263,7 +263,7 @@ class Machine:
         return self.work is not None and self.work.record.source is not None and self.work.record.state in FETCHES
 
     async def _end_fetch(self) -> None:
-        """A bundle that is sent ends the download of another one."""
+        """Ends the running download, if any, because another bundle was sent."""
         if self.fetching and self.work is not None and self._task is not None:
             _stop(self.work, _SUPERSEDED)
             await asyncio.wait([self._task])
@@ -403,7 +403,7 @@ class Machine:
             return set()
 
     async def _finish(self, work: Work) -> None:
-        """What belongs to a final state."""
+        """Cleans up after a deployment that has reached a final state."""
         site, record = self.site, work.record
         if record.state is State.COMMITTED:
             old, site.router.standby = site.router.standby, None

@@ -19,7 +19,7 @@ class MemoryRestarts:
         return min(settings.restart_delay_s * 2.0 ** len(recent), settings.restart_delay_most_s)
 
     def warning(self, release: str, settings: Settings) -> str:
-        """What to say of a release whose worker restarts too often; empty if it does not."""
+        """Returns a warning about a release whose worker restarts too often; empty if it does not."""
         count = len(self._recent(release, settings))
         if count <= settings.memory_restarts_allowed:
             return ""

@@ -1,4 +1,4 @@
-"""What the requests to each release looked like from outside."""
+"""Outcomes and latencies of the requests to each release, seen from outside."""
 
 import asyncio
 from collections import deque
@@ -26,7 +26,7 @@ class Seen:
         self.failed = asyncio.Event()
 
     def p99_ms(self) -> float | None:
-        """None while there are too few requests to say."""
+        """Returns the 99th percentile of the latencies; None while there are too few requests."""
         if len(self.latencies_ms) < ENOUGH_LATENCIES:
             return None
         beyond = max(len(self.latencies_ms) // 100, NOISE_LATENCIES)

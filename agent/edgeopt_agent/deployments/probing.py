@@ -58,7 +58,7 @@ async def _probed(site: Site, work: Work) -> Outcome:
 
 
 def _way_back(site: Site, release: str) -> dict[str, object]:
-    """What a failure from now on leads back to."""
+    """Returns the releases to which a failure from now on leads back, as fields of the record."""
     serving, previous = current(site), pointed(site.data.previous)
     if serving == release:  # it did serve, and is deployed once more because it does not any longer
         return {"old": previous, "old_previous": None}
@@ -66,7 +66,7 @@ def _way_back(site: Site, release: str) -> dict[str, object]:
 
 
 async def start_checked(site: Site, release: str) -> tuple[Worker, Golden]:
-    """A worker for a release on the disk that answers its golden inputs as it must."""
+    """Starts a worker for a release on the disk, and returns it once it has answered its golden inputs."""
     worker = await Worker.start(site.data.release(release), release, site.settings)
     try:
         golden = await worker.golden(site.settings.probe_timeout_s)

@@ -65,7 +65,7 @@ async def write_stream(
 
 
 async def _next_piece(stream: AsyncIterator[bytes], limit_s: float, got: int) -> bytes:
-    """Empty at the end; a sender that vanished without a word must not keep every other one waiting."""
+    """Returns the next piece, empty at the end; limits the wait: a vanished sender must not block others."""
     try:
         async with asyncio.timeout(limit_s):
             return await anext(stream, b"")
@@ -162,7 +162,7 @@ async def _refuse_quarantined(site: Site, work: Work, release: str) -> None:
 
 
 async def _refuse_downgrade(site: Site, work: Work, found: Outcome) -> None:
-    """A signed release must not be older than what served: a key vouches for it as long as it is trusted."""
+    """Refuses a signed release older than one that served: the signature alone stays valid as long as its key."""
     sequence = work.found.get("sequence")
     if not isinstance(sequence, int) or work.record.allow_downgrade:
         return

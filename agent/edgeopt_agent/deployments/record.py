@@ -1,4 +1,4 @@
-"""A deployment as the journal keeps it and as the agent tells of it."""
+"""A deployment as the journal and the agent's answers have it."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ Detail = dict[str, str | float | int | bool]
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """When a deployment entered a state, and why."""
+    """The time at which a deployment entered a state, and the reason."""
 
     state: State
     time_s: float
@@ -19,7 +19,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Soaked(msgspec.Struct, frozen=True):
-    """How far a soak came before a clean stop of the agent."""
+    """Progress of a soak, from which it continues after a clean stop of the agent."""
 
     elapsed_s: float = 0.0
     requests: int = 0
@@ -27,11 +27,11 @@ class Soaked(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where the agent fetches a bundle by itself."""
+    """The source of a bundle that the agent fetches by itself."""
 
     url: str
     digest: str
-    """Of the bundle as one file: `sha256:` and 64 digits."""
+    """Digest of the bundle as one file: `sha256:` and 64 digits."""
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,7 +76,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     rename: bool = False
     """Whether its model may be called otherwise than the one that serves."""
     source: Source | None = None
-    """None for a bundle that is sent."""
+    """Source of the bundle; None for a bundle that is sent."""
     allow_downgrade: bool = False
     """Whether its sequence number may be lower than the highest that served."""
     sequence: int = 0
@@ -84,16 +84,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     soak_s: float = 0.0
     soak_requests: int = 0
     serves: str | None = None
-    """What serves although the links could not be changed to it, "" for nothing; None where the links tell."""
+    """Release that serves although the links name another, "" for none; None if the links are right."""
     going_back: str = ""
-    """Why someone asked to go back from it while it served: a start of the agent does so too."""
+    """Reason of a rollback requested while the release served; a start of the agent carries it out too."""
     resumes: int = 0
-    """How many starts of the agent have gone on with the present state."""
+    """Number of agent starts that have continued the present state."""
     paused: bool = False
     """Whether the agent was stopped cleanly in the present state, which counts as no failure."""
     soaked: Soaked = Soaked()
     detail: Detail = {}
-    """What was measured: figures by name."""
+    """Measured figures by name."""
     history: tuple[Moment, ...] = ()
     order: int = 0
     """The order of several models that it is part of."""

@@ -1,4 +1,4 @@
-"""What a start of the agent makes of what the last one left: at most one deployment goes on, the rest is swept."""
+"""Recovery at the start of the agent: at most one deployment goes on, and what others left is removed."""
 
 import asyncio
 import logging
@@ -48,7 +48,7 @@ async def recover(site: Site, machine: Machine) -> None:
 
 
 async def _after_restart(site: Site, record: Record, newest: bool, joint: Joint | None) -> Record:
-    """The record, written down as it stands now: going on, going back, or failed."""
+    """Writes down and returns the record as it stands after the restart: going on, going back, or failed."""
     row = ROWS[record.state]
     doing = record.state.lower().replace("_", " ")
     if not newest:  # its end could not be written down, and another deployment followed
@@ -86,7 +86,7 @@ async def _after_restart(site: Site, record: Record, newest: bool, joint: Joint 
 
 
 def _of_order(record: Record, joint: Joint | None) -> Record:
-    """The deployment of an order as the order has it: all of them go on, go back or are committed."""
+    """Returns a deployment of an order, changed as the order has it: all go on, go back or are committed."""
     verdict: Verdict = "back" if joint is None else joint.verdict
     if verdict == "commit":
         reason = "All models of the order had proved themselves when the agent stopped."
@@ -100,7 +100,7 @@ def _of_order(record: Record, joint: Joint | None) -> Record:
 
 
 def _why_back(site: Site, record: Record) -> str:
-    """Why a deployment that served goes back at this start, as it was about to; empty where it goes on."""
+    """Returns why a deployment that served goes back at this start, as it was about to; empty if it goes on."""
     if record.state not in {State.SWITCHING, State.SOAKING}:
         return ""
     # Links that lead away from a soaking release: the journal could not be written any more.

@@ -1,4 +1,4 @@
-"""Why something is not done: a request that is refused at once, or a step of a deployment that fails."""
+"""Errors of a request that is refused at once, and of a step of a deployment that fails."""
 
 from edgeopt.errors import DiskFullError, EdgeoptError, is_disk_full
 
@@ -21,7 +21,7 @@ class StepError(EdgeoptError):
 
 
 def disk_refusal(sentence: str, failure: OSError) -> RefusedError:
-    """How a bundle is refused that the disk of the device did not take."""
+    """Returns the refusal of a bundle that the device's disk did not take."""
     if is_disk_full(failure):
         return RefusedError(507, DiskFullError.code, sentence, "Free some space on the device.")
     return RefusedError(500, "disk-failed", sentence, "Check the device's disk; its log may say more.")

@@ -9,7 +9,7 @@ from edgeopt_agent.trust import check_signature
 
 
 def check_return(data: DataDir, release: str) -> Deployment:
-    """What a rollback would serve; raises why it is refused: trust may have changed since it was taken."""
+    """Returns the deployment of a release to return to; raises if it is refused: trust may have changed since."""
     folder = data.release(release)
     deployment = deployment_of(folder)
     try:

@@ -96,7 +96,7 @@ def _asked(slots: Slots, model: str, record: Record) -> Asked:
 
 
 def _same(slots: Slots, asked: Sequence[Asked]) -> Record | None:
-    """The order that asks the same and runs, or is the last one and still holds."""
+    """Returns the order that asks the same, if it runs, or was the last one and still holds."""
     joint, last = slots.orders.joint, slots.orders.last
     if last is None or not _asks_same(last, asked):
         return None
@@ -184,7 +184,7 @@ def _removal(model: str) -> Record:
 
 
 def told(slots: Slots, order: Record) -> list[Member]:
-    """The models of an order, each with the state of its deployment as far as that is known."""
+    """Returns the models of an order, each with the state of its deployment if that is known."""
     newest = {slot.site.model: slot.machine.newest for slot in slots.all}
     return [_with_state(order, each, newest.get(each.slot)) for each in order.members]
 

@@ -1,4 +1,4 @@
-"""What the parts of the deployments share: one agent's folders, journal, router and device."""
+"""State that the parts of the deployments share: one agent's folders, journal, router and device."""
 
 import asyncio
 import shlex
@@ -44,9 +44,9 @@ class Site:
     look: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the supervisor should see whether everything serves that should."""
     trouble: str = ""
-    """Why nothing serves although something should."""
+    """Reason why nothing serves although something should."""
     stranded: Record | None = None
-    """The last deployment, where the links could not be changed: it tells what serves, not they."""
+    """Record of the last deployment if the links could not be changed: it says what serves, not the links."""
     model: str = ""
     """The name of the added model that this is; empty for the first model of the agent."""
     name_clash: Callable[[str], str] = lambda _name: ""
@@ -58,7 +58,7 @@ class Site:
 
     @property
     def option(self) -> str:
-        """What a command to copy needs in order to mean this model."""
+        """Option that selects this model in a command to copy; empty for the first model."""
         return f" --model {shlex.quote(self.model)}" if self.model else ""
 
 
@@ -78,28 +78,28 @@ class Work:
     """Set once the bundle is on the disk, or will not come any more."""
     arrived: bool = False
     disk_failure: OSError | None = None
-    """How the disk of the device failed, where it ended a step."""
+    """Failure of the device's disk that ended a step."""
     stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
     stop_reason: str = ""
     holds_serving: bool = False
     soaked: Soaked = field(default_factory=Soaked)
-    """How far the soak has come."""
+    """Progress of the soak."""
     trouble: str = ""
-    """What last went wrong in a step that tries again, told if its time runs out."""
+    """Last problem of a step that tries again, reported if its time runs out."""
     progress: Detail = field(default_factory=dict)
     found: dict[str, object] = field(default_factory=dict)
-    """What is known of the bundle so far, as fields of the record, whatever becomes of the step."""
+    """Facts found about the bundle so far, as fields of the record, whatever becomes of the step."""
 
     @property
     def bundle(self) -> str:
-        """What messages call the bundle: its name, and the digest of its manifest once that is known."""
+        """Name of the bundle in messages, with the digest of its manifest once that is known."""
         name, release = (str(self.found.get(key, getattr(self.record, key))) for key in ("name", "release"))
         return (f"'{name}'" if name else "that was sent") + (f" (release {release})" if release else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step ended, and what is now known of the deployment."""
+    """The result of a step, and what is now known of the deployment."""
 
     event: Event = Event.DONE
     reason: str = ""
@@ -107,7 +107,7 @@ class Outcome:
 
 
 async def hold_serving(site: Site, work: Work) -> None:
-    """From here on this deployment alone changes which worker serves."""
+    """Waits until this deployment alone may change which worker serves."""
     if not work.holds_serving:
         if site.mending is not None:
             site.mending.cancel()
@@ -133,7 +133,7 @@ def back_to_standby(site: Site) -> None:
 
 
 async def point_links(site: Site, current: str | None, previous: str | None) -> None:
-    """`previous` first: between the two, `current` still leads to what served until now."""
+    """Changes `previous` first: between both changes, `current` still leads to what served until now."""
     await asyncio.to_thread(point, site.data.previous, previous)
     await asyncio.to_thread(point, site.data.current, current)
     site.stranded = None
@@ -147,19 +147,19 @@ def unlinked_sentence(data: DataDir, error: OSError) -> str:
 
 
 def existing(data: DataDir, release_id: str | None) -> str | None:
-    """The release, unless its folder is gone."""
+    """Returns the release, unless its folder is gone."""
     return release_id if release_id and data.release(release_id).is_dir() else None
 
 
 def current(site: Site) -> str | None:
-    """The release that should serve."""
+    """Returns the release that should serve."""
     if site.stranded is not None:
         return existing(site.data, site.stranded.serves)
     return pointed(site.data.current)
 
 
 def name_of(site: Site, release: str | None) -> str:
-    """What clients call the model of a release; empty where that cannot be told."""
+    """Returns what clients call the model of a release; empty if its name cannot be read."""
     try:
         return _name_in(site.data.release(release)) if release else ""
     except (EdgeoptError, OSError):
@@ -168,7 +168,7 @@ def name_of(site: Site, release: str | None) -> str:
 
 @lru_cache(64)
 def _name_in(folder: Path) -> str:
-    """Kept, because requests ask for it while a worker starts, and a release does not change."""
+    """Returns the model's name, cached: requests ask for it during a start, and a release does not change."""
     return read_deployment(folder / FILE).name
 
 

@@ -48,11 +48,11 @@ class Slot:
     hub: Hub
     working: asyncio.Task[None] | None = None
     golden: asyncio.Task[None] | None = None
-    """What asks the serving release its golden inputs at intervals."""
+    """Task that runs the golden inputs of the serving release at intervals."""
 
     @property
     def name(self) -> str:
-        """What clients call it; empty for a first model that nothing was deployed to."""
+        """Name of the model for clients; empty for a first model that nothing was deployed to."""
         serving = self.site.router.serving
         return self.site.model or (serving.name if serving is not None else self.site.router.expected_name())
 
@@ -151,7 +151,7 @@ class Slots:
         return None if self._leaving is None else await asyncio.shield(self._leaving)
 
     def named(self, name: str) -> Slot:
-        """The slot of this name, or the first one without a name; raises RefusedError if there is none."""
+        """Returns the slot of this name, or the first one without a name; raises RefusedError if there is none."""
         if not name:
             return self.first
         for slot in self.all:
@@ -164,7 +164,7 @@ class Slots:
         )
 
     def with_deployment(self, name: str) -> Slot:
-        """The slot that is meant where one deploys: by its name, else the only one that does."""
+        """Returns the slot of this name; without one, the only slot that deploys, else the first one."""
         running = [slot for slot in self.all if slot.machine.work is not None]
         if name or not running:
             return self.named(name)
@@ -177,30 +177,30 @@ class Slots:
         return running[0]
 
     def to_return(self, name: str) -> Slot:
-        """The slot that a rollback means: by its name, else the first one, or the only one that is not empty."""
+        """Returns the slot to roll back: by its name, else the first one, or the only one that is not empty."""
         used = [slot for slot in self.all if not slot.empty]
         return used[0] if not name and len(used) == 1 else self.named(name)
 
     def for_bundle(self, name: str) -> Slot:
-        """The slot that a bundle of this name replaces: the model of its name, or the first one."""
+        """Returns the slot that a bundle of this name replaces: the model of its name, or the first one."""
         return next((slot for slot in self.all if name in slot.names), self.first)
 
     def _clash(self, name: str, own: Slot | None = None) -> str:
-        """The name of another model than `own` with which this name clashes; empty where none does."""
+        """Returns the name of another model than `own` with which this name clashes; empty if none does."""
         others = (each for each in self.all if each is not own and not each.empty)
         return next((known for each in others for known in each.names if clashes(name, known)), "")
 
     def hub(self, name: str) -> Hub | None:
-        """The telemetry of a model, of the first one without a name."""
+        """Returns the telemetry of a model, of the first one without a name."""
         return next((slot.hub for slot in self.all if slot.name == name), None) if name else self.first.hub
 
     def state(self, router: Router) -> str:
-        """The state of the last deployment of the model that this router leads to."""
+        """Returns the state of the last deployment of the model that this router leads to."""
         newest = next((slot.machine.newest for slot in self.all if slot.site.router is router), None)
         return "" if newest is None else newest.state
 
     async def add(self, name: str) -> Slot:
-        """A slot for one more model; raises RefusedError where there is no place for it."""
+        """Returns a slot for one more model; raises RefusedError if the name is taken or there is no slot left."""
         async with self._changing:
             taken = next((slot for slot in self.all if name in slot.names and not slot.empty), None)
             if taken is not None:
@@ -352,7 +352,7 @@ class Slots:
 
 
 def _told(record: Record) -> Progress:
-    """A deployment's state as those who watch the telemetry see it."""
+    """Returns a deployment's state as viewers of the telemetry see it."""
     message = f"{record.name} {record.reason}".strip()
     subject = deployment_title(record.kind, record.id)
     return Progress(record.state.lower(), message, subject=subject, time_s=record.history[-1].time_s)

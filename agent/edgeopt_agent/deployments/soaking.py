@@ -121,7 +121,7 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
 
 
 def _proof(work: Work, agreement: Detail, lacks_comparison: bool) -> Outcome:
-    """The outcome of a soak that went well."""
+    """Returns the outcome of a soak that went well."""
     record, soaked = work.record, work.soaked
     detail = {**record.detail, "soak_requests": soaked.requests, "soak_errors": soaked.errors, **agreement}
     wanted = record.soak_s or record.soak_requests
@@ -139,7 +139,7 @@ def _tell_progress(work: Work, soaked: Soaked, agreement: Detail) -> None:
 
 
 async def _own_request(worker: Worker, settings: Settings) -> Golden | None:
-    """How it answers its golden inputs; None where a client's request has ended it."""
+    """Runs the golden inputs of the release; returns None if a client's request has ended its worker."""
     try:
         golden = await worker.golden(settings.request_timeout_s, quick=True)
     except WorkerDied:
@@ -152,7 +152,7 @@ async def _own_request(worker: Worker, settings: Settings) -> Golden | None:
 
 
 def _agreement(shadow: Shadow) -> Detail:
-    """What the requests that both releases answered have shown so far."""
+    """Returns the agreement of both releases over the requests that both answered so far."""
     if not shadow.compared:
         return {}
     told: Detail = {"compared_requests": shadow.compared}
@@ -169,7 +169,7 @@ def _check_going_on(work: Work, worker: Worker) -> None:
 
 
 async def _started_again(site: Site, work: Work, ended: Worker) -> Worker:
-    """The release in a new process, after a client's request ended the one before."""
+    """Starts the release in a new process, after a client's request ended the one before."""
     title = release_title(site, ended.release_id)
     log.warning("%s: the worker %s and is started again.", title, ended.how_it_ended())
     if ended.ended_for_memory():
@@ -181,7 +181,7 @@ async def _started_again(site: Site, work: Work, ended: Worker) -> Worker:
 
 
 async def _ask_hook(site: Site, work: Work, worker: Worker) -> None:
-    """What the hook says, unless the release or the deployment ends before it does."""
+    """Asks the hook, unless the release or the deployment ends first."""
     asking, done = asyncio.create_task(ask_hook(site, work.record, work.soaked)), asyncio.Event()
     asking.add_done_callback(lambda _: done.set())
     try:
@@ -194,7 +194,7 @@ async def _ask_hook(site: Site, work: Work, worker: Worker) -> None:
 
 
 def _rest_s(settings: Settings, golden_s: float, left_s: float, rounds: int) -> float:
-    """How long to wait for others' requests: less where they are too few, but half of the time is theirs."""
+    """Returns how long to wait for others' requests: less if they are too few, but at least half of the time."""
     rest_s = max(settings.self_request_s, golden_s * REST_FACTOR)
     if rounds > 0:
         return min(rest_s, max(left_s / rounds - golden_s, golden_s))
@@ -218,7 +218,7 @@ async def _predecessor_is_slow_too(site: Site, old: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """How many answers of a release held what is not finite."""
+    """Counts of a release's answers, and of those with NaN or infinity."""
 
     requests: int = 0
     nan: int = 0
@@ -229,7 +229,7 @@ class _Numbers:
 
 
 def _least_agreement_db(site: Site, old: str | None, new: Deployment) -> float | None:
-    """How well two releases of one model must agree, by the floors that both were proved to hold.
+    """Returns how well two releases of one model must agree, in dB, from the accuracy floors proved for both.
 
     None where they come of different models, which may answer as they like, or one of them has no floor.
     """
@@ -248,7 +248,7 @@ def _least_agreement_db(site: Site, old: str | None, new: Deployment) -> float |
 
 
 class _Limits:
-    """What a soaking release must not exceed, by its bundle, its predecessor and its own beginning."""
+    """The limits of a soaking release, derived from its bundle, its predecessor and its own beginning."""
 
     def __init__(self, site: Site, work: Work, worker: Worker) -> None:
         settings = site.settings
@@ -295,7 +295,7 @@ class _Limits:
         self._judge_agreement(shadow, ended)
 
     def _judge_agreement(self, shadow: Shadow, ended: bool) -> None:
-        """Holds the answers against those of the release before to the same requests; few decide at the end."""
+        """Compares the answers with the previous release's to the same requests; judges a few only at the end."""
         if shadow.not_finite > self._settings.error_share * shadow.compared:
             raise StepError(
                 f"{shadow.not_finite} of {shadow.compared} answers contained NaN or infinity where the previous "
@@ -312,7 +312,7 @@ class _Limits:
                 )
 
     def _judge_numbers(self) -> None:
-        """Holds NaN and infinity against the old release; without one, NaN alone counts as failure does."""
+        """Compares NaN and infinity with the old release; without one, NaN alone counts, like failed requests."""
         new = self._numbers(self._release) - self._before
         old = self._numbers(self._old) if self._old else _Numbers()
         if not new.requests:
@@ -338,7 +338,7 @@ class _Limits:
         return latency_ms * self._settings.latency_factor + self._settings.latency_slack_ms
 
     def judge_requests(self, seen: Seen, own_requests: int = 0) -> None:
-        """By what clients sent, so the bundle is taken back but not to blame."""
+        """Judges clients' requests; raises StepError without fault of the bundle if too many fail or are slow."""
         seen.failed.clear()
         settings = self._settings
         enough = (

@@ -27,11 +27,11 @@ class Event(StrEnum):
     FAILURE = "failure"
     """The step failed, its time was up, or someone asked to stop it."""
     UNLINKED = "unlinked"
-    """It serves, but the links of the data folder could not be changed to it."""
+    """The release serves, but the links of the data folder could not be changed to it."""
     TOGETHER = "together"
     """The release is one of several models, and has proved itself."""
     KNOWN = "known"
-    """Nothing is left to do: the release already serves."""
+    """The release already serves, and nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Row:
     limit: str = ""
     """The setting that bounds the time spent here."""
     resumes: int = 0
-    """How many starts of the agent may go on in this state; after that it counts as a failure."""
+    """Most starts of the agent that may go on in this state; one more counts as a failure."""
     undo: str = ""
-    """What a failure here takes back."""
+    """Effect of a failure in this state, in words."""
 
 
 def _to(done: State, failure: State, **others: State) -> dict[Event, State]:
@@ -88,4 +88,4 @@ FIRST: Mapping[str, State] = {
     "remove": S.PROBING,
     "several": S.SWITCHING,
 }
-"""Where each kind of deployment goes from ACCEPTED."""
+"""State that follows ACCEPTED for each kind of deployment."""

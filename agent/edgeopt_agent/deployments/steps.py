@@ -95,7 +95,7 @@ def _wait_s(settings: Settings, joint: Joint, state: State) -> float:
 
 
 async def _unless_stopped(work: Work, step: Awaitable[Outcome]) -> Outcome:
-    """The outcome of a step; what serves already is stopped by its soak, and the way back not at all."""
+    """Runs a step unless it is stopped; a release that serves is stopped by its soak, a rollback never."""
     if work.record.state in SERVES:
         return await step
     doing, stopped = asyncio.ensure_future(step), asyncio.ensure_future(work.stop_asked.wait())

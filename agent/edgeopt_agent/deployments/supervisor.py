@@ -24,7 +24,7 @@ class Supervisor:
         self._site = site
         self._machine = machine
         self._crashes: deque[float] = deque(maxlen=site.settings.crashes_allowed)
-        """After how many seconds of service: with the time that starting takes, slow starts would hide them."""
+        """Total seconds of service at each crash; with the time of starts, slow starts would hide crashes."""
         self._served_s = 0.0
         self._given_up: set[str] = set()
         """Releases that crashed too often: nothing goes back to them by itself."""
@@ -32,7 +32,7 @@ class Supervisor:
         """Set once the start of the agent is over: something serves, or it is clear why not."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Keeps the serving release running until cancelled."""
         while True:
             delay_s = await self._mend()
             self.up.set()
@@ -65,7 +65,7 @@ class Supervisor:
             return None
 
     async def _started(self, release: str) -> Worker | None:
-        """A worker for it; None when a deployment that is ready to serve did not wait for it."""
+        """Starts a worker for the release; returns None if a deployment that was ready did not wait for it."""
         site = self._site
         starting = asyncio.create_task(start_checked(site, release), name=f"start of {release}")
         site.mending = starting
@@ -100,7 +100,7 @@ class Supervisor:
         await asyncio.sleep(delay_s)
 
     async def _give_up(self, release: str) -> float | None:
-        """Too many crashes: back to the previous release, if that has not been given up as well."""
+        """Rolls back to the previous release after too many crashes, if that one has not been given up as well."""
         site = self._site
         self._crashes.clear()
         self._given_up.add(release)
@@ -138,7 +138,7 @@ class Supervisor:
             log.error("%s", error)
 
     async def _wait(self, delay_s: float | None) -> None:
-        """Until a deployment has ended, the serving worker ends, or the time is up."""
+        """Waits until a deployment has ended, the serving worker ends, or the time is up."""
         serving = self._site.router.serving
         events = [self._site.look, *([serving.ended] if serving is not None else [])]
         await first_of(events, delay_s)

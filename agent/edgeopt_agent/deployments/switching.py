@@ -24,7 +24,7 @@ from edgeopt_agent.workers.process import Worker
 log = logging.getLogger(__name__)
 
 FAREWELL_S = 1.0
-"""How long a worker that is taken out of service may finish what it has begun."""
+"""Time for a worker that is taken out of service to finish what it has begun."""
 
 
 async def switch(site: Site, work: Work) -> Outcome:
@@ -61,7 +61,7 @@ async def _take_out(site: Site, record: Record) -> Outcome:
 
 
 async def _next_older(site: Site, record: Record) -> str | None:
-    """Where a rollback after this one leads: never to the release that this one leaves."""
+    """Returns the release to roll back to after this rollback; never the one that this rollback leaves."""
     try:
         chain = await site.journal.succession()
     except JournalError as error:  # going back must not depend on it
@@ -73,7 +73,7 @@ async def _next_older(site: Site, record: Record) -> str | None:
 
 
 async def roll_back(site: Site, work: Work) -> Outcome:
-    """The old release first: the candidate serves until it answers, and goes on serving where it does not."""
+    """Starts the old release first: the candidate serves until then, and goes on serving if the old one fails."""
     record, router = work.record, site.router
     old = existing(site.data, record.old)
     if record.old is not None and old is None:

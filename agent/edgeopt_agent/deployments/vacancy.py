@@ -1,4 +1,4 @@
-"""Why no release of a model serves, after a deployment that left none."""
+"""The reason why no release of a model serves after a deployment that left none."""
 
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.site import current
@@ -14,7 +14,7 @@ _ENDINGS = {
 
 
 def vacancy(machine: Machine) -> Vacancy | None:
-    """The release that serves no more or never did; None while one serves, should serve, or is being deployed."""
+    """Returns the release that no longer or never served; None while one serves, should, or is being deployed."""
     site, newest = machine.site, machine.newest
     if newest is None or newest.state not in _ENDINGS:
         return None

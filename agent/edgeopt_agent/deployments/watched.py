@@ -255,7 +255,7 @@ def _stopped(taken: Taken) -> str:
 
 
 def _read(file: Path) -> dict[str, Taken]:
-    """The bundles that were taken, by their digests."""
+    """Returns the bundles that were taken, by their digests."""
     try:
         content = file.read_bytes()
     except OSError:
@@ -271,7 +271,7 @@ def _read(file: Path) -> dict[str, Taken]:
 
 
 def _files(folder: Path) -> dict[Seen, Path]:
-    """The files with the name of a bundle; none where there is no such folder now."""
+    """Returns the files with the name of a bundle; none if there is no such folder now."""
     found = {}
     for file in folder.glob(_PATTERN):
         with suppress(FileNotFoundError):
@@ -282,7 +282,7 @@ def _files(folder: Path) -> dict[Seen, Path]:
 
 
 def _candidates(files: Mapping[Seen, Path]) -> list[Candidate]:
-    """The complete bundles with a signature, the newest first: by the claimed number, then by the file's time."""
+    """Returns the complete signed bundles, the newest first: by the claimed number, then by the file's time."""
     found = []
     for seen, path in files.items():
         if holds(path, _PARTS):

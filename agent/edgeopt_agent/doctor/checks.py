@@ -44,7 +44,7 @@ def _own(advice: str, settings: Settings) -> str:
 
 
 def _check_model(patient: Patient, name: str) -> Findings:
-    """What an added model has of its own."""
+    """Yields the findings that concern an added model alone."""
     added = replace(patient, data=patient.data.of_model(name))
     for finding in (*state.check_journal(added), *state.check_links(added), *state.check_signature(added)):
         if finding.check != "clock":

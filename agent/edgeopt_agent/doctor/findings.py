@@ -1,4 +1,4 @@
-"""What a check found, and what to do about it."""
+"""Findings of the checks, each with advice on what to do."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Finding(msgspec.Struct, frozen=True):
     health: Health
     message: str
     advice: str = ""
-    """What to do; empty where all is well."""
+    """Advice on what to do; empty if all is well."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):

@@ -101,7 +101,7 @@ def _check_clock(newest_s: float | None) -> Findings:
 
 @contextmanager
 def _read_only(data: DataDir) -> Iterator[sqlite3.Connection]:
-    """The journal as it is, beside an agent or without one; nothing is written into its folder."""
+    """Opens the journal, beside an agent or without one, without writing into its folder."""
     with contextlib.ExitStack() as stack:
         path = data.journal
         if not agent_runs(data):
@@ -117,7 +117,7 @@ def _read_only(data: DataDir) -> Iterator[sqlite3.Connection]:
 
 
 def _read_whole(db: sqlite3.Connection) -> tuple[float | None, int]:
-    """When the newest entry was written, and how many deployments there are; raises where something is damaged."""
+    """Returns the time of the newest entry and the number of deployments; raises if something is damaged."""
     found = db.execute("PRAGMA quick_check").fetchone()[0]
     if found != "ok":
         raise sqlite3.DatabaseError(found)

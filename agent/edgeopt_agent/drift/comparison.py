@@ -23,7 +23,7 @@ class Reference(msgspec.Struct, frozen=True):
     edges: tuple[float, ...]
     """Ascending, each once."""
     shares: tuple[float, ...]
-    """Of the values up to each cell; a cell is an edge, or what lies before, between or behind the edges."""
+    """Share of the values up to each cell; a cell is an edge, or lies before, between or behind the edges."""
 
     @property
     def sound(self) -> bool:
@@ -77,7 +77,7 @@ class Window:
         return median(value for value, _ in self._values)
 
     def distance(self) -> float:
-        """The largest difference of the two distributions, from 0 to 1."""
+        """Returns the largest difference of the two distributions, from 0 to 1."""
         count = len(self._values)
         return max(
             abs(found / count - share)
@@ -86,7 +86,7 @@ class Window:
 
 
 def alarm_distance(first: int, last: int, level: float) -> float:
-    """The distance that two samples of one distribution exceed with at most this probability.
+    """Returns the distance that two samples of one distribution exceed with at most this probability.
 
     The two-sample form of the Dvoretzky-Kiefer-Wolfowitz inequality (Wei and Dudley 2012).
     """

@@ -1,4 +1,4 @@
-"""What is noted of one tensor of one request; worker and agent share it."""
+"""Statistics of one tensor of one request, shared by worker and agent."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ CALLED = {
 SIZE = "size_"
 """Begins the name of the statistic for the size of an axis, and the number of the axis ends it."""
 MOST_TENSORS = 16
-"""Of a model are watched, the inputs first."""
+"""Most tensors of a model that are watched, the inputs first."""
 
 
 class TensorStatistic(msgspec.Struct, frozen=True):

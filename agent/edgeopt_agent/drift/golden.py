@@ -13,7 +13,7 @@ _LOOK_S = 1.0
 
 
 async def ask_golden(router: Router, watch: DriftWatch, timeout_s: float, deploying: Callable[[], bool]) -> None:
-    """Until it is cancelled."""
+    """Runs the golden inputs at intervals until cancelled, while no request waits and no deployment runs."""
     while True:
         await asyncio.sleep(watch.settings.golden_s)
         while router.waiting or deploying():

@@ -22,7 +22,7 @@ class ReferenceFile:
         return self._file.read_bytes()
 
     def save(self, kept: Kept) -> None:
-        """The newest wins; one writer at a time."""
+        """Saves in the background, one write at a time; if several values wait, only the newest is written."""
         self._newest = kept
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write(), name=f"write {self._file.name}")

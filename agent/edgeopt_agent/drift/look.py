@@ -16,7 +16,7 @@ from edgeopt_agent.workers.frames import Port
 
 MOST_VALUES = 10_000
 SHARE = 0.005
-"""Of the worker's time; what the agent does with the statistics costs about as much again."""
+"""Share of the worker's time for statistics; the agent's work on them costs about as much again."""
 _LARGEST = 1e300
 _MOST_AXES = 32
 Arrays = Mapping[str, NDArray[Any]]
@@ -40,7 +40,7 @@ class Looker:
             self._taken = inputs, outputs
 
     def look(self) -> None:
-        """To be called once the answer is sent, and before the memory of the request is used again."""
+        """Takes the statistics of a request, after its answer is sent and before its memory is used again."""
         if self._taken is None:
             return
         # Its own time: that others' work delayed it costs the requests nothing.
@@ -55,7 +55,7 @@ class Looker:
         self._next_s = time.monotonic() + max(self._every_s, (time.thread_time() - start_s) / SHARE)
 
     def found(self) -> tuple[TensorFigures, ...]:
-        """The statistics of the last request that was looked at, once: they travel with a later answer."""
+        """Returns the statistics of the last request that was looked at, once: they travel with a later answer."""
         found, self._found = self._found, ()
         return found
 
@@ -89,7 +89,7 @@ def figures_of(inputs: Arrays, outputs: Arrays, axes: Axes = _NO_AXES) -> tuple[
 
 
 def some_of(array: NDArray[Any]) -> NDArray[np.float64]:
-    """At most MOST_VALUES values. Their distance shares no factor with a dimension, so all channels count."""
+    """Returns at most MOST_VALUES values; their distance shares no factor with a dimension: all channels count."""
     step = -(-array.size // MOST_VALUES)
     while step > 1 and any(math.gcd(step, size) > 1 for size in array.shape):
         step += 1

@@ -7,13 +7,13 @@ class DriftSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     reference_requests: int = 1000
     """The first requests of a release, with which later ones are compared."""
     window_requests: int = 200
-    """How many of the last requests are compared with them."""
+    """Number of the last requests that are compared with the first ones."""
     false_alarm_requests: int = 10_000_000
-    """At most one false alarm in this many requests, where requests come independently of each other."""
+    """Number of requests per false alarm, at least, if requests come independently of each other."""
     every_s: float = 0.0
     """The least time between two requests that are looked at."""
     golden_s: float = 600.0
-    """How often the serving release is asked its golden inputs; 0: never."""
+    """Interval between two runs of the golden inputs on the serving release; 0: never."""
 
 
 _LEAST = {"reference_requests": 50, "window_requests": 50, "false_alarm_requests": 100}
@@ -22,7 +22,7 @@ _MOST_S = 30 * 86_400.0
 
 
 def wrong_drift(settings: DriftSettings) -> str:
-    """What is wrong with the table; empty where it can be used."""
+    """Returns what is wrong with the table; empty if it can be used."""
     for name, value in msgspec.structs.asdict(settings).items():
         least, most = _LEAST.get(name, 0), _MOST.get(name, _MOST_S)
         if not least <= value <= most:

@@ -25,13 +25,13 @@ DriftState = Literal["learning", "normal", "alarm"]
 class Learned(msgspec.Struct, frozen=True):
     of: TensorStatistic
     values: tuple[float, ...] = ()
-    """While it learns, all of them; ..."""
+    """Values of the requests so far, while the reference is learned."""
     reference: Reference | None = None
-    """... then only this."""
+    """Learned distribution; None while it is learned."""
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What survives a restart, as a file."""
+    """The drift data that survives a restart, as a file."""
 
     release: str
     requests: int
@@ -42,7 +42,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 def text_of(kept: Kept) -> str:
-    """ASCII, whatever the tensors are called."""
+    """Returns the data as JSON, which is ASCII whatever the tensors are called."""
     return json.dumps(msgspec.to_builtins(kept))
 
 
@@ -54,12 +54,12 @@ class Alarm(msgspec.Struct, frozen=True):
 
 
 class DriftStatus(msgspec.Struct, frozen=True):
-    """What `status` tells of it."""
+    """The drift of a release as `status` reports it."""
 
     state: DriftState
     release: str
     requests: int
-    """How many were looked at, at most as many as the reference needs."""
+    """Number of requests that were looked at, at most as many as the reference needs."""
     reference_requests: int
     tensor: str = ""
     statistic: str = ""
@@ -76,7 +76,7 @@ class DriftWatch:
         watched: Callable[[str], bool] = lambda _: True,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        """`read` and `save`: what survives a restart; `watched`: whether a release serves and no longer soaks."""
+        """Takes functions that load and store data across restarts, and one that tells which releases to watch."""
         self.release = ""
         self.score = 0.0
         """The largest distance in the last comparison, over the one that is an alarm."""
@@ -96,7 +96,7 @@ class DriftWatch:
         return self._golden or self._drift
 
     def status(self, release: str) -> DriftStatus:
-        """Of the release that serves."""
+        """Returns the drift status of the release that serves."""
         self.follow(release)
         alarm, needed = self.alarm, self.settings.reference_requests
         learning: DriftState = "normal" if self._windows else "learning"
@@ -133,7 +133,7 @@ class DriftWatch:
                 self._values[each.of] = list(each.values)
 
     def note(self, release: str, figures: Sequence[TensorFigures]) -> None:
-        """One request that the worker of this release has looked at."""
+        """Learns from the statistics of one request to this release, or compares them with the reference."""
         if not self._watched(release):
             return
         self.follow(release)
@@ -144,7 +144,7 @@ class DriftWatch:
             self._learn(numbers)
 
     def note_golden(self, release: str, problem: str) -> None:
-        """How the golden inputs were answered; a problem is what is wrong with the answers."""
+        """Records the result of the golden inputs; `problem` says what is wrong with the answers, if anything."""
         if not self._watched(release):
             return
         self.follow(release)
@@ -214,7 +214,7 @@ class DriftWatch:
         )
 
     def _log(self, before: Alarm | None) -> None:
-        """Once a change; the alarm of the golden answers and that of the requests are different ones."""
+        """Logs each change of the alarm once; the golden answers and the requests have different alarms."""
         alarm = self.alarm
         if alarm is not None and (before is None or before.since_s != alarm.since_s):
             log.warning("Release %s: drift. %s", self.release, alarm.sentence)

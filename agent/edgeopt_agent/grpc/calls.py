@@ -19,12 +19,12 @@ from edgeopt_agent.v2.messages import message_class
 from edgeopt_agent.workers.router import QueueFullError
 
 MOST_SLOW_BYTES = 256 << 20
-"""What messages may take that do not come at once."""
+"""Most bytes of all slow messages together (see `Places`); more if `max_body_bytes` is larger."""
 _PLACES = 16
 _SLOW_EACH = 16
 _HEALTH_PLACES = 4
 _MOST_SMALL_BYTES = 1 << 16
-"""Of a message that the agent itself reads, in its event loop."""
+"""Largest message that the agent itself reads, in its event loop."""
 ALL_OF_IPV4 = "0.0.0.0"  # noqa: S104 - compared, not bound
 Found = TypeVar("Found")
 _CODES = {
@@ -43,7 +43,7 @@ _CODES = {
 
 
 class Context(Protocol):
-    """What is used here of the library's own, which has no types."""
+    """Typed part of the gRPC library's servicer context, which has no types of its own."""
 
     def invocation_metadata(self) -> Iterable[tuple[str, str]] | None: ...
 
@@ -52,7 +52,7 @@ class Context(Protocol):
     def set_trailing_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None: ...
 
     async def read(self) -> object:
-        """The next message of the client as bytes, or `grpc.aio.EOF`."""
+        """Returns the next message of the client as bytes, or `grpc.aio.EOF`."""
 
     async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn: ...
 
@@ -72,10 +72,10 @@ class Call:
         self.reader: Reader | None = None
         """Set while the request is awaited."""
         self._outcome: asyncio.Future[bytes | RequestError] | None = None
-        """None when nobody waits for it."""
+        """Result of the call that somebody waits for; None when nobody does."""
 
     async def result(self, work: Coroutine[Any, Any, bytes]) -> bytes:
-        """What the work gives, or the RequestError with which it ends or is given up."""
+        """Returns the result of the work; raises the RequestError with which the work ends or is given up."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[bytes | RequestError] = loop.create_future()
         self._outcome = outcome
@@ -126,7 +126,7 @@ class Calls:
         role: Role,
         work: Callable[[Call], Coroutine[Any, Any, bytes]],
     ) -> bytes:
-        """What the work gives; the token is checked first, before anything of the request is read."""
+        """Returns the result of the work; checks the token first, before anything of the request is read."""
         call = Call(context)
         try:
             self.admit(context, call.peer, role)
@@ -145,7 +145,7 @@ class Calls:
         return for_client(error.sentence, self._settings, client_of(peer))
 
     def admit(self, context: Context, peer: str, role: Role) -> None:
-        """The start of a call: its answer tells the trust. Raises RequestError as `check` does."""
+        """Begins a call: its answer names the trust; raises RequestError as `check` does."""
         context.set_trailing_metadata((("edgeopt-trust", self._trust()),))
         self.check(context, peer, role)
 
@@ -160,7 +160,7 @@ class Calls:
             raise RequestError(refused.status, f"{refused.message} {refused.hint}".rstrip())
 
     async def read(self, call: Call, *, small: bool = False, health: bool = False) -> bytes:
-        """The one message of a call; raises RequestError where it does not come in time."""
+        """Reads the one message of a call; raises RequestError if it does not come in time."""
         settings = self._settings
         limit_s = min(settings.silent_call_s, settings.body_timeout_s) if small else settings.body_timeout_s
         places = self._health if health else self._places
@@ -190,7 +190,7 @@ class Calls:
 
 
 def parsed(name: str, message: bytes) -> Message:
-    """A small message; raises RequestError where it is none."""
+    """Parses a small message; raises RequestError if it is not one."""
     if len(message) > _MOST_SMALL_BYTES:
         raise RequestError(400, f"A {name} has at most {_MOST_SMALL_BYTES} bytes.")
     request = message_class(name)()
@@ -223,6 +223,6 @@ async def outliving(work: Awaitable[Found]) -> Found:
 
 
 def _look_at(task: asyncio.Task[Found]) -> None:
-    """An error that nobody waits for any more is not one to be logged."""
+    """Fetches the exception of a task that nobody waits for, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

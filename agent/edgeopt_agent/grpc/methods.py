@@ -21,14 +21,14 @@ from edgeopt_agent.workers.router import QueueFullError
 SERVICE = "inference.GRPCInferenceService"
 MOST_STREAMS = 16
 MOST_STREAMS_EACH = 8
-"""From one address."""
+"""Most streams from one address."""
 _HEALTH = frozenset({"ServerLive", "ServerReady", "ModelReady"})
 _INFER_RESPONSE = 2
 Document = Mapping[str, Any]
 
 
 def handlers(models: Models, calls: Calls, stopping: asyncio.Event) -> tuple[grpc.GenericRpcHandler, ...]:
-    """All methods, and what answers those that there are not."""
+    """Returns the handler of all methods, and the one that answers unknown methods."""
     methods: dict[str, grpc.RpcMethodHandler] = {
         name: _small_method(name, answer, calls) for name, answer in _small_answers(models).items()
     }
@@ -38,7 +38,7 @@ def handlers(models: Models, calls: Calls, stopping: asyncio.Event) -> tuple[grp
 
 
 def _small_answers(models: Models) -> Mapping[str, Callable[[Any], Document | Awaitable[Document]]]:
-    """The fields of each method's response, from its request."""
+    """Returns, for each method, the function that makes the fields of its response from its request."""
 
     async def is_ready(*model: str | None) -> Document:
         # Like Triton: asking whether a missing model is ready is not an error.
@@ -116,7 +116,7 @@ def _stream_method(
     streams: list[_Stream] = []
 
     async def next_message(context: Context, stream: _Stream) -> bytes | None:
-        """None at the end of the stream; raises RequestError where the agent ends it before."""
+        """Returns the next message, None at the end of the stream; raises RequestError if the agent ends it."""
         stream.idle_since_s = asyncio.get_running_loop().time()
         reading = asyncio.ensure_future(outliving(context.read()))
         stop = asyncio.ensure_future(stopping.wait())
@@ -169,7 +169,7 @@ def _stream_method(
 class _Stream:
     address: str
     idle_since_s: float | None = None
-    """None while a request is being answered."""
+    """Time since which the stream waits for a request; None while a request is being answered."""
     replaced: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 

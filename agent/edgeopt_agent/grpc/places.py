@@ -1,4 +1,4 @@
-"""Which calls may read their message: its size is not known before it has arrived."""
+"""Turns for reading messages: the size of a message is not known before it has arrived."""
 
 import asyncio
 from collections import Counter
@@ -24,20 +24,20 @@ class Reader:
     give_up: Callable[[RequestError], None]
     """Ends the call before its message has come."""
     end_s: float
-    """When it has waited as long as it may."""
+    """Time at which the call is given up."""
     since_s: float = 0.0
     """Since when it reads, or waits for that."""
     turn: asyncio.Future[None] | None = None
     """Done when it may read; None where it need not wait."""
     error: RequestError | None = None
-    """Why it was given up."""
+    """Reason why the call was given up."""
     seen: tuple[float, int] | None = None
-    """When it was last seen to receive, and what its connection had received by then."""
+    """Time at which the call was last seen to receive, and the bytes that its connection had received by then."""
     first_bytes: int = 0
-    """What its connection had received when it became slow."""
+    """Bytes that its connection had received when the call became slow."""
 
     def stop_waiting(self) -> None:
-        """Its client is gone: it need not read; a read that has begun ends by itself."""
+        """Ends the wait for a turn because the client is gone; a read that has begun ends by itself."""
         if self.turn is not None and not self.turn.done():
             self.error = RequestError(408, "The client ended the call.")
             self.turn.set_result(None)
@@ -46,11 +46,11 @@ class Reader:
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
     places: int
-    """For messages that come at once; half of them for one connection."""
+    """Number of messages that may be read at once; one connection gets at most half of them."""
     most_bytes: int
-    """What slow messages may take, all together."""
+    """Most bytes of all slow messages together."""
     message_bytes: int
-    """What one may take."""
+    """Largest message."""
     slow_each: int
     """Slow messages of one connection."""
     silent_s: float
@@ -66,11 +66,11 @@ class Places:
         self._quick: dict[Reader, None] = {}
         self._slow: dict[Reader, None] = {}
         self._waiting: dict[str, dict[Reader, None]] = {}
-        """By connection, in the order of their coming."""
+        """Waiting calls of each connection, oldest first."""
         self._timer: asyncio.TimerHandle | None = None
 
     def enter(self, connection: str, limit_s: float, give_up: Callable[[RequestError], None]) -> Reader:
-        """A call that wants to read; it may when its `turn` has come, and leaves when it has read."""
+        """Enters a call that wants to read: it may read when its `turn` is done, and calls `leave` afterwards."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         reader = Reader(client_of(connection), connection, give_up, now_s + limit_s, now_s)
@@ -119,7 +119,7 @@ class Places:
         return of_address, _count(held, reader.connection), reader.since_s
 
     def _look(self) -> None:
-        """From time to time while there are readers: a timer for each would take longer than most reads."""
+        """Checks all readers at intervals while there are any: a timer each would take longer than most reads."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         waiting = [reader for each in self._waiting.values() for reader in each]
@@ -157,7 +157,7 @@ class Places:
             self._end(latest, QueueFullError(503, "Too many requests are in flight; try again in a moment."))
 
     def _taken(self, received: dict[str, int]) -> Counter[str]:
-        """The most that the slow messages of each connection can have in memory."""
+        """Returns the most bytes that the slow messages of each connection can have in memory."""
         most: Counter[str] = Counter()
         first: dict[str, int] = {}
         for reader in self._slow:
@@ -181,5 +181,5 @@ def _count(readers: Iterable[Reader], connection: str) -> int:
 
 
 def client_of(peer: str) -> str:
-    """The address of a connection, as the library writes it."""
+    """Returns the address of a connection, as the library writes it."""
     return address_and_port(peer)[0]

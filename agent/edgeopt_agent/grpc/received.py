@@ -1,4 +1,4 @@
-"""What came on the connections of this process so far; gRPC's library does not tell."""
+"""Bytes received so far on each connection of this process, which gRPC's library does not report."""
 
 import os
 import socket
@@ -18,7 +18,7 @@ class ReceivedBytes:
         self._descriptors: dict[str, int] = {}
 
     def __call__(self, peers: set[str]) -> dict[str, int]:
-        """The bytes by connection; those that are not found are left out."""
+        """Returns the bytes by connection; those that are not found are left out."""
         wanted = {address_and_port(peer): peer for peer in peers}
         found: dict[str, int] = {}
         known = {self._descriptors[peer] for peer in peers if peer in self._descriptors}
@@ -51,6 +51,6 @@ class ReceivedBytes:
 
 
 def address_and_port(peer: str) -> tuple[str, str]:
-    """Those in `ipv4:ADDRESS:PORT` or `ipv6:[ADDRESS]:PORT`, whose brackets may be escaped."""
+    """Returns both parts of `ipv4:ADDRESS:PORT` or `ipv6:[ADDRESS]:PORT`, whose brackets may be escaped."""
     address, _, port = unquote(peer).partition(":")[2].rpartition(":")
     return address.strip("[]"), port

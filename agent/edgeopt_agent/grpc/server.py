@@ -31,7 +31,7 @@ async def serving(
     stop: asyncio.Event,
     drain_s: float,
 ) -> AsyncIterator[int]:
-    """Serves, and gives the port, until `stop` is set; raises UsageError where the port cannot be had."""
+    """Serves until `stop` is set, and yields the port; raises UsageError if the port is not available."""
     server = grpc.aio.server(
         handlers=handlers(models, calls, stop),
         options=_options(settings),

@@ -42,14 +42,14 @@ class Access:
         return self.refusal_of(sent, client, needed_role(scope))
 
     def asker(self, scope: Scope) -> str:
-        """Who sends a request that is allowed, in words for the log."""
+        """Returns the sender of an allowed request, in words for the log."""
         sent = [value for name, value in scope["headers"] if name == b"authorization"]
         found = matching(_bearer(sent), self._tokens().tokens) if sent else None
         address = scope["client"][0] if scope.get("client") else "an unknown address"
         return f"{address} without a token" if found is None else f"the token '{found[0]}' at {address}"
 
     def refusal_of(self, sent: list[bytes], client: str, needed: Role) -> Refusal | None:
-        """Why a request with these Authorization headers is not answered to the client of this address."""
+        """Returns why a request with these Authorization headers is refused; None if the client may send it."""
         known = self._tokens()
         if not known.required and not self._reachable:
             return None
@@ -83,7 +83,7 @@ class Access:
 
 
 def needed_role(scope: Scope) -> Role:
-    """The least role that may send a request; what is not known here needs the highest."""
+    """Returns the least role that may send a request; unknown requests need the highest."""
     if scope["type"] == "websocket" or scope["method"] in {"GET", "HEAD"}:
         return "view"
     path: str = scope["path"]
@@ -93,14 +93,14 @@ def needed_role(scope: Scope) -> Role:
 
 
 def _bearer(sent: list[bytes]) -> str:
-    """The token in an Authorization header; empty without one, or with several such headers."""
+    """Returns the token in an Authorization header; empty without one, or with several such headers."""
     scheme, _, token = sent[0].decode("latin-1").partition(" ")
     return token.strip() if len(sent) == 1 and scheme.lower() == "bearer" else ""
 
 
 @lru_cache(_MOST_ADDRESSES)
 def _network(address: str) -> str:
-    """A client's address; of IPv6 the first 64 bits, because one client has all that follow."""
+    """Returns a client's address; of IPv6 the first 64 bits, because one client has all that follow."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which requests are answered at all: none from web pages, none that two parsers could read in two ways."""
+"""The check of request headers: refuses requests of web pages, and those that parsers could read in two ways."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Refusal:
 
 
 def refusal(scope: Scope, own_host: str) -> Refusal | None:
-    """Why a request is not answered; None where nothing is wrong with its headers.
+    """Returns why a request is not answered; None if its headers are fine.
 
     A web page must not command a device, or read of it, through the browser of someone who can reach it. One whose
     own name leads to this device sends no Origin with what it reads; its name it cannot hide.

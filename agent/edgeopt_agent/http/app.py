@@ -32,7 +32,7 @@ def make_app(
     extra_routes: Sequence[BaseRoute] = (),
     access: Access | None = None,
 ) -> App:
-    """Inference under `/v2` goes straight to its own code; the rest through Starlette, with the routes added here.
+    """Makes the application: inference under `/v2` goes to its own code, the rest through Starlette's routes.
 
     `state` tells the state of each model's last deployment, for `/metrics`. `access` is given where others
     share it.
@@ -85,7 +85,7 @@ def _while_allowed(access: Access, scope: Scope, receive: Receive, send: Send) -
 
 
 def _misspelt(scope: Scope) -> str:
-    """Which parameter of the query no route takes here: passed over, it would look as if it had been followed."""
+    """Returns an error for the first query parameter unknown to the route: ignored, it would seem to work."""
     path = scope["path"].rstrip("/")
     # A deployment's number is not a separate route.
     folder, _, number = path.rpartition("/")
@@ -113,7 +113,7 @@ async def _refuse(scope: Scope, send: Send, refused: Refusal, settings: Settings
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    """What no route knows, in the words of the control API."""
+    """Answers a path or method without a route with an error document of the control API."""
     assert isinstance(error, HTTPException)  # noqa: S101 - it was registered for these
     what = "There is nothing" if error.status_code == 404 else f"{request.method} does not work"
     sentence = f"{what} at '{request.url.path[:80]}' on this agent."

@@ -22,7 +22,7 @@ _RESERVED_PREFIXES = ("/api/v1/", "/v2/health/", "/metrics")
 
 
 class Connection(Protocol):
-    """What is known of a connection here."""
+    """A connection, as far as the limits on connections need to know it."""
 
     reserved: bool
     client: tuple[str, int] | None
@@ -48,7 +48,7 @@ def admit(new: Connection, others: Sequence[Connection], websockets: int, now_s:
 
 
 def most_connections() -> int:
-    """The limit, or fewer where the process may open few files: workers need descriptors as well."""
+    """Returns the limit, or fewer if the process may open few files: workers need descriptors as well."""
     if sys.platform == "win32":
         return MOST_CONNECTIONS
     import resource
@@ -78,7 +78,7 @@ def _address(connection: Connection) -> str:
 
 
 def reserved_only(app: App) -> App:
-    """The application as a reserved connection sees it: control and health, one answer a connection."""
+    """Wraps the application for reserved connections: control and health only, one answer a connection."""
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         async def closing(message: Message) -> None:

@@ -39,7 +39,7 @@ Answer = Callable[[Request], Awaitable[Answered]]
 def routes(
     slots: Slots, started: float, trust: Callable[[], Trust], fingerprint: Callable[[], str], access: Access
 ) -> list[BaseRoute]:
-    """Everything but the telemetry; `started` is when the agent was, by the monotonic clock.
+    """Returns all control routes but the telemetry; `started` is the agent's start by the monotonic clock.
 
     `fingerprint` is that of the agent's certificate; empty without TLS. `access` names who asks, for the log.
     """
@@ -184,7 +184,7 @@ class _Control:
 
 
 async def _begun(machine: Machine, work: Work) -> Answered:
-    """The answer once the bundle has arrived; raises RefusedError where it did not."""
+    """Returns the answer once the bundle has arrived; raises RefusedError if it has not."""
     await work.received.wait()
     record = work.record
     if record.state is State.FAILED and not work.arrived:
@@ -196,12 +196,12 @@ async def _begun(machine: Machine, work: Work) -> Answered:
 
 
 def _model(request: Request) -> str:
-    """The model that is asked about; empty for the first one."""
+    """Returns the model that is asked about; empty for the first one."""
     return request.query_params.get("model", "")
 
 
 def _shown(name: str) -> str:
-    """A bundle's file name as its sender calls it, fit to be shown."""
+    """Returns a bundle's file name as its sender calls it, fit to be shown."""
     return printable(name)[:_LONGEST_NAME]
 
 
@@ -230,7 +230,7 @@ async def _short_body(request: Request) -> bytes:
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:
-    """The body as it comes; it just ends when the client goes away, and the missing bytes are noticed."""
+    """Yields the body as it comes; just ends when the client goes away, and the missing bytes are noticed."""
     try:
         async for piece in request.stream():
             if piece:

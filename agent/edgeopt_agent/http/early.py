@@ -10,7 +10,7 @@ _MOST_TEXTS = 64
 
 
 def malformed(url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """The answer to what is not HTTP, in the form of the route as far as that was read."""
+    """Returns the answer to a malformed request, in the form of its route as far as that was read."""
     sentence = "The request is not valid HTTP."
     error: object = sentence
     if not url.startswith(b"/v2"):
@@ -19,7 +19,7 @@ def malformed(url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
 
 
 def crowded(headers: list[tuple[bytes, bytes]]) -> bytes:
-    """The answer to a viewer of the telemetry for whom there is no connection left."""
+    """Returns the answer to a viewer of the telemetry for whom there is no connection left."""
     sentence = "Too many connections are open."
     error = {"code": "too-many-connections", "message": sentence, "hint": "Close some, or try again in a moment."}
     return _answer(b"503 Service Unavailable", error, [*headers, (b"retry-after", b"1")])

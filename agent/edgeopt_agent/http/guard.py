@@ -1,4 +1,4 @@
-"""What uvicorn's protocols do not limit: connections, pipelined requests, large or slow heads, slow readers."""
+"""Limits that uvicorn's protocols lack: connections, pipelined requests, large or slow heads, slow readers."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._read_timer: asyncio.TimerHandle | None = None
         self._since_s = self.loop.time()
         self._body_left = 0
-        """How many bytes come that can only be the current request's body."""
+        """Number of bytes to come that can only be the current request's body."""
         self._unparsed = memoryview(b"")
 
     @property
@@ -86,7 +86,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super()._unset_keepalive_if_required()
 
     def _unset_keepalive_if_required(self) -> None:
-        """The timer stays and looks when it is over: a new one for each request takes longer than the request."""
+        """Keeps the timer, which checks when it expires: making a new one takes longer than a request."""
 
     def pause_writing(self) -> None:
         super().pause_writing()

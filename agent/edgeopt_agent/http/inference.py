@@ -106,13 +106,13 @@ def _encoding(scope: Scope) -> str:
 
 
 def _model(path: str) -> tuple[str, str | None]:
-    """The name and the version in `NAME` or `NAME/versions/VERSION`."""
+    """Returns the name and the version in `NAME` or `NAME/versions/VERSION`."""
     name, found, version = path.rpartition("/versions/")
     return (name, version) if found else (path, None)
 
 
 async def _documents(models: Models, path: str, method: str, send: Send) -> None:
-    """Everything but inference: small, rare and without a body that matters."""
+    """Answers everything but inference: requests that are small, rare and without a body that matters."""
     wanted, answer = _route(models, path.rstrip("/"))
     if method not in wanted:
         allowed = (b"allow", ", ".join(wanted).encode())
@@ -131,7 +131,7 @@ _POST = ("POST",)
 
 
 def _route(models: Models, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
-    """The methods that a path takes, and what answers it; None as an answer is an empty one."""
+    """Returns the methods that a path takes, and the function that answers it; None stands for an empty answer."""
     fixed: dict[str, tuple[tuple[str, ...], Callable[[], object]]] = {
         "/v2": (_GET, documents.server),
         "/v2/health/live": (_GET, lambda: None),

@@ -16,7 +16,7 @@ _GRPC = "grpc"
 
 
 def inherited_listeners(settings: Settings) -> list[socket.socket]:
-    """Those for HTTP; raises UsageError where one is at another address than the settings say.
+    """Returns the inherited HTTP sockets; raises UsageError if one has another address than the settings say.
 
     The settings decide who may connect, and whether TLS is on, so the socket must agree with them.
     """
@@ -41,7 +41,7 @@ def inherited_listeners(settings: Settings) -> list[socket.socket]:
 
 
 async def open_listeners(host: str, port: int, backlog: int) -> list[socket.socket]:
-    """New ones, one for each address of the host; raises OSError where the port cannot be had."""
+    """Opens a socket for each address of the host; raises OSError if the port is not available."""
     found = await asyncio.get_running_loop().getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )

@@ -151,7 +151,7 @@ class Figures:
 
 
 def _gauge(name: str, text: str, value: float | None) -> Sequence[Metric]:
-    """What is not known is left out, which is how Prometheus says that."""
+    """Returns a gauge, or nothing for an unknown value: Prometheus expects unknown values to be absent."""
     if value is None:
         return ()
     family = GaugeMetricFamily(name, text)
@@ -164,7 +164,7 @@ def _labels(totals: Totals) -> dict[str, str]:
 
 
 def _exposition(families: Iterable[Metric]) -> str:
-    """The text format; the library's own writer adds "_total" to counters, which Triton's names do not have."""
+    """Returns the text format; the library's own writer adds "_total" to counters, unlike Triton."""
     lines: list[str] = []
     for family in families:
         lines += (f"# HELP {family.name} {family.documentation}", f"# TYPE {family.name} {family.type}")

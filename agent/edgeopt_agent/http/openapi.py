@@ -50,10 +50,10 @@ class ErrorDocument(msgspec.Struct, frozen=True):
 
 
 class Trusted(msgspec.Struct, frozen=True):
-    """What every answer of the control API also has."""
+    """Fields that every answer of the control API has besides its own."""
 
     trust: str
-    """Which signatures the agent requires."""
+    """Signatures that the agent requires."""
 
 
 def routes() -> list[BaseRoute]:
@@ -70,7 +70,7 @@ def text() -> bytes:
 
 
 def document() -> Document:
-    """Everything on the agent's port."""
+    """Returns the OpenAPI description of everything on the agent's port."""
     schemas = _Schemas()
     paths: dict[str, Document] = {}
     for entry in ROUTES:
@@ -118,7 +118,7 @@ class _Schemas:
         self._of = dict(zip(places, records, strict=True))
 
     def of(self, entry: RouteEntry) -> Document:
-        """The answer's."""
+        """Returns the schema of the route's answer."""
         schema = self._of[entry.answer]
         if entry.method == "WS" or not entry.is_control:
             return {"type": "array", "items": schema} if entry.several else schema
@@ -191,7 +191,7 @@ def _body(entry: RouteEntry, schemas: _Schemas) -> Document:
 
 
 def _with_tensors(entry: RouteEntry) -> Document:
-    """JSON with binary tensors behind it; the header Inference-Header-Content-Length tells where they begin."""
+    """Describes JSON followed by tensors, which begin at Inference-Header-Content-Length; empty without any."""
     return {_BINARY: {}} if entry.path.endswith("/infer") else {}
 
 

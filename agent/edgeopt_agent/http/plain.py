@@ -27,7 +27,7 @@ GIVE_BACK_AFTER_S = 1.0
 
 
 def client_of(scope: Scope) -> str:
-    """The address of who asks; empty where it is unknown."""
+    """Returns the address of the client; empty if it is unknown."""
     return scope["client"][0] if scope.get("client") else ""
 
 
@@ -36,7 +36,7 @@ class CrowdedError(RequestError):
 
 
 class Room:
-    """How much memory the bodies that are on their way may take, all together."""
+    """A limit on the memory that all bodies in transit may take together."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = self._left_bytes = most_bytes
@@ -62,14 +62,14 @@ class Room:
 
 
 class BodyDeadline:
-    """When a body counts as not sent: after a silence, or once it is this far behind the slowest rate."""
+    """The time at which a body counts as not sent: after a silence, or when it falls behind the slowest rate."""
 
     def __init__(self, limit_s: float, now_s: float) -> None:
         self._limit_s = limit_s
         self._at_s = now_s + limit_s
 
     def left_s(self, got_bytes: int, now_s: float) -> float:
-        """How long the next piece may take, after one of this size."""
+        """Returns how long the next piece may take, after one of this size."""
         self._at_s = min(self._at_s + got_bytes / _SLOWEST_BYTES_PER_S, now_s + self._limit_s)
         return self._at_s - now_s
 
@@ -89,7 +89,7 @@ async def respond_json(send: Send, status: int, document: object, *headers: tupl
 
 
 async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Room) -> list[bytes]:
-    """The body in the pieces in which it came; raises RequestError when it is too long or too slow."""
+    """Returns the body in the pieces in which it came; raises RequestError when it is too long or too slow."""
     announced = header(scope, b"content-length")
     most = settings.max_body_bytes
     if announced is not None and int(announced) > most:
@@ -132,7 +132,7 @@ async def _receive(receive: Receive, limit_s: float) -> Message:
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
-    """The value of a header; the first one, where it is there several times."""
+    """Returns the value of a header; the first one, if it is there several times."""
     for key, value in scope["headers"]:
         if key == name:
             found: bytes = value

@@ -98,7 +98,7 @@ def port_refused(host: str, port: int, error: OSError, option: str = "--port") -
 
 
 def _default_headers(trust: Callable[[], str]) -> Callable[[], list[tuple[bytes, bytes]]]:
-    """The headers of every answer; built again when the second or the trust has changed."""
+    """Returns the headers of every answer; built again when the second or the trust has changed."""
     made: list[tuple[bytes, bytes]] = []
     second, said = 0, ""
 

@@ -179,4 +179,4 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = {
     for entry in ROUTES
     if entry.parameters
 }
-"""What each route takes in its query; the others take nothing."""
+"""Query parameters of each route; routes that are missing here take none."""

@@ -79,7 +79,7 @@ def _refused(error: EdgeoptError) -> Response:
 
 
 class _Session(Response):
-    """What the program says, until it ends or the client goes away."""
+    """A response that streams the program's output until the program ends or the client goes away."""
 
     def __init__(self, trials: Trials, trial: Trial) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What uvicorn's WebSocket protocol leaves open or logs as an error: handshakes that are refused or malformed."""
+"""Refused and malformed WebSocket handshakes, which uvicorn's protocol leaves open or logs as errors."""
 
 import logging
 from collections.abc import Callable

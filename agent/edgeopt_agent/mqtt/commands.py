@@ -30,7 +30,7 @@ Perform = Callable[[Answers, Command, str], Awaitable[Answered]]
 class Row:
     name: str
     role: str
-    """That of the topic on which it may come: as over HTTP, `deploy` may do all that `view` may."""
+    """Role of the topic on which the command may come: as over HTTP, `deploy` may do all that `view` may."""
     perform: Perform
 
 
@@ -63,7 +63,7 @@ class Commands:
         self._given: OrderedDict[tuple[str, bytes], asyncio.Future[bytes]] = OrderedDict()
 
     async def answer(self, role: str, content: bytes, asker: tuple[str, bytes], ordered_by: str) -> bytes:
-        """The answer to a command on the topic of a role; `asker`: its answer topic and correlation data."""
+        """Answers a command on the topic of a role; `asker` is its answer topic and correlation data."""
         async with self._reading:  # they count in the order in which they came
             known = self._given.get(asker)
             try:

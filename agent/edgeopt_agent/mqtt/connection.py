@@ -64,7 +64,7 @@ class NotConnectedError(Exception):
 async def new_client(
     settings: MqttSettings, topics: Topics, session: int, labels: Mapping[str, str]
 ) -> aiomqtt.Client:
-    """A client for one connection; raises NotConnectedError where its files or the broker's name are no use."""
+    """Returns a client for one connection; raises NotConnectedError if its files or the host are unusable."""
     broker = broker_of(settings)
     try:
         # The end of the agent waits for the thread in which the library connects, so a slow name server is
@@ -132,7 +132,7 @@ def answer_properties(correlation: bytes) -> Properties:
 
 
 def asker_of(message: aiomqtt.Message) -> tuple[str, bytes]:
-    """The answer topic and the correlation data of a command; empty where they are missing."""
+    """Returns the answer topic and the correlation data of a command; empty if they are missing."""
     properties = message.properties
     return getattr(properties, "ResponseTopic", ""), getattr(properties, "CorrelationData", b"")
 

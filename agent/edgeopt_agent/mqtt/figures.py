@@ -1,4 +1,4 @@
-"""What a report of telemetry says: what the requests, the processes and the device did since the last one."""
+"""Figures for a telemetry report: activity of requests, processes and the device since the last report."""
 
 import os
 import time
@@ -21,7 +21,7 @@ class _Meter:
         router.watchers.append(self._saw)
 
     def taken(self) -> dict[str, float]:
-        """The figures since the last call."""
+        """Returns the figures since the last call."""
         found: dict[str, float] = {"requests": self._requests, "failures": self._failures}
         self._window.tick()
         found |= {

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 # Its rate is limited: a client of the broker can send any number of commands.
 ignored_log = logging.getLogger(f"{__name__}.ignored")
 _STABLE_S = 30.0
-"""After a connection of this length, the delays start again from the shortest."""
+"""Length of a connection after which the delays start again from the shortest."""
 # The log says again that there is no connection; then each time after twice the time.
 _FIRST_AGAIN_S = 60.0
 _MOST_REASONS = 8
@@ -60,7 +60,7 @@ _MOST_COMMANDS = 16
 _LONGEST_CORRELATION = 256
 _FAREWELL_S = 1.0
 _PASSING = frozenset({"uptime_s"})
-"""What changes in a status although nothing happened."""
+"""Fields that change in a status although nothing happened."""
 
 
 class FleetLink:
@@ -93,7 +93,7 @@ class FleetLink:
         self._labels: Mapping[str, str] = settings.labels
         """The configured labels, and those of the device once they are known."""
         self._client: aiomqtt.Client | None = None
-        """That of the present connection."""
+        """Client of the present connection."""
         self._tasks: list[asyncio.Task[None]] = []
         self._outage = Outage()
 

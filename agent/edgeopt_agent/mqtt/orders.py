@@ -36,7 +36,7 @@ _MEMORY = "desired"
 _LONGEST_ROLLOUT = 120
 _BUSY_RETRY_S = 5.0
 _TIDY_S = 0.1
-"""From the last state of a deployment until another one is taken."""
+"""Time from the last state of a deployment until another one is accepted."""
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 def read_state(content: bytes, topics: Topics, data: DataDir) -> DesiredState:
-    """The document of a message; raises EdgeoptError where it is not one for this device that it trusts."""
+    """Reads a message; raises EdgeoptError unless it is a trusted document for this device."""
     if len(content) > LONGEST_BYTES:
         raise RefusedError(
             *(413, "too-large", f"The document has {len(content)} bytes; at most {LONGEST_BYTES} are read.")
@@ -92,7 +92,7 @@ class Orders:
         self._running: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         self.refused: Following | None = None
-        """The last document that was refused; the one that is followed tells of itself."""
+        """Last document that was refused; the one that is followed reports its own state."""
 
     @property
     def following(self) -> Following | None:
@@ -128,7 +128,7 @@ class Orders:
         task.add_done_callback(self._running.discard)
 
     def deployment_ended(self) -> None:
-        """What waits for another deployment may be possible now."""
+        """Wakes the orders that wait for the end of another deployment."""
         self._ended.set()
 
     async def stop(self) -> None:

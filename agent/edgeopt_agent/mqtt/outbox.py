@@ -1,4 +1,4 @@
-"""What waits for the broker, on the disk and in order, and what the agent must remember about its fleet."""
+"""Messages that wait on the disk for the broker, in order, and values that the agent remembers for its fleet."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ Kind = Literal["event", "telemetry"]
 Answer = TypeVar("Answer")
 _HELD = 1000
 _OVERHEAD_BYTES = 64
-"""Of each message beyond its payload, about."""
+"""Approximate size of each message beyond its payload."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS outbox (number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL,
     time_s REAL NOT NULL, payload BLOB NOT NULL);
@@ -35,7 +35,7 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Outbox:
-    """All of its SQL runs on one thread of its own, in the order of the calls.
+    """The queue of messages on the disk; its SQL runs on a thread of its own, in the order of the calls.
 
     Over the caps, the oldest telemetry goes first. Events never go: deployments are few. What the disk does not
     take is held in memory until it does.
@@ -74,11 +74,11 @@ class Outbox:
         return await self._run(lambda: self._recall(name))
 
     async def remember(self, name: str, value: bytes) -> None:
-        """On the disk when it returns; raises sqlite3.Error where the disk does not take it."""
+        """Stores a value, and returns when it is on the disk; raises sqlite3.Error if that fails."""
         await self._run(lambda: self._remember(name, value))
 
     async def next_session(self) -> int:
-        """A number higher than all before, also where the file was lost, as long as the clock is right."""
+        """Returns a number above all earlier ones, even if the file was lost, as long as the clock is right."""
         return await self._run(self._next_session)
 
     async def close(self) -> None:
@@ -185,7 +185,7 @@ class Outbox:
             self._db.execute("PRAGMA synchronous = NORMAL")
 
     def _next_session(self) -> int:
-        """Also where the disk takes or gives nothing."""
+        """Returns the number of a new session, also if the disk cannot be read or written."""
         with contextlib.suppress(sqlite3.Error, ValueError):
             self._session = max(self._session, int(self._recall("session") or 0))
         self._session = max(self._session + 1, int(self._now_s()))

@@ -21,28 +21,28 @@ class MqttSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     device: str = ""
     """The name of this device in the fleet, and its client id; empty: the host name."""
     labels: dict[str, str] = {}
-    """By which rollouts select devices, such as `site = "north"`."""
+    """Labels by which rollouts select devices, such as `site = "north"`."""
     prefix: str = PREFIX
     username: str = ""
     password_file: Path | None = None
     ca_file: Path | None = None
     """Certificates that may sign the broker's; without it, the system's."""
     cert_file: Path | None = None
-    """The certificate by which the broker knows this device, ..."""
+    """Certificate by which the broker identifies this device."""
     key_file: Path | None = None
-    """... and its key, PEM without a password."""
+    """Key of `cert_file`, PEM without a password."""
     allow_plain: bool = False
     """Whether mqtt:// may lead beyond loopback, such as in a VPN."""
     keepalive_s: int = 60
     session_expiry_s: int = 3600
-    """How long the broker keeps commands for a device that is away."""
+    """Time for which the broker keeps commands for a device that is away."""
     telemetry_s: float = 60.0
-    """Between two reports; 0: none."""
+    """Interval between two reports; 0: none."""
     outbox_bytes: int = 64 << 20
     outbox_s: float = 72 * 3600.0
-    """How much, and for how long, telemetry waits on the disk for the broker."""
+    """Time for which telemetry waits on the disk for the broker, up to a total of `outbox_bytes`."""
     reconnect_s: float = 1.0
-    """Before it connects again; doubled after each failure, up to ..."""
+    """Delay before the device connects again; doubled after each failure, up to `reconnect_most_s`."""
     reconnect_most_s: float = 60.0
 
 
@@ -55,7 +55,7 @@ def topics_of(settings: MqttSettings) -> Topics:
 
 
 def wrong_mqtt(settings: MqttSettings) -> tuple[str, str]:
-    """What is wrong with the table and what to do; empty where it can be used."""
+    """Returns what is wrong with the table and what to do; empty if it can be used."""
     try:
         broker = broker_of(settings)
     except ValueError:
@@ -104,7 +104,7 @@ def _wrong_number(settings: MqttSettings) -> tuple[str, str]:
 
 
 def device_name(named: str) -> str:
-    """The name in the settings, or the host name, with what topics cannot hold replaced."""
+    """Returns the name in the settings, or the host name, without characters that topics cannot have."""
     if named:
         return named
     found = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:_LONGEST_HOST_NAME].lstrip("._-")

@@ -13,7 +13,7 @@ KIND = "kind"
 
 
 async def own_labels(device: Device, configured: Mapping[str, str]) -> dict[str, str]:
-    """The labels of the device; one of the configuration takes the place of its own of the same name."""
+    """Returns the device's labels; a configured label replaces the device's own of the same name."""
     found = {KIND: kind_of(device)}
     if TARGET not in configured:
         try:
@@ -24,7 +24,7 @@ async def own_labels(device: Device, configured: Mapping[str, str]) -> dict[str,
 
 
 async def target_name(device: Device) -> str:
-    """Such as `raspberry-pi-5`; raises EdgeoptError where none fits."""
+    """Returns the name of the device's target, such as `raspberry-pi-5`; raises EdgeoptError if none fits."""
 
     def choose_one() -> str:
         from edgeopt.profiles import shipped_profiles

@@ -11,7 +11,7 @@ _FRAMES_BEHIND = 5 * TICKS_PER_S
 
 
 class Viewer:
-    """What one viewer has not been sent yet; `dropped` when it does not keep up."""
+    """The frames that one viewer has not been sent yet; `dropped` is set when the viewer does not keep up."""
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[str] = asyncio.Queue(_FRAMES_BEHIND)
@@ -26,7 +26,7 @@ class Viewer:
 
 class Hub:
     def __init__(self, router: Router, model: str = "") -> None:
-        """`model` is the name of an added model: its figures tell it."""
+        """Takes the name of an added model, which its figures carry."""
         self._model = model
         self._router = router
         self._viewers: set[Viewer] = set()
@@ -43,7 +43,7 @@ class Hub:
         return self._sampling is not None
 
     def tell(self, event: Event) -> None:
-        """Something that happened, to all viewers; the last progress is also told to those who come later."""
+        """Sends an event to all viewers; viewers who come later also get the last progress."""
         if isinstance(event, Progress):
             self._present = event
         self._send((event,))

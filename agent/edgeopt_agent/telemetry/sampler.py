@@ -28,7 +28,7 @@ class Sampler:
         self._router.watchers.remove(self._saw)
 
     def missing(self) -> dict[str, str]:
-        """What this device does not tell, each with the reason."""
+        """Returns the metrics that this device cannot provide, each with the reason."""
         found = dict(self._load.sample().unavailable)
         found.pop("load_percent", None)  # told again a tick later
         found.pop("memory_total_bytes", None)

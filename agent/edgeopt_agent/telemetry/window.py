@@ -31,21 +31,21 @@ class LatencyWindow:
             self._sum = +self._sum
 
     def last(self) -> float | None:
-        """The median of the last tick; None where nothing happened in it."""
+        """Returns the median of the last tick; None if nothing happened in it."""
         return next(iter(_quantiles(self._past[-1], (0.5,))), None) if self._past else None
 
     def last_values(self) -> tuple[float, ...]:
-        """The latencies of the last tick, each within half a percent."""
+        """Returns the latencies of the last tick, each within half a percent."""
         if not self._past:
             return ()
         return tuple(round(math.exp(step / _STEPS), 6) for step in self._past[-1].elements())
 
     def quantiles(self, shares: Iterable[float]) -> list[float]:
-        """Of the whole window, in the order of the shares (ascending); empty where nothing happened in it."""
+        """Returns the quantiles of the whole window at ascending shares; empty if nothing happened in it."""
         return _quantiles(self._sum, shares)
 
     def count(self, ticks: int) -> int:
-        """How many there were in the last ticks."""
+        """Returns the number of values in the last ticks."""
         return sum(self._past[-k].total() for k in range(1, min(ticks, len(self._past)) + 1))
 
 

@@ -82,7 +82,7 @@ def _deployment(sent: Sent, value: str) -> bool:
 
 
 def _side(sent: Sent, value: str) -> bool:
-    """`FILE[@BACKEND[,option=value...]]`."""
+    """Whether the value is `FILE[@BACKEND[,option=value...]]`."""
     path = next((each for each in sent.places if value == each or value.startswith(each + _SIGN)), "")
     if not _deployment(sent, path):
         return False
@@ -90,7 +90,7 @@ def _side(sent: Sent, value: str) -> bool:
 
 
 def _other_side(sent: Sent, value: str) -> bool:
-    """The same, or only a backend or options."""
+    """Whether the value is a side as in `_side`, or only a backend or options."""
     return _side(sent, value) or _how(sent, value, named=False)
 
 
@@ -106,7 +106,7 @@ def _backend(_sent: Sent, value: str) -> bool:
 
 
 def _option(_sent: Sent, value: str) -> bool:
-    """A number, yes or no, shapes, or a word that a backend lists: other text could name a library."""
+    """Whether it is a number, yes or no, shapes, or a word that a backend lists: others could name a library."""
     try:
         ((name, found),) = read_options([value]).items()
     except UsageError:
@@ -130,7 +130,7 @@ _sizes, _metric, _candidate = _matches(_SIZES), _matches(_METRIC), _matches(_CAN
 
 
 def _sweep(sent: Sent, value: str) -> bool:
-    """An option, batch or axis, and the values that it gets."""
+    """Whether the value is an option, batch or axis, with allowed values."""
     name, sign, values = value.partition("=")
     known = _AXIS.fullmatch(name) is not None
     return known and (not sign or all(_option(sent, f"{name}={each}") for each in values.split(",")))
@@ -188,7 +188,7 @@ _OF_FILES = (_file, _model, _deployment, _side, _other_side, _profile)
 
 
 def checked(words: Sequence[str], run: str, places: Sequence[str]) -> list[str]:
-    """The arguments of `edgeopt`; raises RefusedError for any that a client may not give.
+    """Returns the arguments of `edgeopt`; raises RefusedError for any that a client may not give.
 
     `run` is the folder of the run, and `places` are where the files of the command are in it.
     """

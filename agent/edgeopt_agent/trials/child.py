@@ -24,7 +24,7 @@ from edgeopt_agent.trials.allowed import checked
 from edgeopt_agent.trials.confined import MODULE
 
 NICENESS = 10
-"""What serves comes first."""
+"""Niceness of the measurement: the serving model comes first."""
 _KILLED_FIRST = b"800"
 DEPLOYING = "A deployment began on the device, so the measurement was ended."
 _OF_THE_AGENT = (
@@ -102,7 +102,7 @@ class AgentSession(far.Session):
         return None
 
     def install(self, message: dict[str, Any]) -> None:
-        """Nothing: the agent's own edgeopt runs, and must be the same one."""
+        """Installs nothing: the agent's own edgeopt runs, which must have the same version."""
         if message.get("version") != __version__:
             raise far.RefusedError(
                 "version",
@@ -201,7 +201,7 @@ def _end_descendants() -> None:
 
 
 def _descendants() -> list[int]:
-    """The processes below this one that have not ended."""
+    """Returns the processes below this one that have not ended."""
     parents, living = {}, set()
     for place in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):

@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _bound_files(most_bytes: int) -> None:
-    """One file cannot take more than the whole session may."""
+    """Limits each file to what the whole session may write."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

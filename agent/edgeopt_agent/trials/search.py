@@ -175,7 +175,7 @@ class Searches:
         )
 
     async def _fetched(self, files: list[Record]) -> list[Path]:
-        """The files under names of their own, which bundles are named after."""
+        """Fetches the files under names of their own, which bundles are named after."""
         site = dataclasses.replace(self._slots.first.site, data=self._data.search_files)
         found = []
         for number, record in enumerate(files):

@@ -34,7 +34,7 @@ class Trial:
         self._input, self._output = process.stdin, process.stdout
 
     def writing(self) -> asyncio.Lock:
-        """Held while a request is passed on: its bytes stay together."""
+        """Returns a lock to hold while a request is passed on, so that its bytes stay together."""
         return self._writing
 
     async def write(self, piece: bytes) -> None:
@@ -43,7 +43,7 @@ class Trial:
         await self._input.drain()
 
     async def read(self) -> bytes:
-        """The next bytes for the client; empty once the program has ended."""
+        """Returns the next bytes for the client; empty once the program has ended."""
         return await self._output.read(_OUTPUT_BYTES)
 
     def make_way(self) -> None:
@@ -52,7 +52,7 @@ class Trial:
             self._process.send_signal(signal.SIGUSR1)
 
     def hang_up(self) -> None:
-        """The program ends what it has started, and then itself."""
+        """Closes the program's input, whereupon it ends what it has started, and then itself."""
         self._input.close()
 
     async def end(self) -> None:

@@ -25,7 +25,7 @@ def write_answer(
     request: str,
     pause: Pause = no_pause,
 ) -> tuple[bytes, list[NDArray[np.uint8]]]:
-    """The JSON, and the tensors behind it in its order."""
+    """Returns the JSON, and the tensors behind it in its order."""
     outputs = []
     tensors = []
     for port, binary in wanted:
@@ -52,7 +52,7 @@ class _ReadAnswer(msgspec.Struct, frozen=True):
 
 
 def read_answer(text: memoryview, data: memoryview, ports: Sequence[Port]) -> dict[str, NDArray[Any]]:
-    """The outputs that a release of the same model wrote; those that this one does not know are left out."""
+    """Returns the outputs that a release of the same model wrote, without those that this one does not know."""
     known = {port.name: port for port in ports}
     found: dict[str, NDArray[Any]] = {}
     place = 0

@@ -49,12 +49,12 @@ def model(served: ServedModel) -> ModelDescription:
 
 
 def config(served: ServedModel) -> ModelConfig:
-    """As Triton writes it: with batches, the dimensions are those of one row."""
+    """Returns a model's configuration as Triton writes it: with batches, the dimensions are those of one row."""
     return _ensemble(served) if served.processed else _plain(served)
 
 
 def _ensemble(served: ServedModel) -> ModelConfig:
-    """One step, the plain model: clients cannot call the processing as a model."""
+    """Returns an ensemble of one step, the plain model: clients cannot call the processing as a model."""
     plain = served.worker.plain
     step: EnsembleStep = {
         "model_name": served.name + RAW,
@@ -101,7 +101,7 @@ def _plain(served: ServedModel) -> ModelConfig:
 
 
 def config_message(served: ServedModel) -> Document:
-    """The same with the numbers that gRPC has for types, and its maps as lists of their entries."""
+    """Returns `config` with gRPC's numbers for types, and with maps as lists of their entries."""
     document = cast(Document, config(served))
     tensors = [*document["input"], *document["output"], *document.get("sequence_batching", {}).get("state", ())]
     for tensor in tensors:

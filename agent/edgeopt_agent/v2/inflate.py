@@ -6,7 +6,7 @@ from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.pauses import Pause, no_pause
 
 MOST_RATIO = 100
-"""How many times its size a body may have when it is inflated, if that is more than a MiB."""
+"""Largest ratio of the inflated size of a body to its compressed size; up to 1 MiB, any ratio is allowed."""
 _SMALL_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 16
 _INFLATED_BYTES = 1 << 20
@@ -14,7 +14,7 @@ _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
 def inflate(data: memoryview, encoding: str, most_bytes: int, pause: Pause = no_pause) -> bytes | bytearray:
-    """The body as it was before it was compressed; never more memory than is allowed, whatever was sent."""
+    """Inflates a body; never takes more memory than is allowed, whatever was sent."""
     machine = zlib.decompressobj(_WINDOW_BITS[encoding])
     # One with a good ratio is lawful, but a small one must not cost as much as one of the largest size.
     most_bytes = min(most_bytes, max(_SMALL_BYTES, MOST_RATIO * len(data)))

@@ -72,7 +72,7 @@ _FIELD = re.compile(r"(?P<label>repeated |oneof )?(?P<type>\w+) (?P<name>\w+) = 
 
 @cache
 def message_class(name: str) -> Callable[..., Message]:
-    """The class of a message, whose arguments are its fields."""
+    """Returns the class of a message, whose arguments are its fields."""
     found: Callable[..., Message] = message_factory.GetMessageClass(
         _pool().FindMessageTypeByName(f"{PACKAGE}.{name}")
     )

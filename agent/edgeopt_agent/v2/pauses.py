@@ -1,4 +1,4 @@
-"""Where the parsing of a large request may stop for a moment, so that a worker can answer small ones."""
+"""Points at which the parsing of a large request may pause, so that a worker can answer small ones."""
 
 from collections.abc import Callable
 
@@ -7,4 +7,4 @@ Pause = Callable[[], None]
 
 
 def no_pause() -> None:
-    """What parsing does where nothing can wait for it."""
+    """Returns at once: the pause for requests that no others can wait for."""

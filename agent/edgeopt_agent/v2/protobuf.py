@@ -60,7 +60,7 @@ def read_request(
     states: Mapping[str, str] = MappingProxyType({}),
     pause: Pause = no_pause,
 ) -> Inference:
-    """A ModelInferRequest; raises RequestError with a sentence."""
+    """Reads a ModelInferRequest; raises RequestError with a sentence."""
     fields = list(outer_fields(data))
     raw_fields = [each for each in fields if each.number == _RAW_INPUTS and each.is_bytes]
     raw = [data[each.start : each.end] for each in raw_fields]
@@ -120,7 +120,7 @@ def _parameters(entries: Iterable[Any], kind: type[msgspec.Struct]) -> Any:  # n
 
 
 def _without_values(message: memoryview, fields: Iterable[Field]) -> tuple[bytes, list[Body | None]]:
-    """The request without the values of its inputs, and those that are typed; None for an input that has none.
+    """Returns the request without its inputs' values, and the typed values of each input (None without).
 
     Counts the fields that are left: the library makes an object of each.
     """
@@ -150,7 +150,7 @@ def _without_values(message: memoryview, fields: Iterable[Field]) -> tuple[bytes
 
 
 def _typed(contents: Body | None, port: Port, shape: Sequence[int], elements: int, pause: Pause) -> NDArray[Any]:
-    """A tensor that was sent as values of the protocol's types, from an InferTensorContents."""
+    """Returns a tensor that was sent as values of the protocol's types, from an InferTensorContents."""
     if port.dtype not in _CONTENTS:
         raise RequestError(
             400,
@@ -197,7 +197,7 @@ def _check_count(port: Port, shape: Sequence[int], elements: int, field: str, co
 
 
 def _count(packed: memoryview, carrier: str) -> int:
-    """How many values a packed field has."""
+    """Returns the number of values in a packed field."""
     if carrier in _FIXED:
         return len(packed) // np.dtype(carrier).itemsize
     return sum(
@@ -207,7 +207,7 @@ def _count(packed: memoryview, carrier: str) -> int:
 
 
 def _numbers(packed: memoryview, carrier: str) -> Iterator[NDArray[Any]]:
-    """The values of a packed field, chunk by chunk."""
+    """Yields the values of a packed field, chunk by chunk."""
     if carrier in _FIXED:
         if len(packed) % np.dtype(carrier).itemsize:
             raise RequestError(400, "The values of an input end in the middle of a number.")
@@ -238,7 +238,7 @@ def _numbers(packed: memoryview, carrier: str) -> Iterator[NDArray[Any]]:
 def write_response(
     model: tuple[str, str], wanted: Sequence[tuple[Port, bool]], results: Mapping[str, NDArray[Any]], request: str
 ) -> tuple[bytes, list[NDArray[np.uint8]]]:
-    """A ModelInferResponse with raw tensors in two parts: its head, and what follows it without a copy."""
+    """Returns a ModelInferResponse with raw tensors in two parts: its head, and what follows it without a copy."""
     arrays = [(port, results[port.name]) for port, _ in wanted]
     outputs = [
         {"name": port.name, "datatype": DATATYPES[port.dtype], "shape": array.shape} for port, array in arrays
@@ -255,7 +255,7 @@ def write_response(
 
 
 def read_response(data: memoryview, ports: Sequence[Port]) -> dict[str, NDArray[Any]]:
-    """The outputs that a release of the same model wrote; those that this one does not know are left out."""
+    """Returns the outputs that a release of the same model wrote, without those that this one does not know."""
     rest, raw = split(data, _RAW_OUTPUTS)
     message: Any = message_class("ModelInferResponse")()
     message.ParseFromString(rest)

@@ -17,7 +17,7 @@ class InputTensor(msgspec.Struct, frozen=True):
     datatype: str
     parameters: InputParameters | None = None
     data: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    """Its values, flat or nested; missing where they follow the JSON."""
+    """Values of the tensor, flat or nested; missing if they follow the JSON."""
 
 
 class OutputParameters(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class OutputTensor(msgspec.Struct, frozen=True, omit_defaults=True):
     datatype: str
     shape: tuple[int, ...]
     parameters: BinaryData | None = None
-    """Where its values follow the JSON; they have this size in bytes."""
+    """Size in bytes of the values that follow the JSON; None if they are in `data`."""
     data: msgspec.Raw | None = None
 
 
@@ -134,7 +134,7 @@ class VersionPolicy(TypedDict):
 
 
 class ModelConfig(TypedDict):
-    """As Triton writes it: with batches, the dimensions are those of one row."""
+    """The configuration of a model as Triton writes it: with batches, the dimensions are those of one row."""
 
     name: str
     platform: str

@@ -26,7 +26,7 @@ from edgeopt_agent.workers.frames import Port
 
 MOST_JSON_BYTES = 16 << 20
 MOST_ENVELOPE_BYTES = 1 << 18
-"""Of a request without the values of its tensors."""
+"""Largest size of a request without the values of its tensors."""
 MOST_DIMENSIONS = 32
 MOST_SEQUENCE_ID_CHARACTERS = 128
 _MORE_TENSORS = 8
@@ -51,7 +51,7 @@ class Inference:
     rows: int
     sequence: SequenceStep | None = None
     processing_ms: float = 0.0
-    """What preprocessing took."""
+    """Time that preprocessing took."""
 
 
 class _JsonInput(msgspec.Struct, frozen=True):
@@ -89,7 +89,7 @@ def read_request(
     states: Mapping[str, str] = MappingProxyType({}),
     pause: Pause = no_pause,
 ) -> Inference:
-    """The request in a JSON text and the tensors behind it; raises RequestError with a sentence.
+    """Returns the request in a JSON text and the tensors behind it; raises RequestError with a sentence.
 
     `states` names the output that carries each state, by its input.
     """
@@ -129,7 +129,7 @@ def checked_inference(
     values: Callable[[InputTensor, Port, int], NDArray[Any]],
     states: Mapping[str, str],
 ) -> Inference:
-    """The request with the tensors that `values` reads for each input, given its port and number of elements."""
+    """Returns the request with the tensors that `values` reads, given an input's port and number of elements."""
     sequence = _sequence_step(request.parameters, states)
     if sequence is None:
         states = {}
@@ -225,7 +225,7 @@ def _port(given: InputTensor, ports: dict[str, Port], seen: dict[str, NDArray[An
 
 
 def _elements(given: InputTensor, port: Port, most: int) -> int:
-    """How many values a tensor of this shape holds, found before anything is allocated for it."""
+    """Returns the number of values in a tensor of this shape, before anything is allocated for it."""
     shape = given.shape
     if len(shape) > MOST_DIMENSIONS:
         raise _too_many_dimensions(port.name, len(shape))
@@ -282,7 +282,7 @@ def _wanted(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Po
 
 
 def rows_in(inputs: Sequence[Port], feeds: dict[str, NDArray[Any]]) -> int:
-    """The size of the batch, which is the first axis if the model leaves it open."""
+    """Returns the size of the batch, which is the first axis if the model leaves it open."""
     for port in inputs:
         array = feeds.get(port.name)
         if array is not None and array.ndim and port.shape and not isinstance(port.shape[0], int):

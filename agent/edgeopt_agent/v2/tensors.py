@@ -18,9 +18,9 @@ from edgeopt_agent.workers.frames import Port
 Bytes = bytes | bytearray | memoryview
 MOST_STRINGS = 1 << 16
 MOST_SLOW_NUMBERS = 4096
-"""With exponents of three digits: parsers take up to 20 us for one."""
+"""Most numbers with exponents of three digits: parsers take up to 20 us for one."""
 MOST_ANSWER_BYTES = 64 << 20
-"""Of an output in JSON."""
+"""Largest output in JSON."""
 _STRINGS_A_PIECE = 1 << 10
 _VALUES_A_PIECE = 1 << 14
 _SLOW_NUMBER = re.compile(rb"[eE][+-]?0*[1-9][0-9][0-9]")
@@ -28,7 +28,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def array_type(dtype: str) -> np.dtype[Any]:
-    """NumPy's type for a dtype of a model; bfloat16 is one that another package adds to it."""
+    """Returns NumPy's type for a dtype of a model; another package adds bfloat16."""
     if dtype == "bfloat16":
         import ml_dtypes
 
@@ -40,7 +40,7 @@ def array_type(dtype: str) -> np.dtype[Any]:
 def from_bytes(
     data: memoryview, port: Port, shape: Sequence[int], elements: int, pause: Pause = no_pause
 ) -> NDArray[Any]:
-    """A tensor that was sent as bytes: the same memory, unless it lies where the processor wants none."""
+    """Reads a tensor that was sent as bytes; shares the memory unless the processor cannot use its alignment."""
     if port.dtype == "str":
         return _strings(data, port, shape, elements, pause)
     dtype = array_type(port.dtype)
@@ -58,7 +58,7 @@ def from_bytes(
 def from_json(
     data: msgspec.Raw, port: Port, shape: Sequence[int], elements: int, pause: Pause = no_pause
 ) -> NDArray[Any]:
-    """A tensor that was sent as JSON, flat or nested.
+    """Returns a tensor that was sent as JSON, flat or nested.
 
     Nothing is built before the text is known to hold this number of values in lists of this shape.
     """
@@ -79,7 +79,7 @@ def from_json(
 
 
 _FEWEST_BYTES = 2
-"""Of a value in JSON, with the comma or bracket behind it."""
+"""Least bytes of a value in JSON, including the comma or bracket behind it."""
 _CHUNK_BYTES = 1 << 16
 _BRACKETS = b"[]"
 _STRUCTURE = b"[],"
@@ -104,14 +104,14 @@ def _misshapen(port: Port, shape: Sequence[int], elements: int) -> RequestError:
 
 
 def unfit(port: Port) -> RequestError:
-    """What is said of values that are none of the input's type."""
+    """Returns the error for values that the input's type does not have."""
     return RequestError(
         400, f"The data of the input '{port.name}' holds values that {DATATYPES[port.dtype]} does not have."
     )
 
 
 def _json_numbers(text: memoryview, port: Port, shape: Sequence[int], elements: int, pause: Pause) -> NDArray[Any]:
-    """The values in their order, read piece by piece: Python's numbers take much memory."""
+    """Returns the values in their order, read piece by piece: Python's numbers take much memory."""
     array = np.empty(elements, array_type(port.dtype))
     decoder, carrier = _DECODERS[array.dtype.kind]
     structure = _Structure(shape, elements, len(text))
@@ -150,7 +150,7 @@ def _json_numbers(text: memoryview, port: Port, shape: Sequence[int], elements: 
 
 
 def _pieces(text: memoryview) -> Iterator[bytes]:
-    """The text, cut behind commas."""
+    """Yields the text in pieces that end behind a comma."""
     start = 0
     while start < len(text):
         piece = bytes(text[start : start + _CHUNK_BYTES])
@@ -190,7 +190,7 @@ class _Structure:
         return self._place <= self._flat_bytes and inner == b"," * len(inner)
 
     def _as_nested(self) -> bytes:
-        """Empty, which no text equals, where it would be longer than the text."""
+        """Returns the brackets and commas of the nested form; empty if that would be longer than the text."""
         lists = length = 1
         for size in self._shape[:-1]:
             lists *= size
@@ -233,7 +233,7 @@ def _json_strings(text: bytes, port: Port, shape: Sequence[int], elements: int) 
 
 
 def _strings(data: memoryview, port: Port, shape: Sequence[int], elements: int, pause: Pause) -> NDArray[Any]:
-    """Each with its length in front, in four bytes."""
+    """Reads strings, each preceded by its length in four bytes."""
     check_strings(port, elements)
     if elements * _LENGTH.size > len(data):
         raise RequestError(
@@ -259,7 +259,7 @@ def _strings(data: memoryview, port: Port, shape: Sequence[int], elements: int, 
 
 
 def to_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """The bytes of an output; those of numbers are the array's own memory where that lies in order."""
+    """Returns the bytes of an output; an array of numbers in order shares its memory."""
     if array.dtype.kind in "OUS":
         encoded = [str(text).encode(errors="surrogateescape") for text in array.flat]
         joined = b"".join(part for text in encoded for part in (_LENGTH.pack(len(text)), text))
@@ -268,7 +268,7 @@ def to_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def to_json(array: NDArray[Any], name: str, pause: Pause = no_pause) -> msgspec.Raw:
-    """The values of an output, flat, as the protocol's own servers write them."""
+    """Returns the values of an output, flat, as the protocol's own servers write them."""
     written = bytearray(b"[")
     values = array.reshape(-1)
     for start in range(0, values.size, _VALUES_A_PIECE):

@@ -17,13 +17,13 @@ class Field(NamedTuple):
     number: int
     is_bytes: bool
     begin: int
-    """Where its tag is; the value follows from `start` to `end`."""
+    """Position of the field's tag; the value goes from `start` to `end`."""
     start: int
     end: int
 
 
 class Target(NamedTuple):
-    """What the agent itself reads of a ModelInferRequest."""
+    """The fields of a ModelInferRequest that the agent itself reads."""
 
     model_name: str
     model_version: str
@@ -31,7 +31,7 @@ class Target(NamedTuple):
 
 
 def read_target(message: bytes) -> Target:
-    """Raises RequestError where this is no message."""
+    """Reads the names and the id of a request; raises RequestError if it is no message."""
     found = {_MODEL_NAME: "", _MODEL_VERSION: "", _ID: ""}
     for number, is_bytes, _, start, end in outer_fields(message):
         if is_bytes and number in found:
@@ -47,7 +47,7 @@ def read_target(message: bytes) -> Target:
 
 
 def split(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
-    """The message without one of its repeated `bytes` fields, and the values of that field."""
+    """Returns the message without one of its repeated `bytes` fields, and the values of that field."""
     rest: list[memoryview] = []
     values: list[memoryview] = []
     for field in outer_fields(message):
@@ -59,7 +59,7 @@ def split(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
 
 
 def outer_fields(message: bytes | memoryview, most: int = MOST_FIELDS) -> Iterator[Field]:
-    """Each field of the message itself, but not those of the messages in it."""
+    """Yields each field of the message itself, but not those of the messages in it."""
     place = count = 0
     while place < len(message):
         count += 1
@@ -84,7 +84,7 @@ def outer_fields(message: bytes | memoryview, most: int = MOST_FIELDS) -> Iterat
 
 
 def repeated_bytes(message: bytes, number: int, most: int) -> list[bytes]:
-    """The values of one repeated `bytes` field; the quick way for a message of many short ones."""
+    """Returns the values of one repeated `bytes` field; the quick way for a message of many short ones."""
     tag = number << 3 | _BYTES
     found: list[bytes] = []
     place, end = 0, len(message)
@@ -121,7 +121,7 @@ def _broken() -> RequestError:
 
 
 def bytes_field(number: int, size: int) -> bytes:
-    """What stands before the value of a `bytes` or message field."""
+    """Encodes what precedes the value of a `bytes` or message field: its tag and its length."""
     return _varint(number << 3 | _BYTES) + _varint(size)
 
 

@@ -37,7 +37,7 @@ class Batches:
         self._batching = batching
 
     def answer(self, first: Frame) -> Iterator[Reply]:
-        """The replies to this frame, and to those that came within the delay."""
+        """Yields the replies to this frame, and to those that came within the delay."""
         if not isinstance(first.message, Infer):
             yield self._served.answer(first)
             return
@@ -53,7 +53,7 @@ class Batches:
             yield self._served.answer(other)
 
     def _collect(self, message: Infer, frame: Frame) -> tuple[list[_Pending], Frame | None]:
-        """The requests of a batch, and the frame behind them that is no request, if one came."""
+        """Returns the requests of a batch, and the frame after them that is not a request, if one came."""
         deadline = time.perf_counter() + self._batching.max_delay_us / 1e6
         pending = [self._read(message, frame)]
         room = self._served.loaded.max_body_bytes - len(frame.text) - len(frame.data)

@@ -32,7 +32,7 @@ class Received:
 
 
 class Question(NamedTuple):
-    """What a worker has been asked and has not answered."""
+    """A question that the worker has not answered yet."""
 
     future: asyncio.Future[Received]
     size: int
@@ -50,16 +50,16 @@ class Channel(asyncio.BufferedProtocol):
         self._have = 0
         self._large: bytearray | None = None
         self.batch_size = 1
-        """How many of the requests the worker may be running together."""
+        """Most requests that the worker runs together."""
         self.in_work: tuple[Question, ...] = ()
-        """What the worker may have been running when it ended: one question, or the requests of a batch."""
+        """Questions that the worker may have been running when it ended: one, or the requests of a batch."""
         self.lost = asyncio.Event()
         """Set once nothing more comes from the worker."""
         self.closed = False
         self.busy_since_s = 0.0
-        """When the worker could begin with what it has to answer next, by the event loop's clock."""
+        """Time at which the worker could begin with its next answer, by the event loop's clock."""
         self.run_s: deque[float] = deque(maxlen=_RUNS_KEPT)
-        """How long the last answered requests took, each batch once."""
+        """Durations of the last answered requests in seconds, each batch counted once."""
 
     @property
     def unanswered_bytes(self) -> int:
@@ -67,7 +67,7 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def busy_s(self) -> float:
-        """How long the oldest unanswered question has been with the worker; 0 if there is none."""
+        """Seconds since the worker could begin with the oldest unanswered question; 0 if there is none."""
         return self._expected[0][0].get_loop().time() - self.busy_since_s if self._expected else 0.0
 
     def is_oldest(self, future: asyncio.Future[Received]) -> bool:
@@ -97,7 +97,7 @@ class Channel(asyncio.BufferedProtocol):
         return future
 
     def say_goodbye(self) -> None:
-        """No more questions: the worker ends when it has answered those that it has."""
+        """Asks no more questions: the worker ends when it has answered those that it has."""
         if self._transport is not None and not self.closed and self._transport.can_write_eof():
             self._transport.write_eof()
 
@@ -120,7 +120,7 @@ class Channel(asyncio.BufferedProtocol):
         self.lost.set()
 
     def _running(self) -> tuple[Question, ...]:
-        """What the worker may be running: the oldest question, and those that may share its run."""
+        """Returns what the worker may be running: the oldest question, and those that may share its run."""
         shared = takewhile(lambda each: isinstance(each.message, Infer) and not each.message.alone, self._expected)
         return tuple(islice(shared, self.batch_size)) or tuple(islice(self._expected, 1))
 

@@ -24,7 +24,7 @@ from edgeopt_agent.workers.lane_mark import LARGE, NONE, SMALL, LaneMark
 from edgeopt_agent.workers.served import Reply, Served, load_served
 
 _SMALL_SHARE = 0.8
-"""Of the time since a large request began, what small ones may take of it."""
+"""Largest share of the time since a large request began that small ones may take."""
 
 
 def main() -> None:
@@ -85,7 +85,7 @@ def _serve(small: socket.socket, large: socket.socket, mark: LaneMark, limits: t
 
 
 def _answering(served: Served, frames: Frames, batching: Batching | None) -> Callable[[], None]:
-    """What receives one frame, or those of one batch, and answers."""
+    """Returns a function that receives one frame, or those of one batch, and answers."""
     replies = _replies(served, frames, batching)
 
     def answer() -> None:
@@ -116,7 +116,7 @@ class _SmallFirst:
         self._begin_s = self._small_s = 0.0
 
     def begin(self) -> None:
-        """A large request begins."""
+        """Notes that a large request begins."""
         self._begin_s, self._small_s = time.perf_counter(), 0.0
 
     def pause(self) -> None:
@@ -131,7 +131,7 @@ class _SmallFirst:
 
 
 def _prefer_to_be_killed() -> None:
-    """Where memory runs out, a worker goes before the agent, which can start it again."""
+    """Makes the kernel end this worker before the agent when memory runs out: the agent can start it again."""
     path = Path("/proc/self/oom_score_adj")
     if path.exists():
         path.write_text("500", encoding="ascii")

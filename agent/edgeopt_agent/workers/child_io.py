@@ -14,14 +14,14 @@ from edgeopt_agent.workers.frames import MOST_HEADER_BYTES, PREFIX, FromWorker, 
 
 _KEPT_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
-"""What is sent or received between two pauses."""
+"""Bytes sent or received between two pauses."""
 _ALIGNMENT_BYTES = 64
 _NOTHING = memoryview(b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Its text and data are only there until the next one is received."""
+    """A received frame; `text` and `data` are valid only until the next one is received."""
 
     message: ToWorker
     text: memoryview
@@ -42,7 +42,7 @@ class Frames:
         self._data = _Room()
 
     def receive(self) -> Frame | None:
-        """The next frame; None when the agent has closed the socket."""
+        """Returns the next frame; None when the agent has closed the socket."""
         frame = self._received()
         self.ended = frame is None
         return frame

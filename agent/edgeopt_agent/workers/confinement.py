@@ -1,4 +1,4 @@
-"""What a worker may not do, applied by its process before it loads a runtime; each limit says whether it holds."""
+"""The limits of a worker's process, which applies them before it loads a runtime and reports which hold."""
 
 import ctypes
 import os
@@ -47,7 +47,7 @@ _DEVICES = (
 
 
 class Confinement(msgspec.Struct, frozen=True):
-    """What the agent asks of a worker's process."""
+    """The limits that the agent asks a worker's process to apply."""
 
     release: str
     memory_bytes: int
@@ -64,7 +64,7 @@ class WorkerLimit(msgspec.Struct, frozen=True):
     name: str
     applied: bool
     how: str
-    """What bounds it, or why nothing does."""
+    """Mechanism that enforces the limit, or the reason why nothing does."""
 
 
 def confine(wanted: Confinement, agent: socket.socket | None = None) -> tuple[WorkerLimit, ...]:
@@ -151,7 +151,7 @@ def _files(wanted: Confinement) -> "Files":
 
 
 def _needed(wanted: Confinement) -> tuple[Path, ...]:
-    """The release, then what Python loads programs from."""
+    """Returns the folders that the worker reads: the release, then those from which Python loads programs."""
     package = Path(__file__).resolve().parents[2]
     own = (*(sys.prefix, sys.base_prefix, sys.exec_prefix), *sys.path)
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")

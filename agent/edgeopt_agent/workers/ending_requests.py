@@ -14,11 +14,11 @@ _Key = tuple[str, int, bytes]
 
 
 class EndingRequests:
-    """Which requests ended a worker, so that one request cannot count against its release again and again."""
+    """The requests that ended a worker, so that one request cannot count against its release again and again."""
 
     def __init__(self) -> None:
         self._ends: dict[_Key, int] = {}
-        """How often each ended the worker of its release since the release last answered it."""
+        """Number of times that each request ended the worker of its release since the release last answered it."""
         self._suspects: dict[_Key, None] = {}
         """Requests of a batch during which the worker ended: one of them may be the cause."""
 
@@ -42,7 +42,7 @@ class EndingRequests:
                 del known[key]
 
     def times(self, release: str, parts: Parts) -> int:
-        """How often this request has ended the worker of this release."""
+        """Returns how often this request has ended the worker of this release."""
         key = _find(self._ends, release, parts)
         return 0 if key is None else self._ends[key]
 
@@ -58,7 +58,7 @@ class FailingClients:
     """
 
     def __init__(self, again_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`again_s`: after this time, an end by the same client counts again."""
+        """Takes the time after which an end by the same client counts again."""
         self._again_s, self._clock = again_s, clock
         self._asking: dict[int, str] = {}
         """The client of each unanswered request, by the identity of its body."""
@@ -109,7 +109,7 @@ class FailingClients:
 
 
 def _find(known: Collection[_Key], release: str, parts: Parts) -> _Key | None:
-    """The key of a request, if it is known; a digest is made only for one of the size of another."""
+    """Returns the key of a request, if it is known; computes a digest only if a known request has its size."""
     if not known:
         return None
     size = sum(map(len, parts))

@@ -20,7 +20,7 @@ RAW = ".raw"
 """Behind its name: the plain model of a bundle with processing."""
 
 NotFinite = Literal["", "nan", "infinity"]
-"""What the outputs hold beside numbers although all inputs are finite."""
+"""Kind of values other than numbers in the outputs, although all inputs are finite; empty if there are none."""
 
 
 class Port(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Load(msgspec.Struct, frozen=True, tag=True):
     max_body_bytes: int
     max_tensor_elements: int
     memory_bytes: int = 0
-    """What the process may take; 0: nothing bounds it."""
+    """Most memory of the process; 0: unlimited."""
     batch_max_size: int = 0
     """Rows that are run together at most; below 2: each request alone."""
     batch_max_delay_us: int = 0
@@ -75,7 +75,7 @@ class Infer(msgspec.Struct, frozen=True, tag=True):
     encoding: str = ""
     """`gzip` or `deflate` where the body is compressed JSON, `protobuf` for a message of gRPC, or empty."""
     header_length: int | None = None
-    """Where the JSON of a compressed body ends."""
+    """Length of the JSON at the start of a body whose tensors follow as bytes."""
     processed: bool = False
     """Whether the request goes through the bundle's pre- and postprocessing."""
     alone: bool = False
@@ -102,13 +102,13 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     limits: tuple[WorkerLimit, ...] = ()
-    """What bounds its process, and what could not be applied."""
+    """Limits of the worker's process, also those that could not be applied."""
     batching: Batching | None = None
-    """None where no batches were asked for."""
+    """Batching of requests; None if none was asked for."""
     states: dict[str, str] = {}
     """The output that carries each state from run to run, by its input."""
     processed: Signature | None = None
-    """That of the model with its processing; None for a bundle without."""
+    """Signature of the model with its processing; None for a bundle without processing."""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
@@ -116,7 +116,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     compute_ms: float
     """The model's own time; zero where it did not run."""
     rows: int = 1
-    """How many items of a batch the request held."""
+    """Number of batch items in the request."""
     binary: bool = False
     """Whether tensors follow the JSON."""
     fault: bool = False
@@ -127,18 +127,18 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     executions: int = 1
     """0 where another request of the batch counts the run."""
     processing_ms: float = 0.0
-    """What pre- and postprocessing took."""
+    """Time that pre- and postprocessing took."""
     looked: tuple[TensorFigures, ...] = ()
     """Statistics of an earlier request, each told once."""
 
 
 class Golden(msgspec.Struct, frozen=True, tag=True):
-    """How a release answers the golden inputs of its bundle."""
+    """The result of running the golden inputs of a bundle."""
 
     accuracy_db: float
     floor_db: float
     problem: str | None
-    """Why these answers are not good enough, as a sentence."""
+    """Reason why the answers are not good enough, as a sentence; None if they are."""
     latency_ms: float
     resident_bytes: int
     samples: int = 1
@@ -153,10 +153,10 @@ class OutputPowers(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True, tag=True):
-    """How another release's answer differs from this one's."""
+    """The differences between another release's answer and this one's."""
 
     outputs: tuple[OutputPowers, ...] = ()
-    """Those that can be compared: a detector may find more boxes than another."""
+    """Outputs that can be compared: a detector may find more boxes than another."""
     not_finite: bool = False
     """Whether the other one holds NaN or infinity where this one holds numbers."""
 
@@ -170,6 +170,6 @@ from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(threa
 
 
 def head(message: ToWorker | FromWorker, text_bytes: int = 0, data_bytes: int = 0) -> bytes:
-    """The sizes and the header, to be followed by the text and the data."""
+    """Returns the sizes and the header, to be followed by the text and the data."""
     header = _encoder.encode(message)
     return PREFIX.pack(len(header), text_bytes, data_bytes) + header

@@ -49,7 +49,7 @@ class Heartbeat(asyncio.Protocol):
 
 
 def answer_heartbeats(connection: socket.socket) -> None:
-    """The worker's side, in a thread of its own."""
+    """Answers the agent's heartbeats, in a thread of its own."""
 
     def echo() -> None:
         with suppress(OSError):

@@ -40,7 +40,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def landlock_abi() -> int:
-    """The version of the kernel's interface; 0 if it cannot be used."""
+    """Returns the version of the kernel's interface; 0 if it cannot be used."""
     try:
         return _version()
     except OSError:
@@ -48,7 +48,7 @@ def landlock_abi() -> int:
 
 
 def _version() -> int:
-    """The version of the kernel's interface; raises OSError with the reason if it cannot be used."""
+    """Returns the version of the kernel's interface; raises OSError with the reason if it cannot be used."""
     found = int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG))
     if found < 0:
         number = ctypes.get_errno()
@@ -93,7 +93,7 @@ def restrict(files: Files) -> int:
 
 
 def _handled(abi: int) -> int:
-    """Every access to files that this version of the interface knows."""
+    """Returns every access to files that this version of the interface knows."""
     newer = ((2, _REFER), (3, _TRUNCATE), (5, _DEVICE_CONTROL))
     known = _EXECUTE | _WRITE_FILE | _READ_FILE | _READ_DIR | _REMOVE_AND_MAKE
     return known | sum(access for since, access in newer if abi >= since)

@@ -1,4 +1,4 @@
-"""Which lane a worker works on: a byte of memory shared with the agent, readable after the worker's end."""
+"""The lane that a worker works on: a byte of memory shared with the agent, readable after the worker's end."""
 
 import mmap
 import os
@@ -25,7 +25,7 @@ class LaneMark:
 
 
 def new_descriptor() -> int:
-    """A descriptor of the shared memory, to be passed to the worker."""
+    """Returns a descriptor of the shared memory, to be passed to the worker."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("lane")
     else:

@@ -12,7 +12,7 @@ LARGE_BYTES = 1 << 16
 
 
 def is_large(body: Sequence[Body], encoding: str) -> bool:
-    """What a compressed body takes is only known once it is inflated."""
+    """Whether a request is large; a compressed one always counts: its size is known only once it is inflated."""
     return encoding in {"gzip", "deflate"} or sum(map(len, body)) > LARGE_BYTES
 
 
@@ -28,12 +28,12 @@ class Lanes:
 
     @property
     def busy_s(self) -> float:
-        """How long the oldest unanswered question of a channel has been with the worker; 0 if there is none."""
+        """The longer `busy_s` of both channels."""
         return max(each.busy_s for each in self._both)
 
     @property
     def run_s(self) -> Sequence[float]:
-        """How long the last answered requests took."""
+        """Durations of the last answered requests of both channels, in seconds."""
         return [*self._small.run_s, *self._large.run_s]
 
     @property
@@ -52,7 +52,7 @@ class Lanes:
 
     @property
     def in_work(self) -> tuple[Question, ...]:
-        """What the worker may have been running when it ended: one question, or the requests of a batch."""
+        """Questions that the worker may have been running when it ended: one, or the requests of a batch."""
         return () if self.at_work is None else self.at_work.in_work
 
     def allow_batches(self, most: int) -> None:
@@ -65,7 +65,7 @@ class Lanes:
             await each.lost.wait()
 
     def close_mark(self) -> None:
-        """To be called once the process has ended; what it worked on stays known."""
+        """Closes the mark after the process has ended; `at_work` stays known."""
         self._mark.close()
 
     def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
@@ -75,7 +75,7 @@ class Lanes:
         return channel.ask(message, text_bytes, body)
 
     def channel_of(self, future: asyncio.Future[Received]) -> Channel:
-        """The channel on which a question was asked."""
+        """Returns the channel on which a question was asked."""
         return self._large if self._large.has(future) else self._small
 
     def say_goodbye(self) -> None:

@@ -37,13 +37,13 @@ class Launched:
     cores: ThreadCores
     log: WorkerLog
     group: MemoryGroup | None
-    """What bounds its memory; None where it does so itself."""
+    """Control group that limits the worker's memory; None if the worker limits itself."""
     lifeline: int
     """This end of a pipe that nothing is written to: that it closes with this process is the message."""
 
 
 async def launch(log_file: Path, confinement: Confinement) -> Launched:
-    """The process, and what connects it; raises OSError, and then nothing of them is left."""
+    """Starts a process and connects it; raises OSError if that fails, and then removes all of it."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _WAIT_FOR_RESOURCES_S
     while True:

@@ -1,4 +1,4 @@
-"""What a worker prints, into a file that cannot grow without end."""
+"""The output of a worker, written to a file that cannot grow without end."""
 
 import asyncio
 from pathlib import Path
@@ -39,6 +39,6 @@ class WorkerLog(asyncio.Protocol):
         self.complete.set()
 
     def last_line(self) -> str:
-        """The last that is not a mere warning: confined, ONNX Runtime warns of telemetry that it cannot keep."""
+        """Returns the last line but warnings: a confined ONNX Runtime warns of telemetry that it cannot keep."""
         lines = [line for line in lines_before_trace(self._tail) if _WARNING not in line]
         return lines[-1].strip()[:200] if lines else ""

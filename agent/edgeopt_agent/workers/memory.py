@@ -1,4 +1,4 @@
-"""How much memory a worker may take, and the control group that bounds it where systemd delegates one."""
+"""The memory limit of a worker, and the control group that enforces it if systemd delegates one."""
 
 import errno
 import itertools
@@ -18,7 +18,7 @@ _LEAST_BYTES = 1024 * MIB
 _MACHINE_SHARE = 0.8
 _EVIDENCE = "evidence.json"
 _LOADED_PER_FILE_BYTE = 2
-"""For a bundle that says nothing: weights as the file has them, and as the kernels want them."""
+"""Factor for a bundle without a record: weights as the file has them, and as the kernels want them."""
 _AGENT = "agent"
 _REMOVALS, _PAUSE_S = 20, 0.005
 _numbers = itertools.count(1)
@@ -33,7 +33,7 @@ class _Evidence(msgspec.Struct, frozen=True):
 
 
 def memory_limit_bytes(settings: Settings, folder: Path) -> int:
-    """The setting; by default what the bundle's record says, times 4, within 1 GiB and 80 % of the machine."""
+    """Returns the setting; by default 4 times what the bundle's record says, from 1 GiB to 80 % of the machine."""
     most = int(_machine_bytes() * _MACHINE_SHARE)
     if settings.worker_memory_bytes:
         return min(settings.worker_memory_bytes, most)
@@ -113,7 +113,7 @@ def remove_group(folder: Path) -> None:
 
 
 def new_group(limit_bytes: int, system: Path = Path("/")) -> MemoryGroup | None:
-    """A group within the one that systemd delegated to the agent (`Delegate=`); None where it delegated none."""
+    """Makes a group within the one that systemd delegated to the agent (`Delegate=`); None without such a one."""
     home = _delegated(system)
     if home is None:
         return None
@@ -124,7 +124,7 @@ def new_group(limit_bytes: int, system: Path = Path("/")) -> MemoryGroup | None:
 
 
 def _delegated(system: Path) -> Path | None:
-    """The agent's own group, ready to hold groups of workers.
+    """Returns the agent's own group, ready to hold groups of workers.
 
     Only what systemd marks as delegated is touched: as root, every group could be written.
     """

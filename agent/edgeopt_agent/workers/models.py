@@ -18,7 +18,7 @@ class Models:
         self.routers = list(routers)
 
     def of(self, name: str) -> Router:
-        """The router for this name; raises RequestError where several models serve and none is called so."""
+        """Returns the router for this name; raises RequestError if several models serve and none is called so."""
         if len(self.routers) == 1:  # it says itself what is wrong with the name
             return self.routers[0]
         found = self._find(name)
@@ -31,7 +31,7 @@ class Models:
         return found
 
     def nearest(self, name: str) -> Router:
-        """The router of this name, or the first one if none has it."""
+        """Returns the router of this name, or the first one if none has it."""
         return self.routers[0] if len(self.routers) == 1 else self._find(name) or self.routers[0]
 
     def _find(self, name: str) -> Router | None:
@@ -53,7 +53,7 @@ class Models:
         return self.of(name).named(name, version)
 
     def workers(self) -> Iterator[Worker]:
-        """Those that serve."""
+        """Yields the workers that serve."""
         return (router.serving for router in self.routers if router.serving is not None)
 
     async def check_ready(self, name: str | None = None, version: str | None = None) -> None:
@@ -74,7 +74,7 @@ class Models:
         return (totals for router in self.routers for totals in router.totals.values())
 
     def totals_of(self, name: str, version: str | None) -> list[Totals]:
-        """The counts of a model; raises RequestError if no model has this name."""
+        """Returns the counts of a model; raises RequestError if no model has this name."""
         found = [each for each in self.totals() if each.name == name and version in {None, each.release_id}]
         return found or self.of(name).totals_of(name, version)
 

@@ -24,11 +24,11 @@ class Vacancy:
 
     name: str
     why: str
-    """What happened to its release, and what to do."""
+    """Sentence that says what happened to the model's release, and what to do."""
 
 
 def served_models(worker: Worker) -> Iterator[ServedModel]:
-    """All that a worker serves, the one with its own name first."""
+    """Yields the models that a worker serves, the one with its own name first."""
     if worker.processed is None:
         yield ServedModel(worker.name, worker, worker.plain, processed=False)
     else:

@@ -1,4 +1,4 @@
-"""What becomes of a request to a worker: its answer, or how the worker ended."""
+"""The outcome of a request to a worker: its answer, or how the worker ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class WorkerError(EdgeoptError):
 
 
 class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
-    """Its process ended before it had answered."""
+    """The end of a worker's process before it had answered."""
 
     def __init__(self, reason: str, begun: bool) -> None:
         super().__init__(reason)
@@ -31,11 +31,11 @@ class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
 
 
 class RequestTooLarge(WorkerDied):
-    """It ran out of memory while it worked on this request."""
+    """The end of a worker that ran out of memory while it worked on this request."""
 
 
 class WorkerTimeout(WorkerDied):
-    """It did not answer in time, and was killed."""
+    """The end of a worker that was killed because it did not answer in time."""
 
 
 Request = tuple[Sequence[bytes], int | None, str, bool]
@@ -47,7 +47,7 @@ class Answer:
     status: int
     body: Body
     header_length: int | None
-    """Where the JSON ends, where tensors follow it."""
+    """Length of the JSON if tensors follow it; otherwise None."""
     compute_ms: float
     rows: int = 1
     fault: bool = False
@@ -64,5 +64,5 @@ class Answer:
     """Statistics of an earlier request to the same worker."""
 
     def reason(self) -> str:
-        """The sentence of an answer that is an error."""
+        """Returns the sentence of an error answer."""
         return str(msgspec.json.decode(self.body)["error"])

@@ -59,7 +59,7 @@ def _open_for_reading(release: Path) -> None:
 
 
 def _closed_folder(path: Path) -> Path | None:
-    """The first folder above a path that not every user may pass."""
+    """Returns the first folder above a path that not every user may pass."""
     for folder in reversed(path.parents):
         if not folder.stat().st_mode & stat.S_IXOTH:
             return folder

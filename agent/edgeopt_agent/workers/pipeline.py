@@ -31,7 +31,7 @@ class Pipeline:
         self._plain = plain
 
     def prepare(self, wanted: Inference) -> Inference:
-        """The request with the inputs of the plain model; raises DataError where they cannot be made."""
+        """Returns the request with the inputs of the plain model; raises DataError if they cannot be made."""
         start = time.perf_counter()
         try:
             feeds = self.processor.before(wanted.feeds)
@@ -44,7 +44,7 @@ class Pipeline:
         return dataclasses.replace(wanted, feeds=feeds, rows=rows, processing_ms=took_ms)
 
     def finish(self, results: Arrays) -> Arrays:
-        """The outputs of the pipeline; raises DataError where they cannot be made."""
+        """Returns the outputs of the pipeline; raises DataError if they cannot be made."""
         try:
             made = self.processor.after(results)
         except (DataError, MissingError):
@@ -63,7 +63,7 @@ class Pipeline:
 
 
 def pipeline_of(session: Session, plain: Signature) -> Pipeline | None:
-    """None for a bundle without processing; raises BundleError where its types are unknown."""
+    """Returns the pipeline of a bundle, None without processing; raises BundleError if a type is unknown."""
     processor, processing = session.processor, session.processing
     if processor is None or processing is None:
         return None
@@ -75,7 +75,7 @@ def pipeline_of(session: Session, plain: Signature) -> Pipeline | None:
 
 
 def _inputs(processing: Processing, plain: Signature) -> tuple[Port, ...]:
-    """Those of the preprocessing, and those of the model that it does not make."""
+    """Returns the inputs of the preprocessing, and those of the model that the preprocessing does not make."""
     part = processing.pre
     if part is None:
         return plain.inputs
@@ -86,7 +86,7 @@ def _inputs(processing: Processing, plain: Signature) -> tuple[Port, ...]:
 
 
 def _outputs(processing: Processing, plain: Signature) -> tuple[Port, ...]:
-    """Those of the postprocessing, and those of the model that it does not take."""
+    """Returns the outputs of the postprocessing, and those of the model that the postprocessing does not take."""
     part = processing.post
     if part is None:
         return plain.outputs

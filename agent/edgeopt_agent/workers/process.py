@@ -53,9 +53,9 @@ class Worker:
         self.ended = asyncio.Event()
         self.stopping = False
         self.loaded_s = 0.0
-        """When it was ready to serve, by the monotonic clock."""
+        """Time at which the worker was ready to serve, by the monotonic clock."""
         self.hung_s = 0.0
-        """How long it hung before it was killed for that; 0 if it was not."""
+        """Seconds that the worker hung before it was killed for that; 0 if it was not."""
         self.when_ended: list[Callable[[], None]] = []
         self._run_limit = RunLimit(settings, launched.lanes)
         self._settings = settings
@@ -151,7 +151,7 @@ class Worker:
         return not (self.stopping or self._lanes.closed or self.ended.is_set())
 
     def slots(self, large: bool) -> asyncio.Semaphore:
-        """The places of requests that are with the worker; large ones cannot take those of small ones."""
+        """Returns the slots for requests to the worker; large ones cannot take those of small ones."""
         return self._slots[large]
 
     async def answers(self, limit_s: float) -> bool:
@@ -165,11 +165,11 @@ class Worker:
         return self.alive and await self._heartbeat.answers(limit_s)
 
     def signature(self, processed: bool) -> Signature | None:
-        """Of the model with its processing, if it has some, or of the plain model."""
+        """Returns the signature of the model with its processing (None if it has none) or of the plain model."""
         return self.processed if processed else self.plain
 
     async def golden(self, timeout_s: float, quick: bool = False) -> Golden:
-        """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
+        """Runs the golden inputs of the worker's bundle; raises WorkerError if they are not answered."""
         future = self._lanes.ask(TryGolden(timeout_s, quick))
         when = "while answering its golden samples"
         limit = self._run_limit.of_golden if quick else None
@@ -188,7 +188,7 @@ class Worker:
         processed: bool = False,
         alone: bool = False,
     ) -> Answer:
-        """The answer to one request of the protocol; raises WorkerDied or WorkerTimeout, and is gone then."""
+        """Returns the answer to one request; raises WorkerDied or WorkerTimeout if the worker ends before."""
         parts = (body,) if isinstance(body, bytes) else body
         message = Infer(encoding, header_length, processed, alone)
         future = self._lanes.ask(message, _text_bytes(parts, header_length, encoding), parts)
@@ -202,7 +202,7 @@ class Worker:
         )
 
     async def compare(self, request: Request, other: Answer) -> Compared:
-        """How another release's answer to a request differs from this one's; raises WorkerError without either."""
+        """Compares another release's answer to a request with this one's; raises WorkerError if that fails."""
         parts, header_length, encoding, processed = request
         infer = Infer(encoding, header_length, processed)
         message = Compare(infer, sum(map(len, parts)), other.header_length)
@@ -265,7 +265,7 @@ class Worker:
         await asyncio.shield(self._watching)
 
     def how_it_ended(self) -> str:
-        """`crashed: SIGSEGV`, `hung: …`, `stopped`; empty while it lives."""
+        """Describes the end, such as `crashed: SIGSEGV`, `hung: …` or `stopped`; empty while the worker lives."""
         return self._how
 
     def ended_by_request(self) -> bool:
@@ -277,7 +277,7 @@ class Worker:
         return self._took_memory and self.ended_by_request()
 
     def ended_with(self) -> tuple[Sequence[Body], ...]:
-        """The bodies of the clients' requests that it was running when it ended: of one, or of a batch."""
+        """Returns the bodies of the clients' requests that ran when the worker ended: of one, or of a batch."""
         return tuple(each.body for each in self._lanes.in_work if isinstance(each.message, Infer))
 
     def end_exhausted(self) -> None:
@@ -286,7 +286,7 @@ class Worker:
         self.kill(f"took more than {self._memory_bytes // MIB} MiB of memory for requests like those it answered")
 
     async def _gone(self) -> None:
-        """A process that closed its socket but lives on serves nobody."""
+        """Waits for the end of a process that closed its socket, and kills it if it lives on: it serves nobody."""
         try:
             await asyncio.wait_for(self.ended.wait(), _LAST_WORDS_S)
         except TimeoutError:
@@ -349,7 +349,7 @@ class Worker:
 
 
 def _confinement(settings: Settings, folder: Path) -> Confinement:
-    """What a worker for this bundle may do; a damaged bundle, which will not load, gets the defaults."""
+    """Returns the limits of a worker for this bundle; a damaged bundle, which will not load, gets the defaults."""
     memory_bytes = memory_limit_bytes(settings, folder)
     backend = ""
     with contextlib.suppress(EdgeoptError):
@@ -361,6 +361,6 @@ def _confinement(settings: Settings, folder: Path) -> Confinement:
 
 
 def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:
-    """How much of a body is plain JSON; one with an encoding is taken apart by the worker."""
+    """Returns the length of the plain JSON in a body; 0 for an encoded body, which the worker decodes."""
     plain_bytes = sum(map(len, parts)) if header_length is None else header_length
     return 0 if encoding else plain_bytes

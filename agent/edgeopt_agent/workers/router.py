@@ -1,4 +1,4 @@
-"""Which worker answers a request, and what happens when it does not."""
+"""The choice of the worker that answers a request, and of what happens if that worker fails."""
 
 import asyncio
 import time
@@ -41,11 +41,11 @@ def _digest(parts: Sequence[bytes]) -> int:
 
 
 class BusyError(RequestError):
-    """Nothing can answer at the moment; to be tried again soon."""
+    """An error while nothing can answer; the client should try again soon."""
 
 
 class QueueFullError(BusyError):
-    """Too much is waiting already."""
+    """An error while too much is waiting already."""
 
 
 class Router:
@@ -57,21 +57,21 @@ class Router:
         self.watchers: list[Watcher] = []
         self.totals: dict[str, Totals] = {}
         self.why_nothing: Callable[[], str] = lambda: ""
-        """Why nothing serves although something should and soon will."""
+        """Reason why nothing serves although something should and soon will; empty otherwise."""
         self.starting = False
         """Whether the agent has just started, and what served before will soon serve again."""
         self.restarting = False
         """Whether the worker that served has ended and will soon be started again."""
         self.vacancy: Callable[[], Vacancy | None] = lambda: None
-        """Why nothing serves, where a deployment left no release and nothing will change that."""
+        """Reason why nothing serves if a deployment left no release and nothing will change that."""
         self.expected_name: Callable[[], str] = lambda: ""
-        """What the model is called that serves, or soon will; empty where none should."""
+        """Name of the model that serves, or soon will; empty if none should."""
         self.old_name = ""
-        """What the model was called before the release that soaks: who still asks for it has lost it."""
+        """Name of the model before the soaking release; a request with it counts as a failure of the release."""
         self.shadow: Shadow | None = None
-        """Where a release soaks: what compares its answers with those of the standby."""
+        """Comparison of a soaking release's answers with those of the standby; None without a soak."""
         self.drift: DriftWatch | None = None
-        """What compares requests and answers with the first ones, where that is wanted."""
+        """Comparison of requests and answers with the first ones; None if it is turned off."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when another worker serves, or the one that serves has ended."""
         self._settings = settings
@@ -81,7 +81,7 @@ class Router:
         """Set, and replaced, when another worker serves."""
         self._waiting = 0
         self._large = 0
-        """How many of them are large."""
+        """Number of large requests among them."""
         self._large_bytes = 0
 
     @property
@@ -90,7 +90,7 @@ class Router:
         return self._waiting
 
     def switch(self, new: Worker | None, keep_old: bool) -> Worker | None:
-        """From now on requests go to the new one; returns the replaced one, which may still be answering some."""
+        """Sends requests to the new worker from now on; returns the old one, which may still be answering some."""
         old, self.serving = self.serving, new
         self.standby = old if keep_old else None
         self.starting = self.restarting = False
@@ -100,19 +100,19 @@ class Router:
         return old
 
     def end_start(self) -> None:
-        """Nobody waits any longer, whether what served before serves again or not."""
+        """Ends the wait for a start, whether or not the release that served before serves again."""
         if self.starting or self.restarting:
             self.starting = self.restarting = False
             self._tell_changed()
 
     def restart(self, new: Worker) -> None:
-        """The same release in a new process; the standby stays."""
+        """Sends requests to the same release in a new process; the standby stays."""
         self.serving = new
         self._watch(new)
         self._tell_changed()
 
     def back(self) -> Worker | None:
-        """The standby serves again; returns the one that it replaces."""
+        """Makes the standby serve again; returns the worker that it replaces."""
         old, self.serving, self.standby = self.serving, self.standby, None
         self._tell_changed()
         return old
@@ -152,7 +152,7 @@ class Router:
         encoding: str = "",
         client: str = "",
     ) -> Answer:
-        """The answer to a request of the protocol; raises RequestError where no model answered.
+        """Returns the answer to a request of the protocol; raises RequestError if no model answered.
 
         `client`: the address that sent it.
         """
@@ -181,7 +181,7 @@ class Router:
         return self._waiting >= length or bool(large_bytes and (too_large or self._large >= (length + 1) // 2))
 
     def named(self, model_name: str, version: str | None) -> ServedModel:
-        """The model that serves by this name; raises RequestError with the status of the protocol."""
+        """Returns the model that serves by this name; raises RequestError with the status of the protocol."""
         worker = self.serving
         if worker is None:
             if why := self.why_nothing():
@@ -230,7 +230,7 @@ class Router:
             )
 
     def totals_of(self, name: str, version: str | None) -> list[Totals]:
-        """The counts of a model; raises RequestError if no model has this name."""
+        """Returns the counts of a model; raises RequestError if no model has this name."""
         if all(each.name != name for each in self.totals.values()):
             name = self.named(name, version).worker.name
         found = [each for each in self.totals.values() if each.name == name and version in {None, each.release_id}]
@@ -303,7 +303,7 @@ class Router:
         return self.serving is not worker
 
     async def _slot(self, name: str, version: str | None, large: bool) -> ServedModel:
-        """The model that serves when the request's turn has come; a slot of its worker is taken."""
+        """Waits for the request's turn; returns the model that serves then, with a slot of its worker taken."""
         while True:
             model = self.named(name, version)
             await self._turn(model.worker, large)
@@ -326,7 +326,7 @@ class Router:
             raise QueueFullError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
 
     async def _ask(self, worker: Worker, request: Request) -> tuple[Answer | None, str, bool]:
-        """Its answer if there is one, what went wrong with the model if anything did, and whether it was begun.
+        """Returns the answer, if any, the model's fault, if any, and whether the worker had begun the request.
 
         Gives the slot back.
         """
@@ -359,7 +359,7 @@ class Router:
         return answer, answer.reason() if answer.fault else "", True
 
     def _refused(self, worker: Worker) -> tuple[Answer, str, bool]:
-        """The answer to a request that ended the worker too often."""
+        """Returns the answer to a request that ended the worker too often."""
         said = (
             f"This request ended the worker of the release {worker.release_id} "
             f"{self._settings.request_ends_allowed} times and is not run again. Change the request, or deploy "
@@ -368,7 +368,7 @@ class Router:
         return Answer(422, msgspec.json.encode({"error": said}), None, 0.0, fault=True), said, True
 
     def _other(self, failed: ServedModel, version: str | None) -> Worker | None:
-        """Who can answer what this one could not, if anybody can."""
+        """Returns another worker that can answer a request which this one could not; None if there is none."""
         for worker in (self.serving, self.standby):
             if worker is not None and worker is not failed.worker and worker.alive:
                 same = worker.name == failed.worker.name and version in {None, worker.release_id}
@@ -378,7 +378,7 @@ class Router:
 
     @staticmethod
     def _alike(worker: Worker | None, model: ServedModel) -> Worker | None:
-        """The worker, if a request to this model means the same to it."""
+        """Returns the worker if a request to this model means the same to it; otherwise None."""
         signature = worker.signature(model.processed) if worker is not None else None
         fits = signature is not None and signature.fits(model.signature)
         return worker if fits else None

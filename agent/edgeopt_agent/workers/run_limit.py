@@ -1,4 +1,4 @@
-"""How long a run of a worker may take before it counts as hung, by what its release has taken so far."""
+"""The time limit of a worker's run before it counts as hung, derived from the earlier runs of its release."""
 
 import asyncio
 import re
@@ -43,12 +43,12 @@ class RunLimit:
 
 
 def smallest_bytes(inputs: Sequence[Port]) -> int:
-    """What the inputs of a request take if each open dimension is 1."""
+    """Returns the least bytes of a request's inputs: each open dimension is taken as 1."""
     return sum(map(_least_bytes, inputs)) or 1
 
 
 def _least_bytes(port: Port) -> int:
-    """What an input takes if each open dimension is 1."""
+    """Returns the least bytes of an input: each open dimension is taken as 1."""
     bits = int(re.sub(r"\D", "", port.dtype) or 8)
     return prod(size for size in port.shape if isinstance(size, int)) * bits // 8
 

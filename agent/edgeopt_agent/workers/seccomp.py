@@ -102,7 +102,7 @@ def refuse_calls(signals_too: bool, ask_for_cores: bool, children: bool = False)
 
 
 def _filter(signals_too: bool, other_cores: int, left_open: frozenset[str] = frozenset()) -> list[_Step]:
-    """The instructions; `other_cores` is the answer to a change of the cores of another thread."""
+    """Returns the instructions; `other_cores` is the answer to a change of the cores of another thread."""
     known = ARCHITECTURES.get(platform.machine())
     if known is None or sys.maxsize < 1 << 32:
         raise OSError(errno.ENOSYS, f"no filter is known for {platform.machine()}")
@@ -141,7 +141,7 @@ def _filter(signals_too: bool, other_cores: int, left_open: frozenset[str] = fro
 
 
 def _conditions(signals_too: bool) -> Iterable[tuple[str, tuple[_Only, ...]]]:
-    """The system calls that a worker may use for itself only; 0 is itself, too."""
+    """Yields the system calls that a worker may use for itself only; 0 is itself, too."""
     own = (0, os.getpid())
     for name in ("prlimit64", "sched_setscheduler", "sched_setparam", "sched_setattr"):
         yield name, (_Only(0, own),)

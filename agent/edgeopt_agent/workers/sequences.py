@@ -17,7 +17,7 @@ _Key = int | str
 
 
 def carried_state(session: Session) -> Mapping[str, str]:
-    """The output that carries the state, by the name of its input; empty for a model without."""
+    """Returns the output that carries the state, by the name of its input; empty for a model without."""
     try:
         return found_pairs(session.inputs, session.outputs)
     except UsageError:
@@ -33,10 +33,10 @@ class Sequences:
         self._most = most
         self._idle_s = idle_s
         self._streams: dict[_Key, tuple[Stream, float]] = {}
-        """With the time of its last request; the longest idle one first."""
+        """Streams with the time of their last request; the longest idle one first."""
 
     def run(self, step: SequenceStep, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """The outputs of one step, without the state; raises RequestError for an unknown sequence."""
+        """Runs one step; returns its outputs without the state; raises RequestError for an unknown sequence."""
         self._forget_idle()
         # Copies: the request's own memory is used again for the next one.
         initial = {name: np.array(array) for name, array in feeds.items() if name in self.states}

@@ -67,7 +67,7 @@ Made = TypeVar("Made")
 
 
 def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
-    """The release loaded and ready, and what to tell the agent of it."""
+    """Loads the release; returns it ready, and the message to the agent."""
     try:
         session = load(Path(wanted.folder), fallback=False)
     except (EdgeoptError, MemoryError) as error:
@@ -97,7 +97,7 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
 
 
 def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
-    """What stands around the model; imported by workers of bundles that have some."""
+    """Returns the processing around the model; imported only by workers of bundles that have some."""
     if session.processing is None:
         return None
     from edgeopt_agent.workers.pipeline import pipeline_of
@@ -114,7 +114,7 @@ def _try_batches(session: Session, wanted: Load) -> Batching:
 
 
 def _failure(error: BaseException, loaded: Load) -> Failed:
-    """What to tell of an error; that the limit left no more memory is said by each runtime in its own words."""
+    """Returns the failure to report for an error; each runtime says in its own words that memory ran out."""
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__) is not None:
         causes.append(cause)
@@ -125,7 +125,7 @@ def _failure(error: BaseException, loaded: Load) -> Failed:
 
 
 def _unfit(deployment: Deployment, inputs: tuple[Port, ...]) -> str:
-    """Why a deployment profile does not describe the model beside it; empty where it does."""
+    """Returns why a deployment profile does not describe the model beside it; empty if it does."""
     if len(deployment.name) > MOST_NAME_CHARACTERS:
         return (
             f"The bundle's name has {len(deployment.name)} characters; at most {MOST_NAME_CHARACTERS} are taken."
@@ -185,7 +185,7 @@ class Served:
     pause: Pause = no_pause
 
     def answer(self, frame: Frame) -> Reply:
-        """The reply to a frame; a request that fails gets an error, and the process continues."""
+        """Returns the reply to a frame; a request that fails gets an error, and the process continues."""
         message = frame.message
 
         def work() -> Reply:
@@ -201,7 +201,7 @@ class Served:
         return self.guarded(message, work)
 
     def guarded(self, message: ToWorker, work: Callable[[], Made]) -> Made | Reply:
-        """What the work gives, or the reply that says why it failed."""
+        """Returns the result of the work, or the reply that says why it failed."""
         try:
             return work()
         except RequestError as error:
@@ -259,7 +259,7 @@ class Served:
         batched: int = 1,
         executions: int = 1,
     ) -> Reply:
-        """The answer to one request; `batched` requests shared the run."""
+        """Writes the answer to one request; `batched` requests shared the run."""
         odd: NotFinite = ""
         try:
             odd = _not_finite(wanted.feeds, results, self.pause)
@@ -290,7 +290,7 @@ class Served:
         return answered, answer, tensors
 
     def read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
-        """The request with the inputs of the plain model; raises RequestError or EdgeoptError."""
+        """Reads the request with the inputs of the plain model; raises RequestError or EdgeoptError."""
         pipeline = self.pipeline if message.processed else None
         signature = self.plain if pipeline is None else pipeline.signature
         ports, most = (signature.inputs, signature.outputs), self.loaded.max_tensor_elements
@@ -317,7 +317,7 @@ class Served:
         return self.name if message.processed or self.pipeline is None else self.name + RAW
 
     def _compare(self, message: Compare, text: memoryview, data: memoryview) -> Compared:
-        """Holds another release's answer against this one's to the same request."""
+        """Compares another release's answer with this one's to the same request."""
         processed = self.pipeline is not None and message.request.processed
         ports = self.pipeline.signature.outputs if self.pipeline and processed else self.plain.outputs
         length = message.request_bytes - len(text)
@@ -397,7 +397,7 @@ def _split(body: bytes | bytearray, header_length: int | None) -> tuple[memoryvi
 
 
 def _runs_ms(session: Session, samples: list[dict[str, NDArray[Any]]], limit_s: float) -> list[float]:
-    """At least 20 runs after the warm ones, and for a while; fewer where they would take longer than the limit."""
+    """Times at least 20 runs after the warm-up, for a while; fewer if they would take longer than the limit."""
     times: list[float] = []
     begin = time.perf_counter()
     while len(times) < _WARM_RUNS + _MOST_RUNS:

@@ -9,7 +9,7 @@ from edgeopt_agent.workers.process import Worker
 
 EQUAL_DB = 200.0
 MOST_BYTES = 16 << 20
-"""Of a request and its answer together: larger ones would take memory that the service may need."""
+"""Most bytes of a request and its answer together: larger ones would take memory that the service may need."""
 
 
 class Shadow:
@@ -25,7 +25,7 @@ class Shadow:
         self._task: asyncio.Task[None] | None = None
 
     def agreement_db(self) -> dict[str, float]:
-        """How well each output agrees with the predecessor's, in decibels."""
+        """Returns how well each output agrees with the predecessor's, in decibels."""
         return {name: _ratio_db(*powers) for name, powers in self.outputs.items()}
 
     def want(self) -> None:
@@ -33,7 +33,7 @@ class Shadow:
         self._wanted = True
 
     def offer(self, predecessor: Worker | None, request: Request, answer: Answer) -> None:
-        """A request that the new release has answered well."""
+        """Compares a request that the new release has answered well, if one is wanted and it fits."""
         if not self._wanted or predecessor is None or not predecessor.alive:
             return
         slots = predecessor.slots(is_large((*request[0], answer.body), ""))

@@ -33,7 +33,7 @@ class ThreadCores:
         self._loop.add_reader(connection, self._take_listener)
 
     def close(self) -> None:
-        """Stops; calls that come after it fail in the worker."""
+        """Stops the service; calls that come after it fail in the worker."""
         if self._connection.fileno() >= 0:
             self._loop.remove_reader(self._connection)
             self._connection.close()

@@ -1,4 +1,4 @@
-"""What was counted of one release's requests since the agent started."""
+"""The request counters of one release since the agent started."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Literal
 
 Reason = Literal["REJECTED", "BACKEND", "OTHER"]
 REASONS: tuple[Reason, ...] = ("REJECTED", "BACKEND", "OTHER")
-"""Why a request failed, in Triton's words: not let in, by the model or its worker, by the request itself."""
+"""Reasons of failed requests in Triton's words: not admitted, the model or its worker, the request itself."""
 
 BUCKETS_MS = (
     0.5,
@@ -34,30 +34,30 @@ class Totals:
     successes: int = 0
     failures: int = 0
     answers: int = 0
-    """What the model answered, whether or not it could be sent: JSON has no NaN."""
+    """Answers of the model, including those that could not be sent: JSON has no NaN."""
     nan: int = 0
-    """Of these, those with NaN although all inputs were finite."""
+    """Answers with NaN although all inputs were finite."""
     infinite: int = 0
-    """The same with infinity and without NaN."""
+    """Answers with infinity and without NaN although all inputs were finite."""
     rows: int = 0
-    """Requests, each times the batch that it held."""
+    """Batch items of all requests."""
     executions: int = 0
     """Runs of the model: fewer than requests where some were run together."""
     success_s: float = 0.0
-    """Of the successful requests: from the moment the agent had them to the answer."""
+    """Seconds from the arrival of each successful request at the agent to its answer, added up."""
     failure_s: float = 0.0
     queue_s: float = 0.0
-    """Of the time above, what was spent waiting for the worker, the pipe to it included."""
+    """Part of `success_s` that was spent waiting for the worker, including the pipe to it."""
     compute_s: float = 0.0
     processing_s: float = 0.0
     last_s: float = 0.0
-    """When the last request was answered, in seconds since 1970."""
+    """Time of the last answer, in seconds since 1970."""
     hangs: int = 0
-    """How often its worker was killed because it did not answer, ..."""
+    """Number of times that the worker was killed because it did not answer."""
     crashes: int = 0
-    """... and how often it ended by itself, ..."""
+    """Number of times that the worker ended by itself, except for ends counted in `memory_restarts`."""
     memory_restarts: int = 0
-    """... apart from ends because clients' requests made it take too much memory."""
+    """Number of times that the worker ended because clients' requests made it take too much memory."""
     largest_bytes: int = 0
     """The largest request that was answered."""
     failed: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
