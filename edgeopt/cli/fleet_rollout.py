@@ -6,12 +6,11 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
-from edgeopt.cli.fleet_rollout_show import show_devices, show_discovered, show_rollout
 from edgeopt.events import Emit
-from edgeopt.fleet.discovery import DiscoverRequest
 from edgeopt.fleet.rollout_request import (
     BrokerRequest,
     DevicesRequest,
+    DiscoverRequest,
     RolloutControlRequest,
     RolloutPauseRequest,
     RolloutStartRequest,
@@ -36,6 +35,7 @@ def discover(request: DiscoverRequest, json: JsonFlag = False) -> None:
       edgeopt fleet discover
       edgeopt fleet discover --seconds 10 --json | jq -r '.data.agents[].url'
     """
+    from edgeopt.cli.fleet_rollout_show import show_discovered
     from edgeopt.fleet import discovery
 
     execute("discover", lambda _emit: discovery.discover(request), show_discovered, json)
@@ -57,6 +57,7 @@ def devices(request: DevicesRequest, json: JsonFlag = False) -> None:
       edgeopt fleet devices --follow
       edgeopt fleet devices --json | jq '.data.devices[] | select(.online | not).device'
     """
+    from edgeopt.cli.fleet_rollout_show import show_devices
     from edgeopt.fleet import rollout_commands
     from edgeopt.fleet.fleet_watch import follow
 
@@ -103,6 +104,7 @@ def start(request: RolloutStartRequest, json: JsonFlag = False) -> None:
       edgeopt fleet rollout start https://host/m.onnx --to '*' --optimize \\
         --data https://host/data.npz --store https://host/found/
     """
+    from edgeopt.cli.fleet_rollout_show import show_rollout
     from edgeopt.fleet import rollout_commands
 
     name = rollout_commands.rollout_name(request)
@@ -119,6 +121,7 @@ def status(request: RolloutStatusRequest, json: JsonFlag = False) -> None:
       edgeopt fleet rollout status
       edgeopt fleet rollout status NAME --json | jq .data.counts
     """
+    from edgeopt.cli.fleet_rollout_show import show_rollout
     from edgeopt.fleet import rollout_commands
 
     execute("rollout", lambda _emit: rollout_commands.status(request), show_rollout, json)
@@ -135,6 +138,7 @@ def pause(request: RolloutPauseRequest, json: JsonFlag = False) -> None:
     Examples:
       edgeopt fleet rollout pause NAME
     """
+    from edgeopt.cli.fleet_rollout_show import show_rollout
     from edgeopt.fleet import rollout_commands
 
     execute("rollout", lambda _emit: rollout_commands.pause(request), show_rollout, json)
@@ -149,6 +153,7 @@ def resume(request: RolloutControlRequest, json: JsonFlag = False) -> None:
       edgeopt fleet rollout resume NAME
       edgeopt fleet rollout resume NAME --key release-key
     """
+    from edgeopt.cli.fleet_rollout_show import show_rollout
     from edgeopt.fleet import rollout_commands
 
     left = _left(request, request.name)
@@ -166,6 +171,7 @@ def cancel(request: RolloutControlRequest, json: JsonFlag = False) -> None:
     Examples:
       edgeopt fleet rollout cancel NAME
     """
+    from edgeopt.cli.fleet_rollout_show import show_rollout
     from edgeopt.fleet import rollout_commands
 
     execute("rollout", lambda emit: rollout_commands.go_on(request, "cancel", emit), show_rollout, json)
@@ -183,6 +189,7 @@ def rollback(request: RolloutControlRequest, json: JsonFlag = False) -> None:
       edgeopt fleet rollout rollback NAME
       edgeopt fleet rollout rollback NAME --key release-key
     """
+    from edgeopt.cli.fleet_rollout_show import show_rollout
     from edgeopt.fleet import rollout_commands
 
     left = _left(request, request.name, "devices return on their own")

@@ -8,14 +8,14 @@ import asyncio
 import re
 import socket
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import msgspec
 import psutil
 
 from edgeopt.errors import MissingError, MissingExtraError, UsageError, printable
+from edgeopt.fleet.rollout_request import DiscoverRequest
 from edgeopt.fleet.transport import normal_fingerprint
-from edgeopt.options import option
 
 if TYPE_CHECKING:
     from zeroconf.asyncio import AsyncZeroconf
@@ -25,14 +25,6 @@ _SCHEMES = ("http", "https")
 _LONGEST = 64
 _RESOLVE_S = 3.0
 _MOST_AGENTS = 1000
-
-
-class DiscoverRequest(msgspec.Struct, frozen=True):
-    seconds: Annotated[float, option("How long to wait for answers, in seconds.", least=0.1, most=600)] = 3.0
-    interfaces: Annotated[
-        tuple[str, ...],
-        option("Only by the interface with this address; repeatable.", "--interface", metavar="IP"),
-    ] = ()
 
 
 class DiscoveredAgent(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What `edgeopt fleet devices` and `edgeopt fleet rollout` are asked."""
+"""Requests of `edgeopt fleet discover`, `edgeopt fleet devices` and `edgeopt fleet rollout`."""
 
 import re
 import shlex
@@ -14,6 +14,14 @@ Key = Annotated[
     Path | None, option("Private key that signs orders, for devices that trust its public half.", metavar="K")
 ]
 Name = Annotated[str, argument("Name of the rollout.", metavar="NAME")]
+
+
+class DiscoverRequest(msgspec.Struct, frozen=True):
+    seconds: Annotated[float, option("How long to wait for answers, in seconds.", least=0.1, most=600)] = 3.0
+    interfaces: Annotated[
+        tuple[str, ...],
+        option("Only by the interface with this address; repeatable.", "--interface", metavar="IP"),
+    ] = ()
 
 
 class BrokerRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,13 +4,15 @@ import os
 import re
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgeopt.errors import InputError, ModelError, UsageError
 from edgeopt.importing.huggingface import check_folder
-from edgeopt.plugins import Offer, offered
-from edgeopt.plugins.registry import script_of
+
+if TYPE_CHECKING:
+    from edgeopt.plugins import Offer
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -44,10 +46,14 @@ SOURCES = (
 
 def sources() -> tuple[Source, ...]:
     """edgeopt's own, then those of plug-ins that can be used."""
+    from edgeopt.plugins import offered
+
     return (*SOURCES, *(_of_plugin(offer) for offer in offered("importer") if not offer.problem))
 
 
-def _of_plugin(offer: Offer) -> Source:
+def _of_plugin(offer: "Offer") -> Source:
+    from edgeopt.plugins.registry import script_of
+
     return Source(offer.name, offer.title, offer.suffixes, str(script_of(offer) or ""))
 
 

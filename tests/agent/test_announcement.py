@@ -10,10 +10,10 @@ from edgeopt.cli.main import run
 from edgeopt.fleet.discovery import (
     DiscoveredAgent,
     DiscoveredAgents,
-    DiscoverRequest,
     discover,
     read_announcement,
 )
+from edgeopt.fleet.rollout_request import DiscoverRequest
 from edgeopt.version import __version__
 from edgeopt_agent.certificate import present
 

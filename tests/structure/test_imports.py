@@ -375,3 +375,25 @@ def test_a_registry_is_a_plain_tuple_that_can_be_read_at_a_glance(path, name):
     assert len(values) == 1
     assert isinstance(values[0], ast.Tuple)
     assert values[0].elts
+
+
+def test_help_loads_no_network_code():
+    slow = [
+        "asyncio",
+        "ssl",
+        "psutil",
+        "zeroconf",
+        "importlib.metadata",
+        "http.client",
+        "numpy",
+        "edgeopt.bundle.sign",
+    ]
+    program = f"""
+import sys
+from edgeopt.cli.main import run
+run(["--help"])
+print([name for name in {slow!r} if name in sys.modules], file=sys.stderr)
+"""
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "optimize" in shown.stdout
+    assert shown.stderr.splitlines()[-1] == "[]"
