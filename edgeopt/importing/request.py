@@ -1,4 +1,4 @@
-"""What `edgeopt import` is asked."""
+"""Request of `edgeopt import`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +33,7 @@ PROOF_SAMPLES = 32
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
-    """How a model of a framework is opened."""
+    """Options to open a model of a framework."""
 
     python: Path | None = None
     task: str = ""
@@ -74,7 +74,7 @@ class ImportRequest(msgspec.Struct, frozen=True):
 
     @property
     def dynamic_axes(self) -> dict[str, int]:
-        """The axis of each open dimension, by its name."""
+        """Returns the axis of each open dimension, by its name."""
         axes: dict[str, int] = {}
         for place, text in enumerate(part.strip() for part in self.dynamic.split(",") if part.strip()):
             name, equals, axis = text.partition("=")

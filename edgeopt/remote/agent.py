@@ -1,4 +1,4 @@
-"""The connection to the program on a device through its agent: one long answer, and a request for each message."""
+"""Connection to the program on a device through its agent: one long answer, and a request for each message."""
 
 import http.client
 import json
@@ -21,9 +21,9 @@ _HINTS = (
 
 
 class AgentWay:
-    """The program runs for as long as the agent's answer is read.
+    """Connection through an agent; the program runs for as long as the agent's answer is read.
 
-    With `probes`, it may read the facts of the device only, so it runs while a release serves.
+    With `probes`, the program may only read the facts of the device, so it runs while a release serves.
     """
 
     first = b""
@@ -112,7 +112,7 @@ class AgentWay:
 
 
 class _cut_off:  # noqa: N801 - used as a function
-    """An answer that is cut off is a connection that ended."""
+    """Context in which an answer that is cut off counts as a connection that ended."""
 
     def __enter__(self) -> None: ...
 

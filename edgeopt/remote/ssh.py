@@ -1,4 +1,4 @@
-"""The connection to a device over SSH: one run of the OpenSSH client, and what its failures mean."""
+"""Connection to a device over SSH: one run of the OpenSSH client, and the errors for its failures."""
 
 import contextlib
 import re
@@ -54,7 +54,7 @@ _FAILURES = (
 
 
 class SshWay:
-    """The program on the device, which is sent there at first."""
+    """Connection over SSH to the program on the device, which is sent there first."""
 
     def __init__(self, address: SshAddress) -> None:
         self.address = address
@@ -114,7 +114,7 @@ class SshWay:
         return printable(last_words(self._errors.fileno()))
 
     def failure(self, said: str) -> EdgeoptError:
-        """Why there was no connection."""
+        """Returns the error for a connection that failed."""
         address = self.address
         facts = {
             "host": address.destination,
@@ -138,5 +138,5 @@ class SshWay:
 
     @property
     def other_python(self) -> str:
-        """How to name another Python."""
+        """Returns the option that names another Python."""
         return f"--on '{self.address.shown}?python=/path/to/venv/bin/python'"

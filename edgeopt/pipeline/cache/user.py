@@ -1,4 +1,4 @@
-"""The user's own cache: what is in it, and clearing it."""
+"""Cache of the user: its contents, and clearing it."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ _OTHERS = (
 
 
 class Other(msgspec.Struct, frozen=True):
-    """What other commands keep, of one kind."""
+    """Files of one kind that other commands keep in the cache folder."""
 
     title: str
     size_bytes: int
@@ -34,7 +34,7 @@ class Listing(msgspec.Struct, frozen=True):
     folder: str
     limit_bytes: int
     size_bytes: int
-    """Of the entries, which the limit is for."""
+    """Size of the entries, to which the limit applies."""
     entries: tuple[Stored, ...]
     others: tuple[Other, ...]
 
@@ -47,7 +47,7 @@ class Cleared(msgspec.Struct, frozen=True):
 
 
 def user_store(tell: Callable[[str], None] = lambda _: None) -> Store:
-    """What searches keep and take."""
+    """Returns the store in which searches keep their results."""
     folder = user_cache_folder()
     return Store(folder / _FOLDER if folder else None, tell)
 
