@@ -222,7 +222,7 @@ def run_child(
             last = _last_record(process, emit)
             code = process.wait()
         finally:
-            # Also what it has started itself.
+            # Also ends the processes that the child has started.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

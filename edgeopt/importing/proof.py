@@ -168,7 +168,7 @@ def first_difference(
     try:
         found = run_all(path, [{n: a for n, a in sample.items() if n in taken}], backend)[0]
     except ModelError:
-        return None  # only the sentence is poorer
+        return None  # the message only has less detail
     for name in known:
         kind, wanted = layers[name]
         accuracy = compare_outputs([{name: wanted}], [{name: found[values[name]]}])

@@ -9,7 +9,7 @@ from edgeopt.errors import UsageError
 from edgeopt.options import AllowRandom, argument, option, read_shapes
 
 FLOOR_DB = 90.0
-# What other commands take as well that open a model of a framework.
+# Options shared with other commands that open a model of a framework.
 PythonPath = Annotated[
     Path | None,
     option("Python of the environment with the framework (default: edgeopt's own).", metavar="ENV/bin/python"),

@@ -172,7 +172,7 @@ class SearchData:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search after inspection: the request and its goal, what was found, and the baseline of all comparisons."""
+    """Search after inspection: the request and its goal, the facts found, and the baseline of all comparisons."""
 
     request: OptimizeRequest
     goal: SearchGoal

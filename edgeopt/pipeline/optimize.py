@@ -33,7 +33,7 @@ from edgeopt.pipeline.screen import CandidatePool
 from edgeopt.pipeline.stopping import ClockedEmit, StopControl, clock_for, nothing_proved_error
 from edgeopt.workspace import WORK, workspace
 
-# How many times as long as its limit a search may take on a busy machine, with a limit of the user's and without.
+# Longest time of a search on a busy machine, as a multiple of its limit: with a limit of the user's, and without.
 _LONGEST_OF_USER, _LONGEST = 1.2, 2.0
 
 
@@ -78,7 +78,7 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
     begin_s = time.monotonic()
     emit = clocked = ClockedEmit(emit)
     check(settings)
-    # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
+    # Normalized once: a path with ".." in it may lead elsewhere once folders exist.
     out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
     settings = msgspec.structs.replace(settings, out=out)
     check_target(settings.out, inputs_of(settings))

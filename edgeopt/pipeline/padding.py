@@ -11,7 +11,7 @@ from edgeopt.graph.passes.cleaning.skip_padding import PASS
 from edgeopt.graph.pipeline import select
 from edgeopt.profiles import TargetProfile
 
-# Above this share of the places, what is saved would hardly pay for a length that is not known before.
+# With a larger share of kept places, the saving would hardly make up for a length that is unknown in advance.
 _WORTH_IT = 0.75
 
 

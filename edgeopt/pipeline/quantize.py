@@ -293,7 +293,7 @@ def planned(work: QuantizeRun) -> Quantized:
     able_to_win = [each for each in (*entries, *rivals) if may_be_delivered(work, each)]
     best = fastest(work, _distinct(able_to_win)) if able_to_win else entries[0]
     if best.plan is None and entries:
-        # Where float is quickest, the frontier still says what a plan would have cost and saved.
+        # If float is fastest, the frontier still shows what a plan would have cost and saved.
         best.plan, best.proof = entries[0].plan, entries[0].proof
     return finish(work, best)
 

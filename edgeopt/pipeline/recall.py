@@ -38,13 +38,13 @@ from edgeopt.plugins import installed_plugins
 from edgeopt.profiles.presets import shipped_presets
 from edgeopt.profiles.targets import profile_for
 
-# What rewrites and quantizes models; the device's fingerprint includes the runtimes too.
+# Packages that rewrite and quantize models; the device's fingerprint includes the runtimes too.
 _LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "scipy", "sympy")
-# Where the bundle goes and in which form does not change it; a profile and a goal go in by what they say.
+# The place and form of a bundle do not change its content; profiles and goals are in the key by their content.
 _NOT_ASKED = frozenset({"out", "single_file", "fresh", "pick", "profile", "floor", "metric", "max_drop"})
 NAME = "the name of the model file"
 MODEL = flag_of("model")
-# Options that name a file: their content is what counts.
+# Options that name a file: the file's content counts.
 _FILES = {
     MODEL: "the content of the model",
     **{flag_of(name): f"the content of {flag_of(name)}" for name in ("data", "baseline", "pre", "post")},
@@ -54,7 +54,7 @@ _PATHS = frozenset({"source_path", "base_path", "out_path", "samples_path"})
 
 # Parts of a device's fingerprint that need another word here.
 _DEVICE = {"host": "system", "limits": "CPU and memory limits", "runtimes": "installed runtimes"}
-# Longer values are compared by digest: nobody reads them in a sentence.
+# Longer values are compared by digest: they would be unreadable in a sentence.
 _READABLE = 40
 
 
@@ -99,10 +99,10 @@ class Keys:
             plugins = _plugins() if settings.plugins else {}
         except (OSError, EdgeoptError):
             return None
-        # Only pictures are read with it.
+        # Pillow reads pictures only.
         readers = versions(("pillow",)) if settings.data is not None and settings.data.is_dir() else {}
         found = {
-            NAME: settings.model.name,  # the bundle bears it
+            NAME: settings.model.name,  # the bundle contains the name
             "the code of edgeopt": self.common["edgeopt"],
             **self.common["libraries"],
             **readers,
@@ -125,7 +125,7 @@ class Keys:
             return None
         asked = {name: value for name, value in msgspec.to_builtins(job).items() if name not in _PATHS}
         if job.planning is not None:
-            # What is left of the time just now differs from run to run.
+            # The remaining time differs from run to run.
             courses = sorted(asked["planning"]["courses"], key=repr)  # in the order of their speed just now
             asked["planning"] = {**asked["planning"], "limit_s": limit_s, "courses": courses}
         files = {
@@ -329,7 +329,7 @@ class Remembered:
         try:
             bundle = read_bundle(self.settings.out)
         except (BundleError, OSError):
-            return outcome  # somebody took or replaced it meanwhile
+            return outcome  # another process took or replaced it meanwhile
         outcome = msgspec.structs.replace(outcome, is_cached=True)
         files = {f.relative_to(bundle.folder).as_posix(): f for f in bundle.folder.rglob("*") if f.is_file()}
         title = f"{outcome.model}: {outcome.verdict}, {outcome.proof.speedup}, {outcome.winner.name}"

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _FLOOR_DB = 30.0
-# Other processors round otherwise.
+# Other processors round differently.
 _LEEWAY_DB = 1.0
 
 
@@ -112,7 +112,7 @@ class ReplayRun:
         return feeds, self.runs.source_outputs(self.request.model, feeds)
 
 
-# Two runs of the same computation differ by the order in which threads add, and by nothing else.
+# Two runs of the same computation differ only by the order in which threads add.
 _ALIKE_DB = 80.0
 _OPTIMIZE = "Run `edgeopt optimize` on this device."
 
@@ -267,7 +267,7 @@ class Rebuilt(msgspec.Struct, frozen=True):
 def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
     """Writes the bundle; raises an error that says why if it would not be the same."""
     begin = time.monotonic()
-    # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
+    # Normalized once: a path with ".." in it may lead elsewhere once folders exist.
     out = Path(os.path.abspath(request.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
     write.check_target(out, [request.model, request.profile, *([request.data] if request.data else [])])
     emit(Progress("reading the profile", request.profile.name))

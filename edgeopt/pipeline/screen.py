@@ -166,7 +166,7 @@ def _floor(goal: Goal) -> str:
 
 # Each interval takes a millisecond: often enough to watch, seldom enough not to lengthen the race.
 _EVERY_S = 0.3
-# An interval of fewer rounds would look surer than it is.
+# An interval of fewer rounds would look more certain than it is.
 _FEWEST_ROUNDS = 3
 
 
@@ -226,7 +226,7 @@ def final(entry: PoolEntry | CandidateReport) -> Standing:
 
 
 LARGEST_BATCH = 32
-# Of the baseline: what batches gain shows by then, and runs of a second would take up the time of the search.
+# For the baseline: batches up to this size show what batching gains; longer runs would use up the search time.
 _TRIED_BATCH, _TRIED_MS = 8, 100.0
 _OF_STREAMS = ("performance_hint", "streams")
 
@@ -261,7 +261,7 @@ def called(candidate: Candidate, calls: Calls, room: LoadLimits) -> Candidate:
         if calls.callers > 1:
             options |= {"performance_hint": "throughput", "streams": calls.callers}
     elif "threads" in known and calls.callers > 1:
-        # Each caller works itself, beside the threads that all of them share.
+        # Each caller computes itself, in addition to the threads that all callers share.
         options["threads"] = room.cores - calls.callers + 1
     elif "threads" in known and candidate.calls.callers > 1:
         options.pop("threads", None)
@@ -353,7 +353,7 @@ class CandidatePool:
             if plugin_of(candidate.backend) and self._has_hung(candidate.backend):
                 continue
             if recipe_named(ready.variant).whole and self._is_far_below(ready.variant):
-                return  # eight bits throughout: no other precision of the rest mends that
+                return  # all layers have eight bits: another precision of the rest does not help
             self._screen(candidate)
 
     def add(self, candidate: Candidate) -> PoolEntry:

@@ -42,7 +42,7 @@ LAST_LOOK_S = 2.0
 """Seconds that candidates race if none has raced when the search is asked to end."""
 PROVED_WHEN_STOPPED = 2
 """Number of candidates that may still be proved."""
-# What is reserved for, in proofs: a loaded machine starts processes more slowly.
+# Reserved time, as a number of proofs: a loaded machine starts processes more slowly.
 _PROOFS = 1.15
 _MOST_FOR_PROOFS = 0.65
 # Of a proof that has begun, on a machine that may become busier still.
@@ -193,7 +193,7 @@ class ClockedEmit:
             self._emit_last()
             return
         self.emit(event)
-        # What tells that the search takes longer is followed by how long.
+        # A message that the search takes longer is followed by its new end.
         if self.control is not None and self._limit_s != self.control.clock.limit_s:
             self._emit_last()
 

@@ -96,7 +96,7 @@ def _plugin(name: str, version: str, entries: list[EntryPoint]) -> Plugin:
         manifest = read_manifest(folder)
         check_manifest(manifest, name, version, {(GROUPS[e.group], e.name): e.value for e in entries})
     except ManifestError as error:
-        if manifest is not None and error.state == MISSING:  # it is a good manifest
+        if manifest is not None and error.state == MISSING:  # the manifest itself is valid
             offers = tuple(_with_problem(one, error) for one in _offers(manifest, entries))
         else:
             offers = tuple(_unusable(name, version, one, error) for one in entries)
@@ -117,7 +117,7 @@ def _package_of(entries: Iterable[EntryPoint]) -> Path:
 def _module_of(entry: EntryPoint) -> str:
     try:
         return entry.module
-    except (AttributeError, ValueError):  # of importlib.metadata, for a value that it cannot parse
+    except (AttributeError, ValueError):  # importlib.metadata raises these for a value that it cannot parse
         said = f"its entry point {entry.name} is '{entry.value}', which is not package.module:NAME"
         raise ManifestError(BROKEN, said, "Ask its author.") from None
 

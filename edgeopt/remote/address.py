@@ -17,8 +17,8 @@ FOLDER = "~/.cache/edgeopt/remote"
 BESIDE_SERVING = "beside_serving"
 PROBE_ONLY = "probe_only"
 EXAMPLE = "ssh://pi@raspberrypi.local"
-# A host key that must be confirmed or a password would be asked on a terminal that nobody watches. What is silent
-# for 15 seconds is lost.
+# Without BatchMode, ssh would ask for a password or a host key on a terminal that nobody sees. A connection
+# that is silent for 15 seconds is lost.
 _OPTIONS = (
     "BatchMode=yes",
     "ConnectTimeout=10",

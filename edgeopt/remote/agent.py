@@ -12,7 +12,7 @@ from edgeopt.remote.address import BESIDE_SERVING, PROBE_ONLY, AgentAddress
 PATH = "/api/v1/trials"
 _TIMEOUT_S = 15.0
 _LONGEST_REFUSAL_BYTES = 1 << 16
-# Options that other commands have, and --on has not.
+# Options of other commands that --on does not have.
 _HINTS = (
     ("--url", "--on"),
     ("pass: --fingerprint ", "pair with it (edgeopt fleet pair), or set EDGEOPT_FINGERPRINT="),
@@ -36,7 +36,7 @@ class AgentWay:
             with ExitStack() as stack:
                 connection = stack.enter_context(reaching(self._address, _TIMEOUT_S))
                 connection.connect()
-                # Kept, because the connection lets go of it where the agent will close after this answer.
+                # Kept here, because the connection drops its socket if the agent will close after this answer.
                 self._socket: socket.socket = connection.sock
                 asked = BESIDE_SERVING if device.beside_serving else PROBE_ONLY if probes else ""
                 query = f"?{asked}=1" if asked else ""
@@ -49,7 +49,7 @@ class AgentWay:
                     self._session = str(json.loads(self._answer.readline())["trial"])
                 except (ValueError, KeyError, TypeError):
                     raise no_agent(self._address) from None
-                # It may be silent for long; `send` notices when nobody is there.
+                # The agent may be silent for long; `send` notices a lost connection.
                 self._socket.settimeout(None)
                 self._stack = stack.pop_all()
         except EdgeoptError as error:
@@ -80,7 +80,7 @@ class AgentWay:
     def _give_up(self, why: str) -> None:
         self._why = self._why or why
         with suppress(OSError):
-            # Of the connection below TLS, whose own shutdown must not meet a read in another thread.
+            # Shuts down the socket below TLS: a TLS shutdown must not run during a read in another thread.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         raise ConnectionError(why)
 

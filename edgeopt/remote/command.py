@@ -56,7 +56,7 @@ class RemoteCommand:
         `outputs`: the fields that name what it writes. `is_record`: that is a file of JSON, which may hold paths.
         """
         emit(Progress("connecting to the device", self.address.shown))
-        # Its deep form measures, which a release that serves would disturb.
+        # A deep probe measures, which a serving release would disturb.
         probes = self.name == "probe" and not getattr(request, "deep", False)
         with closing(opened(self.address, probes)) as link:
             self._link = link

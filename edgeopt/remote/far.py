@@ -456,7 +456,7 @@ def serve(session_in: Callable[[Channel, Path], Session], told: Mapping[int, str
         channel.send({"folder": str(session.work)})
         session.serve()
     except GoneError as gone:
-        if gone.args:  # in words, for the other side
+        if gone.args:  # the reason in words, for the other side
             with contextlib.suppress(GoneError):
                 channel.send({"refused": "ended", "words": str(gone)})
     finally:

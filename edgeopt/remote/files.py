@@ -60,7 +60,7 @@ def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> PlacedR
         if each.name in outputs:
             if not value.absolute().parent.is_dir():
                 raise UsageError(f"The folder of '{value}' does not exist.", f"Make it, or change {each.flag}.")
-            # By its name alone, in the folder where the command runs: records of it hold no place of the device.
+            # By name alone, in the command's working folder, so that its records contain no path of the device.
             written[f"out/{value.name}"] = value
             given[each.name] = value.name
         else:
@@ -101,6 +101,6 @@ def _beside(path: Path) -> tuple[Path, ...]:
 
     try:
         model = onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf raises kinds of its own, and the command itself says it best
+    except Exception as error:  # protobuf raises its own exceptions; the cause is in the message
         raise ModelError(f"'{path}' is not an ONNX model.", f"Export it again. ({error})") from error
     return external_files(model, path)

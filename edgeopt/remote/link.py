@@ -23,11 +23,11 @@ _ALIVE_S = 10.0
 _END_S = 20.0
 """Time to wait for the end, in seconds: more than the command there has to clean up."""
 _CHUNK_BYTES = 1 << 20
-# What a shell there prints at every start comes before the first answer.
+# Output of the device's shell at its start comes before the first answer.
 _MOST_NOISE_BYTES = 1 << 16
 
 
-# What an agent refuses, in sentences of its own.
+# Refusals of an agent, as sentences.
 _TOLD: dict[str, type[EdgeoptError]] = {"not-taken": UsageError, "version": MissingError, "ended": ConstraintError}
 
 

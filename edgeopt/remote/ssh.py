@@ -13,7 +13,7 @@ from edgeopt.workers.host import last_words
 
 _OLDEST_PYTHON = (3, 11)
 
-# What the OpenSSH client says, and what it means: the message, the hint. The first that fits counts.
+# Patterns of the OpenSSH client's output, each with message and hint. The first match counts.
 _FAILURES = (
     (
         r"[Hh]ost key verification failed|host key is known|IDENTIFICATION HAS CHANGED",
@@ -67,7 +67,7 @@ class SshWay:
         )
         self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         try:
-            # In a session of its own: Ctrl-C at the terminal is for this process alone.
+            # Runs in its own session, so that Ctrl-C at the terminal reaches this process alone.
             self._ssh = subprocess.Popen(
                 address.command(script),
                 stdin=subprocess.PIPE,

@@ -113,7 +113,7 @@ def _limit(job: Job, dim: str, taken: list[int], failed: list[int], takes: Calla
     above = [size for size in failed if size > max(taken)]
     below = [size for size in failed if size < min(taken)]
     if len(above) + len(below) < len(failed):
-        return  # it takes multiples only, or the like
+        return  # the original takes multiples only, for example
     if above:
         high, beyond = max(taken), min(above)
         while beyond - high > 1:

@@ -138,7 +138,7 @@ def lower(task: BuildTask) -> Ledger:
     """Writes the lowered model; raises ModelError with the reasons if nothing applied."""
     known = {one.name: one for one in lowerings_of(task.backends[0])}
     passes = tuple(known[name] for name in task.step.listed(LOWERINGS))
-    # Once, in the order of the profile: a second round would find what the first left, at the same price.
+    # Runs once, in the order of the profile: a second round would find what the first one left, at the same cost.
     ledger = proved(task, task.base, passes=passes, only=task.step.listed(LOWERINGS), rounds=1)
     if not changed(ledger):
         raise ModelError(f"No lowering applied: {_reasons(ledger)}.")

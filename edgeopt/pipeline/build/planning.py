@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-# With fewer to check, the plan and its proof share them.
+# With fewer check samples, the plan and its proof share them.
 _FEWEST_TO_PART = 6
 
 
@@ -111,7 +111,7 @@ def put(task: BuildTask, model: "ir.Model", backend: str) -> Path:
 
 # Share of the time after which no further backend is planned; plans are written after that.
 _PLANNING_ENDS = 0.6
-# Until this share, combinations of forms are run; those that have not been by then are no choice.
+# Share of the time until which combinations of schemes are run; later ones are not considered.
 _CHOOSING_ENDS = 1.0
 
 
@@ -142,7 +142,7 @@ def plan(task: BuildTask) -> Plans:
             entries += mine
             if not mine:
                 open_ends.add(track.course.backend)
-        # A backend with a plan on one of its courses needs no second opinion.
+        # One plan for a backend is enough, on whichever of its configurations.
         open_ends -= set(_backends([entry.course for entry in entries]))
         return _plans(task, work, entries, tuple(name for name in seen if name not in open_ends))
 
@@ -227,7 +227,7 @@ def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
     save_samples(samples, folder / "samples")
     given = given_by(task)
     wanted = sorted({*given.plan, *given.prove})
-    runs.inputs(task.source)  # and with that, which backend judges
+    runs.inputs(task.source)  # also chooses the backend that judges
     answers = runs.source_outputs(task.source, [samples.feeds(k) for k in wanted])
     study = studied(task, dict(zip(wanted, answers, strict=True)))
     goal = planning.goal

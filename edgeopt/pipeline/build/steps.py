@@ -1,4 +1,4 @@
-"""Repeats the steps of a deployment profile: cleans the source model, lowers it, and applies its schemes."""
+"""Repetition of a deployment profile's steps: cleans the source model, lowers it, and applies its schemes."""
 
 import shutil
 from collections.abc import Callable, Sequence

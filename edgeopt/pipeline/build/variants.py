@@ -1,4 +1,4 @@
-"""Builds variants, several at a time, each in a child process that may crash; and stores the finished ones."""
+"""Construction of variants, several at a time, each in a child process that may crash; and their list."""
 
 import select
 import threading
@@ -95,7 +95,7 @@ def make_all(
         for worker in workers:
             if worker.busy is None and waiting and time.monotonic() < deadline and not is_stopped():
                 worker.start(waiting.pop(0))
-        # Others are made while these are looked at.
+        # Other variants are made while the caller handles these.
         while known:
             yield known.pop(0)
         busy = [m for m in workers if m.busy is not None]
@@ -122,7 +122,7 @@ def make_all(
 def _ready(busy: list[BuildWorker], timeout_s: float) -> list[BuildWorker]:
     """Waits until workers have answered or ended, and returns these."""
     waiting = {child.fileno(): worker for worker in busy if (child := worker.client.child) is not None}
-    if len(waiting) < len(busy):  # where no process could be started, that is the answer
+    if len(waiting) < len(busy):  # a process that could not be started counts as an answer
         return [worker for worker in busy if worker.client.child is None]
     # Not `select.select`, which fails for file numbers above 1023.
     poll = select.poll()
@@ -237,7 +237,7 @@ def make_variant(request: Make) -> Made:
 def _as_done(step: Step, ledger: Ledger) -> Step:
     """Returns the step without the passes that were rolled back because they changed this model's outputs."""
     undone = {entry.pass_name for entry in ledger if entry.rolled_back}
-    # One that was taken back in one round may have done its work in another.
+    # A pass that was rolled back in one round may have been applied in another.
     undone -= {entry.pass_name for entry in ledger if not entry.rolled_back}
     kept = {name: [p for p in step.listed(name) if p not in undone] for name in (PASSES, LOWERINGS)}
     return Step(step.recipe, {name: kept.get(name, value) for name, value in step.parameters.items()})

@@ -19,7 +19,7 @@ from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.version import __version__
 
-# Settings of the libraries that run models, which decide how fast one is as their versions do.
+# Prefixes of the settings of libraries that run models: like their versions, they affect the speed.
 _SETTINGS = (
     *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "TBB_", "DNNL_", "ONEDNN_", "MALLOC_", "LD_PRELOAD"),
     *("ORT_", "ONNXRUNTIME_", "OV_", "OPENVINO_", "CUDA_", "NVIDIA_", "TRT_"),
@@ -134,7 +134,7 @@ def _is_plain(name: str) -> bool:
 
 VARIABLE = "EDGEOPT_CACHE_LIMIT"
 USUAL_BYTES = 2_000_000_000
-# Of what is free: a small device keeps its disk for what it is there for.
+# Share of the free disk space: a small device needs its disk for other things.
 _SHARE = 0.1
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -324,7 +324,7 @@ class Store:
     def _places(self) -> list[Path]:
         if not self.folder.is_dir():
             return []
-        # Somebody may have named a folder that holds more, and that is nothing to be dropped.
+        # The user may have named a folder with other files, which must not be dropped.
         return [one for one in self.folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir()]
 
     def _make_room(self, newest: str, added_bytes: int) -> None:

@@ -13,7 +13,7 @@ from edgeopt.hw.user_folders import user_cache_folder
 from edgeopt.pipeline.cache.store import Store, Stored
 
 _FOLDER = "searches"
-# What else lies in the folder, by its name in full: somebody may have named a folder that holds more.
+# Other files in the folder, by their full names: the user may have named a folder with more in it.
 _OTHERS = (
     (r"peaks-\d+-[0-9a-f]{32}\.json", "measured peaks (edgeopt probe --deep)"),
     (r"ops-\d+-[0-9a-f]{32}\.json", "timings of operators (edgeopt ops)"),

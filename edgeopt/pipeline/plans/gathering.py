@@ -1,4 +1,4 @@
-"""Makes the variants of the precision levels, in parts, and yields each as soon as it is ready."""
+"""Builder of the variants of the precision levels, in parts; yields each as soon as it is ready."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -46,9 +46,9 @@ _MAKING_SHARE = 0.74
 # When the libraries' own ways must be there: a plan must beat them, and needs time for that. Of a smaller model
 # they take seconds, and are waited for on a busy machine too, at the expense of the plan.
 _WHOLE_SHARE, _WHOLE_BYTES = 0.44, 30_000_000
-# The time for a pass or recipe of a plug-in: its share of the search, and the least.
+# Time for a pass or recipe of a plug-in: its share of the search, and the minimum in seconds.
 _PLUGIN_SHARE, _PLUGIN_S = 0.15, 10.0
-# When the plan must be there: what it replaces can still be made after that.
+# Deadline of the plan: the variants that it replaces can still be made after that.
 _PLANNING_SHARE = 0.70
 # Share of the remaining time for planning: its last check and its files come after.
 _PLAN_IS_READY = 0.8

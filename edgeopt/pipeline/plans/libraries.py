@@ -72,7 +72,7 @@ def _repaired(task: BuildTask) -> Ledger:
     quantized = _unpacked(task.out)
     if not quantized.is_file():  # the variant came from the cache
         _by_nncf_for_transformers(replace(task, out=quantized.parent / "packed.xml"))
-    # The transformer settings keep more decibels of almost every model, with attention or without.
+    # The transformer settings keep almost every model more accurate, with attention or without.
     limit_s = repair_limit_s(task.base.stat().st_size)
     found = repair(task.base, quantized, task.out, choosing, task.repair_floor_db, limit_s=limit_s)
     return (found.entry,)

@@ -8,7 +8,7 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.build.messages import BuildTask, Plans
 from edgeopt.plugins import Offer
 
-# The profile, and what is installed, decide which of them run it.
+# The profile and the installed packages decide which of these run a variant.
 ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
 OPENVINO = tuple(name for name in NAMES if name.startswith("openvino-"))
 

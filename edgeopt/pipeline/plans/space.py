@@ -27,7 +27,7 @@ Value = str | int | float | bool
 # Priors, in logarithms: the time itself may be anything; this is how much a choice changes it.
 _ANY_TIME = 2.0
 _ONE_CHOICE = 0.15
-# A sum is not the whole truth.
+# Error of the model: effects of options do not simply add up.
 _MISFIT = 0.01
 
 
@@ -135,7 +135,7 @@ def _before(part: tuple[str, ...]) -> float:
     return _ANY_TIME if len(part) == 2 else _ONE_CHOICE
 
 
-# They are screened for accuracy from the start, each where its recipe says, and not tuned late.
+# These options are screened for accuracy from the start, as each recipe says, and not tuned late.
 NUMERIC = frozenset(r.numeric for r in RECIPES)
 
 Space = Mapping[str, Mapping[str, Sequence[str | int | float | bool]]]
@@ -203,7 +203,7 @@ def courses_on(
 
 def other_threads(candidate: Candidate, space: Space) -> list[Candidate]:
     """Returns the same candidate with each other number of threads."""
-    # The first value is where the search started: every candidate with it is there already.
+    # The search starts with the first value: every candidate with it exists already.
     others = space.get(candidate.backend, {}).get("threads", ())[1:]
     return [
         msgspec.structs.replace(candidate, options={**candidate.options, "threads": count})
@@ -216,7 +216,7 @@ Choices = Mapping[str, Sequence[Value]]
 """Values by option; the first is where a candidate starts, and means the runtime's own choice."""
 
 _THREADS, _CORES = "threads", "cores"
-# What is of no use, and only costs turns, where one thread does all.
+# Options without effect on a single thread, which would only cost rounds.
 _OF_SEVERAL = frozenset(
     {_CORES, "spinning", "spin_duration_us", "dynamic_block_base", "execution_mode", "inter_threads"}
     | {"pinning", "hyper_threading", "core_type", "partitioner"}

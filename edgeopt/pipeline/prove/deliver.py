@@ -1,4 +1,4 @@
-"""Writes the bundle, proves it as written, and publishes it only if it is faster and accurate."""
+"""Delivery of a bundle: writes it, proves it as written, and publishes it only if it is faster and accurate."""
 
 import dataclasses
 import shutil
@@ -74,7 +74,7 @@ def meets_conditions(aim: SearchGoal, today: Bundle | None, proof: Proof, candid
     if slower_sizes(proof.by_size) and not slow_allowed:
         return False
     if aim.objective.figure is None and proof.current is not None:
-        # What runs today is what counts; the source in plain defaults may be as fast, and must not be faster.
+        # The incumbent counts; the source in plain defaults may be as fast as the candidate, but not faster.
         clear = proof.current.low > least_gain(today, candidate)
         return clear and proof.current_verdict == FASTER and proof.verdict != "slower"
     if aim.objective.figure is None:
@@ -214,7 +214,7 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
     if outcome is None and ending.is_asked:
         raise nothing_proved_error("proving", kept=ending.kept)
     outcome = outcome or _kept(pool)
-    # Figures of the race are not those of the proof: who watched the race ends with what the outcome says.
+    # Figures of the race differ from those of the proof: the last events show what the outcome says.
     for report in outcome.candidates:
         notes.emit(final(report))
     return outcome
@@ -269,7 +269,7 @@ def _fails_as(entry: PoolEntry, tried: PoolEntry) -> bool:
 
 def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
     """Returns the outcome if the entry is proved, with its bundle in place; otherwise notes the reason."""
-    entry.of_best = None  # how it is out now is up to its proof
+    entry.of_best = None  # the proof decides whether the entry is out
     with written(pool, entry.candidate) as bundle:
         try:
             proof = prove(pool.search, pool.resources, bundle, legs)
@@ -354,12 +354,12 @@ def _in_line(search: Search, entries: Sequence[PoolEntry], best: list[PoolEntry]
     """Returns the candidates to prove: the finalists, then earlier losers, as far as they beat the baseline."""
     source, today = search.baseline, search.incumbent
     if search.goal.objective.figure is not None:
-        # Nobody who came in behind what the user has.
+        # Without candidates that are behind the source.
         own = next((place for place, e in enumerate(best) if e.candidate == source), len(best))
         return [e for e in best[:own] if e.speedup]
     others = [e for e in entries if e not in best and e.status == "lost" and e.speedup]
     others.sort(key=lambda e: e.speedup.median if e.speedup else 0.0, reverse=True)
-    # Against what runs today, the source itself may win.
+    # The source itself may win against the incumbent.
     least = 1.0 if today is None else AS_FAST
     rivals = [e for e in [*best, *others] if today is not None or e.candidate != source]
     return [e for e in rivals if e.speedup and e.speedup.median > least]

@@ -16,7 +16,7 @@ from edgeopt.pipeline.prove.proving import MissedFloor, UnprovenFloor, written
 from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE, behind_delivered, delivered_report
 from edgeopt.pipeline.screen import CandidatePool
 
-# A smaller share of the winner's is not worth telling.
+# Smaller differences, as a share of the winner's figure, are not reported.
 _COUNTS = 0.01
 
 

@@ -1,4 +1,4 @@
-"""Measures a written bundle in fresh processes, against the baseline and the incumbent."""
+"""Measurement of a written bundle in fresh processes, against the baseline and the incumbent."""
 
 import os
 import time
@@ -249,7 +249,7 @@ def _answered(search: Search, ground: TrialRunner, pack: ProcessGroup, batch: in
     with judge_for(ground, pack.others[0], search.baseline.backend, search.request.model) as judge:
         reference = ground.outputs(judge, which, 1)
     outputs = ground.outputs(pack.first, which)
-    # A batch is what was raced; those who send one sample get an answer as good.
+    # The race used batches; the answers to single samples must be as good.
     single = outputs if batch == 1 else ground.outputs(pack.first, which, 1)
     judged = standard.judge(which, outputs, reference)
     every = [judged] if single is outputs else [judged, standard.judge(which, single, reference)]
@@ -276,7 +276,7 @@ def _reached(search: Search, answered: ProofOutputs) -> str:
 def _raced(means: SearchResources, pack: ProcessGroup, starter: Starter, terms: Terms) -> Found:
     """Measures the bundle and its rivals in legs of fresh processes."""
     old = pack.others[0]
-    # The first round warms all up together and is not counted.
+    # The first round warms up all sides together and is not counted.
     run_rounds(list(pack.every), 1, leg_slice_ms(old.loaded.first_run_ms))
     span_ms = leg_slice_ms(old.run_ms) if old.slices_ms else leg_slice_ms(1.0)
     if means.meter is not None:

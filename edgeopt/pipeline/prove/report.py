@@ -73,7 +73,7 @@ def front(field: Sequence[FrontFigures]) -> list[int]:
     for place in able:
         if field[place].status == _WINNER or not any(_covers(field[one], field[place]) for one in found):
             found.append(place)
-    # Those that are faster by less than counts, and behind in what does.
+    # Removes those whose lead in speed is within the tolerance, and that are behind in another figure.
     for place in list(found):
         others = [field[one] for one in found if one != place]
         mine = field[place]
@@ -334,7 +334,7 @@ def _race_report(
     search: Search, proof: Proof, entry: PoolEntry, pace: float | None, scale: float
 ) -> CandidateReport:
     own = entry.speedup
-    # A proof without enough processes says less than the race.
+    # A proof without enough processes is less certain than the race.
     proved = entry.proof is not None and entry.proof.usable and entry.candidate != search.baseline
     speedup = entry.proof if proved else None
     if entry.candidate == search.baseline:

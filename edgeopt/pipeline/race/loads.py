@@ -154,7 +154,7 @@ def most(pool: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
         return found
 
     if not alive:
-        # One caller has its answer sooner.
+        # With one caller, each answer takes less time.
         slow = [e.candidate for e in pool.entries if e.status == OVER and e.candidate.calls != ONE]
         alive = added([called(one, ONE, room) for one in slow[:_TUNED]])
     races.emit(Progress("tuning", "callers and batches of the best candidates"))

@@ -22,7 +22,7 @@ from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.plans.recipes import place_of
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, Ticker, final
 
-# Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.
+# Longest time in seconds to meter each of many candidates; a battery's gauge needs a minute.
 _LONGEST_S = 2.0
 _HINT = (
     "Search for latency instead, which usually saves energy too. Energy needs readable RAPL "
@@ -100,9 +100,9 @@ def _span_s(meter: EnergyMeter) -> float:
 
 # Shares of the time before the proof at which each phase ends.
 OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.83, 0.9, 1.0
-# Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
+# Two candidates this close count as equal; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
-# One thread leaves the other cores to others, and does not depend on how the system places several.
+# One thread keeps the other cores free, and its speed does not depend on how the system places several.
 SPARE_CORES = 1.08
 _ENOUGH_TO_TRIM = 6
 HINT = "Measure the model alone with `edgeopt bench`; the device may be short of memory."
@@ -130,7 +130,7 @@ def race(
     field = [baseline, *_contenders(alive)]
     if is_over() and all(contender.slices_ms for contender in field[1:]):
         return ranked(baseline, alive)
-    # All who compare must have run the same rounds; what earlier stages measured is not theirs.
+    # Candidates are compared in the same rounds only, so the times of earlier stages are dropped.
     for contender in field:
         contender.slices_ms.clear()
     ticker, span_ms = Ticker(emit), _span_ms(field)

@@ -34,13 +34,13 @@ from edgeopt.pipeline.screen import CandidatePool, PoolEntry, RacePace, final, r
 
 # Subjects (a variant on a backend) whose options are tuned; the others are too far behind to catch up.
 _SUBJECTS = 2
-# In logarithms: what a point must promise to be worth its time.
+# Least expected improvement, as a logarithm, for which a point is worth its time.
 _WORTH_TRYING = 0.01
 # Errors of ratios: of candidates in the race, of those that left early, and the least of contests here.
 _RACED, _LEFT, _LEAST_SPREAD = 0.02, 0.05, 0.005
-# What did not run is not hoped of in another combination.
+# A failed option is assumed to fail in other combinations too.
 _FAILED = math.log(2.0)
-# A process, a screen: what one more candidate takes beside loading and its turns.
+# Time in seconds to start and screen one more candidate, in addition to loading and its rounds.
 _ENTERING_S = 1.0
 
 
@@ -112,7 +112,7 @@ def tune(pool: CandidatePool, alive: list[PoolEntry], until: float) -> list[Pool
             Log("info", f"Tuned: tried {count} of {len(open_points)} combinations of options; {what}.")
         )
     for entry in tuning.alive:
-        # What was measured here was not measured in the same rounds.
+        # The times measured here are not from the same rounds.
         if count and entry.contender is not None:
             entry.contender.slices_ms.clear()
     return [entry for entry in tuning.alive if entry.contender is not None]

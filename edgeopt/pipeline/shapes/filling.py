@@ -194,7 +194,7 @@ def _varies(output: str, runs: Sequence[SizedRun]) -> bool:
 
 
 _FEWEST_RUNS = 3
-# Compiling for a new size takes open shapes some ten runs, once for each: a little more time each run is no loss.
+# Open shapes compile each new size once, which takes some ten runs: slightly slower padding still pays.
 _AS_FAST = 1.1
 # Padding up to this ratio is allowed without a measurement.
 _LITTLE = 4 / 3
@@ -225,7 +225,7 @@ def settle_filling(
     if time.monotonic() < until_s:
         with suppress(TrialError):  # a backend with buckets reports them when it enters
             ratios = _measured(ground, shaped, candidate, path, gaps)
-    # What was not measured is filled up where little is: then it cannot be much slower.
+    # Sizes that were not measured are padded if the padding is small: then they cannot be much slower.
     pays = {gap for gap in gaps if ratios.get(gap, _guess(gap)) <= _AS_FAST}
     named = {gap.dimension for gap in gaps}
     found = {d.name: least_filled(d, pays) for d in shaped.dimensions if d.name in named}
@@ -261,7 +261,7 @@ def least_filled(dimension: SizedDimension, pays: set[Gap]) -> tuple[int, ...]:
     for low, high in pairwise((0, *dimension.sizes)):
         first, half = (Gap(dimension.name, size, high) for size in (low + 1, (low + high) // 2))
         paying = [gap.size for gap in (first, half) if gap in pays]
-        # What pays where most is filled up, pays half way too.
+        # If padding pays where most is padded, it pays half way too.
         least.append(low + 1 if first in pays or high - low == 1 else min(paying, default=high))
     return tuple(least)
 
@@ -287,7 +287,7 @@ def _measured(
         sizes = {**usual, gap.dimension: gap.size}
         run = resized(given, place % len(given), range(len(given)), shaped.dimensions, sizes)
         if shaped.mask:
-            run[shaped.mask] = np.ones_like(run[shaped.mask])  # else less would be computed
+            run[shaped.mask] = np.ones_like(run[shaped.mask])  # otherwise less would be computed
         runs.append(run)
     between = replace(ground, samples_path=ground.folder / "gaps")
     save_samples(together(runs), between.samples_path)

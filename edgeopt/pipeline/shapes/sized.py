@@ -25,7 +25,7 @@ from edgeopt.nearest import nearest
 MOST_SIZES = 8
 MOST_PROGRAMS = 16
 _HOW = "Write seq=16:32:128 (minimum, usual, maximum) or seq=16,32,64."
-# A doubling this near to a requested size gets no separate bucket.
+# A doubling this close to a requested size gets no bucket of its own.
 _NEAR = 1.3
 _LARGEST = 1 << 20
 
@@ -235,7 +235,7 @@ def in_turn(dimensions: Sequence[SizedDimension], count: int) -> list[Sizes]:
     found: list[Sizes] = []
     for number in range(count):
         turn = number // 2
-        # Shifted against each other, so that two dimensions do not always meet in the same pairs.
+        # Shifted against each other, so that two dimensions are not always combined in the same pairs.
         places = [(turn + shift * (turn // len(of))) % len(of) for shift, of in enumerate(others)]
         odd = [of[place] for of, place in zip(others, places, strict=True)]
         chosen = odd if number % 2 else [dimension.usual for dimension in dimensions]
