@@ -73,7 +73,7 @@ def meter_all(
 
 
 def meter_field(meter: EnergyMeter, contenders: Sequence[Contender], emit: Emit, until: float) -> frozenset[int]:
-    """Measures all contenders, then those with the least again; returns the `id` of these, which compare."""
+    """Measures all contenders, then the best again; returns the `id` of these, comparable with each other."""
     meter_all(meter, contenders, emit, until=until)
     known = sorted((c for c in contenders if c.joules), key=lambda c: float(np.median(c.joules)))[:_FINALISTS]
     if time.monotonic() < until:
