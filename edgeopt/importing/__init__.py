@@ -1,1 +1,1 @@
-"""Models from other frameworks as ONNX models, proved against the original."""
+"""Import of models from other frameworks as ONNX models, proved against the original."""

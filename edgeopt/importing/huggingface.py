@@ -1,4 +1,4 @@
-"""Checks a Hugging Face folder before a framework opens it: configuration, code, complete weights."""
+"""Checks of a Hugging Face folder before a framework opens it: configuration, code, complete weights."""
 
 import json
 from collections.abc import Mapping
@@ -39,7 +39,10 @@ def _read(path: Path) -> Mapping[str, object]:
 
 
 def _check_weights(path: Path) -> None:
-    """Eight bytes with the length of the header, the header in JSON, then the tensors at its offsets."""
+    """Raises ModelError if the weights are missing or not a complete safetensors file.
+
+    Such a file has eight bytes with the length of the header, the header in JSON, then the tensors at its offsets.
+    """
     if not path.is_file():
         raise ModelError(f"The folder has no weights: {path.name} is missing.", AGAIN)
     size = path.stat().st_size

@@ -1,4 +1,4 @@
-"""Imports a model: starts the child, proves its model against the original, writes model and samples."""
+"""Import of a model: starts the child, proves its model against the original, writes model and samples."""
 
 import json
 import os
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 CHILDREN = Path(children.__file__).parent
 RUNTIME = "onnxruntime-cpu"
 NEWEST_IR_VERSION = 10
-"""What the oldest supported ONNX Runtime reads."""
+"""Newest IR version that the oldest supported ONNX Runtime reads."""
 SEED = 20240
 Runs = list[dict[str, Array]]
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """The last line of the child."""
+    """Result of the child, which is its last line."""
 
     exporter: str
     framework: str
@@ -69,7 +69,7 @@ class Exported(msgspec.Struct, frozen=True):
     processor: FolderProcessor | None = None
     notes: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    """The change of the values in each run after those of the sizes."""
+    """Change of the values in each run after those of the sizes."""
     limits: InputLimits = {}
 
 
@@ -86,11 +86,11 @@ class Imported(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     seconds: float
     pre: Preprocessing | None = None
-    """Of a Hugging Face folder, its processor as a file for `--pre`."""
+    """Processor of a Hugging Face folder, as a file for `--pre`."""
 
 
 def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> Imported:
-    """Writes the model and its samples; nothing where the model does not answer as the original does."""
+    """Writes the model and its samples; writes nothing if the model does not answer as the original does."""
     from edgeopt.graph.model import load
 
     start = time.monotonic()
@@ -168,7 +168,7 @@ def _check_data(data: Path | None) -> None:
 
 
 def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: events.Emit) -> Exported:
-    """Exports in the user's environment."""
+    """Exports the model in the user's environment."""
     command = child_command(source, request.original, folder, job={
         "data": str(request.data.absolute()) if request.data else "",
         "samples": request.samples,
@@ -183,7 +183,7 @@ def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: ev
 def child_command(
     source: Recognized, options: SourceOptions, folder: Path, *, work: str = "import", job: Mapping[str, object]
 ) -> tuple[str, ...]:
-    """Writes the job into the folder; the command that does it in the user's environment."""
+    """Writes the job into the folder; returns the command that runs it in the user's environment."""
     if options.python is None and getattr(sys, "frozen", False):
         raise UsageError("This program has no Python packages of its own.", "Give --python ENV/bin/python.")
     about = {
@@ -203,7 +203,7 @@ def child_command(
 def run_child(
     command: tuple[str, ...], source: Recognized, folder: Path, emit: events.Emit
 ) -> Mapping[str, object]:
-    """The child's result; raises what it says, or how it ended."""
+    """Returns the child's result; raises the error that it reports, or one that says how it ended."""
     with (folder / "log").open("wb+") as log:
         try:
             process = subprocess.Popen(
@@ -222,7 +222,7 @@ def run_child(
             last = _last_record(process, emit)
             code = process.wait()
         finally:
-            # Also what it has started itself.
+            # Also ends the processes that the child has started.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -253,7 +253,7 @@ def _last_record(process: "subprocess.Popen[bytes]", emit: events.Emit) -> Mappi
 
 
 def saved_runs(path: Path, names: tuple[str, ...]) -> Runs:
-    """What the child saved: arrays by number of the run and place of the name."""
+    """Returns the runs that the child saved: arrays by number of the run and place of the name."""
     found: dict[int, dict[str, Array]] = {}
     with np.load(path, allow_pickle=False) as archive:
         for key in archive.files:
@@ -270,7 +270,7 @@ def _layers(folder: Path, exported: Exported) -> dict[str, tuple[str, Array]]:
 
 
 def _from_onnx(request: ImportRequest, path: Path, backend: Backend, folder: Path) -> tuple[Exported, Runs, Runs]:
-    """Another ONNX model: its opset raised, its shapes fixed."""
+    """Imports another ONNX model: raises its opset, and fixes its shapes."""
     from edgeopt.data.read import load_data
     from edgeopt.graph.feeds import generate_feeds
     from edgeopt.graph.model import load, save
@@ -309,7 +309,7 @@ def _from_onnx(request: ImportRequest, path: Path, backend: Backend, folder: Pat
 def _preprocessing(
     exported: Exported, ports: tuple[TensorInfo, ...], request: ImportRequest, folder: Path
 ) -> tuple[Preprocessing | None, tuple[str, ...]]:
-    """Written beside the model under its name, and the notes of the import."""
+    """Returns the file to write beside the model under its name, and the notes of the import."""
     processor = exported.processor
     if processor is None:
         return None, exported.notes
@@ -337,7 +337,7 @@ def _ports(model: "Model") -> tuple[TensorInfo, ...]:
 
 
 def _check_inputs(model: "Model", exported: Exported) -> None:
-    """An exporter leaves out inputs that change nothing."""
+    """Raises ModelError if the exporter left out an input because it changes nothing."""
     missing = [name for name in exported.inputs if name not in {info.name for info in _ports(model)}]
     if missing:
         raise ModelError(
@@ -358,7 +358,7 @@ def _record(source: Recognized, exported: Exported, proof: Proof, pre: Preproces
 def _write(
     model: "Model", out: Path, samples_file: Path, samples: Runs, record: ImportProof, folder: Path
 ) -> None:
-    """All files or none: the others get their names when the model has its own."""
+    """Writes all files or none: the others get their names when the model has its own."""
     from edgeopt.graph.model import save
 
     write_archive(folder / "samples.npz", from_feeds(samples))

@@ -1,4 +1,4 @@
-"""Refuses ONNX models that no runtime of edgeopt runs, by what is wrong with them."""
+"""Check for ONNX models that no runtime of edgeopt runs, with the reasons."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

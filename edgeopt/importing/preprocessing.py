@@ -1,4 +1,4 @@
-"""The processor of a Hugging Face folder as the `--pre` of its bundle, proved on samples against the original."""
+"""Conversion of a Hugging Face folder's processor to the `--pre` of its bundle, proved on samples."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -17,24 +17,24 @@ from edgeopt.graph.accuracy import compare_outputs, decibels
 from edgeopt.profiles.schema import Data
 
 ALLOWANCE_DB = 45.0
-"""What it may agree less than the model.
+"""Largest amount, in dB, by which preprocessing may agree less than the model.
 
 Libraries resize height and width in different orders and round to one of 256 steps after each, which leaves about
 49 dB of photographs; another filter leaves less than 40 dB.
 """
 PICTURES, SOUND = "pictures", "sound"
 _FILTERS = {2: "bilinear", 3: "bicubic"}
-"""By their number in Pillow."""
+"""Filters by their number in Pillow."""
 _WHOLE_FROM = 384
 _WITHIN_ROOT = 1e-7
 Runs = Sequence[Mapping[str, Array]]
 
 
 class FolderProcessor(msgspec.Struct, frozen=True):
-    """What the child says of it; its runs are in files."""
+    """Processor of a folder, as the child reports it; its runs are in files."""
 
     name: str
-    """Of its class."""
+    """Name of the processor's class."""
     kind: str
     input: str
     settings: dict[str, Any]
@@ -48,7 +48,7 @@ class Preprocessing(msgspec.Struct, frozen=True):
 
 
 class UncoveredError(Exception):
-    """Why a processor is not taken over, as half a sentence."""
+    """Reason why a processor is not taken over, as half a sentence."""
 
 
 def take_over(
@@ -59,7 +59,7 @@ def take_over(
     floor_db: float,
     folder: Path,
 ) -> Preprocessing:
-    """Writes a file for `--pre` into the folder; UncoveredError for what is not covered."""
+    """Writes a file for `--pre` into the folder; raises UncoveredError for a processor that is not covered."""
     file = folder / ("pre.toml" if processor.kind == PICTURES else "pre.onnx")
     if processor.kind == PICTURES:
         file.write_text(_text(processor, picture_steps(processor.settings)), encoding="utf-8")
@@ -83,7 +83,7 @@ def take_over(
 
 
 def picture_steps(settings: Mapping[str, Any]) -> Data:
-    """The settings of an image processor as a [data] table."""
+    """Converts the settings of an image processor to a [data] table."""
     steps: dict[str, Any] = {}
     if settings.get("do_pad"):
         raise UncoveredError("it pads pictures")
@@ -105,7 +105,7 @@ def picture_steps(settings: Mapping[str, Any]) -> Data:
 
 
 def _cut_by_share(size: tuple[int, ...], share: float | None) -> dict[str, Any]:
-    """As ConvNeXT does it: small pictures are the middle of larger ones, large ones are only resized."""
+    """Resizes as ConvNeXT does: small pictures are the middle of larger ones, large ones are only resized."""
     if share is None or len(size) != 1:
         return {}
     side = size[0]
@@ -136,7 +136,7 @@ def _text(processor: FolderProcessor, steps: Data) -> str:
 
 
 def _write_normalization(processor: FolderProcessor, rank: int, file: Path) -> None:
-    """Mean zero and variance one of each recording."""
+    """Writes a model that gives each recording mean zero and variance one."""
     from onnx import TensorProto, helper, save
 
     shape = ["batch", *(f"{'samples' if axis == rank - 1 else axis}" for axis in range(1, rank))]

@@ -1,4 +1,4 @@
-"""The proof of an import: the original and the ONNX model, compared on the same inputs."""
+"""Proof of an import: the original and the ONNX model, compared on the same inputs."""
 
 import ast
 import math
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 Outputs = Sequence[Mapping[str, Array]]
 SCOPES = "pkg.torch.onnx.name_scopes"
 CHANGED_DB = 30.0
-"""The least agreement at values that are edgeopt's own choice: less is another branch, not another rounding."""
+"""Least agreement in dB at values that are edgeopt's own choice: less means another branch, not rounding."""
 SAMPLE_MARGIN_DB = 10.0
-"""A single sample may be this much worse than all together."""
+"""Amount in dB by which a single sample may be worse than all together."""
 QUIET = 0.01
-"""A sample with less than this share of the usual power is judged by this share, not by its own."""
+"""Share of the usual power; a sample with less is judged by this share, not by its own power."""
 
 
 class OutputProof(msgspec.Struct, frozen=True):
     name: str
     snr_db: float
     worst_db: float
-    """Of the worst sample; 200 where all are equal."""
+    """Accuracy of the worst sample; 200 if all are equal."""
     worst_run: int
     max_abs: float
     differing: int = 0
-    """Values of a label or of another output without fractions that are not equal."""
+    """Number of unequal values of a label or of another output without fractions."""
     problem: str = ""
 
 
@@ -49,15 +49,15 @@ class Proof(msgspec.Struct, frozen=True):
     snr_db: float
     samples: int
     sizes: tuple[dict[str, int], ...]
-    """Of open dimensions, a run each beside those of the samples."""
+    """Sizes of open dimensions, a run for each in addition to those of the samples."""
     outputs: tuple[OutputProof, ...]
     runtime: str
     layer: LayerDifference | None = None
-    """The first that differs, where the ONNX model has the names of the original's layers."""
+    """First layer that differs, if the ONNX model has the names of the original's layers."""
 
     @property
     def difference(self) -> str:
-        """What differs, in a sentence; empty where nothing does."""
+        """Returns the difference in a sentence; empty if there is none."""
         bad = next((each for each in self.outputs if _fault(each, self.floor_db)), None)
         if bad is None:
             return ""
@@ -89,7 +89,8 @@ def prove(  # noqa: PLR0913, PLR0917 - two tables of runs, each with what differ
     path: Path, feeds: Outputs, reference: Outputs, samples: int, sizes: Sequence[dict[str, int]],
     backend: Backend, floor_db: float, values: Sequence[str] = (),
 ) -> Proof:  # fmt: skip
-    """`sizes`: those of each run after the samples; `values`: what was changed in those of each run at the end."""
+    """Compares the ONNX model with the original; `sizes` are those of the runs after the samples, `values` the
+    changes of values in the last runs."""
     got = _run_all(path, feeds, samples, sizes, backend)
     names = list(reference[0])
     if not set(names) & set(got[0]) and len(names) == len(got[0]):
@@ -106,7 +107,7 @@ def prove(  # noqa: PLR0913, PLR0917 - two tables of runs, each with what differ
 def _run_all(
     path: Path, feeds: Outputs, samples: int, sizes: Sequence[dict[str, int]], backend: Backend
 ) -> list[dict[str, Array]]:
-    """All answers of the ONNX model; where it fails, the message names the size."""
+    """Returns all outputs of the ONNX model; if it fails, the error names the size."""
     session = backend.load(path, {})
     found = []
     try:
@@ -127,7 +128,7 @@ def _sizes_of(sizes: Sequence[dict[str, int]], place: int) -> str:
 
 
 def _check_values(values: Sequence[str], reference: Outputs, got: Outputs) -> None:
-    """Raises VerificationError where the model takes another path at values that no sample has."""
+    """Raises VerificationError if the model takes another path at values that no sample has."""
     for what, wanted, found in zip(values, reference, got, strict=True):
         for output in compare_outputs([wanted], [found]).outputs:
             if not output.counted and output.snr_db < CHANGED_DB:
@@ -152,7 +153,7 @@ def first_difference(
     model: "Model", sample: Mapping[str, Array], layers: Mapping[str, tuple[str, Array]], backend: Backend,
     floor_db: float, folder: Path,
 ) -> LayerDifference | None:  # fmt: skip
-    """The first layer of the original, in the order of its calls, whose value in the ONNX model differs."""
+    """Returns the first layer of the original, in call order, whose value in the ONNX model differs."""
     from edgeopt.graph.copies import with_outputs
     from edgeopt.graph.model import save
 
@@ -167,7 +168,7 @@ def first_difference(
     try:
         found = run_all(path, [{n: a for n, a in sample.items() if n in taken}], backend)[0]
     except ModelError:
-        return None  # only the sentence is poorer
+        return None  # the message only has less detail
     for name in known:
         kind, wanted = layers[name]
         accuracy = compare_outputs([{name: wanted}], [{name: found[values[name]]}])
@@ -177,7 +178,7 @@ def first_difference(
 
 
 def _values_of_layers(model: "Model") -> dict[str, str]:
-    """The last value of each layer of PyTorch, as both of its exporters name them."""
+    """Returns the last value of each layer of PyTorch, as both of its exporters name them."""
     found = {}
     for node in model.ir.graph:
         layer, name = "", node.name or ""

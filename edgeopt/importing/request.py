@@ -1,4 +1,4 @@
-"""What `edgeopt import` is asked."""
+"""Request of `edgeopt import`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from edgeopt.errors import UsageError
 from edgeopt.options import AllowRandom, argument, option, read_shapes
 
 FLOOR_DB = 90.0
-# What other commands take as well that open a model of a framework.
+# Options shared with other commands that open a model of a framework.
 PythonPath = Annotated[
     Path | None,
     option("Python of the environment with the framework (default: edgeopt's own).", metavar="ENV/bin/python"),
@@ -33,7 +33,7 @@ PROOF_SAMPLES = 32
 
 
 class SourceOptions(msgspec.Struct, frozen=True):
-    """How a model of a framework is opened."""
+    """Options to open a model of a framework."""
 
     python: Path | None = None
     task: str = ""
@@ -74,7 +74,7 @@ class ImportRequest(msgspec.Struct, frozen=True):
 
     @property
     def dynamic_axes(self) -> dict[str, int]:
-        """The axis of each open dimension, by its name."""
+        """Returns the axis of each open dimension, by its name."""
         axes: dict[str, int] = {}
         for place, text in enumerate(part.strip() for part in self.dynamic.split(",") if part.strip()):
             name, equals, axis = text.partition("=")

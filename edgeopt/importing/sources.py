@@ -1,4 +1,4 @@
-"""The sources that can be imported, and which one a path or a name is."""
+"""Sources that can be imported, and the recognition of a path or a name as one of them."""
 
 import os
 import re
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A kind of source."""
+    """Kind of source."""
 
     kind: str
     title: str
     suffixes: tuple[str, ...] = ()
-    """Empty: code, written as `file.py:NAME` or `package.module:NAME`."""
+    """Suffixes of the file; empty: code, written as `file.py:NAME` or `package.module:NAME`."""
     child: str = ""
-    """The script that imports it; empty: edgeopt imports it itself."""
+    """Script that imports the source; empty: edgeopt imports it itself."""
     marker: str = ""
-    """The file that makes a folder this source."""
+    """File that makes a folder this source."""
     pickled: bool = False
     zipped: bool = False
 
@@ -45,7 +45,7 @@ SOURCES = (
 
 
 def sources() -> tuple[Source, ...]:
-    """edgeopt's own, then those of plug-ins that can be used."""
+    """Returns edgeopt's own sources, then those of plug-ins that can be used."""
     from edgeopt.plugins import offered
 
     return (*SOURCES, *(_of_plugin(offer) for offer in offered("importer") if not offer.problem))
@@ -62,7 +62,7 @@ _SCRIPT = "A PyTorch module needs the name of its class, instance or function: {
 
 
 class Recognized(msgspec.Struct, frozen=True):
-    """A source that was named: its kind, its file or module, and the name inside."""
+    """Recognized source: its kind, its file or module, and the name inside."""
 
     source: Source
     place: str
@@ -70,19 +70,19 @@ class Recognized(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """Without the folder, which may tell more than the model's users are to know."""
+        """Returns the source without its folder, which may reveal more than the model's users are to know."""
         file = Path(self.place).name
         return f"{file}:{self.name}" if self.name else file
 
 
 def is_source(text: str) -> bool:
-    """Whether a framework opens it, by its name alone."""
+    """Whether a framework opens the source, judged by its name alone."""
     found = source_of(text)
     return found is not None and bool(found.child)
 
 
 def source_of(text: str) -> Source | None:
-    """The kind by the name alone: code, a suffix, or the marker in a folder; `recognize` looks inside."""
+    """Returns the kind by the name alone: code, a suffix, or the marker in a folder; `recognize` looks inside."""
     path = Path(text)
     if path.is_dir():
         return next((each for each in SOURCES if each.marker and (path / each.marker).is_file()), None)
@@ -92,7 +92,7 @@ def source_of(text: str) -> Source | None:
 
 
 def recognize(text: str, trust: bool = False) -> Recognized:
-    """Which kind of source it is; raises a sentence for what cannot be imported."""
+    """Returns the kind of source; raises an error for one that cannot be imported."""
     code = _CODE.fullmatch(text)
     if code is not None and not Path(text).exists():
         place, name = code["place"], code["name"]

@@ -1,1 +1,1 @@
-"""From a model to a proved bundle: inspect, cache, plans, build, screen, race, prove."""
+"""Search pipeline from a model to a proved bundle: inspect, cache, plans, build, screen, race, prove."""

@@ -1,4 +1,4 @@
-"""What a search is to reach, of all that the user asks of it."""
+"""Goal of a search: its objective, its resource limits and its target speed-up."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ class SearchGoal:
     objective: Objective
     limits: ResourceLimits
     target_speedup: float | None = None
-    """Ends as soon as a candidate is reliably this many times faster than the baseline."""
+    """Speed-up over the baseline at which the search ends, once a candidate reaches it reliably."""
 
 
 def aim_of(settings: OptimizeRequest) -> SearchGoal:
-    """Of settings whose objective is known to be one."""
+    """Returns the goal of settings whose objective is one of OBJECTIVES."""
     objective = next(each for each in OBJECTIVES if each.name == settings.objective)
     return SearchGoal(objective, settings.limits, settings.target_speedup)

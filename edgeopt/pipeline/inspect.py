@@ -65,7 +65,7 @@ _OF_THIS_MODEL = "Give a deployment of this model as --baseline."
 
 
 def incumbent_of(path: Path, model: Path, facts: Inspected, ground: TrialRunner, client: WorkerClient) -> Bundle:
-    """`facts`: of the source. UsageError where it is of another model, or cannot run the samples."""
+    """Returns the incumbent as a bundle; raises UsageError if it is of another model or cannot run the samples."""
     current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, model, ground, client)
     described = current.deployment
     for kind, theirs, ours in (
@@ -87,7 +87,7 @@ def incumbent_of(path: Path, model: Path, facts: Inspected, ground: TrialRunner,
 
 
 def is_wrapped(current: Bundle, folder: Path) -> bool:
-    """Whether it was a model, so that the bundle around it was made in this search and holds no evidence."""
+    """Whether the baseline was a model, so that its bundle was made in this search and has no evidence."""
     return current.folder == folder / _FOLDER
 
 
@@ -131,7 +131,7 @@ def _wrapped(path: Path, model: Path, ground: TrialRunner, client: WorkerClient)
 
 
 def _described(path: Path, host: TrialHost) -> tuple[Tensors, Tensors]:
-    """By its own runtime, in a process of its own."""
+    """Returns the inputs and outputs of a model file, as its own runtime reports them in a separate process."""
     backend, place = _RUNTIMES[path.suffix], host.put(path)
     with closing(host.start()) as child:
         try:
@@ -144,7 +144,7 @@ def _described(path: Path, host: TrialHost) -> tuple[Tensors, Tensors]:
 
 
 def _told(these: dict[str, str], others: dict[str, str]) -> str:
-    """The names; with the type where only that differs."""
+    """Formats the names; with the types if only these differ."""
     same_names = these.keys() == others.keys()
     return ", ".join(f"{name} ({dtype})" if same_names else name for name, dtype in these.items()) or "nothing"
 
@@ -157,40 +157,40 @@ _TARGET = Named("target")
 
 @dataclass(frozen=True, slots=True)
 class SearchData:
-    """What there is to run the model on."""
+    """Samples to run the model on, and what is known of them."""
 
     samples: Samples
-    """As the model takes them; of all sizes where several were asked for."""
+    """Samples as the model takes them; of all sizes if several were asked for."""
     of_user: bool
-    """They are the user's, not generated."""
+    """Whether the samples are the user's, not generated."""
     split: Split
     raw: Samples | None = None
-    """What they were made of by what the bundle is to do before the model, where the user gave that."""
+    """Samples before preprocessing, if the user gave a preprocessing for the bundle."""
     shaped: Shaped | None = None
-    """The sizes that were asked for, and what is made of them."""
+    """Samples and dimensions for the sizes that were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search after inspection: the request and its goal, what was found, and the baseline of all comparisons."""
+    """Search after inspection: the request and its goal, the facts found, and the baseline of all comparisons."""
 
     request: OptimizeRequest
     goal: SearchGoal
     device: Device
     profile: TargetProfile
-    """With the backends that are installed here."""
+    """Profile with the backends that are installed here."""
     facts: Inspected
-    """Of the source model."""
+    """Facts of the source model."""
     starts: StartOptions
     given: SearchData
     standard: AccuracyReference
     baseline: Candidate
     limit_s: float
-    """For the whole search."""
+    """Time limit of the whole search."""
     incumbent: Bundle | None = None
-    """The deployment that the user gave with `--baseline`."""
+    """Deployment that the user gave with `--baseline`."""
     attached: Attached | None = None
-    """What the bundle does before and after the model."""
+    """Preprocessing and postprocessing of the bundle."""
     preset: PresetChoice | None = None
 
     @property
@@ -203,12 +203,12 @@ class Search:
         return f"{goal.floor:g} dB" if goal.is_ratio else str(goal)
 
     def is_kept(self, winner: Candidate) -> bool:
-        """Where a bundle runs today, that is what is kept, and the source itself may win against it."""
+        """Whether the winner runs today: the incumbent, or the source itself if there is no incumbent."""
         return winner.variant == CURRENT or (winner == self.baseline and self.request.baseline is None)
 
 
 def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -> tuple[Search, Baseline]:
-    """Raises the first thing that is wrong with what was given; the baseline runs until the stack ends."""
+    """Prepares a search; raises an error for the first invalid input. The baseline runs until the stack ends."""
     check_shape(settings)
     ground, notes = place.ground, place.notes
     asked = profile_for(place.device, settings.target, settings.profile)
@@ -260,7 +260,7 @@ def _references(
     sizes: Mapping[str, int],
     stack: ExitStack,
 ) -> tuple[SearchData, Baseline, AccuracyReference]:
-    """Samples, those generated of these sizes, the baseline, which runs until the stack ends, and its outputs."""
+    """Returns the samples (generated ones in these sizes), the baseline, which runs on, and its outputs."""
     ground, emit = place.ground, place.notes.emit
     if settings.data is not None:
         samples, raw = samples_from(
@@ -306,7 +306,7 @@ def _standard(
     ground: TrialRunner,
     baseline: Baseline,
 ) -> AccuracyReference:
-    """By the source model, which must answer the same twice."""
+    """Returns the reference outputs of the source model; raises ModelError if two runs differ."""
     own, which = baseline.contender, given.split.check
     with (
         explained(given.shaped),
@@ -320,7 +320,7 @@ def _standard(
 
 
 def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
-    """The usual power of the outputs; raises ModelError where they differ from run to run."""
+    """Returns the usual power of the outputs; raises ModelError if they differ from run to run."""
     steady = compare_outputs(reference, again)
     if steady.problem or steady.snr_db < (goal.target_db or BUDGETS_DB["transparent"]):
         raise ModelError(
@@ -332,7 +332,7 @@ def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
 
 
 def _too_few_to_show(standard: AccuracyReference) -> str:
-    """Returns a warning where not even equal answers on all samples show that the drop keeps to its limit."""
+    """Returns a warning if not even equal answers on all samples can show that the drop keeps to its limit."""
     limit, count = standard.goal.max_drop, standard.split.prove_count
     if limit is None or standard.goal.accept_unproven or not standard.goal.kind.is_counted:
         return ""
@@ -348,7 +348,7 @@ def _too_few_to_show(standard: AccuracyReference) -> str:
 
 
 def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[TargetProfile, dict[str, str]]:
-    """The profile without the backends that are missing here, and the reason for each.
+    """Returns the profile without the backends that are missing here, and the reason for each.
 
     Raises MissingError if the user named a profile for an accelerator whose backend is missing.
     """

@@ -1,4 +1,4 @@
-"""What a search says as it goes, and which of it the outcome repeats."""
+"""Messages of a search, and those among them that the outcome repeats."""
 
 from dataclasses import dataclass, field
 
@@ -9,18 +9,18 @@ from edgeopt.events import Emit, Log
 class SearchNotes:
     emit: Emit
     kept: list[str] = field(default_factory=list)
-    """For the outcome."""
+    """Messages that the outcome repeats."""
 
     def warn(self, message: str) -> None:
         self.kept.append(message)
         self.emit(Log("warning", message))
 
     def warn_once(self, message: str) -> None:
-        """Nothing where there is nothing to say."""
+        """Warns, unless the message is empty or was kept before."""
         if message and message not in self.kept:
             self.warn(message)
 
     def tell(self, message: str) -> None:
-        """What belongs into the outcome, and is nothing to worry about."""
+        """Reports a message that belongs in the outcome but is not a warning."""
         self.kept.append(message)
         self.emit(Log("info", message))

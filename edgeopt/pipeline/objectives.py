@@ -1,4 +1,4 @@
-"""What a search makes least, or most: the latency of a run, throughput, or something else without being slower."""
+"""Objectives of a search: the latency of a run, throughput, or another figure at no lower speed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,28 +20,28 @@ _MANY = 1000
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One figure of a deployment; less is better, but of throughput."""
+    """Figure of a deployment that a search optimizes; less is better, except for throughput."""
 
     name: str
     title: str
     unit: str
     scale: float
-    """By which the figure is divided to be shown in its unit."""
+    """Divisor that converts the figure to its unit."""
     figure: Callable[[Contender, int], float | None] | None
-    """Of one that has run, and the bytes of its files; None: the contests decide, round by round."""
+    """Function of a contender that has run and the bytes of its files; None: the races decide, round by round."""
 
     @property
     def of_time(self) -> bool:
-        """Each run takes less where this is less."""
+        """Whether the objective gets better as each run takes less."""
         return self.name in {LATENCY, THROUGHPUT, "p99", ENERGY}
 
     @property
     def by_sample(self) -> bool:
-        """Contests compare the time by sample under a load, the inverse of throughput."""
+        """Whether races compare the time per sample under a load, the inverse of throughput."""
         return self.name == THROUGHPUT
 
     def figure_of(self, contender: Contender | None, size_bytes: int | None) -> float | None:
-        """Of one that runs; None where contests decide."""
+        """Returns the figure of a contender that runs; None if the races decide."""
         return None if self.figure is None or contender is None else self.figure(contender, size_bytes or 0)
 
     def shown(self, value: float) -> str:
@@ -91,24 +91,24 @@ def objective_named(name: str) -> Objective:
 
 
 OVER: Final = "over a limit"
-"""The status of a candidate that takes more than it may."""
+"""Status of a candidate that exceeds a resource limit."""
 
 
 class ResourceLimits(msgspec.Struct, frozen=True):
-    """None: as much as it wants."""
+    """Resource limits of a deployment; None is no limit."""
 
     memory_bytes: int | None = None
-    """At its peak, the whole process."""
+    """Peak memory of the whole process."""
     size_bytes: int | None = None
-    """All files of the model."""
+    """Size of all files of the model."""
     latency_ms: float | None = None
-    """The median of a run."""
+    """Median time of a run."""
 
 
 def limits_from(
     max_memory_mib: float | None = None, max_size_mib: float | None = None, max_latency_ms: float | None = None
 ) -> ResourceLimits:
-    """UsageError for what nothing can keep to."""
+    """Returns the limits; raises UsageError if one is not more than 0."""
     given = {
         "max_memory_mib": max_memory_mib,
         "max_size_mib": max_size_mib,
@@ -131,7 +131,7 @@ def excess(
     size_bytes: int | None = None,
     latency_ms: float | None = None,
 ) -> str:
-    """What is over its limit, of what is known; empty where nothing is."""
+    """Describes the known figures that are over their limits; empty if there are none."""
     peak = memory.peak_bytes if memory is not None else None
     told = []
     if limits.memory_bytes is not None and peak is not None and peak > limits.memory_bytes:

@@ -1,4 +1,4 @@
-"""A search: from a model and a device to a bundle that was proved, or "keep what you have"."""
+"""Search from a model and a device to a proved bundle, or to the unchanged deployment."""
 
 import os
 import threading
@@ -33,7 +33,7 @@ from edgeopt.pipeline.screen import CandidatePool
 from edgeopt.pipeline.stopping import ClockedEmit, StopControl, clock_for, nothing_proved_error
 from edgeopt.workspace import WORK, workspace
 
-# How many times as long as its limit a search may take on a busy machine, with a limit of the user's and without.
+# Longest time of a search on a busy machine, as a multiple of its limit: with a limit of the user's, and without.
 _LONGEST_OF_USER, _LONGEST = 1.2, 2.0
 
 
@@ -57,7 +57,7 @@ def variant_inputs(search: Search, ground: TrialRunner) -> BuildInputs:
 
 
 def plan_terms_of(search: Search, pool: CandidatePool) -> PlanTerms | None:
-    """None where a plan, which saves time, is of no use."""
+    """Returns the terms of precision plans; None for an objective that does not gain from saved time."""
     if not search.objective.of_time:
         return None
     standard, profile, starts = search.standard, search.profile, search.starts
@@ -68,17 +68,17 @@ def plan_terms_of(search: Search, pool: CandidatePool) -> PlanTerms | None:
 
 
 def asked(settings: OptimizeRequest, emit: Emit, stop: threading.Event) -> Outcome:
-    """One search, in a folder of its own."""
+    """Runs one search in a folder of its own."""
     with workspace(WORK) as folder:
         return run(settings, folder, emit, stop)
 
 
 def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
-    """A search; or, where a candidate is to be picked, the end of one that was done before."""
+    """Runs a search; or, if a candidate is to be picked, the end of an earlier search."""
     begin_s = time.monotonic()
     emit = clocked = ClockedEmit(emit)
     check(settings)
-    # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
+    # Normalized once: a path with ".." in it may lead elsewhere once folders exist.
     out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
     settings = msgspec.structs.replace(settings, out=out)
     check_target(settings.out, inputs_of(settings))

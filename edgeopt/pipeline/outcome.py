@@ -1,4 +1,4 @@
-"""What a search found: the winner, the baseline, and every candidate with its measurement or its reason."""
+"""Outcome of a search: the winner, the baseline, and every candidate with its measurement or its reason."""
 
 from typing import Literal
 
@@ -23,12 +23,12 @@ SCHEMA = 2
 Status = Literal["winner", "lost", "below the floor", "unproven", "over a limit", "failed", "not tried"]
 Verdict = Literal["faster", "better", "picked", "undecided", "keep what you have"]
 CURRENT = "current"
-"""The incumbent bundle, instead of a variant."""
+"""Variant name of the incumbent bundle."""
 RuntimeOptions = dict[str, str | int | float | bool | dict[str, list[int]]]
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A variant, the backend that runs it, the runtime options, and how it is called."""
+    """Variant, the backend that runs it, the runtime options, and how it is called."""
 
     variant: str
     backend: str
@@ -43,7 +43,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
     @property
     def sizes(self) -> list[str]:
-        """Of its buckets, by dimension."""
+        """Returns the sizes of the candidate's buckets, by dimension."""
         found = self.options.get("buckets", {})
         return [f"{n}={','.join(map(str, of))}" for n, of in found.items()] if isinstance(found, dict) else []
 
@@ -56,12 +56,12 @@ class VariantReport(msgspec.Struct, frozen=True):
     failure: str | None = None
     ledger: tuple[LedgerEntry, ...] = ()
     backends: tuple[str, ...] = ()
-    """Those that it was made for alone; empty: all that read it."""
+    """Backends that the variant was made for; empty: all that can read it."""
     late: bool = False
-    """Not ready in time: a longer search has it."""
+    """Whether the variant was not ready in time: a longer search has it."""
 
     def is_of(self, candidate: Candidate) -> bool:
-        """The candidate runs it, or what was made of it."""
+        """Whether the candidate runs this variant, or one that was made of it."""
         wanted = {candidate.variant} if candidate.variant == "source" else {candidate.variant, "cleaned"}
         return self.name in wanted and (not self.backends or candidate.backend in self.backends)
 
@@ -71,27 +71,27 @@ class CandidateReport(msgspec.Struct, frozen=True):
     status: Status
     reason: str
     speedup: Interval | None = None
-    """How many times as fast as the baseline: the one figure that every view shows. From the written bundle where
-    that was measured, otherwise from the race, relative to the winner's."""
+    """Speed relative to the baseline, as all views show it: from the written bundle if that was measured,
+    otherwise from the race, relative to the winner's."""
     latency_ms: float | None = None
-    """The baseline's time divided by the speed-up; of a run under load where throughput is maximized."""
+    """Time of a run in ms: the baseline's divided by the speed-up; under load if throughput is maximized."""
     accuracy_db: float | None = None
     accuracy_low_db: float | None = None
-    """What resampling says the accuracy may be on other samples (lower bound)."""
+    """Lower bound of the accuracy on other samples, by resampling."""
     load_ms: float | None = None
     memory: Memory | None = None
     size_bytes: int | None = None
     throughput_per_s: float | None = None
-    """Samples a second, if throughput is maximized."""
+    """Samples per second, if throughput is maximized."""
     of_best: float | None = None
-    """Its speed as a share of that of the best it ran with last, where it is out for that."""
+    """Speed relative to the best candidate it last ran with, if it is out because of that."""
     proved: bool = False
-    """The speed-up is that of the written bundle, in fresh processes."""
+    """Whether the speed-up is that of the written bundle, in fresh processes."""
     proof_verdict: str = ""
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """The winner measured again, from the written bundle, in fresh processes, on samples set aside."""
+    """Second measurement of the winner, from the written bundle, in fresh processes, on samples set aside."""
 
     verdict: str
     speedup: Interval
@@ -100,43 +100,43 @@ class Proof(msgspec.Struct, frozen=True):
     accuracy_db: float
     samples: int
     set_aside: bool
-    """Nothing before the proof had seen the samples."""
+    """Whether nothing before the proof used the samples."""
     memory: Memory | None = None
     baseline_memory: Memory | None = None
     fallback: str = ""
-    """Which nodes of the bundle do not run where its backend says, as a sentence; empty where all do."""
+    """Nodes of the bundle that do not run where its backend says, as a sentence; empty if all do."""
     outputs: tuple[OutputAccuracy, ...] = ()
-    """Without their figures for each sample."""
+    """Accuracy of each output, without the figures for each sample."""
     taken: TrialLog | None = None
     baseline_taken: TrialLog | None = None
     measured_while: str = ""
-    """What the device did meanwhile, as a sentence."""
+    """State of the device during the measurement, as a sentence."""
     judged: str = ""
-    """Value of the metric with its interval, in words; empty where the floor is in dB alone."""
+    """Value of the metric with its interval, in words; empty if the floor is in dB alone."""
     metric: Judged | None = None
-    """Figures of the metric, where the floor is not in dB alone."""
+    """Figures of the metric, if the floor is not in dB alone."""
     is_shown: bool = True
-    """Whether the samples show that the goal is met on others too; false where the user accepted less."""
+    """Whether the samples show that the goal is met on others too; False if the user accepted less."""
     current: Interval | None = None
-    """How many times as fast as what runs today, where that was given."""
+    """Speed relative to the incumbent, if one was given."""
     current_verdict: str = ""
     figure: float | None = None
-    """The objective of the bundle and of the baseline, if it is not latency."""
+    """Objective of the bundle and of the baseline, if it is not latency."""
     baseline_figure: float | None = None
     baseline_calls: Calls = ONE
-    """How the baseline of the comparison was called."""
+    """Callers and batch size of the baseline in the comparison."""
     less: Interval | None = None
-    """The ratio of the objective, if it was measured interleaved too."""
+    """Ratio of the objective, if it was measured interleaved too."""
     by_size: tuple[SizeTimes, ...] = ()
-    """Where open dimensions have several sizes."""
+    """Times of each size, if open dimensions have several sizes."""
     met: bool = True
-    """It is inside the accuracy budget on these samples."""
+    """Whether the accuracy on these samples is inside the budget."""
     tail: Tail | None = None
-    """The lowest sample, and the worst tenth of them."""
+    """Accuracy of the worst sample, and of the worst tenth of the samples."""
     weakest: LevelAccuracy | None = None
-    """Of samples of several levels, that which decides: `accuracy_db` is the lowest of all levels."""
+    """Level that decides if the samples have several levels: `accuracy_db` is the lowest of all levels."""
     legs: int = 0
-    """The number of fresh processes, over which the luck of a process averages out. 0: not recorded."""
+    """Number of fresh processes, over which differences between processes average out; 0: not recorded."""
 
 
 class Outcome(NotebookRecord, msgspec.Struct, frozen=True):
@@ -145,14 +145,14 @@ class Outcome(NotebookRecord, msgspec.Struct, frozen=True):
     bundle: str
     target: str
     verdict: Verdict
-    """Faster; or, where the objective is another, better by that and not slower; or what the user picked.
+    """`faster`, or for another objective better by that and not slower; or `picked` by the user.
 
     Undecided: nothing is proved, and a longer search or a quieter device may prove something.
     """
     summary: str
-    """The verdict in words, and what was found."""
+    """Verdict in words, and what was found."""
     floor_db: float
-    """0 where only another metric counts; see `goal`."""
+    """Accuracy floor in dB; 0 if only another metric counts, see `goal`."""
     winner: Candidate
     baseline: Candidate
     proof: Proof
@@ -164,33 +164,33 @@ class Outcome(NotebookRecord, msgspec.Struct, frozen=True):
     seconds: float = 0.0
     objective: str = "latency"
     goal: str = ""
-    """What the accuracy must be, as a sentence, where that is more than the floor in dB."""
+    """Accuracy goal as a sentence, if it is more than the floor in dB."""
     front: tuple[str, ...] = ()
-    """The names of the candidates that no other one beats in latency, accuracy, memory and size together."""
+    """Names of the candidates that no other one beats in latency, accuracy, memory and size together."""
     cut_short: str = ""
-    """When and where the search was stopped before its time, as a sentence; empty for one that came to its end."""
+    """Time and phase of an early stop, as a sentence; empty if the search came to its end."""
     from_cache: str = ""
-    """When it was measured, where nothing was measured now."""
+    """Time of the measurement, if nothing was measured now."""
     is_cached: bool = False
-    """The cache has it, so that another of its candidates can be picked."""
+    """Whether the cache has the outcome, so that another of its candidates can be picked."""
     device: Device | None = None
-    """The one that it was measured on, without the sources of its facts."""
+    """Device that the outcome was measured on, without the sources of its facts."""
     operators: dict[str, int] = {}
-    """Of the source model, how often each occurs."""
+    """Number of nodes of each operator in the source model."""
     found: str = ""
-    """The summary without the words for the verdict, where it begins with them."""
+    """Summary without the words for the verdict, if it begins with them."""
     undecided: tuple[str, ...] = ()
-    """Why it is undecided, each without a full stop."""
+    """Reasons why the verdict is undecided, each without a full stop."""
     preset: PresetChoice | None = None
     imported: ImportProof | None = None
-    """Of the source model, where `edgeopt import` made it."""
+    """Import proof of the source model, if `edgeopt import` made it."""
     original: OriginalSpeed | None = None
-    """Where the model was imported from another framework."""
+    """Speed of the original, if the model was imported from another framework."""
     schema: int = SCHEMA
 
 
 def rival(outcome: Outcome) -> Candidate:
-    """The baseline, called as in the comparison with the bundle."""
+    """Returns the baseline, called as in the comparison with the bundle."""
     return msgspec.structs.replace(outcome.baseline, calls=outcome.proof.baseline_calls)
 
 
@@ -205,7 +205,8 @@ _RANKS: dict[Status, int] = {
 
 
 def in_order(outcome: Outcome) -> list[CandidateReport]:
-    """The candidates as tables list them: the winner, then those that lost, the fastest first, then the others.
+    """Returns the candidates as tables list them: the winner, then those that lost, the fastest first, then the
+    others.
 
     Where one was picked, they stay as the search had them, so that their numbers still hold.
     """

@@ -1,4 +1,4 @@
-"""How much of the data is padding that a mask leaves out, and whether that is worth skipping."""
+"""Share of the data that a mask marks as padding, and whether skipping it is worthwhile."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from edgeopt.graph.passes.cleaning.skip_padding import PASS
 from edgeopt.graph.pipeline import select
 from edgeopt.profiles import TargetProfile
 
-# Above this share of the places, what is saved would hardly pay for a length that is not known before.
+# With a larger share of kept places, the saving would hardly make up for a length that is unknown in advance.
 _WORTH_IT = 0.75
 
 
 def graph_passes(profile: TargetProfile, kept: float) -> tuple[str, ...]:
-    """The exact rewrites of the profile, and the one that skips padding if the data keeps this share."""
+    """Returns the exact rewrites of the profile, and the one that skips padding if this share makes it pay."""
     listed = profile.graph.passes
     only = () if isinstance(listed, str) else listed
     also = (PASS.name,) if kept <= _WORTH_IT else ()
@@ -24,18 +24,18 @@ def graph_passes(profile: TargetProfile, kept: float) -> tuple[str, ...]:
 
 
 def kept_by(inputs: Sequence[TensorInfo], samples: Samples) -> float:
-    """The share of all places that must be computed; 1 where nothing says what is padding."""
+    """Returns the share of all places that must be computed; 1 if no mask marks the padding."""
     masks = [info.name for info in inputs if is_mask(info.name, len(info.shape))]
     return kept_share(samples, masks[0]) if len(masks) == 1 else 1.0
 
 
 def skips_padding(ledger: Ledger) -> bool:
-    """It was proved that padding does not matter."""
+    """Whether the pass that skips padding was applied, and proved to change nothing."""
     return any(entry.pass_name == PASS.name and entry.applied and not entry.rolled_back for entry in ledger)
 
 
 def said_of(share: float) -> str:
-    """What a user must know of latencies that were measured so."""
+    """Returns the note for users whose latencies were measured with this share of data kept."""
     return (
         f"{1 - share:.0%} of the data is padding, which the cleaned model skips. Its speed depends on "
         "the length of your inputs; inputs without padding take slightly longer than in the source."

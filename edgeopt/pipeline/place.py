@@ -1,4 +1,4 @@
-"""Where a search runs: this device, a folder for its files, a process that makes variants, and whom it tells."""
+"""Context of a search: this device, a folder for its files, a process that makes variants, and its messages."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ class SearchContext:
     device: Device
     ground: TrialRunner
     builder: BuildWorker
-    """It starts at once, because it imports for a second."""
+    """Worker that makes variants; starts at once, because it imports for a second."""
     notes: SearchNotes
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResources:
-    """What races and proofs use besides the search itself: processes, listeners, stop requests, and a meter."""
+    """Resources of races and proofs besides the search itself: processes, messages, stop requests, a meter."""
 
     ground: TrialRunner
     notes: SearchNotes
     ending: StopControl
     baseline: Contender
-    """It runs as long as the search."""
+    """Baseline contender, which runs as long as the search."""
     meter: EnergyMeter | None = None
-    """Of a search for the least energy."""
+    """Energy meter of a search for the least energy."""
 
     @property
     def emit(self) -> Emit:
@@ -43,7 +43,7 @@ class SearchResources:
 
 
 def placed(folder: Path, stack: ExitStack, emit: Emit) -> SearchContext:
-    """All that it starts ends with the stack."""
+    """Starts the context of a search; all its processes end with the stack."""
     ground = TrialRunner(LocalHost(folder), folder, folder / "samples")
     builder = BuildWorker(ground.host)
     stack.callback(builder.client.close)

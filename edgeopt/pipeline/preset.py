@@ -1,4 +1,4 @@
-"""What a preset sets in a search: only what the user left open, and only if the model runs with it."""
+"""Settings of a preset in a search: only those that the user left open, and only if the model runs with them."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -23,7 +23,7 @@ def with_preset(
     stack: ExitStack,
     try_out: Callable[[Mapping[str, int], ExitStack], Found],
 ) -> tuple[PresetChoice | None, Found]:
-    """The preset, and what trying out its sizes gives; or no sizes where that fails."""
+    """Returns the preset, and the result of trying its sizes; or of trying no sizes if that fails."""
     chosen = choose_preset(settings.preset, facts.layers, facts.inputs, facts.outputs)
     if chosen is None:
         return None, try_out({}, stack)
@@ -47,5 +47,5 @@ def with_preset(
 
 
 def _settled_by(settings: OptimizeRequest) -> str:
-    """The option of the user that says the sizes of inputs; empty where none does."""
+    """Returns the option of the user that sets the sizes of inputs; empty if there is none."""
     return "--data" if settings.data is not None else "--shape" if settings.shape else ""

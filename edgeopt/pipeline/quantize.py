@@ -1,4 +1,4 @@
-"""`edgeopt quantize` and `compare-calibrations`: plans or single schemes, proved, and a report without a file."""
+"""Commands `edgeopt quantize` and `compare-calibrations`: plans or single schemes, with proofs or reports."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from edgeopt.workspace import WORK, workspace
 
 
 def quantize_model(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
-    """Raises an EdgeoptError for what is wrong with what was given; that nothing is gained is an answer.
+    """Quantizes a model; raises EdgeoptError for invalid inputs, while a result without gain is an answer.
 
     Whatever happens, nothing is left behind but the file that was asked for.
     """
@@ -65,11 +65,11 @@ def _targets(work: QuantizeRun, found: Quantized) -> tuple[TargetSaid, ...]:
 
 
 _CLOSE_DB = 0.5
-"""Other samples move the ratio by more than this."""
+"""Difference in dB below which other samples may reverse the order."""
 
 
 def _only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
-    """What `edgeopt compare-calibrations` does; nothing is written."""
+    """Compares calibration methods for `edgeopt compare-calibrations`; writes nothing."""
     begin = time.monotonic()
     with workspace(WORK) as folder, ModelRuns() as runs:
         work = prepare(request, folder, runs, emit)
@@ -90,7 +90,7 @@ def _only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
 
 
 def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
-    """All layers in int8 with each method's ranges, on the samples that plan; the most exact first."""
+    """Returns the accuracy of int8 with each method's ranges, on the samples that plan; the best first."""
     from edgeopt.graph.model import save
     from edgeopt.quant.compare_calibrations import compare_calibrations
     from edgeopt.quant.write import tensors_wanted, write
@@ -122,7 +122,7 @@ def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
 
 
 def _course(work: QuantizeRun) -> ExecutionConfig:
-    """Where int8 gains, of what is here."""
+    """Returns an available configuration on which int8 gains, or the first one."""
     return next((each for each in work.courses if each.backend in INT8.backends), work.courses[0])
 
 
@@ -137,7 +137,7 @@ def _calibrations_summary(rows: tuple[CalibrationTried, ...], samples: int) -> s
 
 
 def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
-    """What `edgeopt quantize MODEL --check-targets` does without -o: the model is taken as it is."""
+    """Checks the unchanged model for `edgeopt quantize MODEL --check-targets` without -o."""
     from edgeopt.quant.provider_rules import check_targets
 
     begin = time.monotonic()
@@ -158,7 +158,7 @@ def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
 
 
 def _targets_summary(said: tuple[TargetSaid, ...]) -> str:
-    """By verdict, in the order in which the verdicts appear."""
+    """Lists the targets by verdict, in the order in which the verdicts appear."""
     targets: dict[str, list[str]] = {}
     for row in said:
         targets.setdefault(row.verdict, [])
@@ -168,7 +168,7 @@ def _targets_summary(said: tuple[TargetSaid, ...]) -> str:
 
 
 def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
-    """Quantizes, or only looks, where nothing is to be written."""
+    """Quantizes the model, or only examines it if nothing is to be written."""
     if request.compare_calibrations:
         return _only_compared(request, emit)
     if request.check_targets and request.out is None and not request.sensitivity:
@@ -178,7 +178,7 @@ def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
 
 
 def single(work: QuantizeRun) -> Quantized:
-    """The quickest that meets the goal, measured; where none does, the one that comes nearest, to be told."""
+    """Returns the fastest result that meets the goal, measured; if none does, the one that comes nearest."""
     form = scheme_named(work.request.method)
     if form.needs_ranges and not len(work.given.calibrate):
         raise DataError(
@@ -200,7 +200,7 @@ def single(work: QuantizeRun) -> Quantized:
 
 
 def proved_entries(work: QuantizeRun, form: Scheme) -> tuple[list[Entry], list[str]]:
-    """The form on each course, written and proved; and of courses that have none of it, the reasons."""
+    """Writes and proves the scheme on each configuration; returns the entries, and reasons for the others."""
     if form.needs_ranges:
         work.study.calibrated()
     entries: list[Entry] = []
@@ -223,7 +223,7 @@ def proved_entries(work: QuantizeRun, form: Scheme) -> tuple[list[Entry], list[s
 
 
 def _courses(work: QuantizeRun, form: Scheme) -> tuple[ExecutionConfig, ...]:
-    """Those on which the form gains; where that is none of them, all, with a warning."""
+    """Returns the configurations on which the scheme gains; if there are none, all, with a warning."""
     able = tuple(course for course in work.courses if course.backend in form.backends)
     if not able:
         names = ", ".join(dict.fromkeys(course.backend for course in work.courses))
@@ -245,7 +245,7 @@ def _choices(work: QuantizeRun, form: Scheme, course: ExecutionConfig) -> dict[s
 
 
 def _as_plan(work: QuantizeRun, form: Scheme, entry: Entry) -> PrecisionPlan:
-    """So that a single form reads like a plan: a verdict for each layer, and one point."""
+    """Returns a single scheme in the form of a plan: a verdict for each layer, and one point."""
     proof = entry.proof
     context = work.study.context(entry.course.backend)
     verdicts = tuple(
@@ -272,7 +272,7 @@ _FLOAT_COULD_WIN = 1.3
 
 
 def planned(work: QuantizeRun) -> Quantized:
-    """Plans each course, proves each plan, and lets the proven ones run against each other."""
+    """Plans each configuration, proves each plan, and races the proven ones against each other."""
     study = work.study
     floats = [Entry(course, {}, study.path) for course in work.courses]
     if all(layer.reason for layer in study.layers):
@@ -293,7 +293,7 @@ def planned(work: QuantizeRun) -> Quantized:
     able_to_win = [each for each in (*entries, *rivals) if may_be_delivered(work, each)]
     best = fastest(work, _distinct(able_to_win)) if able_to_win else entries[0]
     if best.plan is None and entries:
-        # Where float is quickest, the frontier still says what a plan would have cost and saved.
+        # If float is fastest, the frontier still shows what a plan would have cost and saved.
         best.plan, best.proof = entries[0].plan, entries[0].proof
     return finish(work, best)
 
@@ -305,7 +305,7 @@ def _nothing_gained(tracks: Sequence[ConfigGains]) -> str:
 
 
 def _float_rival(work: QuantizeRun, entry: Entry, tracks: Sequence[ConfigGains]) -> Entry | None:
-    """The float model where its kernels come near the best: a plan must beat it there too.
+    """Returns the float model if its kernels come near the best: a plan must beat it there too.
 
     Floats that are rounded are a plan of their own, in which all layers have that precision.
     """
@@ -333,7 +333,7 @@ def _float_rival(work: QuantizeRun, entry: Entry, tracks: Sequence[ConfigGains])
 
 
 def _distinct(entries: Sequence[Entry]) -> list[Entry]:
-    """One of each: a plan that chose nothing is the float model of its course."""
+    """Removes duplicates: a plan that chose nothing is the float model of its configuration."""
     found: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         found.setdefault((entry.course.name, str(entry.path)), entry)

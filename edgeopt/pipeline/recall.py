@@ -1,6 +1,6 @@
-"""What earlier searches left in the cache: whole outcomes, and variants.
+"""Results of earlier searches in the cache: whole outcomes, and variants.
 
-How fast candidates were is not among it: speeds of two moments are not comparable, so they race again.
+A new search does not reuse the speeds of candidates: speeds of two moments are not comparable, so they race again.
 """
 
 import mmap
@@ -38,13 +38,13 @@ from edgeopt.plugins import installed_plugins
 from edgeopt.profiles.presets import shipped_presets
 from edgeopt.profiles.targets import profile_for
 
-# What rewrites and quantizes models; the device's fingerprint includes the runtimes too.
+# Packages that rewrite and quantize models; the device's fingerprint includes the runtimes too.
 _LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "scipy", "sympy")
-# Where the bundle goes and in which form does not change it; a profile and a goal go in by what they say.
+# The place and form of a bundle do not change its content; profiles and goals are in the key by their content.
 _NOT_ASKED = frozenset({"out", "single_file", "fresh", "pick", "profile", "floor", "metric", "max_drop"})
 NAME = "the name of the model file"
 MODEL = flag_of("model")
-# Options that name a file: their content is what counts.
+# Options that name a file: the file's content counts.
 _FILES = {
     MODEL: "the content of the model",
     **{flag_of(name): f"the content of {flag_of(name)}" for name in ("data", "baseline", "pre", "post")},
@@ -54,7 +54,7 @@ _PATHS = frozenset({"source_path", "base_path", "out_path", "samples_path"})
 
 # Parts of a device's fingerprint that need another word here.
 _DEVICE = {"host": "system", "limits": "CPU and memory limits", "runtimes": "installed runtimes"}
-# Longer values are compared by digest: nobody reads them in a sentence.
+# Longer values are compared by digest: they would be unreadable in a sentence.
 _READABLE = 40
 
 
@@ -67,11 +67,11 @@ class _Common(TypedDict):
 
 @dataclass(slots=True)
 class Keys:
-    """The keys of one search."""
+    """Cache keys of one search."""
 
     device: Device
     common: _Common = field(init=False)
-    """What everything depends on."""
+    """Parts on which every key depends."""
     _digests: dict[Path, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -83,12 +83,12 @@ class Keys:
         }
 
     def of_outcome(self, settings: OptimizeRequest) -> str | None:
-        """None for a metric of the user's own, and for files that cannot be read, which the search says."""
+        """Returns the key of an outcome; None for a metric of the user's own, and for unreadable files."""
         parts = self.parts(settings)
         return None if parts is None else key_of(parts)
 
     def parts(self, settings: OptimizeRequest) -> dict[str, str] | None:
-        """What the key of an outcome is made of, by what people call it; long values as digests."""
+        """Returns the parts of the key of an outcome, by their names for people; long values are digests."""
         goal = settings.goal
         if is_own(goal.metric):
             return None
@@ -99,10 +99,10 @@ class Keys:
             plugins = _plugins() if settings.plugins else {}
         except (OSError, EdgeoptError):
             return None
-        # Only pictures are read with it.
+        # Pillow reads pictures only.
         readers = versions(("pillow",)) if settings.data is not None and settings.data.is_dir() else {}
         found = {
-            NAME: settings.model.name,  # the bundle bears it
+            NAME: settings.model.name,  # the bundle contains the name
             "the code of edgeopt": self.common["edgeopt"],
             **self.common["libraries"],
             **readers,
@@ -117,7 +117,7 @@ class Keys:
         return {name: _as_text(value) for name, value in found.items()}
 
     def of_variant(self, job: Make, limit_s: float) -> str | None:
-        """None for one that was planned by a metric of the user's own.
+        """Returns the key of a variant; None if it was planned by a metric of the user's own.
 
         `limit_s` is the time limit of the whole search, which decides how much is planned.
         """
@@ -125,7 +125,7 @@ class Keys:
             return None
         asked = {name: value for name, value in msgspec.to_builtins(job).items() if name not in _PATHS}
         if job.planning is not None:
-            # What is left of the time just now differs from run to run.
+            # The remaining time differs from run to run.
             courses = sorted(asked["planning"]["courses"], key=repr)  # in the order of their speed just now
             asked["planning"] = {**asked["planning"], "limit_s": limit_s, "courses": courses}
         files = {
@@ -136,14 +136,14 @@ class Keys:
         return key_of({**self.common, "asked": asked, **files})
 
     def _digest(self, path: Path, is_model: bool) -> str:
-        """Each is read once: the files of a search do not change."""
+        """Returns the digest of a file, which is read once: the files of a search do not change."""
         if path not in self._digests:
             self._digests[path] = model_digest(path) if is_model else tree_digest(path)
         return self._digests[path]
 
 
 def _plugins() -> dict[str, str]:
-    """Each plug-in by its state and its files: an author changes them without a new version."""
+    """Returns the digest of each plug-in's state and files: an author changes them without a new version."""
     return {
         f"the plug-in {one.name}": key_of(
             {"state": one.state, "version": one.version, "files": _code_of(one.folder)}
@@ -160,7 +160,7 @@ def _code_of(folder: Path | None) -> dict[str, str]:
 
 
 def model_digest(path: Path) -> str:
-    """The content of a model, with its external data."""
+    """Returns the digest of a model with its external data."""
     digests = {"": file_digest(path)}
     # Without the key of external data in it, a file has none; to be sure that it has, the slow library is asked.
     if _mentions(path, b"location"):
@@ -174,18 +174,18 @@ def model_digest(path: Path) -> str:
 
 
 def is_own(metric: str) -> bool:
-    """A function of the user's: edgeopt cannot know all that it reads."""
+    """Whether the metric is a function of the user's, which may read data that edgeopt cannot know."""
     return ":" in metric
 
 
 def _as_text(value: object) -> str:
-    """Short values as they are."""
+    """Returns short values as text, and long ones as digests."""
     text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
     return text if len(text) <= _READABLE else key_of({"": text})
 
 
 def differences(now: Mapping[str, str], then: Mapping[str, str]) -> list[str]:
-    """What changed between the parts of two keys, in words."""
+    """Describes the differences between the parts of two keys."""
     return [
         _difference(name, now.get(name), then.get(name))
         for name in {**now, **then}
@@ -226,16 +226,16 @@ _AGAIN = "Search first and let it finish (a stopped search is not kept), then pi
 
 @dataclass(slots=True)
 class Remembered:
-    """What one search may take from those before it, and leaves to those after it."""
+    """Results that one search may take from the cache, and that it keeps for later ones."""
 
     settings: OptimizeRequest
     emit: Emit
     store: Store = field(init=False)
     keys: Keys = field(init=False)
     key: str | None = field(init=False, default=None)
-    """Of the whole outcome; None where there is nothing to look for."""
+    """Key of the whole outcome; None if there is nothing to look for."""
     parts: dict[str, str] = field(init=False, default_factory=dict)
-    """What the key is made of."""
+    """Parts of the key."""
 
     def __post_init__(self) -> None:
         self.store = user_store(lambda why: self.emit(Log("info", why)))
@@ -247,11 +247,11 @@ class Remembered:
 
     @property
     def on(self) -> bool:
-        """Variants are kept for the next search."""
+        """Whether variants are kept for the next search."""
         return self.store.on
 
     def of_variants(self, limit_s: float) -> "VariantMemory | None":
-        """`limit_s`: for the whole search."""
+        """Returns the variants in the cache, if it is on; `limit_s` is for the whole search."""
         if not self.store.on:
             return None
         return VariantMemory(
@@ -259,14 +259,14 @@ class Remembered:
         )
 
     def needed(self, folder: Path) -> Outcome:
-        """The same; UsageError, with what is different now, where the cache does not have it."""
+        """Returns the outcome of the same search; raises UsageError with the differences if there is none."""
         known = self.known(folder)
         if known is None:
             raise self._missing()
         return known
 
     def known(self, folder: Path) -> Outcome | None:
-        """The outcome of the same search, without its bundle; `folder` is for what comes with it."""
+        """Returns the outcome of the same search, without its bundle; `folder` receives the files with it."""
         kept = self.store.get(BUNDLE, self.key, folder) if self.key is not None else None
         try:
             return None if kept is None else msgspec.msgpack.decode(kept.document, type=thread_safe(Outcome))
@@ -274,7 +274,7 @@ class Remembered:
             return None
 
     def recall(self) -> Outcome | None:
-        """The outcome of the same search, with its bundle in place; None if none can be used.
+        """Returns the outcome of the same search, with its bundle in place; None if none can be used.
 
         One that was undecided can still be picked from, but answers no second search.
         """
@@ -323,13 +323,13 @@ class Remembered:
         )
 
     def keep(self, outcome: Outcome) -> Outcome:
-        """Keeps the outcome of a search that came to its end, with the bundle as it was written."""
+        """Stores the outcome of a search that came to its end, with the bundle as it was written."""
         if self.key is None:
             return outcome
         try:
             bundle = read_bundle(self.settings.out)
         except (BundleError, OSError):
-            return outcome  # somebody took or replaced it meanwhile
+            return outcome  # another process took or replaced it meanwhile
         outcome = msgspec.structs.replace(outcome, is_cached=True)
         files = {f.relative_to(bundle.folder).as_posix(): f for f in bundle.folder.rglob("*") if f.is_file()}
         title = f"{outcome.model}: {outcome.verdict}, {outcome.proof.speedup}, {outcome.winner.name}"
@@ -347,20 +347,20 @@ class Remembered:
 
 @dataclass(slots=True)
 class VariantMemory:
-    """The variants of earlier searches, and where those of this one go."""
+    """Cache of variants: those of earlier searches, and those of this one."""
 
     store: Store
     keys: Keys
     model: str
-    """Its file's name."""
+    """Name of the model's file."""
     limit_s: float
     fresh: bool
-    """None is taken."""
+    """Whether no variant is taken from the cache."""
     emit: Emit
     _told: bool = field(init=False, default=False)
 
     def find(self, job: Make) -> Made | None:
-        """A variant as it was made before, its files where the job wants them."""
+        """Returns a variant of an earlier search, with its files where the job wants them, or None."""
         key = None if self.fresh else self.keys.of_variant(job, self.limit_s)
         folder = Path(job.out_path).parent
         kept = self.store.get(VARIANT, key, folder) if key is not None else None
@@ -376,7 +376,7 @@ class VariantMemory:
         return made
 
     def learn(self, job: Make, made: Made) -> None:
-        """Keeps a variant as soon as it is made: whatever ends this search, the next one has it."""
+        """Stores a variant as soon as it is made, so that the next search has it however this one ends."""
         key = self.keys.of_variant(job, self.limit_s)
         if key is None:
             return

@@ -1,4 +1,4 @@
-"""`edgeopt replay`: the bundle of a deployment profile again, from the source model, without searching."""
+"""Command `edgeopt replay`: makes the bundle of a deployment profile again, without searching."""
 
 import os
 import shlex
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _FLOOR_DB = 30.0
-# Other processors round otherwise.
+# Other processors round differently.
 _LEEWAY_DB = 1.0
 
 
@@ -51,16 +51,16 @@ class ReplayRun:
     request: ReplayRequest
     profile: Profile
     folder: Path
-    """The bundle while it is made."""
+    """Folder of the bundle while it is made."""
     rest: Path
-    """For what nobody keeps."""
+    """Folder for files that are not kept."""
     runs: ModelRuns
     emit: Emit
     warnings: list[str] = field(default_factory=list)
 
     @property
     def deployment(self) -> Deployment:
-        """That of the first bundle."""
+        """Returns the deployment of the first bundle."""
         return self.profile.deployment
 
     @property
@@ -69,7 +69,7 @@ class ReplayRun:
 
     @property
     def model(self) -> Path:
-        """The rebuilt one."""
+        """Returns the path of the rebuilt model."""
         return self.folder / self.run.model
 
     @property
@@ -79,7 +79,7 @@ class ReplayRun:
 
     @property
     def needed_db(self) -> float:
-        """The floor, or what the first bundle reached where it was wanted below it."""
+        """Returns the floor, or what the first bundle reached, with some allowance, if that is lower."""
         evidence = self.deployment.evidence or self.deployment.predicted
         return self.floor_db if evidence is None else min(self.floor_db, evidence.accuracy_db - _LEEWAY_DB)
 
@@ -91,7 +91,7 @@ class ReplayRun:
         return self.runs.outputs(self.model, self.run.backend, self.run.options, feeds)
 
     def samples(self) -> Samples:
-        """Those that were given, those of the first bundle, or some that are made up."""
+        """Returns the samples that were given, those of the first bundle, or generated ones."""
         from edgeopt.data.regimes import mixed
         from edgeopt.graph.model import load
 
@@ -106,29 +106,29 @@ class ReplayRun:
         return check_samples(from_feeds(feeds[: write.GOLDEN_SAMPLES]), inputs)
 
     def last_samples(self, samples: Samples, most: int) -> tuple[Outputs, Outputs]:
-        """The last ones, which a search sets aside, and what the source answers to them; after `samples`."""
+        """Returns the last samples, which a search sets aside, and the source's outputs; call `samples` first."""
         count = len(samples)
         feeds = [samples.feeds(k) for k in range(max(0, count - most), count)]
         return feeds, self.runs.source_outputs(self.request.model, feeds)
 
 
-# Two runs of the same computation differ by the order in which threads add, and by nothing else.
+# Two runs of the same computation differ only by the order in which threads add.
 _ALIKE_DB = 80.0
 _OPTIMIZE = "Run `edgeopt optimize` on this device."
 
 
 class GoldenCheck(msgspec.Struct, frozen=True):
     alike_db: float | None = None
-    """Against the outputs of the first bundle; None where there are none, or the backend cannot be used here."""
+    """Agreement with the first bundle's outputs; None if it has none, or the backend cannot be used here."""
     accuracy_db: float | None = None
-    """Against the source model."""
+    """Agreement with the source model."""
     floor_db: float | None = None
     own_answers: bool = False
-    """They are generated, and compared with the model's own answers."""
+    """Whether the samples are generated, and compared with the model's own answers."""
 
 
 def _put_golden(work: ReplayRun, same: bool) -> GoldenCheck:
-    """Raises VerificationError where the rebuilt model is too far from the source."""
+    """Writes the golden runs; raises VerificationError if the rebuilt model is too far from the source."""
     bundle = work.profile.bundle
     work.emit(Progress("running golden samples", work.run.backend))
     if bundle is None:
@@ -190,7 +190,7 @@ _MOST_SAMPLES = 16
 
 
 def prove(work: ReplayRun) -> Evidence:
-    """Raises VerificationError where the outputs are below the floor, or nothing can be measured."""
+    """Measures the bundle; raises VerificationError if it is below the floor, or cannot be measured."""
     samples = work.samples()
     feeds, reference = work.last_samples(samples, _MOST_SAMPLES)
     goal = Goal(floor=work.needed_db, budget="")
@@ -250,24 +250,24 @@ class Rebuilt(msgspec.Struct, frozen=True):
     model: str
     steps: tuple[str, ...]
     same_files: bool
-    """The model's files are those of the first bundle, byte for byte."""
+    """Whether the model's files are those of the first bundle, byte for byte."""
     summary: str
     measured: bool
     evidence: Evidence | None
-    """Taken here where it was measured, else that of the first bundle."""
+    """Evidence that was measured here, otherwise that of the first bundle."""
     alike_db: float | None = None
-    """The golden outputs against those of the first bundle; None where it came without, or they were not run."""
+    """Agreement of the golden outputs with the first bundle's; None if it came without, or they were not run."""
     accuracy_db: float | None = None
-    """The same against those of the source model."""
+    """Agreement of the golden outputs with those of the source model."""
     floor_db: float | None = None
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
 
 
 def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
-    """Writes the bundle, or raises why it would not be the same."""
+    """Writes the bundle; raises an error that says why if it would not be the same."""
     begin = time.monotonic()
-    # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
+    # Normalized once: a path with ".." in it may lead elsewhere once folders exist.
     out = Path(os.path.abspath(request.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
     write.check_target(out, [request.model, request.profile, *([request.data] if request.data else [])])
     emit(Progress("reading the profile", request.profile.name))
@@ -305,7 +305,7 @@ def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
 
 
 def source_of(path: Path, deployment: Deployment) -> "Model":
-    """The source model; ModelError where it is another than then."""
+    """Loads the source model; raises ModelError if it is not the one that the bundle was made from."""
     from edgeopt.graph.model import load
 
     model, told = load(path), deployment.source
@@ -340,7 +340,7 @@ def _is_same(work: ReplayRun) -> bool:
 
 
 def _described(work: ReplayRun, same: bool, own_answers: bool, evidence: Evidence | None) -> Deployment:
-    """That of the first bundle; a new measurement is about this device."""
+    """Returns the deployment of the first bundle with the new evidence; a new measurement is about this device."""
     measured = work.request.measure
     replayed = Replayed(now(), __version__, measured, same, own_answers)
     first = msgspec.structs.replace(work.deployment, schema=SCHEMA, evidence=evidence, replayed=replayed)
@@ -350,7 +350,7 @@ def _described(work: ReplayRun, same: bool, own_answers: bool, evidence: Evidenc
 
 
 def _with_processing(work: ReplayRun, deployment: Deployment) -> Deployment:
-    """Writes its files; what was timed of it stays that of the first bundle, as the evidence does."""
+    """Writes the files of the processing; without a measurement here, its times stay those of the first bundle."""
     told = deployment.processing
     if told is None:
         return deployment
@@ -374,7 +374,7 @@ def _with_processing(work: ReplayRun, deployment: Deployment) -> Deployment:
 
 
 def _documents(work: ReplayRun, ledger: Ledger) -> dict[str, object]:
-    """Those of the first bundle if there is one; otherwise those of this replay."""
+    """Returns the ledger of this replay, with the other documents of the first bundle if there is one."""
     bundle = work.profile.bundle
     if bundle is None:
         return {"ledger.json": ledger}

@@ -1,4 +1,4 @@
-"""What the user asks of a search: its options, for the command line, Python and the app."""
+"""Options of a search, for the command line, Python and the app."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OptimizeRequest(msgspec.Struct, frozen=True):
-    """As it was asked for; `goal` and `limits` are what some of it comes to."""
+    """Options of a search as the user gave them; `goal` and `limits` are derived from them."""
 
     model: Annotated[Path, argument("Model to optimize, never changed: ONNX, or what `edgeopt import` takes.")]
     out: Annotated[Path, option("Bundle to write; replaces an older one.", "-o", "--out")]
@@ -138,21 +138,21 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
 
     @property
     def goal(self) -> "Goal":
-        """What accuracy must be; UsageError for what says none."""
+        """Returns the accuracy goal; raises UsageError if the options do not make one."""
         from edgeopt.data.judging.goals import goal_from
 
         return goal_from(self.metric, self.floor, self.max_drop, self.accept_unproven_drop)
 
     @property
     def limits(self) -> "ResourceLimits":
-        """UsageError for what nothing can keep to."""
+        """Returns the resource limits; raises UsageError for one that nothing can keep to."""
         from edgeopt.pipeline.objectives import limits_from
 
         return limits_from(self.max_memory_mib, self.max_size_mib, self.max_latency_ms)
 
 
 class OptimizeKeywords(TypedDict, total=False):
-    """The same as `edgeopt.optimize` takes them; a test holds the two together."""
+    """Options of a search as keywords of `edgeopt.optimize`; a test compares the two classes."""
 
     data: "Data | None"
     floor: str | float | None
@@ -181,7 +181,7 @@ class OptimizeKeywords(TypedDict, total=False):
 
 
 def check(settings: OptimizeRequest) -> None:
-    """Raises UsageError for what is wrong by itself, before anything is read."""
+    """Raises UsageError for options that are invalid by themselves, before anything is read."""
     from edgeopt.pipeline.objectives import objective_named
     from edgeopt.profiles.presets import check_preset
 
@@ -196,20 +196,20 @@ _LARGER = ((10.0, 30.0, 3.0), (30.0, 90.0, 2.0), (90.0, math.inf, 1.0))
 
 
 def inputs_of(settings: OptimizeRequest) -> list[Path]:
-    """The files that a search reads, so that its bundle must not take their place; but that of a bundle it may."""
+    """Returns the files that a search reads and its bundle must not replace, except a bundle at the same place."""
     given = [settings.model, settings.data, settings.pre, settings.post, settings.baseline]
     return [path for path in given if path is not None and path.resolve() != settings.out.resolve()]
 
 
 def time_limit_for(size_bytes: int, small_s: float = 60.0) -> float:
-    """The target's own limit for models up to 10 MB, and more for each further megabyte, up to ten minutes."""
+    """Returns the target's own limit up to 10 MB, and more for each further megabyte, up to ten minutes."""
     size_mb = size_bytes / 1e6
     further_s = sum(per_mb * max(0.0, min(size_mb, most) - least) for least, most, per_mb in _LARGER)
     return min(small_s + further_s, max(small_s, 600.0))
 
 
 def checked_target(speedup: float | None) -> float | None:
-    """How many times as fast is enough; UsageError for what is no gain."""
+    """Returns the target speed-up; raises UsageError unless it is more than 1."""
     if speedup is not None and not speedup > 1:
         example = Named("target_speedup", "2")
         raise UsageError(

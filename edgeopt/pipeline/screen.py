@@ -1,4 +1,4 @@
-"""The candidates of all variants: screened, in the race or out of it, and their standings."""
+"""Candidates of all variants: screened, in the race or out of it, and their standings."""
 
 import dataclasses
 import math
@@ -46,7 +46,7 @@ from edgeopt.pipeline.stopping import takes_part
 
 
 class RacePace(NamedTuple):
-    """Of a candidate, as far as it was measured."""
+    """Speed of a candidate in the latest rounds; fields are None until it was measured."""
 
     speedup: Interval | None = None
     latency_ms: float | None = None
@@ -57,16 +57,16 @@ NOT_MEASURED = RacePace()
 
 
 class Lead(NamedTuple):
-    """That of the best of those that a candidate ran with last."""
+    """Best of those that a candidate ran with last, and the candidate's speed relative to it."""
 
     best: Candidate
     share: float
-    """Its own speed, of that of the best."""
+    """Speed relative to the best candidate (1.0 = equal)."""
 
 
 @dataclass(slots=True)
 class PoolEntry:
-    """A candidate in the race: alive while it has a contender, afterwards a status with a reason."""
+    """Candidate of the pool: in the race while it has a contender, afterwards a status with a reason."""
 
     candidate: Candidate
     contender: Contender | None = None
@@ -77,16 +77,16 @@ class PoolEntry:
     pace: RacePace = NOT_MEASURED
     lead: Lead | None = None
     of_best: float | None = None
-    """The share of the lead, where it is why it is out."""
+    """Share of the lead, if the candidate is out because of that."""
     ending: Ending = ""
-    """How its process ended, where that is why it failed."""
+    """Way in which the process ended, if the candidate failed because of that."""
     proof: Interval | None = None
-    """From a written bundle, with what it says in the next one."""
+    """Speed-up from a written bundle, with its verdict in the next field."""
     proof_verdict: str = ""
     loaded: Loaded | None = None
     memory: Memory | None = None
     size_bytes: int | None = None
-    """Of all files of its model."""
+    """Size of all files of the model."""
 
     @property
     def speedup(self) -> Interval | None:
@@ -97,7 +97,7 @@ class PoolEntry:
         return self.pace.latency_ms
 
     def measured(self, baseline: Contender) -> None:
-        """Keeps what the latest rounds say of it."""
+        """Stores the candidate's speed in the latest rounds."""
         if self.contender is not None and self.contender.slices_ms:
             middle_ms, by_sample = float(np.median(self.contender.slices_ms)), self.contender.by_sample
             self.pace = RacePace(
@@ -107,13 +107,13 @@ class PoolEntry:
             )
 
     def fall_behind(self, best: Candidate, share: float) -> None:
-        """Out of the race, because another one is that much faster in the rounds that both ran."""
+        """Takes the candidate out of the race, as another is faster by `share` in the rounds that both ran."""
         self.lead = Lead(best, share)
         self.leave("lost", units.behind(share, best.name))
         self.of_best = share
 
     def leave(self, status: Status, reason: str) -> None:
-        """Out of the race, for this reason."""
+        """Takes the candidate out of the race, for this reason."""
         self.status, self.reason, self.of_best = status, reason, None
         if self.contender is not None:
             self.memory = self.contender.memory
@@ -124,7 +124,7 @@ class PoolEntry:
 def screen(
     ground: TrialRunner, standard: AccuracyReference, candidate: Candidate, path: Path, timeout_s: float
 ) -> PoolEntry:
-    """Loads a candidate, compares its outputs with the baseline's, and leaves it loaded when it is good enough."""
+    """Loads a candidate and compares its outputs with the baseline's; a good enough one stays loaded."""
     entry, backend, options, calls = PoolEntry(candidate), candidate.backend, candidate.options, candidate.calls
     try:
         contender = ground.enter(candidate.name, backend, path, options, calls=calls, timeout_s=timeout_s)
@@ -140,7 +140,7 @@ def screen(
 
 
 def judge(standard: AccuracyReference, entry: PoolEntry, outputs: Answers) -> None:
-    """Holds the outputs against the accuracy budget; below it, the candidate is out."""
+    """Compares the outputs with the accuracy budget; takes the candidate out of the race if they are below it."""
     goal = standard.goal
     judged = standard.judge(standard.split.check, outputs, standard.reference)
     entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
@@ -166,12 +166,12 @@ def _floor(goal: Goal) -> str:
 
 # Each interval takes a millisecond: often enough to watch, seldom enough not to lengthen the race.
 _EVERY_S = 0.3
-# An interval of fewer rounds would look surer than it is.
+# An interval of fewer rounds would look more certain than it is.
 _FEWEST_ROUNDS = 3
 
 
 class Ticker:
-    """Tells how those in the race stand, not more often than every 0.3 s."""
+    """Emitter of the standings of the candidates in the race, at most every 0.3 s."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -186,7 +186,7 @@ class Ticker:
 
 
 def racing(entry: PoolEntry, baseline: Contender | None = None) -> Standing:
-    """A candidate that is in the race; with the baseline, what the rounds so far say of its speed."""
+    """Returns the standing of a candidate in the race; with the baseline, its speed in the rounds so far."""
     ratio, latency_ms = entry.speedup, entry.latency_ms
     contender = entry.contender
     if baseline is not None and contender is not None and contender.slices_ms and baseline.slices_ms:
@@ -204,12 +204,11 @@ def racing(entry: PoolEntry, baseline: Contender | None = None) -> Standing:
 
 
 def final(entry: PoolEntry | CandidateReport) -> Standing:
-    """Standings of the candidates as events: when one enters, while it races, and when it is out.
+    """Returns the standing of a candidate that is out, or has won, as the outcome will report it.
 
-    The last event of a candidate is its outcome. A candidate that is out may be called back to
-    prove itself: then it races again in the events, and its proof follows.
-
-    A candidate that is out, or has won, as the outcome will say it.
+    A standing is emitted when a candidate enters, while it races, and when it is out; the last one is its outcome.
+    A candidate that is out may be called back for a proof: then it races again in the events, and its proof
+    follows.
     """
     ratio = entry.speedup if isinstance(entry, CandidateReport) else entry.proof or entry.speedup
     ratio = ratio and ratio.stated
@@ -227,13 +226,13 @@ def final(entry: PoolEntry | CandidateReport) -> Standing:
 
 
 LARGEST_BATCH = 32
-# Of the baseline: what batches gain shows by then, and runs of a second would take up the time of the search.
+# For the baseline: batches up to this size show what batching gains; longer runs would use up the search time.
 _TRIED_BATCH, _TRIED_MS = 8, 100.0
 _OF_STREAMS = ("performance_hint", "streams")
 
 
 class LoadLimits(msgspec.Struct, frozen=True):
-    """How many there may be of each, in rising order; both begin with 1."""
+    """Numbers of callers and batch sizes that are possible, each in rising order from 1."""
 
     callers: tuple[int, ...]
     batches: tuple[int, ...] = (1,)
@@ -244,7 +243,7 @@ class LoadLimits(msgspec.Struct, frozen=True):
 
 
 def room_for(cores: int, batches: bool) -> LoadLimits:
-    """Powers of two; of callers as many as there are cores, as more would only queue up."""
+    """Returns powers of two as load limits; at most one caller for each core, as more would only queue up."""
     callers = {1, cores, *_powers(cores)}
     return LoadLimits(tuple(sorted(callers)), tuple(_powers(LARGEST_BATCH)) if batches else (1,))
 
@@ -254,7 +253,7 @@ def _powers(most: int) -> Iterable[int]:
 
 
 def called(candidate: Candidate, calls: Calls, room: LoadLimits) -> Candidate:
-    """The same candidate with this number of callers, and the threads and streams they leave to each."""
+    """Returns the same candidate with this number of callers, and the threads and streams that remain for each."""
     known = option_kinds(candidate.backend)
     options = dict(candidate.options)
     if "streams" in known:
@@ -262,7 +261,7 @@ def called(candidate: Candidate, calls: Calls, room: LoadLimits) -> Candidate:
         if calls.callers > 1:
             options |= {"performance_hint": "throughput", "streams": calls.callers}
     elif "threads" in known and calls.callers > 1:
-        # Each caller works itself, beside the threads that all of them share.
+        # Each caller computes itself, in addition to the threads that all callers share.
         options["threads"] = room.cores - calls.callers + 1
     elif "threads" in known and candidate.calls.callers > 1:
         options.pop("threads", None)
@@ -273,7 +272,7 @@ def called(candidate: Candidate, calls: Calls, room: LoadLimits) -> Candidate:
 
 
 def at_first(candidate: Candidate, room: LoadLimits | None) -> Candidate:
-    """A caller for each core, which gives most in most cases; as it is where nothing is asked of throughput."""
+    """Returns the candidate with a caller for each core, usually the best; unchanged without `room`."""
     return candidate if room is None else called(candidate, Calls(room.cores), room)
 
 
@@ -284,14 +283,14 @@ def other_callers(candidate: Candidate, room: LoadLimits) -> list[Candidate]:
 
 
 def next_batches(candidate: Candidate, room: LoadLimits) -> list[Candidate]:
-    """Twice as many samples a run, and half as many."""
+    """Returns the candidate with twice as many samples a run, and with half as many."""
     place = room.batches.index(candidate.calls.batch)
     sizes = (*room.batches[place + 1 : place + 2], *room.batches[max(0, place - 1) : place])
     return [called(candidate, Calls(candidate.calls.callers, size), room) for size in sizes]
 
 
 def to_try_on(room: LoadLimits, run_ms: float) -> list[Calls]:
-    """The ways to call plain ONNX Runtime; the best is the baseline. `run_ms` is the time of one sample alone."""
+    """Returns ways to call plain ONNX Runtime; the best is the baseline. `run_ms` is the time of one sample."""
     several = room.batches[1:]
     quick = [size for size in several if size <= _TRIED_BATCH and size * run_ms <= _TRIED_MS]
     batches = (1, *(quick or several[:1])[-1:])
@@ -302,17 +301,17 @@ _LONGEST_LOAD_S = 60.0
 _SMALL_MS = 2.0
 _FAR_DB = 3.0
 _BARELY_DB = 6.0
-"""A model with less above the floor on the samples that screen may be below it on those that prove."""
+"""Margin above the floor in dB: with less on the samples that screen, a model may fail on those that prove."""
 _BY_NNCF = ("nncf-int8", "nncf-transformer")
 
 
 class CandidatePool:
-    """Those of one search, in the order in which they were screened."""
+    """Candidates of one search, in the order in which they were screened."""
 
     def __init__(
         self, search: Search, resources: SearchResources, variants: Variants, room: LoadLimits | None = None
     ) -> None:
-        """`room`: the load that may be changed in a search for throughput."""
+        """Creates an empty pool; `room` is the load that may be changed in a search for throughput."""
         self.entries: list[PoolEntry] = []
         self.room = room
         self.search, self.resources, self.variants = search, resources, variants
@@ -331,21 +330,21 @@ class CandidatePool:
 
     @property
     def full(self) -> bool:
-        """The limit of the profile is reached: only the first candidate of each variant is still added."""
+        """Whether the limit of the profile is reached: only the first candidate of each variant is still added."""
         return len(self.entries) >= self.search.profile.search.max_candidates
 
     @property
     def candidates(self) -> list[Candidate]:
-        """All that were screened."""
+        """Returns all candidates that were screened."""
         return [entry.candidate for entry in self.entries]
 
     @property
     def in_it(self) -> int:
-        """The number of candidates still in the race."""
+        """Returns the number of candidates still in the race."""
         return sum(entry.contender is not None for entry in self.entries)
 
     def enter(self, ready: ReadyVariant) -> None:
-        """The first candidates of a variant."""
+        """Screens the first candidates of a variant."""
         if ready.variant == "source" and self.room is not None:
             self.add(self.baseline)
         for candidate in _firsts(ready, self.starts):
@@ -354,11 +353,11 @@ class CandidatePool:
             if plugin_of(candidate.backend) and self._has_hung(candidate.backend):
                 continue
             if recipe_named(ready.variant).whole and self._is_far_below(ready.variant):
-                return  # eight bits throughout: no other precision of the rest mends that
+                return  # all layers have eight bits: another precision of the rest does not help
             self._screen(candidate)
 
     def add(self, candidate: Candidate) -> PoolEntry:
-        """One more candidate of a variant that is already made, screened."""
+        """Screens one more candidate of a variant that is already made."""
         resources, path = self.resources, self.variants.path(candidate.variant, candidate.backend)
         limit_s = PLUGIN_ANSWER_S if plugin_of(candidate.backend) else _LONGEST_LOAD_S
         entry = screen(resources.ground, self.search.standard, candidate, path, limit_s)
@@ -380,7 +379,7 @@ class CandidatePool:
         return entry
 
     def add_bucketed(self, best: Sequence[PoolEntry], most: int) -> list[PoolEntry]:
-        """The first few that can have a program for each size that was asked for, with these."""
+        """Adds the first few candidates that can have a program for each size that was asked for."""
         if self._shaped is None:
             return []
         able = next((e.candidate for e in best if "shapes" in e.candidate.options), None)
@@ -392,7 +391,7 @@ class CandidatePool:
         return [self.add(one) for one in found if one not in self.candidates]
 
     def floats_ms(self, planned: Candidate) -> float:
-        """The quickest exact variant with the options of a plan; infinite where none runs well enough."""
+        """Returns the time of the fastest exact variant with a plan's options; infinite if none is in the race."""
         found = math.inf
         for entry in self.entries:
             one = entry.candidate
@@ -403,9 +402,11 @@ class CandidatePool:
         return found
 
     def repair_floor_db(self, floor_db: float) -> float | None:
-        """What a repair must reach; None where NNCF's own result is well within the floor.
+        """Returns the accuracy that a repair must reach, in dB; None if NNCF's own result is well within the
+        floor.
 
-        One that is barely within it may miss it on the samples of its proof: then the repaired model comes next.
+        A result that is barely within the floor may miss it on the samples of its proof: then the repaired model
+        is next.
         """
         within = [e for e in self.entries if e.contender is not None and e.candidate.variant in _BY_NNCF]
         best_db = max((e.accuracy_db for e in within if e.accuracy_db is not None), default=-math.inf)
@@ -414,7 +415,7 @@ class CandidatePool:
         return floor_db + _BARELY_DB if within else floor_db
 
     def close(self) -> None:
-        """Ends every trial that still runs."""
+        """Ends all trials that still run."""
         for entry in self.entries:
             if entry.contender is not None:
                 entry.contender.close()
@@ -447,7 +448,7 @@ class CandidatePool:
         )
 
     def _has_hung(self, backend: str) -> bool:
-        """Each variant would take as long again."""
+        """Whether a candidate has hung on the backend, where each variant would take as long again."""
         return any(entry.ending == "hung" and entry.candidate.backend == backend for entry in self.entries)
 
     def _screen(self, candidate: Candidate) -> None:
@@ -463,13 +464,13 @@ class CandidatePool:
 
 
 def numbers_of(candidate: Candidate) -> tuple[object, ...]:
-    """What its outputs depend on: other runtime options change times alone."""
+    """Returns the properties that determine a candidate's outputs: other runtime options change times alone."""
     numeric = ("precision", recipe_named(candidate.variant).numeric)
     return candidate.variant, candidate.backend, *(candidate.options.get(name) for name in numeric)
 
 
 def _firsts(ready: ReadyVariant, starts: StartOptions) -> list[Candidate]:
-    """A plan holds with its own options alone; a form is tried with each that changes its numbers."""
+    """Returns the first candidates: a plan with its own options, a scheme with each value of numeric ones."""
     if ready.planned is None:
         return first_candidates(ready.variant, ready.backends, starts)
     options = ready.planned.options

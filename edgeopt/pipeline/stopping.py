@@ -1,4 +1,4 @@
-"""A search that is asked to end early: the best candidate so far gets a short proof and is delivered."""
+"""Early end of a search: the best candidate so far gets a short proof and is delivered."""
 
 import math
 import threading
@@ -18,10 +18,10 @@ from edgeopt.measure.rounds import slice_ms
 @dataclass(frozen=True, slots=True)
 class SearchClock:
     begin_s: float
-    """On the monotonic clock."""
+    """Start of the search on the monotonic clock."""
     limit_s: float
     proof_s: float = 0.0
-    """Reserved for the proof, at the end."""
+    """Time reserved for the proof, at the end."""
 
     @property
     def spent_s(self) -> float:
@@ -29,11 +29,11 @@ class SearchClock:
 
     @property
     def ends_s(self) -> float:
-        """When the time limit is used up."""
+        """Returns the moment at which the time limit is used up."""
         return self.begin_s + self.limit_s
 
     def until(self, share: float) -> float:
-        """The moment at which a share of the time before the proof is used up."""
+        """Returns the moment at which a share of the time before the proof is used up."""
         return self.begin_s + share * (self.limit_s - self.proof_s)
 
 
@@ -41,8 +41,8 @@ STOPPING: Final = "stopping"
 LAST_LOOK_S = 2.0
 """Seconds that candidates race if none has raced when the search is asked to end."""
 PROVED_WHEN_STOPPED = 2
-"""The number of candidates that may still prove themselves."""
-# What is reserved for, in proofs: a loaded machine starts processes more slowly.
+"""Number of candidates that may still be proved."""
+# Reserved time, as a number of proofs: a loaded machine starts processes more slowly.
 _PROOFS = 1.15
 _MOST_FOR_PROOFS = 0.65
 # Of a proof that has begun, on a machine that may become busier still.
@@ -52,28 +52,28 @@ _ANSWERED = 32
 
 
 class Stop(threading.Event):
-    """Once it is set, the search ends; any `threading.Event` does, this one also tells when that is worth it."""
+    """Event that ends the search; unlike any other `threading.Event`, it also says when that is worth it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ready = False
-        """A candidate besides the baseline exists: there may be something to deliver."""
+        """Whether a candidate besides the baseline exists, so that there may be something to deliver."""
 
     def interrupt(self) -> bool:
-        """For the first Ctrl-C: whether the search comes to an end by itself, with something to show."""
+        """Handles the first Ctrl-C; returns whether the search ends by itself, with something to show."""
         if self.ready:
             self.set()
         return self.ready
 
 
 def takes_part(stop: threading.Event) -> None:
-    """From here on there may be something to deliver."""
+    """Marks that there may be something to deliver from here on."""
     if isinstance(stop, Stop):
         stop.ready = True
 
 
 def nothing_proved_error(phase: str, *, kept: bool) -> StoppedError:
-    """`kept`: the variants are in the cache."""
+    """Returns the error for a stop before anything was proved; `kept`: the variants are in the cache."""
     return StoppedError(
         f"Stopped while {phase}: nothing is proved faster yet, nothing was written.",
         "Variants are in the cache: run the same command to continue." if kept else "",
@@ -81,7 +81,7 @@ def nothing_proved_error(phase: str, *, kept: bool) -> StoppedError:
 
 
 def clock_for(begin_s: float, limit_s: float, baseline: Contender) -> SearchClock:
-    """The clock of a search: a proof and its bundle are reserved for, up to a share of the time."""
+    """Returns the clock of a search; it reserves time for a proof and its bundle, up to a share of the limit."""
     answering_s = starting_seconds(baseline) + _ANSWERED * baseline.loaded.first_run_ms / 1e3
     proof_s = _PROOFS * proof_seconds(baseline) + answering_s + keeping_seconds(baseline)
     return SearchClock(begin_s, limit_s, min(_MOST_FOR_PROOFS * limit_s, proof_s))
@@ -89,25 +89,25 @@ def clock_for(begin_s: float, limit_s: float, baseline: Contender) -> SearchCloc
 
 @dataclass(slots=True)
 class StopControl:
-    """Whether a search is asked to end, where it was then, and how long the rest takes."""
+    """Stop state of a search: whether it is asked to end, where it was then, and how long the rest takes."""
 
     stop: threading.Event
     clock: SearchClock
     baseline: Contender
     emit: Emit
     kept: bool = False
-    """The variants are in the cache."""
+    """Whether the variants are in the cache."""
     longest_s: float = 0.0
-    """How long the search may become on a busy machine; 0: no longer than its limit."""
+    """Longest time that the search may take on a busy machine, in seconds; 0: no longer than its limit."""
     cut_short: str = field(init=False, default="")
-    """When and where it was ended before its time, as a sentence without its full stop."""
+    """Time and phase of an early stop, as a sentence without its full stop."""
     unproved: int = field(init=False, default=0)
-    """Promising candidates that there was no time to prove."""
+    """Number of promising candidates that there was no time to prove."""
     _ends_at: float | None = field(init=False, default=None)
-    """By when somebody is to be proved."""
+    """Moment by which a candidate is to be proved."""
 
     def extend(self, late_s: float, why: str) -> None:
-        """Gives the rest of the search the time that it lost so far, as far as the search may become longer."""
+        """Extends the search by the time that it lost so far, up to the longest time allowed."""
         if self.is_asked:
             return
         limit_s = min(self.clock.limit_s + late_s, self.longest_s)
@@ -117,13 +117,13 @@ class StopControl:
             self.emit(Log("info", f"{why}: the search takes about {more_s} s longer."))
 
     def make_time(self, proof_s: float) -> None:
-        """For a proof that takes this long at least, where the search may become longer for it."""
+        """Extends the search for a proof that takes this long at least, if the search may become longer."""
         self.extend(
             time.monotonic() + _BUSIER * proof_s - self.proofs_end_s, "Processes start slowly on this busy machine"
         )
 
     def make_time_for_another(self) -> None:
-        """Likewise, where the best candidate was not proved."""
+        """Extends the search for another proof, if the best candidate was not proved."""
         if not self.has_time_to_prove:
             late_s = time.monotonic() + proof_seconds(self.baseline) - self.proofs_end_s
             self.extend(late_s + 1.0, "The best candidate was not proved, and another one may be")
@@ -134,7 +134,7 @@ class StopControl:
 
     @property
     def left_s(self) -> float:
-        """Estimated time until the search ends, its proof included."""
+        """Estimates the time until the search ends, its proof included."""
         ends_s = self.clock.ends_s if self._ends_at is None else self._ends_at
         return max(0.0, ends_s - time.monotonic())
 
@@ -159,7 +159,7 @@ class StopControl:
         self.emit(Log("info", f"Stopping: proving the best so far, {told}"))
 
     def legs(self, place: int, usual: int) -> int:
-        """In how many legs the candidate at this place may prove itself; 0: there is no time for it."""
+        """Returns the number of legs that prove the candidate at this place; 0: there is no time for it."""
         if not self.is_asked:
             return usual
         self.note("proving")
@@ -168,22 +168,22 @@ class StopControl:
 
     @property
     def proofs_end_s(self) -> float:
-        """The moment at which proofs must be over, so that the bundle is written within the time limit."""
+        """Returns the moment at which proofs must be over, so that the bundle is written within the time limit."""
         return self.clock.ends_s - keeping_seconds(self.baseline)
 
     @property
     def has_time_to_prove(self) -> bool:
-        """Whether another proof fits."""
+        """Whether there is time for another proof."""
         return time.monotonic() + proof_seconds(self.baseline) < self.proofs_end_s
 
 
 @dataclass(slots=True)
 class ClockedEmit:
-    """Emits the events of a search, each progress with the time that is left of the whole search."""
+    """Emitter of a search's events, each progress with the time that is left of the whole search."""
 
     emit: Emit
     control: StopControl | None = None
-    """Is None until the time limit is known; from then on, all stages share its clock."""
+    """Stop control, whose clock all stages share; None until the time limit is known."""
     _last: Progress | None = field(init=False, default=None)
     _limit_s: float = field(init=False, default=0.0)
 
@@ -193,7 +193,7 @@ class ClockedEmit:
             self._emit_last()
             return
         self.emit(event)
-        # What tells that the search takes longer is followed by how long.
+        # A message that the search takes longer is followed by its new end.
         if self.control is not None and self._limit_s != self.control.clock.limit_s:
             self._emit_last()
 
@@ -207,12 +207,12 @@ class ClockedEmit:
 
 
 def _racing_s(baseline: Contender, to_race: int) -> float:
-    """By the source, which is seldom the faster."""
+    """Estimates the time of the remaining races from the speed of the source, which is seldom the faster."""
     run_ms = baseline.slices_ms[-1] if baseline.slices_ms else baseline.loaded.first_run_ms
     slice_s = max(slice_ms(run_ms), run_ms) / 1e3
     return max(LAST_LOOK_S, 2 * (to_race + 1) * slice_s) if to_race else 0.0
 
 
 def keeping_seconds(baseline: Contender) -> float:
-    """What it takes to deliver the source where nothing is proved, or to write what is."""
+    """Estimates the time to deliver the source if nothing is proved, or to write what is proved."""
     return starting_seconds(baseline) + 2 * (baseline.loaded.load_ms + baseline.loaded.first_run_ms) / 1e3

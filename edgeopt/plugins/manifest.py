@@ -1,4 +1,4 @@
-"""The manifest of a plug-in: what it is called, what it offers, and what it needs; and the checks of it."""
+"""Manifest of a plug-in (its name, its offers, its requirements), and the checks of it."""
 
 import re
 import tomllib
@@ -12,9 +12,9 @@ import msgspec
 from edgeopt.decoding import thread_safe
 
 INTERFACE = 1
-"""The version of the plug-in interface: it grows when a plug-in must be changed to go on working."""
+"""Version of the plug-in interface; it grows when a plug-in must be changed to go on working."""
 MANIFEST = "edgeopt-plugin.toml"
-"""In the package that the entry points name."""
+"""Name of the manifest file, which is in the package that the entry points name."""
 State = Literal["ready", "wrong version", "missing requirement", "broken manifest"]
 READY: State = "ready"
 WRONG_VERSION: State = "wrong version"
@@ -27,7 +27,7 @@ GROUPS: dict[str, Kind] = {
     "edgeopt.backends": "backend",
     "edgeopt.importers": "importer",
 }
-"""The groups of entry points, and what each brings."""
+"""Groups of entry points, and the kind of offer in each."""
 
 _NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*)(\s*>=\s*(?P<least>\d+(\.\d+)*))?")
@@ -44,19 +44,19 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OfferedPass(_Table, frozen=True):
-    """A rewrite of an ONNX model."""
+    """Rewrite of an ONNX model."""
 
 
 class OfferedRecipe(_Table, frozen=True):
     file: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]+(\.[a-z0-9_]+)+$")] = "model.onnx"
-    """What it writes; its suffix decides which backends read it."""
+    """File that the recipe writes; its suffix decides which backends read it."""
     needs_data: bool = False
-    """It calibrates, so it is tried only with the user's samples."""
+    """Whether the recipe calibrates, so that it is tried only with the user's samples."""
 
 
 class OfferedBackend(_Table, frozen=True):
     formats: Suffixes = (".onnx",)
-    """The suffixes of the models that it loads."""
+    """Suffixes of the models that the backend loads."""
 
 
 class OfferedImporter(_Table, frozen=True):
@@ -88,24 +88,24 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """One thing that a plug-in brings."""
+    """Backend, importer, pass or recipe that a plug-in offers."""
 
     kind: Kind
     name: str
-    """With the plug-in before it, so that it equals no name of edgeopt's own: `edgeopt-example.unscale`."""
+    """Name with the plug-in before it, so that it equals no name of edgeopt's own: `edgeopt-example.unscale`."""
     title: str
     place: str
-    """Where its code is, as the entry point says: `package.module:NAME`."""
+    """Location of the code, as in the entry point: `package.module:NAME`."""
     plugin: str
     version: str
     problem: str = ""
-    """Why it cannot be used, as a sentence without its full stop; empty where the plug-in is ready."""
+    """Reason why the offer cannot be used, as a sentence without its full stop; empty if the plug-in is ready."""
     hint: str = ""
     file: str = ""
-    """Of a recipe: what it writes."""
+    """File that a recipe writes."""
     needs_data: bool = False
     suffixes: tuple[str, ...] = ()
-    """Of a backend or importer: what it reads."""
+    """File suffixes that a backend or importer reads."""
 
     @property
     def source(self) -> str:
@@ -113,22 +113,22 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class Plugin(msgspec.Struct, frozen=True):
-    """An installed plug-in, as far as its manifest says, and whether it can be used."""
+    """Installed plug-in, as far as its manifest says, and whether it can be used."""
 
     name: str
     version: str
     state: State
     problem: str
-    """Why it is not ready, as a sentence without its full stop."""
+    """Reason why the plug-in is not ready, as a sentence without its full stop."""
     hint: str
-    """What to do about that."""
+    """Next step for the user if the plug-in is not ready."""
     offers: tuple[Offer, ...]
     folder: Path | None = None
-    """Of its package."""
+    """Folder of the plug-in's package."""
 
 
 class ManifestError(Exception):
-    """A plug-in that cannot be used: its state, a sentence without its full stop, and what to do."""
+    """Error for an unusable plug-in: its state, a sentence without its full stop, and a next step."""
 
     def __init__(self, state: State, problem: str, hint: str = _DOCS) -> None:
         super().__init__(problem)
@@ -136,7 +136,7 @@ class ManifestError(Exception):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest in a package's folder; the interface is looked at first, as a newer one may have other keys."""
+    """Reads the manifest in a package's folder; checks the interface first, as a newer one may have other keys."""
     path = folder / MANIFEST
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -159,7 +159,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_manifest(manifest: Manifest, name: str, installed: str, entries: Mapping[tuple[Kind, str], str]) -> None:
-    """Raises ManifestError where it does not agree with the package, or a requirement is missing.
+    """Raises ManifestError if the manifest does not agree with the package, or a requirement is missing.
 
     `entries`: the entry points, by kind and name.
     """
@@ -193,7 +193,7 @@ def _check_need(need: str) -> None:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """The release of a version: `1.2.0rc1` is (1, 2)."""
+    """Returns the release of a version without trailing zeros: `1.2.0rc1` is (1, 2)."""
     release = re.match(r"\d+(\.\d+)*", text)
     numbers = [int(part) for part in release[0].split(".")] if release else []
     while numbers and not numbers[-1]:

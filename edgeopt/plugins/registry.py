@@ -1,4 +1,4 @@
-"""The installed plug-ins, found by their entry points, and the one place that imports their code."""
+"""Registry of the installed plug-ins, found by their entry points, and the only importer of their code."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -29,17 +29,17 @@ from edgeopt.plugins.manifest import (
 
 
 def installed_plugins() -> tuple[Plugin, ...]:
-    """All of them by name, those that cannot be used too; imports none of their code."""
+    """Returns all plug-ins by name, also those that cannot be used; imports none of their code."""
     return _find(tuple(sys.path))
 
 
 def offered(kind: Kind) -> tuple[Offer, ...]:
-    """What they bring of one kind."""
+    """Returns what the plug-ins offer of one kind."""
     return tuple(one for plugin in installed_plugins() for one in plugin.offers if one.kind == kind)
 
 
 def load_offer(offer: Offer) -> object:
-    """Imports the plug-in's code; ModelError with the reason where that fails.
+    """Imports the plug-in's code; raises ModelError with the reason if that fails.
 
     For worker processes, and for a session that somebody opens with a backend of the plug-in.
     """
@@ -53,7 +53,7 @@ def load_offer(offer: Offer) -> object:
 
 
 def script_of(offer: Offer) -> Path | None:
-    """The file of the module that an importer's entry point names, found without importing its package."""
+    """Returns the file of the module that an importer's entry point names, found without importing its package."""
     package, *inner = offer.place.split(".")
     folder = _folder_of(package)
     return None if folder is None else folder.joinpath(*inner).with_suffix(".py")
@@ -61,7 +61,7 @@ def script_of(offer: Offer) -> Path | None:
 
 @cache
 def _find(_path: tuple[str, ...]) -> tuple[Plugin, ...]:
-    """Once for each search path, which tests and programs change."""
+    """Finds the plug-ins once for each search path, which tests and programs change."""
     found: dict[str, Plugin] = {}
     for distribution in distributions():
         plugin = _plugin_of(distribution)
@@ -71,7 +71,7 @@ def _find(_path: tuple[str, ...]) -> tuple[Plugin, ...]:
 
 
 def _plugin_of(distribution: Distribution) -> Plugin | None:
-    """The plug-in in a package; None where the package names no group of edgeopt."""
+    """Returns the plug-in in a package; None if the package names no group of edgeopt."""
     try:
         if "[edgeopt." not in (distribution.read_text("entry_points.txt") or ""):
             return None
@@ -84,7 +84,7 @@ def _plugin_of(distribution: Distribution) -> Plugin | None:
 
 
 def _called(distribution: Distribution) -> tuple[str, str]:
-    """The name and version of a package, whose metadata may be damaged."""
+    """Returns the name and version of a package, whose metadata may be damaged."""
     facts = distribution.metadata
     return facts["Name"] or "package without a name", facts["Version"] or ""
 
@@ -96,7 +96,7 @@ def _plugin(name: str, version: str, entries: list[EntryPoint]) -> Plugin:
         manifest = read_manifest(folder)
         check_manifest(manifest, name, version, {(GROUPS[e.group], e.name): e.value for e in entries})
     except ManifestError as error:
-        if manifest is not None and error.state == MISSING:  # it is a good manifest
+        if manifest is not None and error.state == MISSING:  # the manifest itself is valid
             offers = tuple(_with_problem(one, error) for one in _offers(manifest, entries))
         else:
             offers = tuple(_unusable(name, version, one, error) for one in entries)
@@ -117,13 +117,13 @@ def _package_of(entries: Iterable[EntryPoint]) -> Path:
 def _module_of(entry: EntryPoint) -> str:
     try:
         return entry.module
-    except (AttributeError, ValueError):  # of importlib.metadata, for a value that it cannot parse
+    except (AttributeError, ValueError):  # importlib.metadata raises these for a value that it cannot parse
         said = f"its entry point {entry.name} is '{entry.value}', which is not package.module:NAME"
         raise ManifestError(BROKEN, said, "Ask its author.") from None
 
 
 def _folder_of(package: str) -> Path | None:
-    """Of a package at the top, which Python finds without importing it."""
+    """Returns the folder of a top-level package, which Python finds without importing it."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -133,7 +133,7 @@ def _folder_of(package: str) -> Path | None:
 
 
 def _unusable(name: str, version: str, entry: EntryPoint, error: ManifestError) -> Offer:
-    """All that is known without a good manifest."""
+    """Returns an offer with all that is known without a valid manifest."""
     kind = GROUPS[entry.group]
     return _with_problem(Offer(kind, f"{name}.{entry.name}", entry.name, entry.value, name, version), error)
 

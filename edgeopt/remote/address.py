@@ -1,4 +1,4 @@
-"""The address of a device: over SSH, or of an agent there."""
+"""Address of a device: over SSH, or of an agent there."""
 
 import os
 import re
@@ -12,13 +12,13 @@ from edgeopt.fleet.address import Address
 from edgeopt.fleet.pairing import address_of
 
 VARIABLE = "EDGEOPT_SSH"
-"""The client program with options of the user's own, such as `ssh -i key`."""
+"""Name of the variable with the client program and options of the user's own, such as `ssh -i key`."""
 FOLDER = "~/.cache/edgeopt/remote"
 BESIDE_SERVING = "beside_serving"
 PROBE_ONLY = "probe_only"
 EXAMPLE = "ssh://pi@raspberrypi.local"
-# A host key that must be confirmed or a password would be asked on a terminal that nobody watches. What is silent
-# for 15 seconds is lost.
+# Without BatchMode, ssh would ask for a password or a host key on a terminal that nobody sees. A connection
+# that is silent for 15 seconds is lost.
 _OPTIONS = (
     "BatchMode=yes",
     "ConnectTimeout=10",
@@ -37,7 +37,7 @@ class SshAddress(msgspec.Struct, frozen=True):
     port: int | None = None
     python: str = "python3"
     folder: str = FOLDER
-    """Where edgeopt keeps its files there."""
+    """Folder of edgeopt's files on the device."""
 
     @property
     def shown(self) -> str:
@@ -49,7 +49,7 @@ class SshAddress(msgspec.Struct, frozen=True):
 
     @property
     def by_hand(self) -> str:
-        """The command that connects to it."""
+        """Returns the command that connects to the device."""
         return shlex.join([*self.client, self.destination])
 
     @property
@@ -58,7 +58,7 @@ class SshAddress(msgspec.Struct, frozen=True):
         return [*shlex.split(os.environ.get(VARIABLE) or "ssh"), *port]
 
     def command(self, script: str) -> list[str]:
-        """What runs a Python script there."""
+        """Returns the command that runs a Python script on the device."""
         options = [word for each in _OPTIONS for word in ("-o", each)]
         # `exec`, so that no shell stays between the connection and the program.
         there = f"exec {shlex.quote(self.python)} -u -c {shlex.quote(script)}"
@@ -68,7 +68,7 @@ class SshAddress(msgspec.Struct, frozen=True):
 class AgentAddress(msgspec.Struct, frozen=True):
     address: Address
     beside_serving: bool = False
-    """Also while a release serves there, which then shares the processor."""
+    """Whether to run even while a release serves there, which then shares the processor."""
 
     @property
     def shown(self) -> str:
@@ -80,7 +80,7 @@ class AgentAddress(msgspec.Struct, frozen=True):
 
 
 def read_address(text: str) -> SshAddress | AgentAddress:
-    """Raises UsageError for anything else."""
+    """Reads an address of a device; raises UsageError for anything else."""
     return _of_agent(text) if text.lower().startswith(("http://", "https://")) else _over_ssh(text)
 
 

@@ -1,4 +1,4 @@
-"""The connection to the program on a device through its agent: one long answer, and a request for each message."""
+"""Connection to the program on a device through its agent: one long answer, and a request for each message."""
 
 import http.client
 import json
@@ -12,7 +12,7 @@ from edgeopt.remote.address import BESIDE_SERVING, PROBE_ONLY, AgentAddress
 PATH = "/api/v1/trials"
 _TIMEOUT_S = 15.0
 _LONGEST_REFUSAL_BYTES = 1 << 16
-# Options that other commands have, and --on has not.
+# Options of other commands that --on does not have.
 _HINTS = (
     ("--url", "--on"),
     ("pass: --fingerprint ", "pair with it (edgeopt fleet pair), or set EDGEOPT_FINGERPRINT="),
@@ -21,9 +21,9 @@ _HINTS = (
 
 
 class AgentWay:
-    """The program runs for as long as the agent's answer is read.
+    """Connection through an agent; the program runs for as long as the agent's answer is read.
 
-    With `probes`, it may read the facts of the device only, so it runs while a release serves.
+    With `probes`, the program may only read the facts of the device, so it runs while a release serves.
     """
 
     first = b""
@@ -36,7 +36,7 @@ class AgentWay:
             with ExitStack() as stack:
                 connection = stack.enter_context(reaching(self._address, _TIMEOUT_S))
                 connection.connect()
-                # Kept, because the connection lets go of it where the agent will close after this answer.
+                # Kept here, because the connection drops its socket if the agent will close after this answer.
                 self._socket: socket.socket = connection.sock
                 asked = BESIDE_SERVING if device.beside_serving else PROBE_ONLY if probes else ""
                 query = f"?{asked}=1" if asked else ""
@@ -49,7 +49,7 @@ class AgentWay:
                     self._session = str(json.loads(self._answer.readline())["trial"])
                 except (ValueError, KeyError, TypeError):
                     raise no_agent(self._address) from None
-                # It may be silent for long; `send` notices when nobody is there.
+                # The agent may be silent for long; `send` notices a lost connection.
                 self._socket.settimeout(None)
                 self._stack = stack.pop_all()
         except EdgeoptError as error:
@@ -80,7 +80,7 @@ class AgentWay:
     def _give_up(self, why: str) -> None:
         self._why = self._why or why
         with suppress(OSError):
-            # Of the connection below TLS, whose own shutdown must not meet a read in another thread.
+            # Shuts down the socket below TLS: a TLS shutdown must not run during a read in another thread.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         raise ConnectionError(why)
 
@@ -112,7 +112,7 @@ class AgentWay:
 
 
 class _cut_off:  # noqa: N801 - used as a function
-    """An answer that is cut off is a connection that ended."""
+    """Context in which an answer that is cut off counts as a connection that ended."""
 
     def __enter__(self) -> None: ...
 

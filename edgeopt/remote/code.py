@@ -1,4 +1,4 @@
-"""This edgeopt as a file to unpack elsewhere, and the packages that it needs there."""
+"""Package of this edgeopt to unpack elsewhere, and the packages that it needs there."""
 
 import importlib.metadata
 import io
@@ -11,11 +11,11 @@ from edgeopt.errors import MissingError
 from edgeopt.profiles.load import profiles_folder
 
 _ANY_DAY = (2020, 1, 1, 0, 0, 0)
-"""Of all members, so that the same code is the same file."""
+"""Timestamp of all members, so that the same code is the same file."""
 
 
 def packed_code() -> bytes:
-    """The package with its target profiles, as a zip file."""
+    """Returns the package with its target profiles, as a zip file."""
     package = Path(__file__).resolve().parents[1]
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
@@ -34,7 +34,7 @@ def _files_of(folder: Path) -> Iterator[Path]:
 
 
 def requirements(extras: Sequence[str]) -> list[str]:
-    """What pip has to install for edgeopt with these extras, with the versions that it needs."""
+    """Returns the requirements of edgeopt with these extras, for pip."""
     try:
         listed = importlib.metadata.requires("edgeopt") or []
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""One command of edgeopt on a device: sends what it needs, passes on its events, brings back what it wrote."""
+"""Command of edgeopt on a device: sends what it needs, forwards its events, and fetches its output."""
 
 import getpass
 import hashlib
@@ -29,14 +29,14 @@ from edgeopt.version import __version__
 
 
 def opened(address: SshAddress | AgentAddress, probes: bool = False) -> Link:
-    """A session on the device, with `probes` only to read its facts; raises what says why there is none."""
+    """Opens a session on the device, with `probes` only to read its facts; raises an error that says why not."""
     if isinstance(address, AgentAddress):
         return Link(AgentWay(address, probes), "")
     return Link(SshWay(address), address.folder)
 
 
 class RemoteCommand:
-    """What is to run there; `interrupt` passes a Ctrl-C on while it runs."""
+    """Command that runs on a device; `interrupt` passes a Ctrl-C on while it runs."""
 
     def __init__(self, address: SshAddress | AgentAddress, name: str, extras: tuple[str, ...]) -> None:
         self.address = address
@@ -50,12 +50,13 @@ class RemoteCommand:
     def run(
         self, request: msgspec.Struct, outputs: frozenset[str], emit: Emit, is_record: bool = False
     ) -> dict[str, Any]:
-        """The data of its result, with the paths of this machine; raises the error that it ended with.
+        """Returns the data of the command's result, with the paths of this machine; raises the error that it ended
+        with.
 
         `outputs`: the fields that name what it writes. `is_record`: that is a file of JSON, which may hold paths.
         """
         emit(Progress("connecting to the device", self.address.shown))
-        # Its deep form measures, which a release that serves would disturb.
+        # A deep probe measures, which a serving release would disturb.
         probes = self.name == "probe" and not getattr(request, "deep", False)
         with closing(opened(self.address, probes)) as link:
             self._link = link
@@ -103,7 +104,7 @@ def _user() -> str:
 
 
 def _install(link: Link, emit: Emit, extras: tuple[str, ...]) -> tuple[str, str]:
-    """The Python to use there, and the folder of edgeopt."""
+    """Installs edgeopt on the device if necessary; returns the Python to use there, and the folder of edgeopt."""
     if link.has_edgeopt:
         answer = link.ask({"do": "install", "version": __version__})
         return answer["python"], answer["installed"]
@@ -150,7 +151,7 @@ def _result(link: Link, name: str, renamed: Callable[[bytes], bytes], emit: Emit
 
 
 def _renaming(placed: PlacedRequest) -> Callable[[bytes], bytes]:
-    """Replaces paths of the device by what they are called here, in lines of JSON."""
+    """Returns a function that replaces paths of the device by their local names, in lines of JSON."""
     pairs = [
         (msgspec.json.encode(there)[1:-1], msgspec.json.encode(here)[1:-1])
         for there, here in sorted(placed.names.items(), key=lambda pair: -len(pair[0]))
@@ -165,7 +166,7 @@ def _renaming(placed: PlacedRequest) -> Callable[[bytes], bytes]:
 
 
 def _copy(link: Link, files: dict[str, Path], emit: Emit) -> dict[Path, str]:
-    """Puts each file there that is not there yet; the digests of all."""
+    """Copies each file to the device that is not there yet; returns the digests of all."""
     digests = {path: file_digest(path) for path in files.values()}
     missing = set(link.ask({"do": "have", "digests": sorted(set(digests.values()))})["missing"])
     wanted = {digest: path for path, digest in digests.items() if digest in missing}
@@ -184,7 +185,7 @@ def _copy(link: Link, files: dict[str, Path], emit: Emit) -> dict[Path, str]:
 
 
 def _fetch(link: Link, there: str, path: Path, emit: Emit, renamed: Callable[[bytes], bytes] | None) -> None:
-    """Brings a file or a folder and puts it in place in one step, once all of it is here and intact."""
+    """Fetches a file or a folder and puts it in place in one step, once all of it is here and intact."""
     listed = link.ask({"do": "get", "path": there})["files"]
     target = path.absolute()
     emit(Progress("fetching from the device", path.name))

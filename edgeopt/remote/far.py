@@ -32,13 +32,13 @@ from types import MappingProxyType
 from typing import Any, BinaryIO
 
 SILENCE_S = 60.0
-"""The other side says something every few seconds, so that a lost network is noticed here too."""
+"""Time without a message, in seconds, after which the other side counts as lost; it sends more often."""
 UNUSED_S = 30 * 86400.0
-"""What nothing has used for that long is removed."""
+"""Time in seconds after which unused files are removed."""
 GRACE_S = 10.0
-"""The time that a command has to clean up."""
+"""Time that a command has to clean up, in seconds."""
 LOCK_VARIABLE = "EDGEOPT_LOCK"
-"""Names the lock of this machine instead of the usual one."""
+"""Name of the variable with the lock of this machine, instead of the usual one."""
 _CHUNK_BYTES = 1 << 20
 _LONGEST_LINE_BYTES = 1 << 24
 _LONGEST_OWNER_BYTES = 4096
@@ -52,11 +52,11 @@ Message = dict[str, Any]
 
 
 class GoneError(Exception):
-    """The other side ended the session, or is not there any more."""
+    """End of the session by the other side, or loss of the connection."""
 
 
 class RefusedError(Exception):
-    """A request that cannot be met: `code` says why, for the other side to put into words."""
+    """Refusal of a request: `code` says why, for the other side to put into words."""
 
     def __init__(self, code: str, **facts: object) -> None:
         super().__init__(code)
@@ -64,7 +64,7 @@ class RefusedError(Exception):
 
 
 class Channel:
-    """Both directions; answers may come from several threads."""
+    """Channel to the other side; answers may come from several threads."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -115,7 +115,7 @@ class Session:
         self.channel = channel
         self.folder = folder
         self.work = folder
-        """The folder of the search cache and of the run."""
+        """Folder of the search cache and of the run."""
         self.run: Path | None = None
         self._lock: BinaryIO | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -144,7 +144,7 @@ class Session:
         raise GoneError
 
     def begin(self, message: Message) -> None:
-        """Takes the device for one run; an earlier run that could not clean up is removed."""
+        """Reserves the device for one run, and removes an earlier run that could not clean up."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self._lock is not None or not _RUN.fullmatch(message["run"]):
             raise RefusedError("request", words="a session is one run, with a name of hexadecimal digits")
@@ -207,11 +207,11 @@ class Session:
         self.channel.send({"put": True})
 
     def unfit(self, size: int) -> str | None:  # noqa: ARG002 - over SSH the account's own limits count
-        """Why a file of this size is not stored."""
+        """Returns why a file of this size is not stored; None if it is."""
         return None
 
     def install(self, message: Message) -> None:
-        """Unpacks edgeopt once a version, and finds or makes a Python that has the packages it needs."""
+        """Unpacks edgeopt once per version, and finds or makes a Python that has the packages it needs."""
         code = self.folder / "code" / message["name"]
         if not code.exists():
             partial = code.with_name(f".{code.name}")
@@ -256,7 +256,7 @@ class Session:
             raise RefusedError(what, words=next((s for s in reversed(said) if "ERROR" in s.upper()), said[-1:]))
 
     def start(self, message: Message) -> None:
-        """Starts the command; its lines are passed on until it has ended."""
+        """Starts the command; its lines are sent on until it has ended."""
         assert self.run is not None  # noqa: S101 - a run has begun
         if self._process is not None:
             raise RefusedError("request", words="a session runs one command")
@@ -288,7 +288,7 @@ class Session:
         threading.Thread(target=self._relay, args=(self._process, self.run), daemon=True).start()
 
     def command(self, message: Message) -> tuple[list[str], dict[str, str]]:
-        """What runs, and the variables that it needs."""
+        """Returns the command to run, and the variables that it needs."""
         return (
             [message["python"], "-m", "edgeopt", *message["arguments"]],
             {"PYTHONPATH": message["code"], **message["environment"]},
@@ -318,7 +318,7 @@ class Session:
             self._process.send_signal(signal.SIGINT)
 
     def get(self, message: Message) -> None:
-        """All files below a path of the run, or the file that it is."""
+        """Sends all files below a path of the run, or the file at that path."""
         assert self.run is not None  # noqa: S101 - a run has begun
         root = inside(self.run / "out", self.run / message["path"])
         below = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
@@ -362,7 +362,7 @@ class Session:
 
 
 def inside(folder: Path, path: Path) -> Path:
-    """The path, if it stays below the folder; links in it are followed first."""
+    """Returns the path if it stays below the folder; links in it are followed first."""
     found = path.resolve()
     if not found.is_relative_to(folder.resolve()) or found == folder.resolve():
         raise RefusedError("request", words=f"'{path.name}' is not in the folder of the run")
@@ -370,7 +370,7 @@ def inside(folder: Path, path: Path) -> Path:
 
 
 def open_lock(folder: Path) -> BinaryIO:
-    """The lock of this machine, which all its users share; if there is none, that of edgeopt's folder."""
+    """Opens the lock of this machine, which all its users share; if there is none, that of edgeopt's folder."""
     named = os.environ.get(LOCK_VARIABLE)
     for path in [Path(named)] if named else _shared_locks():
         with contextlib.suppress(OSError):
@@ -401,7 +401,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _installed(requirement: str) -> bool:
-    """Also so where another package has the module, as onnxruntime-gpu has that of onnxruntime."""
+    """Whether the requirement is met, also by another package: onnxruntime-gpu has the module of onnxruntime."""
     name, least = re.fullmatch(r"([\w.-]+)(?:\[.*\])?(?:[^>]*>=\s*([\d.]+))?.*", requirement).groups()  # type: ignore[union-attr] # each has a name
     try:
         found = importlib.metadata.version(name)
@@ -422,7 +422,7 @@ def _remove(path: Path) -> None:
 
 
 def _end_with_parent() -> None:
-    """A command ends with this program, even where that is killed."""
+    """Ends a command together with this program, even if that is killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_TERMINATE_WITH_PARENT, signal.SIGTERM)
 
@@ -431,13 +431,13 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1)
 
 
 def _ignore_signals() -> None:
-    """The clean-up must not be interrupted."""
+    """Ignores signals, as the clean-up must not be interrupted."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
 def serve(session_in: Callable[[Channel, Path], Session], told: Mapping[int, str] = MappingProxyType({})) -> None:
-    """One session on the standard streams; `session_in` makes it of the folder that the other side names.
+    """Runs one session on the standard streams; `session_in` makes it of the folder that the other side names.
 
     `told`: what the other side reads when a signal ends it.
     """
@@ -456,7 +456,7 @@ def serve(session_in: Callable[[Channel, Path], Session], told: Mapping[int, str
         channel.send({"folder": str(session.work)})
         session.serve()
     except GoneError as gone:
-        if gone.args:  # in words, for the other side
+        if gone.args:  # the reason in words, for the other side
             with contextlib.suppress(GoneError):
                 channel.send({"refused": "ended", "words": str(gone)})
     finally:

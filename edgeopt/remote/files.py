@@ -1,4 +1,4 @@
-"""The files that a request names, and its words with their places on the device."""
+"""Files that a request names, and its arguments with their places on the device."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +12,11 @@ from edgeopt.options import Option, arguments, changed
 class PlacedRequest(msgspec.Struct, frozen=True):
     arguments: tuple[str, ...]
     files: dict[str, Path]
-    """By their places in the folder of the run."""
+    """Local files by their paths in the folder of the run."""
     outputs: dict[str, Path]
-    """Where to what is written there belongs here."""
+    """Local paths of the files that the command writes, by their paths on the device."""
     names: dict[str, str]
-    """What paths there are called here."""
+    """Local names of the paths on the device."""
 
 
 class _Placing:
@@ -26,7 +26,7 @@ class _Placing:
         self.names: dict[str, str] = {}
 
     def put(self, path: Path, shown: str) -> str:
-        """Its path there: the file with what belongs to it, or the folder with all in it."""
+        """Adds a file with what belongs to it, or a folder with all in it; returns its path on the device."""
         place = f"in/{len(self.names)}"
         if path.is_dir():
             for each in sorted(path.rglob("*")):
@@ -40,7 +40,7 @@ class _Placing:
         return there
 
     def put_named(self, text: str, sign: str) -> str:
-        """A text that begins with a path, which ends at the sign."""
+        """Adds the file at the start of a text, up to the sign; returns the text with its path on the device."""
         if Path(text).exists():
             return self.put(Path(text), text)
         name, found, rest = text.partition(sign)
@@ -48,7 +48,7 @@ class _Placing:
 
 
 def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> PlacedRequest:
-    """What to type there for the request; raises UsageError for what is of use only here.
+    """Returns the command for the device with its files; raises UsageError for options that are of use only here.
 
     `run`: the folder of the run there. `outputs`: the fields that name what is to be written.
     """
@@ -60,7 +60,7 @@ def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> PlacedR
         if each.name in outputs:
             if not value.absolute().parent.is_dir():
                 raise UsageError(f"The folder of '{value}' does not exist.", f"Make it, or change {each.flag}.")
-            # By its name alone, in the folder where the command runs: records of it hold no place of the device.
+            # By name alone, in the command's working folder, so that its records contain no path of the device.
             written[f"out/{value.name}"] = value
             given[each.name] = value.name
         else:
@@ -89,7 +89,7 @@ def refuse_local(request: msgspec.Struct, fields: Mapping[str, str]) -> None:
 
 
 def _beside(path: Path) -> tuple[Path, ...]:
-    """The files that a model consists of besides this one."""
+    """Returns the files that a model consists of besides this one."""
     if path.suffix == ".xml":
         weights = path.with_suffix(".bin")
         return (weights,) if weights.is_file() else ()
@@ -101,6 +101,6 @@ def _beside(path: Path) -> tuple[Path, ...]:
 
     try:
         model = onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf raises kinds of its own, and the command itself says it best
+    except Exception as error:  # protobuf raises its own exceptions; the cause is in the message
         raise ModelError(f"'{path}' is not an ONNX model.", f"Export it again. ({error})") from error
     return external_files(model, path)

@@ -1,4 +1,4 @@
-"""The talk with the program on a device, whichever way leads there."""
+"""Session with the program on a device, over any connection."""
 
 import contextlib
 import json
@@ -21,52 +21,52 @@ from edgeopt.errors import (
 Message = dict[str, Any]
 _ALIVE_S = 10.0
 _END_S = 20.0
-"""More than the command there has to clean up."""
+"""Time to wait for the end, in seconds: more than the command there has to clean up."""
 _CHUNK_BYTES = 1 << 20
-# What a shell there prints at every start comes before the first answer.
+# Output of the device's shell at its start comes before the first answer.
 _MOST_NOISE_BYTES = 1 << 16
 
 
-# What an agent refuses, in sentences of its own.
+# Refusals of an agent, as sentences.
 _TOLD: dict[str, type[EdgeoptError]] = {"not-taken": UsageError, "version": MissingError, "ended": ConstraintError}
 
 
 class Way(Protocol):
-    """A connection to the program; `send`, `line` and `read` raise OSError once it has ended, or give nothing."""
+    """Connection to the program; `send`, `line` and `read` raise OSError once it has ended, or give nothing."""
 
     host: str
-    """What sentences call the device."""
+    """Name of the device in messages."""
     first: bytes
-    """What is sent before all messages."""
+    """Bytes that are sent before all messages."""
 
     @property
     def other_python(self) -> str: ...
     @property
     def has_edgeopt(self) -> bool:
-        """The device runs an edgeopt of its own, so that none is sent."""
+        """Whether the device runs an edgeopt of its own, so that none is sent."""
         ...
 
     def send(self, data: bytes) -> None: ...
     def line(self) -> bytes: ...
     def read(self, size: int) -> bytes: ...
     def said(self) -> str:
-        """What is known of its end."""
+        """Returns what is known of the connection's end."""
         ...
 
     def failure(self, said: str) -> EdgeoptError:
-        """Why nobody has answered."""
+        """Returns the error for a device that has not answered."""
         ...
 
     def close(self, patience_s: float) -> None: ...
 
 
 class Link:
-    """A session on a device; `close` ends it and everything that it started there."""
+    """Session on a device; `close` ends it and everything that it started there."""
 
     def __init__(self, way: Way, folder: str) -> None:
         self._way = way
         self.is_running = False
-        """A command runs there, and `interrupt` can reach it."""
+        """Whether a command runs there that `interrupt` can reach."""
         self._writing = threading.Lock()
         self._over = threading.Event()
         self._is_met = False
@@ -89,7 +89,7 @@ class Link:
         return self._way.has_edgeopt
 
     def ask(self, message: Message) -> Message:
-        """Its answer; raises the error that a refusal stands for."""
+        """Sends a message and returns its answer; raises the error that a refusal stands for."""
         self.send(message)
         return self.answer()
 
@@ -103,7 +103,7 @@ class Link:
         self._send_bytes(json.dumps(message).encode() + b"\n")
 
     def put(self, digest: str, content: BinaryIO, size: int, step: Callable[[int], None]) -> None:
-        """A file under its digest; `step` is called with the bytes that are sent."""
+        """Sends a file under its digest; calls `step` with the bytes that are sent."""
         with self._writing:
             self._write(json.dumps({"do": "put", "digest": digest, "bytes": size}).encode() + b"\n")
             sent = 0
@@ -117,7 +117,7 @@ class Link:
         self.answer()
 
     def lines(self) -> Iterator[bytes]:
-        """What the command there prints; at the end, `ended` has its exit code and last words."""
+        """Yields the lines that the command prints; at the end, `ended` has its exit code and last words."""
         self.is_running = True
         try:
             while True:
@@ -134,7 +134,7 @@ class Link:
             self.is_running = False
 
     def interrupt(self) -> bool:
-        """Ctrl-C for the command there; False where none runs."""
+        """Sends Ctrl-C to the command on the device; returns False if none runs."""
         if self.is_running:
             self.send({"do": "interrupt"})
         return self.is_running
@@ -197,7 +197,7 @@ class Link:
         return found
 
     def _fail(self) -> NoReturn:
-        """The connection has ended: says why, as far as the client told."""
+        """Raises an error for the connection that has ended, with the reason that the client gave."""
         said = self._way.said()
         if self._is_met:
             raise TrialError(

@@ -1,4 +1,4 @@
-"""The connection to a device over SSH: one run of the OpenSSH client, and what its failures mean."""
+"""Connection to a device over SSH: one run of the OpenSSH client, and the errors for its failures."""
 
 import contextlib
 import re
@@ -13,7 +13,7 @@ from edgeopt.workers.host import last_words
 
 _OLDEST_PYTHON = (3, 11)
 
-# What the OpenSSH client says, and what it means: the message, the hint. The first that fits counts.
+# Patterns of the OpenSSH client's output, each with message and hint. The first match counts.
 _FAILURES = (
     (
         r"[Hh]ost key verification failed|host key is known|IDENTIFICATION HAS CHANGED",
@@ -54,7 +54,7 @@ _FAILURES = (
 
 
 class SshWay:
-    """The program on the device, which is sent there at first."""
+    """Connection over SSH to the program on the device, which is sent there first."""
 
     def __init__(self, address: SshAddress) -> None:
         self.address = address
@@ -67,7 +67,7 @@ class SshWay:
         )
         self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         try:
-            # In a session of its own: Ctrl-C at the terminal is for this process alone.
+            # Runs in its own session, so that Ctrl-C at the terminal reaches this process alone.
             self._ssh = subprocess.Popen(
                 address.command(script),
                 stdin=subprocess.PIPE,
@@ -114,7 +114,7 @@ class SshWay:
         return printable(last_words(self._errors.fileno()))
 
     def failure(self, said: str) -> EdgeoptError:
-        """Why there was no connection."""
+        """Returns the error for a connection that failed."""
         address = self.address
         facts = {
             "host": address.destination,
@@ -138,5 +138,5 @@ class SshWay:
 
     @property
     def other_python(self) -> str:
-        """How to name another Python."""
+        """Returns the option that names another Python."""
         return f"--on '{self.address.shown}?python=/path/to/venv/bin/python'"

@@ -1,4 +1,4 @@
-"""Exports a model and runs the original on samples: the part that runs in the user's environment.
+"""Script in the user's environment that exports a model and runs the original on samples.
 
 `python child.py FRAMEWORK.py JOB.json [THREADS]` writes one JSON object a line; the last one is a result or an
 error. It needs numpy and what the framework's file names, not edgeopt. The job "answer" only runs the original;
@@ -34,7 +34,7 @@ except ModuleNotFoundError:
 Feeds = dict[str, Any]
 SEED = 20240
 CONVERTERS = ("onnx", "onnxscript", "skl2onnx", "tf2onnx", "jax2onnx")
-"""What only an export needs."""
+"""Packages that only an export needs."""
 
 
 def _beside(name: str) -> Any:
@@ -50,11 +50,11 @@ resized, run_all, base_sizes = runs.resized, runs.run_all, runs.base_sizes
 
 
 class RefusalError(Exception):
-    """An error for the user: a code of `edgeopt.errors`, a sentence, a next step."""
+    """Error for the user: a code of `edgeopt.errors`, a sentence, a next step."""
 
 
 class Input:
-    """An input of the original; `shape` is None if the data alone decides."""
+    """Input of the original; `shape` is None if the data alone decides."""
 
     def __init__(self, name: str, dtype: str, shape: Any = None, example: Any = None, draw: Any = None) -> None:
         self.name, self.dtype, self.example, self.draw = name, dtype, example, draw
@@ -62,7 +62,7 @@ class Input:
 
 
 class Job:
-    """What the parent asks, and the way to answer."""
+    """Job from the parent, and the way to answer it."""
 
     def __init__(self, asked: dict[str, Any], answers: Any) -> None:
         self.kind: str = asked["kind"]
@@ -79,7 +79,7 @@ class Job:
         self.work: str = asked["work"]
         """`import`, `answer` or `serve`."""
         self.threads: int = asked["threads"]
-        """0: as many as the framework takes."""
+        """Number of threads; 0: as many as the framework takes."""
         self.compiles: bool = asked["compile"]
         self.outputs: list[tuple[str, int]] = asked["outputs"]
         """Names and ranks of the outputs that the original is compared with."""
@@ -87,13 +87,13 @@ class Job:
         self.data = read_data(place) if place else None
         self.notes: list[str] = []
         self.dims: dict[str, dict[int, str]] = {}
-        """The open dimensions of each input by axis; a framework may set them itself."""
+        """Open dimensions of each input by axis; a framework may set them itself."""
         self.ranges: dict[str, tuple[int, int]] = {}
-        """The least and the greatest size of open dimensions, where the framework or a run has shown one."""
+        """Least and greatest size of open dimensions, where the framework or a run has shown one."""
         self.borders: dict[str, set[int]] = {}
-        """Sizes at which the exporter has seen the original decide."""
+        """Sizes at which the exporter has seen the original branch."""
         self.renamed: dict[str, str] = {}
-        """What the original calls each output of the ONNX model, if the exporter chooses names itself."""
+        """Original name of each output of the ONNX model, if the exporter chooses names itself."""
         self.ranks: dict[str, int] = {}
         self.Input = Input
         self.answers = answers
@@ -121,7 +121,7 @@ class Job:
         )
 
     def tidy(self, names: Feeds | None = None, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
-        """Gives the exported model the original's names, by name or by place, and its open dimensions theirs."""
+        """Renames values of the exported model to the original's names, by name or place, and its dimensions."""
         import onnx
 
         path = str(self.folder / "exported.onnx")
@@ -153,7 +153,7 @@ class Job:
 
     @staticmethod
     def reason(error: BaseException) -> str:
-        """What went wrong first: libraries wrap it in advice, or in all that they know."""
+        """Returns the first cause of an error in one line: libraries wrap it in advice."""
         while error.__cause__ is not None:
             error = error.__cause__
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -161,7 +161,7 @@ class Job:
 
 
 def _rename(graph: Any, names: dict[str, str]) -> None:
-    """Values of a graph and of those inside, unless a new name is taken."""
+    """Renames the values of a graph and of its subgraphs, unless a new name is taken."""
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     names = {old: new for old, new in names.items() if new not in taken}
     for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
@@ -257,7 +257,7 @@ def _drawn(each: Input, generator: Any) -> Any:
 
 
 def opened(framework: Any, job: Job) -> tuple[Any, list[Feeds]]:
-    """The original and its samples."""
+    """Returns the original and its samples."""
     if hasattr(framework, "check"):
         framework.check(job)
     for module, package in framework.NEEDS:
@@ -272,7 +272,7 @@ def opened(framework: Any, job: Job) -> tuple[Any, list[Feeds]]:
 
 
 def answer(framework: Any, job: Job) -> None:
-    """How the original runs, and what it answers to each sample."""
+    """Runs the original on each sample, saves the outputs and reports how it runs."""
     original, samples = opened(framework, job)
     if hasattr(framework, "name_outputs"):
         framework.name_outputs(original, job.outputs, job)
@@ -301,7 +301,7 @@ def serve(framework: Any, job: Job) -> None:
 
 
 def _caller(framework: Any, original: Any, sample: Feeds, job: Job) -> Any:
-    """A call with inputs as the framework takes them, so that no conversion is timed where it has such a call."""
+    """Returns a call with inputs as the framework takes them, if it has one, so that no conversion is timed."""
     if hasattr(framework, "caller"):
         return framework.caller(original, sample, job)
     return lambda: framework.run(original, sample, job)
@@ -365,13 +365,13 @@ def export(framework: Any, job: Job) -> None:
 
 
 def _drawn_so_far() -> tuple[Any, ...]:
-    """The state of the random numbers that every module shares."""
+    """Returns the state of the random numbers that every module shares."""
     state: Any = np.random.get_state()
     return random.getstate(), state[1].tobytes(), *state[2:]
 
 
 def _limits(job: Job) -> dict[str, dict[str, dict[str, int]]]:
-    """The least and greatest size of axes, by input."""
+    """Returns the least and greatest size of axes, by input."""
     found: dict[str, dict[str, dict[str, int]]] = {}
     for name, axes in job.dims.items():
         for axis, dim in axes.items():
@@ -383,7 +383,7 @@ def _limits(job: Job) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def open_dimensions(job: Job, samples: list[Feeds]) -> None:
-    """What `--dynamic` names, in each input with that axis, unless the framework has set them."""
+    """Opens the axes that `--dynamic` names in each input that has them, unless the framework has set them."""
     if job.dims:
         return
     for name, array in samples[0].items():
@@ -399,7 +399,7 @@ def open_dimensions(job: Job, samples: list[Feeds]) -> None:
 
 
 def _save(job: Job, name: str, runs: list[Feeds]) -> None:
-    """By number of the run and place of the array: names may be what no file can be called."""
+    """Saves arrays by number of the run and place of the array: names may be invalid as file names."""
     arrays = {f"{k}.{place}": array for k, run in enumerate(runs) for place, array in enumerate(run.values())}
     np.savez(job.folder / f"{name}.npz", **arrays)
 
@@ -442,7 +442,7 @@ def main(framework: str, request: str, threads: str = "") -> None:  # noqa: ARG0
 
 
 def _end_with_parent() -> None:
-    """With all that the model's code has started."""
+    """Waits until the parent ends, then ends this process with all that the model's code has started."""
     sys.stdin.buffer.read()
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpgrp(), signal.SIGKILL)

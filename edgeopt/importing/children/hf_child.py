@@ -1,4 +1,4 @@
-"""Exports encoders of Hugging Face folders with the exporter of transformers, else with torch.onnx."""
+"""Exporter of encoders in Hugging Face folders, with the exporter of transformers, else with torch.onnx."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _beside(name: str) -> Any:
-    """A module of this folder, which is on no path."""
+    """Imports a module of this folder, which is on no path."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is a path
     module = importlib.util.module_from_spec(spec)
@@ -42,7 +42,7 @@ TASKS = {
     "audio-classification": "AutoModelForAudioClassification",
     "encoder": "AutoModel",
 }
-"""`encoder`: that of a model with a decoder, alone."""
+"""Class of each task; `encoder` is the encoder alone of a model with a decoder."""
 TOKENS, PIXELS, SAMPLE_RATE = 32, 224, 16_000
 _TOKENS_NOTE = "The bundle takes tokens, not text: edgeopt does not run the operators of onnxruntime-extensions."
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
@@ -91,7 +91,7 @@ def load(job: Job) -> Any:
 
 
 def _model(job: Job, kind: Any, config: Any, **options: Any) -> tuple[Any, list[str]]:
-    """The model, and the names of the weights that the folder does not have."""
+    """Loads the model; returns it with the names of the weights that the folder does not have."""
     try:
         model, about = kind.from_pretrained(
             job.place, config=config, trust_remote_code=job.trust, output_loading_info=True, **options
@@ -105,7 +105,7 @@ _TASK_HINT = "Download the folder again, or choose what it was trained for with 
 
 
 def _class(job: Job, config: Any) -> Any:
-    """The class of --task, else that of the architecture in config.json; refuses what generates."""
+    """Returns the class of --task, else that of the architecture in config.json; refuses models that generate."""
     import transformers
 
     name = (getattr(config, "architectures", None) or ["AutoModel"])[0]
@@ -131,7 +131,7 @@ def _class(job: Job, config: Any) -> Any:
 
 
 def inputs(original: Any, job: Job) -> list[Input]:
-    """Tokens, pixels or sound: what `forward` takes, from the tokenizer and the settings in the folder."""
+    """Returns tokens, pixels or sound: the inputs of `forward`, from the tokenizer and settings in the folder."""
     config, taken = original.module.config, inspect.signature(original.module.forward).parameters
     found: list[Input] = []
     if "input_ids" in taken:
@@ -150,7 +150,7 @@ def inputs(original: Any, job: Job) -> list[Input]:
 
 
 def _setting(config: Any, name: str, default: Any) -> Any:
-    """Of the configuration, or of the part for text or for images."""
+    """Returns a setting of the configuration, or of the part for text or for images."""
     parts = (config, *(getattr(config, part, None) for part in ("text_config", "vision_config")))
     return next((value for part in parts if (value := getattr(part, name, None)) is not None), default)
 
@@ -162,7 +162,7 @@ def _read(job: Job, name: str) -> dict[str, Any]:
 
 
 def _tokens(job: Job, model: Any, given: list[str]) -> list[Input]:
-    """Tokens of texts of different lengths, padded to one length."""
+    """Returns tokens of texts of different lengths, padded to one length."""
     config, taken = model.config, inspect.signature(model.forward).parameters
     pad = _setting(config, "pad_token_id", 0)
     longest = _setting(config, "max_position_embeddings", None)
@@ -228,7 +228,7 @@ def _tokenizer(job: Job) -> Any:
 
 
 def _pixels(job: Job, config: Any) -> Input:
-    """Random pixels in the size and with the mean and spread that the image processor gives them."""
+    """Returns random pixels in the size and with the mean and spread that the image processor gives them."""
     about, channels = _read(job, "preprocessor_config.json"), _setting(config, "num_channels", 3)
     size = about.get("crop_size") or about.get("size") or _setting(config, "image_size", PIXELS)
     if isinstance(size, dict):
@@ -245,7 +245,7 @@ def _pixels(job: Job, config: Any) -> Input:
 
 
 def _sound(job: Job, config: Any, name: str) -> Input:
-    """Features or samples of noise, by the feature extractor of the folder if it has one."""
+    """Returns features or samples of noise, by the feature extractor of the folder if it has one."""
     import transformers
 
     frames = 2 * _setting(config, "max_source_positions", 500)
@@ -263,7 +263,7 @@ def _sound(job: Job, config: Any, name: str) -> Input:
 
 
 def processor(original: Any, job: Job) -> Any:
-    """The image processor or feature extractor of the folder, with what it is given and makes of it."""
+    """Returns the image processor or feature extractor of the folder, with its inputs and outputs."""
     taken = inspect.signature(original.module.forward).parameters
     return hf_processor.processed(job, taken, _read(job, "preprocessor_config.json"))
 

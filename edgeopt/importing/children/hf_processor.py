@@ -1,4 +1,4 @@
-"""What the processor of a Hugging Face folder makes of a few pictures or sounds, in the user's environment."""
+"""Runs of a Hugging Face folder's processor on a few pictures or sounds, in the user's environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = {"pixel_values": "pictures", "input_values": "sound"}
 
 
 def processed(job: Job, taken: Any, settings: Feeds) -> tuple[Feeds | None, list[Feeds], list[Feeds]]:
-    """The processor as a record, what it was given, and what it made of it."""
+    """Returns the processor as a record, its inputs, and its outputs."""
     name = next((each for each in _KINDS if each in taken), "")
     if not settings or not name:
         if settings and "input_features" in taken:
@@ -77,7 +77,7 @@ def _sounds(job: Job, random: Any) -> tuple[list[Any], list[Any], Any]:
 
 
 def picture(random: Any, height: int, width: int) -> Any:
-    """Smooth light, edges and grain, as a photograph has them."""
+    """Returns a picture with smooth light, edges and grain, like a photograph."""
     rows, columns = np.mgrid[:height, :width] / np.array([height, width]).reshape(2, 1, 1)
     waves = random.uniform(0.5, 6.0, (2, 3))
     light = np.sin(rows[..., None] * waves[0] * 6 + columns[..., None] * waves[1] * 6 + random.uniform(0, 6, 3))
@@ -92,7 +92,7 @@ def _sound(random: Any, length: int) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON holds it."""
+    """Converts a value to types that JSON holds."""
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, dict):

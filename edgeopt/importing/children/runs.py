@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgeopt.importing.children.child import Feeds, Job
 
 BORDERS = (7, 8, 9, 15, 16, 17, 24, 63, 64, 65, 127, 128, 129)
-"""Multiples of 8 and 64 and their neighbours, where models often begin to answer otherwise."""
+"""Multiples of 8 and 64 and their neighbours, where models often begin to compute differently."""
 LARGEST_SIZE, LARGEST_INPUT = 1025, 1 << 20
 """Sizes and elements beyond which no size is tried at a border."""
 BORDER_SECONDS = 60.0
@@ -24,7 +24,7 @@ LOUD = 32
 
 
 def resized(job: Job, samples: list[Feeds], sizes: dict[str, int]) -> Feeds:
-    """A run with other sizes of open dimensions, whose values come from several samples."""
+    """Returns a run with other sizes of open dimensions, whose values come from several samples."""
     found = {}
     for name, array in samples[0].items():
         now = array
@@ -40,23 +40,23 @@ def resized(job: Job, samples: list[Feeds], sizes: dict[str, int]) -> Feeds:
 
 
 def _fits(each: Any, array: Any, axis: int) -> bool:
-    """Whether the two can be joined along an axis."""
+    """Whether the two arrays can be joined along an axis."""
     rests = [[*one.shape[:axis], *one.shape[axis + 1 :]] for one in (each, array)]
     return each.ndim == array.ndim and rests[0] == rests[1]
 
 
 class Runs(NamedTuple):
-    """The samples as they are, then other sizes of open dimensions: their inputs and what the original answers."""
+    """Inputs and outputs of the original: the samples as they are, then other sizes of open dimensions."""
 
     sizes: list[dict[str, int]]
     feeds: list[Feeds]
     outputs: list[Feeds]
     values: list[str]
-    """The change of the values in each run at the end."""
+    """Change of the values in each run at the end."""
 
 
 def run_all(run: Callable[[Feeds], Feeds], job: Job, samples: list[Feeds]) -> Runs:
-    """Several sizes of each open dimension: alone, and all together; those that the original takes."""
+    """Runs several sizes of each open dimension, alone and all together, as far as the original takes them."""
     done = Runs([{}] * len(samples), list(samples), [run(sample) for sample in samples], [])
     largest: dict[str, int] = {}
     constants = _constants(job) if job.dims else set()
@@ -113,7 +113,7 @@ def _limit(job: Job, dim: str, taken: list[int], failed: list[int], takes: Calla
     above = [size for size in failed if size > max(taken)]
     below = [size for size in failed if size < min(taken)]
     if len(above) + len(below) < len(failed):
-        return  # it takes multiples only, or the like
+        return  # the original takes multiples only, for example
     if above:
         high, beyond = max(taken), min(above)
         while beyond - high > 1:
@@ -128,7 +128,7 @@ def _limit(job: Job, dim: str, taken: list[int], failed: list[int], takes: Calla
 
 
 def _borders(job: Job, dim: str, samples: list[Feeds], constants: set[int]) -> set[int]:
-    """Sizes at which models often begin to answer otherwise, as far as they cost little."""
+    """Returns sizes at which models often begin to compute differently, as far as they cost little."""
     low, high = job.ranges.get(dim, (1, sys.maxsize))
     known = {3, *BORDERS, *job.borders.get(dim, ())}
     if dim != "batch":  # no weight has as many rows as a batch
@@ -153,7 +153,7 @@ def _elements(job: Job, dim: str, sample: Feeds, size: int) -> int:
 
 
 def _constants(job: Job) -> set[int]:
-    """The sizes of weights, and small integers, in the exported model."""
+    """Returns the sizes of weights, and small integers, in the exported model."""
     import onnx
 
     try:
@@ -175,7 +175,7 @@ def _constants(job: Job) -> set[int]:
 
 
 def _add_values(run: Callable[[Feeds], Feeds], job: Job, samples: list[Feeds], done: Runs) -> None:
-    """Loud and one-sided values, where the values of the samples are edgeopt's own choice."""
+    """Adds runs with loud and one-sided values, if the values of the samples are edgeopt's own choice."""
     if job.data is not None:
         return
     changes: tuple[tuple[str, Callable[[Any], Any]], ...] = (

@@ -1,4 +1,4 @@
-"""Exports estimators and pipelines of scikit-learn with skl2onnx."""
+"""Exporter of estimators and pipelines of scikit-learn, with skl2onnx."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 NEEDS = (("sklearn", "scikit-learn"), ("joblib", "joblib"), ("skl2onnx", "skl2onnx"))
 OPSET = 17
 ML = {"ai.onnx.ml": 3}
-"""Of tree ensembles: newer versions are not converted from all models."""
+"""Operator set of tree ensembles: newer versions are not converted from all models."""
 DRAWS, TIE = 20, 1e-5
 MADE_BY = {
     "label": ("predict",),
@@ -22,7 +22,7 @@ MADE_BY = {
     "scores": ("decision_function", "score_samples", "transform"),
     "variable": ("predict", "transform"),
 }
-"""The methods of an estimator that give what skl2onnx gives these names, the first that there is."""
+"""Methods of an estimator that give what skl2onnx gives these names; the first one that exists is used."""
 
 
 def version() -> str:
@@ -80,7 +80,7 @@ def _is_tied(original: Any, drawn: Any) -> bool:
 
 
 def _distribution(original: Any, count: int) -> tuple[Any, Any]:
-    """Middle and spread of each feature where the model tells: its scaler's, or those of its trees' thresholds."""
+    """Returns the middle and spread of each feature, from the model's scaler or the thresholds of its trees."""
     steps = [step for _, step in getattr(original, "steps", [])] or [original]
     first = steps[0]
     middle, spread = np.zeros(count), np.ones(count)
@@ -97,7 +97,7 @@ def _distribution(original: Any, count: int) -> tuple[Any, Any]:
 
 
 def run(original: Any, feeds: Feeds, job: Job) -> Feeds:
-    """What the estimator answers by method; after the export, by output of the ONNX model."""
+    """Returns the estimator's answers by method; after the export, by output of the ONNX model."""
     methods = list(dict.fromkeys(job.renamed.values())) or _methods(original)
     answers = {method: np.asarray(getattr(original, method)(feeds["X"].astype(np.float64))) for method in methods}
     found = {name: answers[method] for name, method in job.renamed.items()} or answers
@@ -105,7 +105,7 @@ def run(original: Any, feeds: Feeds, job: Job) -> Feeds:
 
 
 def caller(original: Any, feeds: Feeds, job: Job) -> Any:
-    """The one method that gives most: labels follow from probabilities, without a second pass over the model."""
+    """Returns a call of the method that gives most: labels follow from probabilities, without a second pass."""
     method, given = getattr(original, mode(original, job)), feeds["X"].astype(np.float64)
     return lambda: method(given)
 
@@ -116,7 +116,7 @@ def mode(original: Any, job: Job) -> str:  # noqa: ARG001
 
 
 def _plain(array: Any, rank: int) -> Any:
-    """The answer as the ONNX model gives it: texts as such, and one number a sample as a column."""
+    """Returns the answer as the ONNX model gives it: texts as such, and one number a sample as a column."""
     array = array.astype(str) if array.dtype.kind == "O" else array
     return array.reshape(-1, 1) if (array.ndim, rank) == (1, 2) else array
 
@@ -154,7 +154,7 @@ def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str: 
 
 
 def name_outputs(original: Any, outputs: list[tuple[str, int]], job: Job) -> None:
-    """The method that makes each output of an ONNX model, by its name and rank."""
+    """Records the method that makes each output of an ONNX model, by its name and rank."""
     known = _methods(original)
     for name, rank in outputs:
         for method in MADE_BY.get(name.rstrip("0123456789"), ()):
@@ -164,5 +164,5 @@ def name_outputs(original: Any, outputs: list[tuple[str, int]], job: Job) -> Non
 
 
 def layers(original: Any, feeds: Feeds, job: Job) -> dict[str, tuple[str, Any]]:  # noqa: ARG001
-    """None: skl2onnx does not keep the names of a pipeline's steps."""
+    """Returns no layers: skl2onnx does not keep the names of a pipeline's steps."""
     return {}

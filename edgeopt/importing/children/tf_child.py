@@ -1,4 +1,4 @@
-"""Exports models of Keras with its own exporter, SavedModels and TFLite models with tf2onnx."""
+"""Exporter of Keras models with Keras' own exporter, and of SavedModels and TFLite models with tf2onnx."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 NEEDS = (("onnx", "onnx"),)
 BACKENDS = {"tensorflow": "tf2onnx", "torch": "onnxscript", "jax": "jax2onnx"}
-"""Of Keras, and what its exporter needs with each."""
+"""Backends of Keras, with the package that its exporter needs for each."""
 FREE_SIZE = 32
 AGAIN = "Save or download it again."
 _versions: list[str] = []
 
 
 class OpenedModel:
-    """A model that is opened: its inputs, a call and a conversion."""
+    """Opened model: its inputs, a call and a conversion."""
 
     def __init__(self, specs: list[tuple[str, Any, str]], call: Callable[[Feeds], Feeds], convert: Any) -> None:
         self.specs, self.call, self.convert = specs, call, convert
         self.words = 2
-        """Integers of its inputs are less than this."""
+        """Limit of the integers of the model's inputs, which are less than this."""
 
 
 def version() -> str:
@@ -48,7 +48,7 @@ def inputs(original: OpenedModel, job: Job) -> list[Input]:
 
 
 def _input(job: Job, original: OpenedModel, name: str, shape: Any, dtype: str) -> Input:
-    """Its open dimensions are named by axis, as those of several inputs are mostly equal."""
+    """Returns an input; its open dimensions are named by axis, as those of several inputs are mostly equal."""
     given, kind = job.shapes.get(name), np.dtype(dtype)
     if given is None:
         given = [size or (FREE_SIZE if axis else 1) for axis, size in enumerate(shape)]
@@ -74,7 +74,7 @@ def export(original: OpenedModel, example: Feeds, outputs: list[str], job: Job) 
 
 
 def layers(original: OpenedModel, feeds: Feeds, job: Job) -> dict[str, tuple[str, Any]]:  # noqa: ARG001
-    """None: the exporters do not keep their names."""
+    """Returns no layers: the exporters do not keep their names."""
     return {}
 
 
@@ -220,7 +220,7 @@ def _tflite(job: Job) -> OpenedModel:
 
 
 def _tf2onnx(job: Job, *arguments: str) -> str:
-    """By its command line, the only interface that it documents for both."""
+    """Runs tf2onnx by its command line, the only interface that it documents for both SavedModel and TFLite."""
     import tf2onnx
 
     path = job.folder / "exported.onnx"

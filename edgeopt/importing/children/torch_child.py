@@ -1,4 +1,4 @@
-"""Exports PyTorch modules, exported programs and TorchScript with torch.onnx."""
+"""Exporter of PyTorch modules, exported programs and TorchScript, with torch.onnx."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NEEDS = (("torch", "torch"), ("onnx", "onnx"), ("onnxscript", "onnxscript"))
 LAYER_BYTES = 256 << 20
-"""Outputs of layers beyond this are not kept for the comparison."""
+"""Limit in bytes of the layers' outputs that are kept for the comparison."""
 COPIED_BYTES = 1 << 30
 AGAIN = "Save it again with torch.export.save or torch.jit.save."
 
@@ -42,12 +42,12 @@ torch_facts = _beside("torch_facts")
 
 
 class Original:
-    """The module, what it is called with, and its exported program if it came as one."""
+    """Module, the inputs of its call, and its exported program if it came as one."""
 
     def __init__(self, module: Any, example: Any = None, program: Any = None) -> None:
         self.module, self.example, self.program = module, example, program
         self.fresh: Any = None
-        """A copy that was never called, to run other samples first; None where it cannot be copied."""
+        """Copy that was never called, to run other samples first; None if it cannot be copied."""
 
 
 def version() -> str:
@@ -57,7 +57,7 @@ def version() -> str:
 
 
 def check(job: Job) -> None:
-    """Refuses code that no torch can open: what is missing or misspelt in it is known before it runs."""
+    """Refuses code that no torch can open: missing or misspelt parts of it are reported before it runs."""
     if job.kind != "torch":
         return
     if not job.place.endswith(".py"):
@@ -180,7 +180,7 @@ def _is_ours(value: Any, module: Any) -> bool:
 
 
 def _evaluating(module: Any, job: Job) -> Any:
-    """The module in eval mode, with a note on what that changes."""
+    """Puts the module in eval mode and notes what that changes; returns the module."""
     training = [name or type(module).__name__ for name, part in module.named_modules() if part.training]
     differing = ("Dropout", "BatchNorm", "InstanceNorm")
     kinds = {name: getattr(part, "original_name", type(part).__name__) for name, part in module.named_modules()}
@@ -196,7 +196,7 @@ def _evaluating(module: Any, job: Job) -> Any:
 
 
 def _leave_fast_path(module: Any, job: Job) -> None:
-    """Leaves the path that answers 0 at padding: encoders with nested tensors run as they are exported."""
+    """Disables the fast path that answers 0 at padding: encoders with nested tensors run as they are exported."""
     import torch
 
     nested = [name for name, part in module.named_modules() if getattr(part, "use_nested_tensor", False)]
@@ -210,7 +210,7 @@ def _leave_fast_path(module: Any, job: Job) -> None:
 
 
 def _parameters(module: Any) -> dict[str, bool]:
-    """The names of what `forward` takes, and whether each is required."""
+    """Returns the names of the parameters of `forward`, and whether each is required."""
     schema = getattr(module.forward, "schema", None)
     if schema is not None:
         return {each.name: not each.has_default_value() for each in schema.arguments if each.name != "self"}
@@ -223,7 +223,7 @@ def _parameters(module: Any) -> dict[str, bool]:
 
 
 def _named(module: Any, example: Any, job: Job) -> dict[str, Any] | None:
-    """Example inputs by name, whether they came as a tensor, a tuple or a dict."""
+    """Returns the example inputs by name, whether they came as a tensor, a tuple or a dict."""
     example = getattr(module, "example_input_array", None) if example is None else example
     if example is None:
         return None
@@ -268,7 +268,7 @@ def inputs(original: Original, job: Job) -> list[Input]:
 
 
 def _of_program(original: Original, job: Job) -> list[Input]:
-    """The inputs of an exported program, with the dimensions that it leaves open."""
+    """Returns the inputs of an exported program, with the dimensions that it leaves open."""
     args, kwargs = original.example or ((), {})
     names = list(original.program.graph_signature.user_inputs)
     values = {node.name: node.meta["val"] for node in original.program.graph.nodes if node.op == "placeholder"}
@@ -300,7 +300,7 @@ def _array(value: Any) -> Any:
 
 
 def _call(original: Original, feeds: Feeds) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call: by name for a module, in the order of the program or the script otherwise."""
+    """Returns the arguments of a call: by name for a module, otherwise in the order of the program or script."""
     import torch
 
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in feeds.items()}
@@ -318,7 +318,7 @@ def run(original: Original, feeds: Feeds, job: Job) -> Feeds:
 
 
 def caller(original: Original, feeds: Feeds, job: Job) -> Callable[[], Any]:
-    """A call of the module with tensors."""
+    """Returns a call of the module with tensors."""
     import torch
 
     args, kwargs = _call(original, feeds)
@@ -332,7 +332,7 @@ def caller(original: Original, feeds: Feeds, job: Job) -> Callable[[], Any]:
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The tensors of an answer in order, with a name for each: its key, or its place."""
+    """Yields the tensors of an answer in order, with a name for each: its key, or its place."""
     if hasattr(value, "detach"):
         yield name or "output", value
         return
@@ -348,7 +348,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def unsteady(original: Original, feeds: Feeds, job: Job) -> tuple[str, str]:
-    """Which buffer changes, or that something draws random numbers."""
+    """Returns the cause of unsteady outputs and a hint: the buffer that changes, or random numbers."""
     before = {name: _array(each).copy() for name, each in original.module.named_buffers()}
     run(original, feeds, job)
     for name, each in original.module.named_buffers():
@@ -400,7 +400,7 @@ def impure(original: Original, samples: list[Feeds], job: Job) -> tuple[str, str
 
 
 def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> str:
-    """By torch.export; by the older exporter for TorchScript, and where the newer one fails."""
+    """Exports by torch.export; by the older exporter for TorchScript, and where the newer one fails."""
     import torch
 
     path = str(job.folder / "exported.onnx")
@@ -467,7 +467,7 @@ def quiet() -> Iterator[None]:
 
 
 def layers(original: Original, feeds: Feeds, job: Job) -> dict[str, tuple[str, Any]]:
-    """What each innermost module answers, in the order of the calls; those that are called twice are left out."""
+    """Returns the output of each innermost module, in call order, without those that are called twice."""
     import torch
 
     found: dict[str, tuple[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Facts about PyTorch modules: what they keep from call to call, and the sizes that torch.export decides on."""
+"""Facts about PyTorch modules: the state that they keep between calls, and the sizes that torch.export allows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _array(value: Any) -> Any:
 
 
 def agrees(array: Any, other: Any) -> bool:
-    """Whether two answers to the same inputs are one but for the order of sums."""
+    """Whether two answers to the same inputs are equal except for the order of sums."""
     return array.shape == other.shape and np.allclose(array, other, 1e-3, 1e-4, equal_nan=array.dtype.kind in "fc")
 
 
@@ -94,7 +94,7 @@ def decisions() -> Iterator[list[tuple[Any, Any]]]:
 
 
 def constrain(exported: Any, names: list[str], decisions: list[tuple[Any, Any]], job: Job) -> None:
-    """Limits the open dimensions to the sizes that torch.export says the program is for."""
+    """Limits the open dimensions to the sizes that torch.export supports in the program."""
     program = getattr(exported, "exported_program", None)
     if program is None:
         return
@@ -123,7 +123,7 @@ def constrain(exported: Any, names: list[str], decisions: list[tuple[Any, Any]],
 
 
 def _turns(condition: Any, symbol: Any) -> set[int]:
-    """The first sizes at which a condition has another answer than at the size before."""
+    """Returns the sizes at which the answer of a condition changes, and the size before each."""
     found: set[int] = set()
     try:
         before = bool(condition.subs(symbol, 1))

@@ -1,1 +1,1 @@
-"""Builds variants of a model, each in a worker process."""
+"""Construction of a model's variants, each in a worker process."""

@@ -25,7 +25,7 @@ _LONGEST_WORDS = 200
 
 
 def make_by_pass(offer: Offer, task: BuildTask) -> Ledger:
-    """Writes the model after the pass. Its results are judged as those of every candidate, not proved here."""
+    """Writes the model after the pass; the results are judged as those of every candidate, not proved here."""
     rewrite = load_offer(offer)
     if not isinstance(rewrite, Pass):
         raise ModelError(
@@ -42,7 +42,7 @@ def make_by_pass(offer: Offer, task: BuildTask) -> Ledger:
 
 
 def make_by_recipe(offer: Offer, task: BuildTask) -> Ledger:
-    """Lets the recipe write its model, and checks that it is one with the inputs and outputs of the source."""
+    """Runs the recipe, and checks that the model it writes has the inputs and outputs of the source."""
     make = load_offer(offer)
     if not callable(make):
         raise ModelError(f"The plug-in {offer.plugin} offers '{offer.name}' as a recipe, which is not a function.")

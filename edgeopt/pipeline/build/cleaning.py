@@ -28,7 +28,7 @@ _MOST_CHECKED = 4
 
 
 def clean(task: BuildTask) -> Ledger:
-    """Writes the cleaned model; raises ModelError when no pass changed anything in any runtime."""
+    """Writes the cleaned model; raises ModelError if no pass changed anything in any runtime."""
     ledger = proved(task, task.source, only=task.step.listed(PASSES))
     if not changed(ledger) and not wrong_elsewhere(ledger):
         raise ModelError(NOTHING)
@@ -43,7 +43,7 @@ def proved(
     passes: Sequence[Pass] | None = None,
     rounds: int = ROUNDS,
 ) -> Ledger:
-    """The effect of these passes, compared with the source model; a changed model is written."""
+    """Applies the passes, each checked against the source model, and writes the model if it changed."""
     model = load(source)
     feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MOST_CHECKED))]
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
@@ -90,12 +90,12 @@ def runs_in(runtime: str, backends: Sequence[str]) -> bool:
 
 
 def wrong_elsewhere(ledger: Ledger) -> set[str]:
-    """The backends without which more passes would have stayed."""
+    """Returns the runtimes that compute a wrong result with a pass that was rolled back."""
     return {entry.wrong_in for entry in ledger if entry.wrong_in}
 
 
 def changed(ledger: Ledger) -> bool:
-    """Something was applied and stayed."""
+    """Whether a change was applied and not rolled back."""
     return any(entry.applied and not entry.rolled_back for entry in ledger)
 
 
@@ -116,7 +116,7 @@ class Lowered:
 
 
 def lowered_variants(profile: TargetProfile) -> tuple[Lowered, ...]:
-    """What there is to make, in the order of the backends."""
+    """Returns the variants to build, in the order of the backends."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for backend in profile.backends.order:
         if names := profile.lowerings.get(backend, ()):
@@ -125,7 +125,7 @@ def lowered_variants(profile: TargetProfile) -> tuple[Lowered, ...]:
 
 
 def lowerings_of(backend: str) -> tuple[Pass, ...]:
-    """The rewrites into what the runtime behind a backend knows."""
+    """Returns the rewrites to operators that the runtime behind a backend supports."""
     from edgeopt.backends.onnxruntime import lowering as onnxruntime
     from edgeopt.backends.openvino import lowering as openvino
 
@@ -135,10 +135,10 @@ def lowerings_of(backend: str) -> tuple[Pass, ...]:
 
 
 def lower(task: BuildTask) -> Ledger:
-    """Writes the lowered model; raises ModelError with the reasons when nothing applied."""
+    """Writes the lowered model; raises ModelError with the reasons if nothing applied."""
     known = {one.name: one for one in lowerings_of(task.backends[0])}
     passes = tuple(known[name] for name in task.step.listed(LOWERINGS))
-    # Once, in the order of the profile: a second round would find what the first left, at the same price.
+    # Runs once, in the order of the profile: a second round would find what the first one left, at the same cost.
     ledger = proved(task, task.base, passes=passes, only=task.step.listed(LOWERINGS), rounds=1)
     if not changed(ledger):
         raise ModelError(f"No lowering applied: {_reasons(ledger)}.")
@@ -150,7 +150,7 @@ def _runtime(backend: str) -> str:
 
 
 def _reasons(ledger: Ledger) -> str:
-    """Why not, each pass with what it said; those that found nothing of their kind last."""
+    """Formats why the passes changed nothing: each pass with its reasons, then the passes without a match."""
     said = {
         entry.pass_name: "; ".join(
             [*([entry.rolled_back] if entry.rolled_back else []), *(one.reason for one in entry.refused)]

@@ -1,4 +1,4 @@
-"""What the search must know of a model before it starts."""
+"""Facts about a model that the search needs before it starts."""
 
 from collections import Counter
 from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def describe(model: Model) -> Inspected:
-    """Inputs, outputs, size and operators; weights that are listed as inputs are weights here."""
+    """Returns inputs, outputs, size and operators of a model; weights listed as inputs count as weights."""
     graph = model.ir.graph
     inputs = tuple(_tensor(v) for v in graph.inputs if v.name not in graph.initializers)
     if not inputs:
@@ -89,7 +89,7 @@ def inspect_model(request: Inspect) -> Inspected:
 
 
 def _narrowed(info: TensorInfo, narrowed: tuple[TensorInfo, ...]) -> TensorInfo:
-    """With the sizes that are fixed elsewhere; its own names of axes say more than those of a runtime."""
+    """Returns the tensor with its sizes fixed as in `narrowed`, and its own axis names, which say more."""
     other = next((n for n in narrowed if n.name == info.name and len(n.shape) == len(info.shape)), info)
     shape = tuple(fixed if isinstance(fixed, int) else d for d, fixed in zip(info.shape, other.shape, strict=True))
     return msgspec.structs.replace(info, shape=shape)

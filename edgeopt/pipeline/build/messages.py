@@ -17,73 +17,73 @@ from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import Recorded
 
 CLEANED, REPAIRED, PLANNED = "cleaned", "nncf-repaired", "planned"
-"""The recipes that others start from, or give way to."""
+"""Recipes that others start from, or give way to."""
 PLUGIN = "plugin"
 """Parameter of the step of a plug-in: its name and version."""
 
 
 class Planning(msgspec.Struct, frozen=True):
-    """What a plan must hold to."""
+    """Configurations and constraints of a precision plan."""
 
     courses: tuple[ExecutionConfig, ...]
-    """The backends with the options that each candidate has there, and every precision that the profile allows."""
+    """Backends with the options that each candidate has there, in every precision that the profile allows."""
     goal: Goal
     limit_s: float
-    """The time after which unplanned backends are left out."""
+    """Time after which unplanned backends are left out, in seconds."""
     profile: TargetProfile
     labels: bytes = b""
-    """Of all samples that calibrate or check, as an .npy file holds them."""
+    """Labels of all samples that calibrate or check, as an .npy file holds them."""
 
 
 class PlannedVariant(msgspec.Struct, frozen=True):
-    """One variant: a model for one backend, which holds with these options."""
+    """Variant for one backend, planned for these options."""
 
     backend: str
     options: dict[str, OptionValue]
     path: str
     ledger: tuple[LedgerEntry, ...]
     step: Step
-    """With the scheme of each layer; all others are float."""
+    """Step with the scheme of each quantized layer; all other layers are float."""
     recorded: Recorded | None = None
-    """What it takes to write the same model again without data."""
+    """Calibration results that rebuild the same model without data."""
 
 
 class Plans(msgspec.Struct, frozen=True):
     variants: tuple[PlannedVariant, ...]
     covered: tuple[str, ...]
-    """The backends on which every layer was timed in every form: one form for all layers has no chance there."""
+    """Backends on which every layer was timed in every scheme: one scheme for all has no chance there."""
     reason: str = ""
-    """Why there is none, as a sentence."""
+    """Reason why there is no plan, as a sentence."""
     ledger: tuple[LedgerEntry, ...] = ()
-    """The layers, if there is no plan."""
+    """Ledger of the layers, if there is no plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildTask:
-    """One variant to be made."""
+    """Variant to be made, with its inputs."""
 
     source: Path
     base: Path
-    """The cleaned model, or the source where cleaning failed."""
+    """Cleaned model, or the source if cleaning failed."""
     out: Path
     check_samples: Samples
     calibration: Samples | None
-    """Samples that may be used to calibrate; None where the user gave no data."""
+    """Samples that may be used to calibrate; None if the user gave no data."""
     settings: QuantSettings
     step: Step
-    """What to do; the step of a deployment profile in the end."""
+    """Step to run; recorded in the deployment profile."""
     backends: tuple[str, ...] = ()
-    """Those that the variant is made for; empty: all that read it."""
+    """Backends that the variant is made for; empty: all that can read it."""
     samples: Samples | None = None
-    """All that calibrate or check, those that calibrate first; the ones that prove are not among them."""
+    """Calibration samples followed by check samples; does not contain the samples of the proof."""
     planning: Planning | None = None
-    """What a plan of precisions must hold to."""
+    """Configurations and constraints of a precision plan."""
     repair_floor_db: float | None = None
-    """What a repaired model must reach."""
+    """Minimum accuracy of a repaired model, in dB."""
 
 
 class Inspect(msgspec.Struct, frozen=True, tag="inspect"):
-    """Load the model, say what it is, and write generated samples for it."""
+    """Request to load the model, describe it, and write generated samples for it."""
 
     model_path: str
     samples_path: str
@@ -102,13 +102,13 @@ class Make(msgspec.Struct, frozen=True, tag="make"):
     check_first: int
     check_count: int
     calibration_count: int
-    """The first samples calibrate; 0 where there is no data that may."""
+    """Number of leading samples that calibrate; 0 if no data may be used for it."""
     settings: QuantSettings
     backends: tuple[str, ...] = ()
-    """Those that the variant is made for; empty: all that read it."""
+    """Backends that the variant is made for; empty: all that can read it."""
     planning: Planning | None = None
     repair_floor_db: float | None = None
-    """What a repaired model must reach."""
+    """Minimum accuracy of a repaired model, in dB."""
 
     @property
     def recipe(self) -> str:
@@ -122,18 +122,18 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected"):
     nodes: int
     operators: dict[str, int]
     size_bytes: int
-    """With external data."""
+    """Size of the model with its external data."""
     external: tuple[str, ...] = ()
     """Files of external data, relative to the model's folder."""
     layers: dict[str, int] = {}
-    """How many of each kind, and of each operator."""
+    """Number of layers of each kind, and of nodes of each operator."""
     imported: ImportProof | None = None
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):
     step: Step
-    """What was done: without the passes that were rolled back."""
+    """Step that was run, without the passes that were rolled back."""
     ledger: tuple[LedgerEntry, ...]
     seconds: float
     plans: Plans | None = None
-    """Of a recipe that makes a variant for each backend in one go."""
+    """Plans of a recipe that makes a variant for each backend in one go."""

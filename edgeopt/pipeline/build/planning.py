@@ -1,7 +1,9 @@
-"""The `planned` variants: for each backend, the form of each layer that saves the most time for the least error.
+"""Variants named `planned`: for each backend, the scheme of each layer that saves the most time for the least
+error.
 
-One study serves all backends. It sees the samples that calibrate and those that check candidates; the last part of
-these is kept from the plan and tells whether it holds elsewhere. Those that prove the winner are not even read.
+One study serves all backends. It reads the calibration samples and the check samples; the last part of the check
+samples is held out from the plan and shows whether the plan holds on other data. The samples that prove the winner
+are not read.
 """
 
 import io
@@ -42,12 +44,12 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-# With fewer to check, the plan and its proof share them.
+# With fewer check samples, the plan and its proof share them.
 _FEWEST_TO_PART = 6
 
 
 def studied(task: BuildTask, reference: Mapping[int, Mapping[str, Array]]) -> LayerMeasurements:
-    """`reference`: what the source answers to those samples on which something is judged."""
+    """Begins the layer measurements of a task; `reference` has the source's outputs for plan and proof samples."""
     from edgeopt.graph.model import load
 
     model = raised(load(task.base).ir)
@@ -56,7 +58,7 @@ def studied(task: BuildTask, reference: Mapping[int, Mapping[str, Array]]) -> La
 
 
 def given_by(task: BuildTask) -> SampleSets:
-    """Of the samples that check, the first two thirds plan, and the rest tries the plan."""
+    """Returns the sample sets: the first two thirds of the check samples plan, and the rest proves the plan."""
     from edgeopt.graph.model import load
 
     samples = samples_of(task)
@@ -71,7 +73,7 @@ def given_by(task: BuildTask) -> SampleSets:
 
 
 def packed(labels: Labels | None) -> bytes:
-    """Labels, or whatever rows the user has instead, on the way to another process."""
+    """Encodes labels, or whatever rows the user has instead, for another process."""
     file = io.BytesIO()
     if labels is not None:
         np.save(file, labels, allow_pickle=False)
@@ -84,14 +86,14 @@ def _labels(task: BuildTask) -> Labels | None:
 
 
 def samples_of(task: BuildTask) -> Samples:
-    """Those that calibrate and those that check; the ones that prove are not among them."""
+    """Returns the samples that calibrate and those that check, without the samples of the proof."""
     if task.samples is None:
         raise ModelError("Quantizing needs data.", "Give some.")
     return task.samples
 
 
 def folder_of(task: BuildTask) -> Path:
-    """Where it works; beside what it makes, as that is deleted with it."""
+    """Returns the working folder of a task, which lies beside the task's output to be deleted with it."""
     folder = task.out.parent / "work"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -109,12 +111,12 @@ def put(task: BuildTask, model: "ir.Model", backend: str) -> Path:
 
 # Share of the time after which no further backend is planned; plans are written after that.
 _PLANNING_ENDS = 0.6
-# Until this share, combinations of forms are run; those that have not been by then are no choice.
+# Share of the time until which combinations of schemes are run; later ones are not considered.
 _CHOOSING_ENDS = 1.0
 
 
 def plan(task: BuildTask) -> Plans:
-    """Writes a model for each backend where a plan saves time; says why where it does not."""
+    """Writes a model for each backend where a plan saves time; reports the reason for the others."""
     begun = time.monotonic()
     with ModelRuns() as runs:
         work = _work(task, runs, begun)
@@ -140,13 +142,13 @@ def plan(task: BuildTask) -> Plans:
             entries += mine
             if not mine:
                 open_ends.add(track.course.backend)
-        # A backend with a plan on one of its courses needs no second opinion.
+        # One plan for a backend is enough, on whichever of its configurations.
         open_ends -= set(_backends([entry.course for entry in entries]))
         return _plans(task, work, entries, tuple(name for name in seen if name not in open_ends))
 
 
 def _of_track(work: QuantizeRun, track: ConfigGains, able: Sequence[ConfigGains]) -> list[Entry]:
-    """The proven plans of one course; none where something failed or the time was over, which is said."""
+    """Returns the proven plans of one configuration; warns and returns none if it failed or ran out of time."""
     until = work.begin_s + _CHOOSING_ENDS * work.limit_s
     try:
         chooser = Chooser(work, track, shared_forms(track, able), until)
@@ -193,7 +195,7 @@ def _step(task: BuildTask, settings: QuantSettings, choices: Mapping[str, str]) 
 
 
 def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
-    """What became of each layer, and why."""
+    """Returns a ledger entry with the scheme of each layer and its reason."""
     assert entry.plan is not None  # noqa: S101 - a chooser's entries have one
     nodes = {layer.name: layer.nodes for layer in work.study.layers}
     told = entry.plan.verdicts
@@ -215,7 +217,7 @@ def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
 
 
 def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
-    """What the methods of quantization work with, from what the search has prepared."""
+    """Returns the context of the quantization methods, made from what the search has prepared."""
     from edgeopt.data.samples import save_samples
 
     planning = task.planning
@@ -225,7 +227,7 @@ def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
     save_samples(samples, folder / "samples")
     given = given_by(task)
     wanted = sorted({*given.plan, *given.prove})
-    runs.inputs(task.source)  # and with that, which backend judges
+    runs.inputs(task.source)  # also chooses the backend that judges
     answers = runs.source_outputs(task.source, [samples.feeds(k) for k in wanted])
     study = studied(task, dict(zip(wanted, answers, strict=True)))
     goal = planning.goal
@@ -256,7 +258,7 @@ def _with_warnings(said: str, work: QuantizeRun) -> str:
 
 
 def form_all(task: BuildTask, name: str) -> Plans:
-    """Writes a model for each backend; raises ModelError where no layer takes the form on any."""
+    """Writes a model in one scheme for each backend; raises ModelError if no layer takes it on any."""
     begun = time.monotonic()
     form = scheme_named(name)
     study = studied(task, {})
@@ -308,10 +310,10 @@ def _written_in_form(
 
 
 def _changes(form: Scheme) -> dict[str, int]:
-    """Blocks into which the groups of every size fit, so that one file serves all of them."""
+    """Returns a block size that the groups of every size divide, so that one file serves all of them."""
     return {"block_size": max(QuantSettings().block_size, *GROUP_SIZES)} if form.name == GROUPED else {}
 
 
 def _options(form: Scheme, backend: str) -> dict[str, OptionValue]:
-    """For compressed weights, OpenVINO also quantizes activations unless an option forbids it."""
+    """Returns the option that stops OpenVINO from quantizing activations if only weights are compressed."""
     return {GROUPS: 0} if form.name in WEIGHTS_ALONE and backend == OPENVINO else {}

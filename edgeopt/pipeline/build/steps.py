@@ -1,4 +1,4 @@
-"""Does the steps of a deployment profile again: the source model cleaned, lowered, and given its forms."""
+"""Repetition of a deployment profile's steps: cleans the source model, lowers it, and applies its schemes."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ _AGAIN = "Run `edgeopt optimize` to make a new bundle with this version."
 
 @dataclass(frozen=True, slots=True)
 class _Bench:
-    """One step at work: what it starts from, and where its result goes."""
+    """Step to repeat: the model it starts from, and the path of its result."""
 
     step: Step
     base: "Model"
@@ -38,7 +38,7 @@ class _Bench:
 
 
 def rebuild(profile: Profile, source: "Model", folder: Path, work: Path, emit: Emit) -> Ledger:
-    """Writes the model of a bundle into its folder; what the passes did on the way.
+    """Writes the model of a bundle into its folder; returns the ledger of the passes.
 
     Raises BundleError for a step that cannot be done again.
     """
@@ -70,7 +70,7 @@ def rebuild(profile: Profile, source: "Model", folder: Path, work: Path, emit: E
 
 
 def check_steps(profile: Profile) -> None:
-    """Raises BundleError for a step that cannot be done again, as far as that is seen without doing it."""
+    """Raises BundleError for a step that cannot be repeated, as far as that is known without running it."""
     for step in profile.deployment.steps:
         maker = _maker_of(step)
         try:

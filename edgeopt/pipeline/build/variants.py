@@ -1,4 +1,4 @@
-"""Makes the variants, several at a time, each in a child process that may crash; and keeps those that are made."""
+"""Construction of variants, several at a time, each in a child process that may crash; and their list."""
 
 import select
 import threading
@@ -28,7 +28,7 @@ _STOPPED = Failed("not ready when the search was stopped", code="stopped")
 
 
 class BuildWorker:
-    """A worker that makes one variant at a time; it starts at once, because it imports for a second."""
+    """Worker that makes one variant at a time; starts at once, because it imports for a second."""
 
     def __init__(self, host: TrialHost) -> None:
         self.busy: Make | None = None
@@ -40,7 +40,7 @@ class BuildWorker:
         self.client.send(request)
 
     def finish(self) -> Made | Failed:
-        """The answer that is ready; after a crash, the reason."""
+        """Returns the answer that is ready; after a crash, the failure with its reason."""
         self.busy = None
         answer = self.client.answer(Made, _ANSWER_READY_S)
         raise_machine_failure(answer)
@@ -57,7 +57,7 @@ def inspect(
     *,
     allow_random: bool = True,
 ) -> Inspected:
-    """What the model is; raises what is wrong with it."""
+    """Returns the facts of a model; raises an error that says what is wrong with it."""
     answer = client.ask(Inspect(str(model), str(samples), count, narrowed, allow_random), Inspected, timeout_s)
     if isinstance(answer, Failed):
         raise _as_error(answer, model)
@@ -65,7 +65,7 @@ def inspect(
 
 
 class KnownVariants(Protocol):
-    """The cache of variants from earlier searches; new ones are added."""
+    """Cache of variants from earlier searches; new ones are added."""
 
     def find(self, job: Make) -> Made | None: ...
     def learn(self, job: Make, made: Made) -> None: ...
@@ -95,7 +95,7 @@ def make_all(
         for worker in workers:
             if worker.busy is None and waiting and time.monotonic() < deadline and not is_stopped():
                 worker.start(waiting.pop(0))
-        # Others are made while these are looked at.
+        # Other variants are made while the caller handles these.
         while known:
             yield known.pop(0)
         busy = [m for m in workers if m.busy is not None]
@@ -120,9 +120,9 @@ def make_all(
 
 
 def _ready(busy: list[BuildWorker], timeout_s: float) -> list[BuildWorker]:
-    """Those that have answered or ended, as soon as there are any."""
+    """Waits until workers have answered or ended, and returns these."""
     waiting = {child.fileno(): worker for worker in busy if (child := worker.client.child) is not None}
-    if len(waiting) < len(busy):  # where no process could be started, that is the answer
+    if len(waiting) < len(busy):  # a process that could not be started counts as an answer
         return [worker for worker in busy if worker.client.child is None]
     # Not `select.select`, which fails for file numbers above 1023.
     poll = select.poll()
@@ -153,12 +153,12 @@ def _as_error(failed: Failed, model: Path) -> EdgeoptError:
 
 
 class Variants:
-    """They come one after the other, while those that are there are raced already."""
+    """Variants of a search, added one after the other while the earlier ones already race."""
 
     def __init__(self) -> None:
         self.reports: list[VariantReport] = []
         self._paths: dict[tuple[str, str], Path] = {}
-        """By variant, and by backend where it is made for that alone."""
+        """Files by variant and backend; the backend is empty for a variant that serves all."""
         self._steps: dict[tuple[str, str], Step] = {}
         self._recorded: dict[tuple[str, str], Recorded | None] = {}
 
@@ -168,7 +168,7 @@ class Variants:
     def enter(
         self, report: VariantReport, path: Path, step: Step | None = None, recorded: Recorded | None = None
     ) -> None:
-        """`step`: None for the source model; `recorded`: what calibration found."""
+        """Registers a variant; `step` is None for the source model, `recorded` has the results of calibration."""
         self.reports.append(report)
         for backend in report.backends or ("",):
             self._paths[report.name, backend] = path
@@ -177,11 +177,11 @@ class Variants:
                 self._steps[report.name, backend] = step
 
     def has(self, variant: str, backend: str = "") -> bool:
-        """Whether there is one that this backend reads."""
+        """Whether there is such a variant that this backend reads."""
         return (variant, backend) in self._paths or (variant, "") in self._paths
 
     def path(self, variant: str, backend: str = "") -> Path:
-        """The file that a candidate with this backend runs."""
+        """Returns the file that a candidate with this backend runs."""
         return self._paths.get((variant, backend)) or self._paths[variant, ""]
 
     def size_bytes(self, candidate: Candidate) -> int | None:
@@ -191,7 +191,7 @@ class Variants:
         )
 
     def steps(self, candidate: Candidate) -> list[Step]:
-        """All that make its variant of the source model; what cleaning changed comes first."""
+        """Returns the steps that make the candidate's variant of the source model, cleaning first."""
         variant, backend = candidate.variant, candidate.backend
         own = self._steps.get((variant, backend)) or self._steps.get((variant, ""))
         if own is None:
@@ -200,16 +200,16 @@ class Variants:
         return [*(self.steps(Candidate(cleaned, backend)) if cleaned else []), own]
 
     def recorded(self, candidate: Candidate) -> Recorded | None:
-        """What calibration found; None where nothing was quantized."""
+        """Returns the results of calibration; None if nothing was quantized."""
         return self._recorded.get((candidate.variant, candidate.backend))
 
     def ledger(self, candidate: Candidate) -> Ledger:
-        """The passes behind a candidate: those of the cleaned model it starts from, then its own."""
+        """Returns the passes behind a candidate: those of the cleaned model it starts from, then its own."""
         return tuple(entry for one in self.reports if one.is_of(candidate) for entry in one.ledger)
 
 
 def make_variant(request: Make) -> Made:
-    """The task of a worker: does one step on the model."""
+    """Makes one variant in a worker process by running one step on the model."""
     from edgeopt.pipeline.plans.recipes import recipe_named
 
     begin = time.perf_counter()
@@ -235,9 +235,9 @@ def make_variant(request: Make) -> Made:
 
 
 def _as_done(step: Step, ledger: Ledger) -> Step:
-    """Without the passes that were rolled back, because they changed the numbers of this model."""
+    """Returns the step without the passes that were rolled back because they changed this model's outputs."""
     undone = {entry.pass_name for entry in ledger if entry.rolled_back}
-    # One that was taken back in one round may have done its work in another.
+    # A pass that was rolled back in one round may have been applied in another.
     undone -= {entry.pass_name for entry in ledger if not entry.rolled_back}
     kept = {name: [p for p in step.listed(name) if p not in undone] for name in (PASSES, LOWERINGS)}
     return Step(step.recipe, {name: kept.get(name, value) for name, value in step.parameters.items()})

@@ -1,4 +1,4 @@
-"""What `edgeopt cache clear` is asked."""
+"""Request of `edgeopt cache clear`."""
 
 from typing import Annotated
 

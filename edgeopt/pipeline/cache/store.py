@@ -1,4 +1,4 @@
-"""The search cache: entries in a folder, written whole or not at all; the oldest used are dropped at a limit."""
+"""Search cache: entries in a folder, written whole or not at all; the longest unused are dropped at a limit."""
 
 import contextlib
 import errno
@@ -19,7 +19,7 @@ from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.version import __version__
 
-# Settings of the libraries that run models, which decide how fast one is as their versions do.
+# Prefixes of the settings of libraries that run models: like their versions, they affect the speed.
 _SETTINGS = (
     *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "TBB_", "DNNL_", "ONEDNN_", "MALLOC_", "LD_PRELOAD"),
     *("ORT_", "ONNXRUNTIME_", "OV_", "OPENVINO_", "CUDA_", "NVIDIA_", "TRT_"),
@@ -27,7 +27,7 @@ _SETTINGS = (
 
 
 def key_of(parts: Mapping[str, object]) -> str:
-    """One digest of all parts; their order does not matter."""
+    """Returns one digest of all parts, whatever their order."""
     return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
 
@@ -37,7 +37,7 @@ def file_digest(path: Path) -> str:
 
 
 def tree_digest(path: Path) -> str:
-    """The content of a file; of a folder, the names and contents of all files in it."""
+    """Returns the digest of a file's content; for a folder, of the names and contents of all files in it."""
     if path.is_file():
         return file_digest(path)
     files = [file for file in path.rglob("*") if file.is_file()]
@@ -46,14 +46,14 @@ def tree_digest(path: Path) -> str:
 
 @functools.cache
 def code_digest() -> str:
-    """This version of edgeopt as it lies here: in a checkout the number stays while the code changes."""
+    """Returns the digest of edgeopt's version and code: in a checkout, code changes without a new version."""
     package = Path(__file__).parents[2]
     files = {file.relative_to(package).as_posix(): file_digest(file) for file in package.rglob("*.py")}
     return key_of({"version": __version__, "files": files})
 
 
 def versions(distributions: Iterable[str]) -> dict[str, str]:
-    """Of those that are installed."""
+    """Returns the version of each distribution that is installed."""
     found = {}
     for name in distributions:
         try:
@@ -64,18 +64,18 @@ def versions(distributions: Iterable[str]) -> dict[str, str]:
 
 
 def settings_of_libraries() -> dict[str, str]:
-    """What the environment tells the libraries that run models."""
+    """Returns the environment variables that affect the libraries that run models."""
     return {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
 
 
 FILE = "record.json"
 FILES = "files"
-"""The folder of an entry with its files."""
+"""Subfolder of an entry with its files."""
 SCHEMA = 2
 
 
 class DamagedError(Exception):
-    """An entry is not what was written; the message says what of it."""
+    """Damage of an entry; the message names the part that is not what was written."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -86,13 +86,13 @@ class Piece(msgspec.Struct, frozen=True):
 class CacheRecord(msgspec.Struct, frozen=True):
     kind: str
     title: str
-    """What it is, in a few words for people."""
+    """Description of the entry for people, in a few words."""
     made_at: datetime
     files: dict[str, Piece]
     document: bytes = b""
-    """What its owner needs to use it again."""
+    """Data that the owner of the entry needs to use it again."""
     parts: dict[str, str] = {}
-    """What its key is made of, in words, to say what is different."""
+    """Parts of the key by their names for people; they explain why another key differs."""
     schema: int = SCHEMA
 
     @property
@@ -112,7 +112,7 @@ def write_record(folder: Path, record: CacheRecord) -> None:
 
 
 def read_record(folder: Path) -> CacheRecord:
-    """Raises DamagedError, or FileNotFoundError if there is no record."""
+    """Returns the record of an entry; raises DamagedError, or FileNotFoundError if there is no record."""
     content = (folder / FILE).read_bytes()
     try:
         sealed = msgspec.json.decode(content, type=thread_safe(_Sealed))
@@ -134,13 +134,13 @@ def _is_plain(name: str) -> bool:
 
 VARIABLE = "EDGEOPT_CACHE_LIMIT"
 USUAL_BYTES = 2_000_000_000
-# Of what is free: a small device keeps its disk for what it is there for.
+# Share of the free disk space: a small device needs its disk for other things.
 _SHARE = 0.1
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
 
 def limit_bytes(folder: Path) -> int:
-    """What `$EDGEOPT_CACHE_LIMIT` says (0: nothing is kept), or 2 GB, but a tenth of what is free at most."""
+    """Returns the limit: `$EDGEOPT_CACHE_LIMIT` (0: no cache), or 2 GB but at most a tenth of the free space."""
     told = os.environ.get(VARIABLE, "").strip()
     if told:
         return _bytes(told)
@@ -161,14 +161,14 @@ def _bytes(told: str) -> int:
 _NAME = re.compile(r"[a-z]+-[0-9a-f]{64}")
 _NOWHERE = Path(os.devnull)
 _PART, _GONE = ".part-", ".gone-"
-"""Begin the names of what is not there yet, and not any more; the owner's process follows."""
+"""Prefixes of folders that are not complete yet, or are being removed; the process number of the owner follows."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 # Times that an incomplete entry is read again: another process may replace it meanwhile.
 _REPLACED_MEANWHILE = 5
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """One thing that is kept, for people and programs to look at."""
+    """Entry of the cache, as it is listed."""
 
     kind: str
     title: str
@@ -176,7 +176,7 @@ class Stored(msgspec.Struct, frozen=True):
     made_at: datetime
     used_at: datetime
     name: str
-    """Of its folder: the kind and the digest of all that it depends on."""
+    """Name of the entry's folder: the kind and the digest of all that the entry depends on."""
 
 
 class Store:
@@ -186,7 +186,7 @@ class Store:
     """
 
     def __init__(self, folder: Path | None, tell: Callable[[str], None] = lambda _: None) -> None:
-        """`tell` receives, once each, why nothing can be kept and which entries were damaged."""
+        """Opens the store; `tell` receives, once each, why nothing can be kept and which entries were damaged."""
         self._tell = tell
         self._total: int | None = None
         self.folder = folder or _NOWHERE
@@ -204,7 +204,7 @@ class Store:
             self._turn_off(error)
 
     def has(self, kind: str, key: str) -> bool:
-        """Whether there is one, sound or not."""
+        """Whether there is such an entry, intact or not."""
         return self.on and (self.folder / f"{kind}-{key}" / FILE).exists()
 
     def get(self, kind: str, key: str, into: Path) -> CacheRecord | None:
@@ -229,7 +229,7 @@ class Store:
         return None
 
     def _taken(self, place: Path, into: Path) -> CacheRecord | None:
-        """FileNotFoundError or DamagedError where it is not whole: damaged, or replaced while it was read."""
+        """Copies an entry's files; raises FileNotFoundError or DamagedError if it is damaged, or replaced."""
         copied: list[Path] = []
         complete = False
         try:
@@ -258,7 +258,7 @@ class Store:
         return None
 
     def put(self, kind: str, key: str, kept: CacheRecord, files: Mapping[str, Path]) -> None:
-        """Keeps copies of files in the place of what the key had; once that fails, nothing more is kept."""
+        """Replaces the entry of the key by copies of these files; if that fails, the cache is turned off."""
         if not self.on:
             return
         place = self.folder / f"{kind}-{key}"
@@ -288,7 +288,7 @@ class Store:
             shutil.rmtree(part, ignore_errors=True)
 
     def entries(self) -> list[Stored]:
-        """All that can be read, the last used first."""
+        """Returns all readable entries, the most recently used first."""
         found = []
         for place in self._places():
             with contextlib.suppress(OSError, DamagedError):
@@ -298,7 +298,7 @@ class Store:
         return sorted(found, key=lambda entry: entry.used_at, reverse=True)
 
     def records(self, kind: str) -> list[CacheRecord]:
-        """Those of one kind that can be read, the latest first."""
+        """Returns the readable records of one kind, the latest first."""
         found = []
         for place in self._places():
             with contextlib.suppress(OSError, DamagedError):
@@ -310,7 +310,7 @@ class Store:
         _drop(self.folder / f"{kind}-{key}")
 
     def clear(self, unused_since: datetime | None = None) -> list[Stored]:
-        """Drops all, or what was not used since then; those that cannot be read too. Returns those that could."""
+        """Drops all entries, or those unused since then, also unreadable ones; returns the readable ones."""
         entries = {entry.name: entry for entry in self.entries()}
         dropped = []
         for place in self._places():
@@ -324,11 +324,15 @@ class Store:
     def _places(self) -> list[Path]:
         if not self.folder.is_dir():
             return []
-        # Somebody may have named a folder that holds more, and that is nothing to be dropped.
+        # The user may have named a folder with other files, which must not be dropped.
         return [one for one in self.folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir()]
 
     def _make_room(self, newest: str, added_bytes: int) -> None:
-        """Counted once, as reading all records takes a while; what others add meanwhile, the next one counts."""
+        """Drops the least recently used entries while the cache exceeds its limit.
+
+        The total is counted once, as reading all records takes a while; entries that other processes add meanwhile
+        are counted by the next process.
+        """
         self._total = self._counted() if self._total is None else self._total + added_bytes
         if self._total <= self.limit_bytes:
             return
@@ -353,7 +357,7 @@ class Store:
 
 
 def _drop(place: Path) -> None:
-    """Out of sight in one step, then removed."""
+    """Removes an entry: renames it first, so that it disappears in one step."""
     gone = place.with_name(f"{_GONE}{os.getpid()}-{secrets.token_hex(6)}")
     with contextlib.suppress(OSError):
         place.rename(gone)
@@ -361,7 +365,7 @@ def _drop(place: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Removes what processes left that were killed."""
+    """Removes the incomplete entries of processes that were killed."""
     import psutil
 
     for mark in (_PART, _GONE):

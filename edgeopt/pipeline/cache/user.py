@@ -1,4 +1,4 @@
-"""The user's own cache: what is in it, and clearing it."""
+"""Cache of the user: its contents, and clearing it."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ from edgeopt.hw.user_folders import user_cache_folder
 from edgeopt.pipeline.cache.store import Store, Stored
 
 _FOLDER = "searches"
-# What else lies in the folder, by its name in full: somebody may have named a folder that holds more.
+# Other files in the folder, by their full names: the user may have named a folder with more in it.
 _OTHERS = (
     (r"peaks-\d+-[0-9a-f]{32}\.json", "measured peaks (edgeopt probe --deep)"),
     (r"ops-\d+-[0-9a-f]{32}\.json", "timings of operators (edgeopt ops)"),
@@ -23,7 +23,7 @@ _OTHERS = (
 
 
 class Other(msgspec.Struct, frozen=True):
-    """What other commands keep, of one kind."""
+    """Files of one kind that other commands keep in the cache folder."""
 
     title: str
     size_bytes: int
@@ -34,7 +34,7 @@ class Listing(msgspec.Struct, frozen=True):
     folder: str
     limit_bytes: int
     size_bytes: int
-    """Of the entries, which the limit is for."""
+    """Size of the entries, to which the limit applies."""
     entries: tuple[Stored, ...]
     others: tuple[Other, ...]
 
@@ -47,7 +47,7 @@ class Cleared(msgspec.Struct, frozen=True):
 
 
 def user_store(tell: Callable[[str], None] = lambda _: None) -> Store:
-    """What searches keep and take."""
+    """Returns the store in which searches keep their results."""
     folder = user_cache_folder()
     return Store(folder / _FOLDER if folder else None, tell)
 

@@ -7,7 +7,7 @@ from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe
 
 
 def _source(_: BuildTask) -> Ledger:
-    """Nothing to build: the backends read the source file itself."""
+    """Builds nothing, as the backends read the source file itself; returns an empty ledger."""
     return ()
 
 

@@ -1,4 +1,4 @@
-"""Makes the variants of the precision ladder, in parts, and hands each on as soon as it is ready."""
+"""Builder of the variants of the precision levels, in parts; yields each as soon as it is ready."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -46,9 +46,9 @@ _MAKING_SHARE = 0.74
 # When the libraries' own ways must be there: a plan must beat them, and needs time for that. Of a smaller model
 # they take seconds, and are waited for on a busy machine too, at the expense of the plan.
 _WHOLE_SHARE, _WHOLE_BYTES = 0.44, 30_000_000
-# The time for a pass or recipe of a plug-in: its share of the search, and the least.
+# Time for a pass or recipe of a plug-in: its share of the search, and the minimum in seconds.
 _PLUGIN_SHARE, _PLUGIN_S = 0.15, 10.0
-# When the plan must be there: what it replaces can still be made after that.
+# Deadline of the plan: the variants that it replaces can still be made after that.
 _PLANNING_SHARE = 0.70
 # Share of the remaining time for planning: its last check and its files come after.
 _PLAN_IS_READY = 0.8
@@ -62,7 +62,7 @@ _REPAIR_TAKES = 1.5
 
 
 class ReadyVariant(NamedTuple):
-    """A variant that can become a candidate, and its backends."""
+    """Variant that can become a candidate, and its backends."""
 
     variant: str
     backends: tuple[str, ...]
@@ -71,20 +71,20 @@ class ReadyVariant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanTerms:
-    """What a plan of precisions must hold to."""
+    """Constraints of a precision plan."""
 
     goal: Goal
     labels: Labels | None
-    """Of all samples that calibrate or check."""
+    """Labels of all samples that calibrate or check."""
     courses: Callable[[], tuple[ExecutionConfig, ...]]
-    """Asked when all exact variants have been screened: what is quick in floats is planned first."""
+    """Function called after the exact variants were screened: what is fastest in floats is planned first."""
     repair_floor_db: Callable[[float], float | None] = lambda floor_db: floor_db
-    """Asked when the recipes of libraries have been screened: what a repaired model must reach with this floor;
-    None where those of NNCF need no repair."""
+    """Function called after the recipes of libraries were screened: returns the accuracy that a repaired model
+    must reach with this floor, or None if those of NNCF need no repair."""
 
 
 class VariantBuilder:
-    """The variants of one search as they are made."""
+    """Builder of a search's variants, in parts."""
 
     def __init__(
         self,
@@ -95,14 +95,14 @@ class VariantBuilder:
         ending: StopControl,
         memory: KnownVariants | None = None,
     ) -> None:
-        """`plan`: None where time is not what counts; `memory`: what knows those of earlier searches."""
+        """Creates the builder; `plan` is None if time does not count; `memory` has earlier searches' variants."""
         self.variants = variants
         self._material, self._plan_terms = material, plan
         self._place, self._ending, self._memory = place, ending, memory
         self._builders = [place.builder]
 
     def parts(self) -> Iterator[Iterator[ReadyVariant]]:
-        """Each part is to be taken whole before the next one: it builds on what came of it."""
+        """Yields the parts; each is to be taken whole before the next one, which builds on its results."""
         source, wanted = self._source(), [*self._wanted()]
         uniform = [name for name in wanted if recipe_named(name).uniform]
         whole = [name for name in wanted if recipe_named(name).whole]
@@ -121,7 +121,7 @@ class VariantBuilder:
         yield self._all_of([name for name in uniform if not self._is_covered(name, covered)])
 
     def only(self, name: str) -> Iterator[Iterator[ReadyVariant]]:
-        """The parts that one variant needs, whatever a plan would cover."""
+        """Yields the parts that one variant needs, whatever a plan would cover."""
         wanted = [each for each in self._wanted() if each in {CLEANED, name}]
         apart = [
             e for e in wanted if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED} or r.offer
@@ -135,12 +135,12 @@ class VariantBuilder:
             yield self._repaired() if REPAIRED in apart else self._all_of(apart)
 
     def close(self) -> None:
-        """Ends every worker that still runs."""
+        """Ends all workers that still run."""
         for builder in self._builders:
             builder.client.close()
 
     def _wanted(self) -> Iterator[str]:
-        """What of the ladder is to be made; what is left out is reported with its reason."""
+        """Yields the recipes of the profile that can be made; reports each skipped one with its reason."""
         for name in self._material.profile.precision.ladder:
             if name == "source":
                 continue
@@ -166,7 +166,7 @@ class VariantBuilder:
         yield from self._all_of(names)
 
     def _cleaned(self, asked: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
-        """Where a runtime computes a pass's result wrong, the others get a cleaned model that has it."""
+        """Yields the cleaned model; where a runtime computes a pass wrong, the others get a model that has it."""
         wrong = wrong_elsewhere(made.ledger) if isinstance(made, Made) else set()
         order = self._material.profile.backends.order
         others = tuple(name for name in order if not any(runs_in(one, (name,)) for one in wrong))
@@ -187,7 +187,7 @@ class VariantBuilder:
         return ReadyVariant("source", order)
 
     def _by_libraries(self, names: list[str]) -> Iterator[ReadyVariant]:
-        """Of a small model all, which make the search longer where the machine is busy."""
+        """Yields the variants of libraries; waits for all of a small model, which may extend the search."""
         ending = self._ending
         if self._material.size_bytes >= _WHOLE_BYTES:
             yield from self._all_of(names, _WHOLE_SHARE)
@@ -199,9 +199,10 @@ class VariantBuilder:
         ending.extend(time.monotonic() - due_s, "NNCF and ONNX Runtime took long to quantize the model")
 
     def _by_plugins(self, names: list[str]) -> Iterator[ReadyVariant]:
-        """Each in a worker of its own with a limit of its own: what it does to its process harms no other recipe.
+        """Makes each variant in a worker of its own with its own time limit, so that a plug-in harms no other
+        recipe.
 
-        Not by the cache: its key does not see the code of a plug-in.
+        The cache is not used: its key does not cover the code of a plug-in.
         """
         limit_s = max(_PLUGIN_S, _PLUGIN_SHARE * self._ending.clock.limit_s)
         late = Failed(f"it was not ready after {limit_s:.0f} s, the limit of a plug-in", code="hung")
@@ -222,7 +223,7 @@ class VariantBuilder:
         return goal.target_db if goal is not None and goal.is_ratio else None
 
     def _repaired(self) -> Iterator[ReadyVariant]:
-        """With nothing beside it, as how much it tries depends on how fast the model runs."""
+        """Repairs the quantized model while nothing else runs, as the attempts depend on the model's speed."""
         terms, floor_db = self._plan_terms, self._floor_db
         assert terms is not None and floor_db is not None  # noqa: S101, PT018 - it is wanted
         asked_db = terms.repair_floor_db(floor_db)
@@ -242,7 +243,7 @@ class VariantBuilder:
         ending.extend(time.monotonic() - due_s, "The repair of the quantized model took long")
 
     def _planned(self, covered: list[str]) -> Iterator[ReadyVariant]:
-        """With nothing beside that would disturb its timing; adds the backends that were looked at."""
+        """Plans precisions while nothing else runs that would disturb the timing; adds backends to `covered`."""
         terms, until_s = self._plan_terms, self._ending.clock.until(_PLANNING_SHARE)
         assert terms is not None  # noqa: S101 - it is wanted
         fresh = self._another()
@@ -264,7 +265,7 @@ class VariantBuilder:
             fresh.client.close()
 
     def _is_covered(self, name: str, covered: list[str]) -> bool:
-        """Whether a plan looked at all that this recipe could give; then that is reported."""
+        """Whether a plan covers all that this recipe could give; reports it in that case."""
         recipe = recipe_named(name)
         if not {*backends_of(recipe, self._material.profile)} <= {*covered}:
             return False
@@ -294,12 +295,12 @@ class VariantBuilder:
         builders: list[BuildWorker] | None = None,
         until_s: float | None = None,
     ) -> Iterator[tuple[Make, Made | Failed]]:
-        """Given up after this share of the time, or at `until_s`."""
+        """Makes the variants until this share of the time is used up, or until `until_s`."""
         builders, until_s = builders or [self._place.builder], until_s or self._ending.clock.until(share)
         return make_all(builders, asked, until_s, self._memory, self._ending.stop)
 
     def _base(self, backend: str) -> Path:
-        """The cleaned model, or the source where that was not made."""
+        """Returns the cleaned model, or the source if there is none."""
         has = self.variants.has(CLEANED, backend)
         return self.variants.path(CLEANED, backend) if has else self._material.model
 
@@ -336,5 +337,5 @@ class VariantBuilder:
 
 
 def _size_bytes(path: Path) -> int:
-    """Of a model with all that lies beside it, as a bundle takes all of that."""
+    """Returns the size of a model with all files beside it, as a bundle takes all of them."""
     return sum(file.stat().st_size for file in path.parent.glob("*"))

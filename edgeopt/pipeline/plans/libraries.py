@@ -30,7 +30,7 @@ def _by_nncf_for_transformers(task: BuildTask) -> Ledger:
 
 
 def _unpacked(out: Path) -> Path:
-    """For the repair; in a folder of its own, because a bundle takes all files beside a model."""
+    """Returns the path of the unpacked model for the repair, in its own folder: a bundle takes all files there."""
     return out.parents[1] / "nncf-unpacked" / "model.xml"
 
 
@@ -60,7 +60,7 @@ def _samples(task: BuildTask) -> list[Feeds]:
 
 
 def repair_limit_s(size_bytes: int) -> float:
-    """Ten seconds up to 10 MB, and 25 s from 30 MB on: a plan has time after it."""
+    """Returns the time limit: 10 s up to 10 MB, 25 s from 30 MB on, so that a plan has time after the repair."""
     return 10.0 + 15.0 * min(max(size_bytes / 1e6 - 10.0, 0.0), 20.0) / 20.0
 
 
@@ -72,7 +72,7 @@ def _repaired(task: BuildTask) -> Ledger:
     quantized = _unpacked(task.out)
     if not quantized.is_file():  # the variant came from the cache
         _by_nncf_for_transformers(replace(task, out=quantized.parent / "packed.xml"))
-    # The transformer settings keep more decibels of almost every model, with attention or without.
+    # The transformer settings keep almost every model more accurate, with attention or without.
     limit_s = repair_limit_s(task.base.stat().st_size)
     found = repair(task.base, quantized, task.out, choosing, task.repair_floor_db, limit_s=limit_s)
     return (found.entry,)

@@ -14,12 +14,12 @@ _READERS = {".onnx": ORT + OPENVINO, ".xml": OPENVINO}
 
 
 def plugin_recipes() -> tuple[Recipe, ...]:
-    """Those of plug-ins that cannot be used too, which are left out with that reason."""
+    """Returns the recipes of all plug-ins, also of unusable ones, which are left out later with that reason."""
     return tuple(map(_recipe, (*offered("pass"), *offered("recipe"))))
 
 
 def with_plugins(profile: TargetProfile) -> TargetProfile:
-    """The profile that tries all that plug-ins bring, after what it tries itself."""
+    """Returns the profile with all that plug-ins bring, to be tried after the profile's own entries."""
     recipes = tuple(recipe.name for recipe in plugin_recipes())
     backends = tuple(offer.name for offer in offered("backend"))
     return msgspec.structs.replace(

@@ -37,7 +37,7 @@ PLAN = Recipe(
 
 
 def recipe_of(scheme: Scheme) -> Recipe:
-    """All layers in this scheme."""
+    """Returns the recipe that quantizes all layers in this scheme."""
     return Recipe(
         scheme.name,
         scheme.title,

@@ -1,4 +1,4 @@
-"""A recipe: one way to build a variant. A precision ladder names it; `edgeopt/profiles/schema.py` registers it."""
+"""Recipe: one way to build a variant. A precision level names it; `edgeopt/profiles/schema.py` registers it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.build.messages import BuildTask, Plans
 from edgeopt.plugins import Offer
 
-# The profile, and what is installed, decide which of them run it.
+# The profile and the installed packages decide which of these run a variant.
 ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
 OPENVINO = tuple(name for name in NAMES if name.startswith("openvino-"))
 
 Unsuited = Callable[[Mapping[str, int]], str]
-"""Why a recipe gains nothing on a model with these operators; empty where it may."""
+"""Function that returns why a recipe gains nothing on a model with these operators; empty if it may gain."""
 
 
 def suits_all(_operators: Mapping[str, int]) -> str:
@@ -22,7 +22,7 @@ def suits_all(_operators: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One way to make a variant; `make` writes `task.out` and returns the ledger of what it did.
+    """Way to make a variant; `make` writes `task.out` and returns the ledger of its changes.
 
     One that makes a variant for each backend in one go returns them all.
     """
@@ -35,23 +35,23 @@ class Recipe:
     needs: tuple[str, ...]
     """Import packages that it works with."""
     exact: bool = False
-    """It changes the form of the computation, not its precision."""
+    """Whether the recipe keeps the precision and changes only the form of the computation."""
     by_backend: bool = False
-    """It is made for each backend apart, by what the profile lists for that."""
+    """Whether a separate variant is made for each backend, from what the profile lists for that backend."""
     needs_data: bool = False
-    """It calibrates, or its accuracy can only be judged on real data."""
+    """Whether the recipe calibrates, or its accuracy can only be judged on real data."""
     whole: bool = False
-    """A library's own way with the whole model: made soon, as it takes seconds."""
+    """Whether a library quantizes the whole model in its own way: made soon, as it takes seconds."""
     unsuited: Unsuited = suits_all
     uniform: bool = False
-    """One form for all layers, which a plan looks at too: made only where there is no plan."""
+    """Whether all layers get one scheme, which a plan considers too: made only if there is no plan."""
     numeric: str = "precision"
-    """The runtime option that changes its numbers: every value of it is a candidate of its own."""
+    """Name of the runtime option that changes its numbers: every value of it is a candidate of its own."""
     offer: Offer | None = None
-    """What of a plug-in makes it."""
+    """Offer of a plug-in that makes the variant."""
 
     def runs_on(self, backend: str) -> bool:
-        """One of edgeopt's own that it is for; or one of a plug-in that reads its file."""
+        """Whether the backend runs the variant: one of edgeopt's that is listed, or a plug-in's that reads it."""
         if backend in self.backends:
             return True
         if backend in NAMES or not (self.exact or self.offer) or self.by_backend:

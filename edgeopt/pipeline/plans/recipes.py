@@ -1,4 +1,4 @@
-"""All recipes, and the build requests that each makes of a search's model."""
+"""Recipes, and the build requests that each makes of a search's model."""
 
 import importlib.util
 from collections.abc import Callable, Iterable, Mapping
@@ -28,11 +28,11 @@ def _loaded(place: str) -> Recipe:
 
 
 RECIPES = (*map(_loaded, schema.RECIPES.values()), *map(recipe_of, SCHEMES))
-"""In the order in which they are built."""
+"""Recipes in the order in which they are built."""
 
 
 def place_of(name: str) -> int:
-    """The place of a recipe in the list: simple ones come first, those of plug-ins last."""
+    """Returns the place of a recipe in the list: simple ones come first, those of plug-ins last."""
     return next((place for place, one in enumerate(RECIPES) if one.name == name), len(RECIPES))
 
 
@@ -43,27 +43,27 @@ def recipe_named(name: str) -> Recipe:
 
 @dataclass(frozen=True, slots=True)
 class BuildInputs:
-    """What all variants of one search are made of."""
+    """Inputs from which all variants of one search are made."""
 
     model: Path
     size_bytes: int
     samples_path: Path
-    """Of one size, while those of the trials may be of several."""
+    """Samples of one size, while those of the trials may be of several."""
     split: Split
     of_user: bool
-    """The samples are the user's, not generated."""
+    """Whether the samples are the user's, not generated."""
     profile: TargetProfile
     kept: float
-    """Of the places in the data, the share that is no padding."""
+    """Share of the places in the data that are not padding."""
     passes: tuple[str, ...]
     operators: Mapping[str, int]
-    """How many of each the model has."""
+    """Number of nodes of each operator in the model."""
     folder: Path
-    """Where they are made, each in a folder of its own."""
+    """Folder of the variants, each in a folder of its own."""
 
 
 def why_not(recipe: Recipe, material: BuildInputs) -> str:
-    """Why this one cannot be made here; empty where it can."""
+    """Returns why the recipe cannot be made here; empty if it can."""
     if recipe.offer is not None and recipe.offer.problem:
         return recipe.offer.problem
     if recipe.needs_data and not material.of_user:
@@ -83,12 +83,12 @@ def why_not(recipe: Recipe, material: BuildInputs) -> str:
 
 
 def backends_of(recipe: Recipe, profile: TargetProfile) -> tuple[str, ...]:
-    """Those that the recipe is for and the profile knows."""
+    """Returns the backends of the profile that the recipe is for."""
     return tuple(name for name in profile.backends.order if recipe.runs_on(name))
 
 
 def jobs(material: BuildInputs, name: str, base_of: Callable[[str], Path]) -> list[Make]:
-    """One, but where a recipe is made for each backend apart; `base_of`: what each backend's starts from."""
+    """Returns one job, or one for each group of backends; `base_of` gives the model a backend's starts from."""
     recipe = recipe_named(name)
     if recipe.by_backend:
         return [job(material, name, base_of(one.backends[0]), one) for one in lowered_variants(material.profile)]
@@ -99,7 +99,7 @@ def jobs(material: BuildInputs, name: str, base_of: Callable[[str], Path]) -> li
 
 
 def by_base(backends: Iterable[str], base_of: Callable[[str], Path]) -> dict[Path, tuple[str, ...]]:
-    """The backends that start from the same file; most often all of them."""
+    """Groups the backends by the file they start from; most often all are in one group."""
     groups: dict[Path, tuple[str, ...]] = {}
     for backend in dict.fromkeys(backends):
         groups[base_of(backend)] = (*groups.get(base_of(backend), ()), backend)
@@ -115,7 +115,7 @@ def job(
     repair_floor_db: float | None = None,
     backends: tuple[str, ...] = (),
 ) -> Make:
-    """`backends`: those that it is made for, where others have one of the same name."""
+    """Creates a job; `backends` are those that it is made for, if others have a variant of the same name."""
     folder = material.folder / (f"{name}-{backends[0]}" if backends else name)
     split, recipe = material.split, recipe_named(name)
     out = (folder / lowered.backends[0] if lowered else folder) / recipe.file

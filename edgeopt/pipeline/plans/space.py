@@ -1,4 +1,4 @@
-"""The candidates: variants by backends by runtime options, and what each option does to the time."""
+"""Candidates (variants by backends by runtime options), and the effect of each option on the time."""
 
 import itertools
 import math
@@ -27,13 +27,12 @@ Value = str | int | float | bool
 # Priors, in logarithms: the time itself may be anything; this is how much a choice changes it.
 _ANY_TIME = 2.0
 _ONE_CHOICE = 0.15
-# A sum is not the whole truth.
+# Error of the model: effects of options do not simply add up.
 _MISFIT = 0.01
 
 
 class OptionPoint(NamedTuple):
-    """What is run (a variant with all that is not tuned), on which backend, and the choices that differ from where
-    options start."""
+    """Subject (a variant with all that is not tuned), backend, and choices that differ from the start values."""
 
     subject: str
     backend: str
@@ -45,27 +44,29 @@ class OptionPoint(NamedTuple):
 
 
 class OptionGain(NamedTuple):
-    """Of a point against another, in logarithms of the time: what is expected, and how sure."""
+    """Expected gain of a point over another, as a logarithm of the time, and its uncertainty."""
 
     expected: float
     spread: float
 
     @property
     def hoped(self) -> float:
-        """What trying it is worth: the gain as it may turn out, where it is one, by its chance."""
+        """Returns the expected improvement: the mean of the gain, counted as 0 where it would be a loss."""
         z = self.expected / self.spread
         density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
         return self.expected * 0.5 * (1 + math.erf(z / math.sqrt(2))) + self.spread * density
 
 
 class Effects:
-    """What each choice of a runtime option does to the time, learned from few contests; which point to try next.
+    """Effects of the choices of runtime options on the time, learned from few comparisons to find the next point
+    to try.
 
-    The logarithm of the time is taken for a sum: one part for what is run, and one for each option that is not
-    where it starts, the same for all that runs on one backend. Normal distributions throughout, so that each
-    expectation comes with its uncertainty: a choice that was never tried may do some percent either way.
+    The logarithm of the time is modelled as a sum: one part for the subject, and one for each option that is not
+    at its start value, the same for all subjects on one backend. All distributions are normal, so that each
+    expectation comes with its uncertainty: a choice that was never tried may change the time by a few percent
+    either way.
 
-    Each contest that is learned says how much longer one point takes than another.
+    Each comparison gives how much longer one point takes than another.
     """
 
     def __init__(self) -> None:
@@ -75,16 +76,16 @@ class Effects:
         self._covariance: NDArray[np.float64] = np.zeros((0, 0))
 
     def learn(self, one: OptionPoint, other: OptionPoint, longer: float, spread: float) -> None:
-        """`longer`: the logarithm of the one's time over the other's; `spread`: how far that may be off."""
+        """Learns from a comparison: `longer` is the log of the one's time over the other's, `spread` its error."""
         self._rows.append((one.parts(), other.parts(), longer, spread))
         self._fit()
 
     def unknown(self, point: OptionPoint) -> int:
-        """How many of its choices were never part of a contest."""
+        """Returns the number of the point's choices that were never part of a comparison."""
         return sum(part not in self._columns for part in point.parts()[1:])
 
     def gain(self, point: OptionPoint, over: OptionPoint) -> OptionGain:
-        """Of the one over the other, more than 0 where it takes less time."""
+        """Returns the gain of the point over the other; more than 0 if the point takes less time."""
         difference = np.zeros(len(self._columns))
         fresh: dict[tuple[str, ...], float] = {}
         for parts, sign in ((over.parts(), 1.0), (point.parts(), -1.0)):
@@ -118,7 +119,7 @@ class Effects:
 def best_point(
     points: Sequence[OptionPoint], effects: Effects, over: OptionPoint
 ) -> tuple[OptionPoint, OptionGain] | None:
-    """The most promising point, among those with at most one untried choice.
+    """Returns the most promising point, among those with at most one untried choice.
 
     If a point with two new choices is slow, neither of them is known to be the cause.
     """
@@ -134,26 +135,26 @@ def _before(part: tuple[str, ...]) -> float:
     return _ANY_TIME if len(part) == 2 else _ONE_CHOICE
 
 
-# They are screened for accuracy from the start, each where its recipe says, and not tuned late.
+# These options are screened for accuracy from the start, as each recipe says, and not tuned late.
 NUMERIC = frozenset(r.numeric for r in RECIPES)
 
 Space = Mapping[str, Mapping[str, Sequence[str | int | float | bool]]]
-"""Backend, option, values; the first value is where the search starts."""
+"""Values by backend and option; the first value is where the search starts."""
 
 Settled = Mapping[str, Mapping[str, str | int | float | bool]]
-"""Backend, option, value: what every candidate has."""
+"""Value by backend and option that every candidate has."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """With which options candidates start."""
+    """Runtime options that candidates start with."""
 
     space: Space
     shapes: dict[str, list[int]] | None = None
-    """Of the data where the model leaves them open: some runtimes are faster when they know them."""
+    """Shapes of the data, if the model leaves them open: some runtimes are faster when they know them."""
     threads: int | None = None
-    """Given where a runtime's own choice would be wrong: they look at the cores that there are, not at those that
-    a container allows."""
+    """Number of threads, if a runtime's own choice would be wrong: runtimes count the cores of the machine, not
+    those that a container allows."""
     settled: Settled = field(default_factory=dict)
 
 
@@ -171,7 +172,7 @@ def starts_on(
 
 
 def first_candidates(variant: str, backends: Sequence[str], starts: StartOptions) -> list[Candidate]:
-    """A variant on each backend that reads it, once for each value of the options that change the numbers."""
+    """Returns a variant on each backend that reads it, once for each value of its numeric options."""
     found = []
     recipe = recipe_named(variant)
     for backend in backends:
@@ -193,7 +194,7 @@ def first_candidates(variant: str, backends: Sequence[str], starts: StartOptions
 def courses_on(
     profile: TargetProfile, starts: StartOptions, floats_ms: Callable[[Candidate], float]
 ) -> tuple[ExecutionConfig, ...]:
-    """What precisions may be planned for, the quickest in floats first, as time may be short."""
+    """Returns the configurations to plan precisions for, the fastest in floats first, as time may be short."""
     here = backends_for("", profile)
     firsts = first_candidates(PLANNED, profile.backends.order, starts)
     able = sorted((one for one in firsts if one.backend in here), key=floats_ms)
@@ -201,8 +202,8 @@ def courses_on(
 
 
 def other_threads(candidate: Candidate, space: Space) -> list[Candidate]:
-    """The same candidate with each other number of threads."""
-    # The first value is where the search started: every candidate with it is there already.
+    """Returns the same candidate with each other number of threads."""
+    # The search starts with the first value: every candidate with it exists already.
     others = space.get(candidate.backend, {}).get("threads", ())[1:]
     return [
         msgspec.structs.replace(candidate, options={**candidate.options, "threads": count})
@@ -212,10 +213,10 @@ def other_threads(candidate: Candidate, space: Space) -> list[Candidate]:
 
 
 Choices = Mapping[str, Sequence[Value]]
-"""Option, values; the first value is where a candidate starts, and is left to the runtime."""
+"""Values by option; the first is where a candidate starts, and means the runtime's own choice."""
 
 _THREADS, _CORES = "threads", "cores"
-# What is of no use, and only costs turns, where one thread does all.
+# Options without effect on a single thread, which would only cost rounds.
 _OF_SEVERAL = frozenset(
     {_CORES, "spinning", "spin_duration_us", "dynamic_block_base", "execution_mode", "inter_threads"}
     | {"pinning", "hyper_threading", "core_type", "partitioner"}
@@ -223,7 +224,7 @@ _OF_SEVERAL = frozenset(
 
 
 def choices_on(backend: str, space: Space, device: Device) -> dict[str, tuple[Value, ...]]:
-    """The options of a backend that may be chosen late: all but those that change the numbers."""
+    """Returns the options of a backend that may be chosen late: all but those that change the numbers."""
     found: dict[str, tuple[Value, ...]] = {
         option: tuple(values)
         for option, values in space.get(backend, {}).items()
@@ -235,7 +236,7 @@ def choices_on(backend: str, space: Space, device: Device) -> dict[str, tuple[Va
 
 
 def _with_cores(found: dict[str, tuple[Value, ...]], backend: str, device: Device) -> dict[str, tuple[Value, ...]]:
-    """One thread for each core that is whole, or fast, where these are fewer than the threads that may run."""
+    """Adds one thread for each physical and for each fast core, if these are fewer than the allowed threads."""
     known = option_kinds(backend)
     physical, fast = cores_for("physical", device), cores_for("performance", device)
     first, *others = found[_THREADS]
@@ -248,7 +249,7 @@ def _with_cores(found: dict[str, tuple[Value, ...]], backend: str, device: Devic
 
 
 def subject_of(candidate: Candidate, choices: Choices) -> Candidate:
-    """The candidate without what was chosen: where all that differ from it in choices alone start."""
+    """Returns the candidate without its choices, from which all that differ from it in choices alone start."""
     kept: RuntimeOptions = {
         option: value
         for option, value in candidate.options.items()
@@ -271,7 +272,7 @@ def point_of(candidate: Candidate, choices: Choices) -> OptionPoint:
 
 
 def candidates_of(subject: Candidate, choices: Choices) -> Iterator[Candidate]:
-    """Every combination of choices that makes sense, the subject itself first."""
+    """Yields every combination of choices that makes sense, the subject itself first."""
     names = list(choices)
     seen: list[dict[str, Value]] = []
     for values in itertools.product(*choices.values()):

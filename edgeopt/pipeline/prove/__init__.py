@@ -1,1 +1,1 @@
-"""Proves the best candidates from their written bundles, and delivers the first that holds."""
+"""Proof of the best candidates from their written bundles, and delivery of the first that holds."""

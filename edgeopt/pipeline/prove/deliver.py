@@ -1,4 +1,4 @@
-"""Writes the bundle, proves it as written, and publishes it only if it is faster and accurate."""
+"""Delivery of a bundle: writes it, proves it as written, and publishes it only if it is faster and accurate."""
 
 import dataclasses
 import shutil
@@ -47,14 +47,14 @@ from edgeopt.pipeline.stopping import StopControl, nothing_proved_error
 
 
 def prove(search: Search, resources: SearchResources, bundle: BundleDraft, legs: int) -> Proof:
-    """Measures a bundle as it was written, and adds golden samples from that; no `legs`: it runs the baseline."""
+    """Measures a written bundle and adds its golden samples; without `legs`, it runs the baseline itself."""
     found = measured(search, resources, bundle, legs) if legs else unchanged(search, resources, bundle)
     put_golden(search, bundle.folder, found, resources.notes)
     return found.proof
 
 
 def outcome_for(pool: CandidatePool, winner: Candidate, proof: Proof) -> Outcome:
-    """What the search found, as of now."""
+    """Returns the outcome of the search as of now."""
     ending = pool.resources.ending
     summary = SearchSummary(pool.resources.notes.kept, ending.cut_short, ending.clock.spent_s, ending.unproved)
     return outcome_of(pool.search, pool.variants, pool.entries, winner, proof, summary)
@@ -63,18 +63,18 @@ def outcome_for(pool: CandidatePool, winner: Candidate, proof: Proof) -> Outcome
 _INACCURATE = ("below the floor", "unproven")
 _MOST_UNCERTAIN = 2
 _LEAST_UNCERTAIN, _WORTH = 0.5, 1.1
-"""The least speed-up in the race, and of the upper end of its interval, for which a proof is worth its time."""
+"""Least speed-up in the race, and least upper end of its interval, for which a proof is worth its time."""
 # Of an objective that no contest decides; memory and first answers differ by a percent or so from run to run.
 _CLEARLY_LESS = 0.97
 
 
 def meets_conditions(aim: SearchGoal, today: Bundle | None, proof: Proof, candidate: Candidate) -> bool:
-    """Faster; or, for another objective, clearly less of it and no slower where latency is limited."""
+    """Whether the candidate is faster; or else clearly better, and not slower unless latency has a limit."""
     slow_allowed = aim.limits.latency_ms is not None
     if slower_sizes(proof.by_size) and not slow_allowed:
         return False
     if aim.objective.figure is None and proof.current is not None:
-        # What runs today is what counts; the source in plain defaults may be as fast, and must not be faster.
+        # The incumbent counts; the source in plain defaults may be as fast as the candidate, but not faster.
         clear = proof.current.low > least_gain(today, candidate)
         return clear and proof.current_verdict == FASTER and proof.verdict != "slower"
     if aim.objective.figure is None:
@@ -88,7 +88,8 @@ def meets_conditions(aim: SearchGoal, today: Bundle | None, proof: Proof, candid
 
 
 def least_gain(today: Bundle | None, candidate: Candidate) -> float:
-    """Over what runs today: more than a race asks of those who take more cores, or the two would go to and fro."""
+    """Returns the least speed-up over the incumbent: more than a race asks of a candidate that takes more
+    cores, or the two would replace each other in turn."""
     if today is None or one_thread(candidate):
         return 1.0
     return SPARE_CORES**2 if today.deployment.run.options.get("threads") == 1 else 1.0
@@ -109,7 +110,7 @@ def rejection_reason(aim: SearchGoal, today: Bundle | None, proof: Proof, candid
 
 
 def check_limits(limits: ResourceLimits, size_bytes: int, entries: Sequence[PoolEntry], proof: Proof) -> None:
-    """Raises ConstraintError where not even what the user has, a model of this size, keeps to them."""
+    """Raises ConstraintError if even the unchanged model, of this size, exceeds the limits."""
     too_much = excess(limits, proof.memory, size_bytes, proof.latency_ms)
     if not too_much:
         return
@@ -122,12 +123,12 @@ def check_limits(limits: ResourceLimits, size_bytes: int, entries: Sequence[Pool
 
 
 class Documents(NamedTuple):
-    """What a bundle says of itself."""
+    """Documents of a bundle."""
 
     deployment: Deployment
     others: dict[str, object]
     record: bytes | None = None
-    """What calibration found."""
+    """Results of calibration."""
 
 
 def publish_proved(pool: CandidatePool, bundle: BundleDraft, winner: Candidate, outcome: Outcome) -> Outcome:
@@ -140,7 +141,7 @@ def publish_proved(pool: CandidatePool, bundle: BundleDraft, winner: Candidate, 
 
 
 def publish(search: Search, resources: SearchResources, folder: Path, documents: Documents | None) -> None:
-    """Puts a bundle in its place; `documents`: None for a bundle that has them."""
+    """Puts a bundle in its place; `documents` is None for a bundle that has them."""
     if documents is not None:
         described = documents.deployment, documents.others, documents.record
         fill_timed(resources.ground.host, folder, *described, resources.emit)
@@ -148,7 +149,7 @@ def publish(search: Search, resources: SearchResources, folder: Path, documents:
 
 
 def keep_incumbent(pool: CandidatePool, current: Bundle) -> Outcome:
-    """Measures it against the source, and puts a copy of it in the bundle's place.
+    """Measures the incumbent against the source, and puts a copy of the incumbent in the bundle's place.
 
     The evidence of a bundle stays as it was; what was a model gets what was measured now, and its processing.
     """
@@ -183,7 +184,7 @@ def keep_incumbent(pool: CandidatePool, current: Bundle) -> Outcome:
 
 
 def _processes(current: Bundle, attached: Attached) -> bool:
-    """Whether the bundle does just that already."""
+    """Whether the bundle already has exactly this preprocessing and postprocessing."""
     own = current.deployment.processing
     return own is not None and msgspec.structs.replace(own, times=None) == attached.processing
 
@@ -200,7 +201,7 @@ def _deployment(current: Bundle, search: Search, outcome: Outcome) -> Deployment
 
 
 def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
-    """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
+    """Proves the best candidates in order; if none holds, the bundle is the baseline."""
     ending, notes = pool.resources.ending, pool.resources.notes
     outcome = None
     line = _in_line(pool.search, pool.entries, best)
@@ -213,7 +214,7 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
     if outcome is None and ending.is_asked:
         raise nothing_proved_error("proving", kept=ending.kept)
     outcome = outcome or _kept(pool)
-    # Figures of the race are not those of the proof: who watched the race ends with what the outcome says.
+    # Figures of the race differ from those of the proof: the last events show what the outcome says.
     for report in outcome.candidates:
         notes.emit(final(report))
     return outcome
@@ -222,7 +223,7 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
 def proof_order(
     ending: StopControl, notes: SearchNotes, line: Sequence[PoolEntry], uncertain: Sequence[PoolEntry] = ()
 ) -> Iterator[tuple[PoolEntry, int]]:
-    """The candidates to prove, each with its most legs; after the time limit none but the first.
+    """Yields the candidates to prove, each with its most legs; after the time limit only the first.
 
     Those that are `uncertain` follow where all others failed, if there is time.
     The last proof belongs to the first candidate whose own was too noisy to tell, if there is one: by then the
@@ -262,13 +263,13 @@ def proof_order(
 
 
 def _fails_as(entry: PoolEntry, tried: PoolEntry) -> bool:
-    """Whether it computes the same numbers as one that was below the floor in its proof."""
+    """Whether the entry computes the same numbers as one that was below the floor in its proof."""
     return tried.status in _INACCURATE and numbers_of(entry.candidate) == numbers_of(tried.candidate)
 
 
 def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
-    """The outcome if this entry is proved, with its bundle in place; otherwise the entry has the reason."""
-    entry.of_best = None  # how it is out now is up to its proof
+    """Returns the outcome if the entry is proved, with its bundle in place; otherwise notes the reason."""
+    entry.of_best = None  # the proof decides whether the entry is out
     with written(pool, entry.candidate) as bundle:
         try:
             proof = prove(pool.search, pool.resources, bundle, legs)
@@ -299,7 +300,7 @@ def _unproven(entry: PoolEntry) -> str:
 
 
 def _holds(search: Search, entry: PoolEntry, proof: Proof) -> bool:
-    """Whether it may be delivered; if not, the entry has the reason."""
+    """Whether the entry may be delivered; if not, records the reason in the entry."""
     aim, today = search.goal, search.incumbent
     if too_much := excess(aim.limits, proof.memory, entry.size_bytes, proof.latency_ms):
         entry.status, entry.reason = OVER, f"from the written bundle: {too_much}"
@@ -313,7 +314,7 @@ def _holds(search: Search, entry: PoolEntry, proof: Proof) -> bool:
 
 
 def _kept(pool: CandidatePool) -> Outcome:
-    """What the user has: the incumbent, or else the source as it is, in a bundle."""
+    """Delivers what the user has: the incumbent, or else the source as it is, in a bundle."""
     search, source = pool.search, pool.search.baseline
     if search.incumbent is not None:
         return keep_incumbent(pool, search.incumbent)
@@ -330,8 +331,11 @@ def _kept(pool: CandidatePool) -> Outcome:
 
 
 def _uncertain(pool: CandidatePool, line: Sequence[PoolEntry]) -> list[PoolEntry]:
-    """Candidates that came out slower, by intervals that leave it open: two threads run at one of two speeds, as
-    the system happens to place them in a process, and a proof starts several processes."""
+    """Returns the candidates that came out slower by intervals that leave it open.
+
+    Two threads run at one of two speeds, as the system happens to place them in a process, and a proof starts
+    several processes.
+    """
     if pool.search.goal.objective.figure is not None:
         return []
     found = [
@@ -347,15 +351,15 @@ def _is_open(speedup: Interval | None) -> bool:
 
 
 def _in_line(search: Search, entries: Sequence[PoolEntry], best: list[PoolEntry]) -> list[PoolEntry]:
-    """Who may prove itself: the finalists, then those who left earlier, as far as they beat the baseline."""
+    """Returns the candidates to prove: the finalists, then earlier losers, as far as they beat the baseline."""
     source, today = search.baseline, search.incumbent
     if search.goal.objective.figure is not None:
-        # Nobody who came in behind what the user has.
+        # Without candidates that are behind the source.
         own = next((place for place, e in enumerate(best) if e.candidate == source), len(best))
         return [e for e in best[:own] if e.speedup]
     others = [e for e in entries if e not in best and e.status == "lost" and e.speedup]
     others.sort(key=lambda e: e.speedup.median if e.speedup else 0.0, reverse=True)
-    # Against what runs today, the source itself may win.
+    # The source itself may win against the incumbent.
     least = 1.0 if today is None else AS_FAST
     rivals = [e for e in [*best, *others] if today is not None or e.candidate != source]
     return [e for e in rivals if e.speedup and e.speedup.median > least]

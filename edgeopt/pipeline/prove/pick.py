@@ -1,4 +1,4 @@
-"""Another candidate of a search that is over, proved and written without searching again."""
+"""Delivery of another candidate of a finished search, without searching again."""
 
 import msgspec
 
@@ -16,12 +16,12 @@ from edgeopt.pipeline.prove.proving import MissedFloor, UnprovenFloor, written
 from edgeopt.pipeline.prove.report import EXACT_DB, IN_THE_RACE, behind_delivered, delivered_report
 from edgeopt.pipeline.screen import CandidatePool
 
-# A smaller share of the winner's is not worth telling.
+# Smaller differences, as a share of the winner's figure, are not reported.
 _COUNTS = 0.01
 
 
 def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, known: Outcome) -> Outcome:
-    """Makes, proves and writes this one; VerificationError where it does not hold."""
+    """Makes, proves and writes the picked candidate; raises VerificationError if it does not hold."""
     _build(builder, candidate)
     with written(pool, candidate) as bundle:
         try:
@@ -53,7 +53,7 @@ def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, kno
 
 
 def _build(builder: VariantBuilder, candidate: Candidate) -> None:
-    """The variant that the candidate runs, and what that is made of; VerificationError where it cannot be."""
+    """Builds the variant that the candidate runs and its bases; raises VerificationError if it cannot be built."""
     variants = builder.variants
     for part in builder.only(candidate.variant):
         for _ in part:
@@ -65,7 +65,7 @@ def _build(builder: VariantBuilder, candidate: Candidate) -> None:
 
 
 def wanted(known: Outcome, name: str) -> Candidate:
-    """Raises UsageError where the search has no such candidate, or one that cannot be delivered."""
+    """Returns the candidate of this name; raises UsageError if there is none, or if it cannot be delivered."""
     listed = in_order(known)
     if name.isdecimal() and 1 <= int(name) <= len(listed):
         name = listed[int(name) - 1].candidate.name
@@ -101,7 +101,7 @@ def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
 
 
 def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
-    """What is given for what, as far as it counts; nothing for the winner itself."""
+    """Describes the relevant differences of the picked candidate from the winner; empty for the winner itself."""
     if picked == known.winner:
         return []
     before = known.proof

@@ -1,4 +1,4 @@
-"""Measures a bundle as it was written, in fresh processes, against the baseline and what runs today."""
+"""Measurement of a written bundle in fresh processes, against the baseline and the incumbent."""
 
 import os
 import time
@@ -50,7 +50,7 @@ from edgeopt.pipeline.stopping import StopControl
 
 
 def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, today: int) -> Terms:
-    """The terms of a proof against `rivals` ways to run the baseline and `today` to run the incumbent."""
+    """Returns the terms of a proof against `rivals` ways to run the baseline and `today` to run the incumbent."""
 
     def is_stopped() -> bool:
         if ending.is_asked:
@@ -63,7 +63,7 @@ def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, 
 
 
 def put_golden(search: Search, folder: Path, found: "ProofRun", notes: SearchNotes) -> None:
-    """What the bundle answered to a few of the samples that prove, one at a time, and what the source did."""
+    """Writes a few of the samples that prove, with the outputs of bundle and source, one sample at a time."""
     given, attached = search.given, search.attached
     places = write.golden_places(given.split.prove_count)
     rows = [given.split.prove_first + k for k in places]
@@ -80,19 +80,19 @@ _CONFIDENCE = 1 - 0.05 / 18
 
 
 class BundleDraft(NamedTuple):
-    """A bundle that is to be proved."""
+    """Written bundle that is to be proved."""
 
     folder: Path
     size_bytes: int
-    """Of its model with all that belongs to that."""
+    """Size of the model with all files that belong to it."""
     calls: Calls = ONE
     plan: Plan | None = None
-    """None for the one that runs today."""
+    """Plan of the bundle; None for the incumbent."""
 
 
 @contextmanager
 def written(pool: CandidatePool, candidate: Candidate) -> Iterator[BundleDraft]:
-    """The bundle of a candidate, in a hidden folder that is gone afterwards unless it was published."""
+    """Writes the bundle of a candidate to a hidden folder, which is removed afterwards unless it was published."""
     search = pool.search
     files = _model_files(search, pool.variants, candidate)
     size_bytes = sum(file.stat().st_size for file in files.values())
@@ -113,11 +113,11 @@ def _model_files(search: Search, variants: Variants, candidate: Candidate) -> di
 
 
 class ProofOutputs(NamedTuple):
-    """What was answered to the samples that prove, and how good that is."""
+    """Outputs for the samples that prove, and their accuracy."""
 
     reference: Answers
     single: Answers
-    """By the bundle, one sample at a time."""
+    """Outputs of the bundle, one sample at a time."""
     accuracy: Accuracy
     judged: Judged
     evidence: EvidenceLevel
@@ -125,16 +125,16 @@ class ProofOutputs(NamedTuple):
 
 
 class MissedFloor(Exception):  # noqa: N818 - a result, not an error of the program
-    """A bundle is below the floor on the samples that prove, whatever its speed; with what it reaches."""
+    """Bundle below the floor on the samples that prove, whatever its speed; the message has the accuracy."""
 
 
 class UnprovenFloor(Exception):  # noqa: N818 - a result too
-    """A bundle keeps to the goal on the samples that prove, which are too few to show it for others."""
+    """Bundle that keeps to the goal on the samples that prove, which are too few to show it for others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofRun:
-    """What was measured, and what both sides answered to the samples that prove."""
+    """Measurements of a proof, and the outputs of both sides for the samples that prove."""
 
     proof: Proof
     reference: Answers
@@ -142,7 +142,7 @@ class ProofRun:
 
 
 class _Faced(NamedTuple):
-    """A way to run another side, and what is said of the bundle against that side."""
+    """Way to run another side, and the verdict on the bundle against that side."""
 
     contender: Contender
     decision: Decision
@@ -154,8 +154,8 @@ def measured(
 ) -> ProofRun:
     """Proves a bundle against the baseline and against the incumbent, in at most this many legs.
 
-    All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one
-    of them falls, and MissedFloor or UnprovenFloor, before the legs, if the bundle is not shown to be accurate.
+    All are called alike; the baseline also in its best way, if that differs. Raises TrialError if one of them
+    fails, and MissedFloor or UnprovenFloor, before the legs, if the bundle is not shown to be accurate.
     """
     ways = tuple(dict.fromkeys((bundle.calls, search.baseline.calls)))
     with ExitStack() as stack:
@@ -184,9 +184,9 @@ def measured(
 
 
 def unchanged(search: Search, means: SearchResources, bundle: BundleDraft) -> ProofRun:
-    """Figures of a bundle that runs the baseline itself, as it is: nothing to compare its speed with.
+    """Measures a bundle that runs the baseline itself: there is nothing to compare its speed with.
 
-    Raises TrialError if it falls.
+    Raises TrialError if the bundle fails.
     """
     sides = [*_sides(search, means.ground, bundle, [bundle.calls])][:2]
     with ExitStack() as stack:
@@ -221,7 +221,7 @@ def _weak(search: Search, answered: ProofOutputs) -> str:
 
 
 def _sides(search: Search, ground: TrialRunner, bundle: BundleDraft, ways: Sequence[Calls]) -> Sequence[Side]:
-    """The bundle, then the ways to run the baseline, then those to run what runs today."""
+    """Returns the bundle, then the ways to run the baseline, then those to run the incumbent."""
 
     sides = [_side(ground, "bundle", "bundle", bundle.folder, bundle.calls)]
     sides += [_side(ground, "baseline", search.baseline.backend, search.request.model, how) for how in ways]
@@ -238,7 +238,7 @@ def _side(ground: TrialRunner, name: str, backend: str, path: Path, how: Calls) 
 
 
 def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
-    """As it was proved itself, where that was for throughput."""
+    """Returns the calls that the incumbent was proved with, if that was for throughput."""
     proved = today.deployment.evidence
     load = proved.load if proved is not None and objective.by_sample else None
     return [Calls(load.callers, load.batch)] if load is not None else []
@@ -249,7 +249,7 @@ def _answered(search: Search, ground: TrialRunner, pack: ProcessGroup, batch: in
     with judge_for(ground, pack.others[0], search.baseline.backend, search.request.model) as judge:
         reference = ground.outputs(judge, which, 1)
     outputs = ground.outputs(pack.first, which)
-    # A batch is what was raced; those who send one sample get an answer as good.
+    # The race used batches; the answers to single samples must be as good.
     single = outputs if batch == 1 else ground.outputs(pack.first, which, 1)
     judged = standard.judge(which, outputs, reference)
     every = [judged] if single is outputs else [judged, standard.judge(which, single, reference)]
@@ -265,7 +265,7 @@ def _accuracy_db(answered: ProofOutputs) -> float:
 
 
 def _reached(search: Search, answered: ProofOutputs) -> str:
-    """`22.8 dB, the worst tenth of them 10.5`."""
+    """Formats the accuracy reached, such as `22.8 dB, the worst tenth of them 10.5`."""
     judged, goal = answered.judged, search.standard.goal
     reached = f"{_accuracy_db(answered):.1f} dB" if goal.is_ratio else goal.describe(judged)
     if judged.weakest is not None:
@@ -274,9 +274,9 @@ def _reached(search: Search, answered: ProofOutputs) -> str:
 
 
 def _raced(means: SearchResources, pack: ProcessGroup, starter: Starter, terms: Terms) -> Found:
-    """In legs of fresh processes."""
+    """Measures the bundle and its rivals in legs of fresh processes."""
     old = pack.others[0]
-    # The first round warms all up together and is not counted.
+    # The first round warms up all sides together and is not counted.
     run_rounds(list(pack.every), 1, leg_slice_ms(old.loaded.first_run_ms))
     span_ms = leg_slice_ms(old.run_ms) if old.slices_ms else leg_slice_ms(1.0)
     if means.meter is not None:
@@ -332,7 +332,7 @@ def _proof(
 
 
 def _hardest(faced: Sequence[tuple[Contender, Decision | None]]) -> _Faced:
-    """The one that comes nearest, and what is said of it: that it is faster only if it is faster than each."""
+    """Returns the rival that comes nearest, and the verdict: faster only if the bundle is faster than each."""
     known = [(each, decision) for each, decision in faced if decision is not None]
     nearest, found = min(known, key=lambda pair: pair[1].speedup.median)
     said = found.verdict
@@ -348,5 +348,5 @@ def _figure(objective: Objective, contender: Contender, sample_ms: float, size_b
 
 
 def _run_ms(contender: Contender, slice_ms: float) -> float:
-    """Slices of a search for throughput tell of samples, not of runs."""
+    """Returns the time of a run: in a search for throughput, slices are measured by samples, not by runs."""
     return float(np.median(contender.latencies_ms)) if contender.by_sample else slice_ms

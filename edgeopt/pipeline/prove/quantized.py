@@ -1,4 +1,4 @@
-"""From a proof to a result: the measured speed, the file or the bundle in its place, and the summary."""
+"""Result of a quantization after its proof: the measured speed, the written file or bundle, and the summary."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: ContestResult) -> tuple[File, ...]:
-    """Puts it in its place, whole or not at all."""
+    """Puts the bundle in its place, whole or not at all."""
     from edgeopt.graph.model import load, save
 
     out = work.request.out
@@ -91,7 +91,7 @@ def _plan(work: QuantizeRun, entry: Entry, model: Path) -> DeployPlan:
 
 
 def _steps(work: QuantizeRun, entry: Entry) -> list[Step]:
-    """So that a replay makes the same."""
+    """Returns the steps from which a replay makes the same model."""
     shapes = work.request.shapes
     cleaning: dict[str, str | int | float | bool | list[str]] = {"passes": list(passes_of(work.request))}
     if shapes:
@@ -105,7 +105,7 @@ def _steps(work: QuantizeRun, entry: Entry) -> list[Step]:
 
 
 def _record(work: QuantizeRun, entry: Entry) -> bytes:
-    """What calibration found; of a model in floats, by what its channels were evened out."""
+    """Returns the results of calibration; of a float model, the factors that evened out its channels."""
     from edgeopt.quant.write import encoded
 
     return encoded(work.study.recorded(entry.choices, _trace(work, entry)))
@@ -124,12 +124,12 @@ def has_evidence(measured: ContestResult) -> bool:
 
 
 def _timed_against(measured: ContestResult) -> tuple[str, Speed] | None:
-    """The source in plain ONNX Runtime, or the float model where that could not be timed."""
+    """Returns the speed against the source in plain ONNX Runtime, or against the float model if that failed."""
     return next(((name, measured.speeds[name]) for name in (SOURCE, FLOAT) if name in measured.speeds), None)
 
 
 def _evidence(work: QuantizeRun, found: Quantized, measured: ContestResult) -> Evidence:
-    """The interleaved times, and the proof on samples."""
+    """Returns the interleaved times and the proof on samples as evidence."""
     against, proof = _timed_against(measured), found.proof
     assert against is not None  # noqa: S101 - nothing is delivered otherwise
     assert proof is not None  # noqa: S101 - likewise
@@ -156,19 +156,19 @@ _LEAST_S, _MOST_S = 12.0, 25.0
 
 @dataclass(frozen=True, slots=True)
 class _Timed:
-    """What the contest of the result with float models found."""
+    """Result of the contest of the quantized model with float models."""
 
     measured: ContestResult = field(default_factory=ContestResult)
     float_on: str = ""
-    """Where the float model runs that is hardest to beat."""
+    """Configuration of the float model that is hardest to beat."""
     float_side: str = ""
-    """The same, as `edgeopt bench` reads it."""
+    """Configuration of that float model as `edgeopt bench` reads it."""
     rival: Speed | None = None
-    """Against that one; None where it was not measured."""
+    """Speed against that float model; None if it was not measured."""
 
 
 def may_be_delivered(work: QuantizeRun, entry: Entry) -> bool:
-    """Whether its outputs are good enough: those of the float model are, all others are proved."""
+    """Whether the entry's outputs are good enough: those of the float model are, all others are proved."""
     return entry.is_source or work.judge.met(entry.proof)
 
 
@@ -227,7 +227,7 @@ def _why_unproven(work: QuantizeRun, found: RuntimeProof) -> str:
 
 
 def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
-    """What speaks against delivering it, as a sentence; empty where it is delivered.
+    """Returns the reason against delivering the result, as a sentence; empty if it is delivered.
 
     One rule for all methods: it meets the goal by its own proof, a plan is proved to be faster than any float
     model here, and a bundle has evidence. A form that was asked for by name may be slower: it may be for memory.
@@ -259,7 +259,7 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
 
 
 def _below(work: QuantizeRun, proof: AccuracyProof | None) -> str:
-    """What was reached, and what should have been; NO_FLOOR leaves only outputs that are no numbers."""
+    """Describes the accuracy reached and the goal; with NO_FLOOR, only outputs that are not numbers miss it."""
     goal = work.request.shown_goal
     if proof is None:
         return f"was not proved, and the goal is {goal}."
@@ -286,7 +286,7 @@ def _next_step(work: QuantizeRun, proof: AccuracyProof | None) -> str:
 
 
 def _reached(work: QuantizeRun, proof: AccuracyProof) -> str:
-    """The accuracy on the samples that proved, and what it may be on others where that is what decided."""
+    """Formats the accuracy on the samples that proved, with the lower bound for others if that is what decided."""
     goal, met = work.request.goal, work.judge.met(proof)
     low = "" if met or proof.judged is not None else f" (lower bound for others {decibels(proof.low_db)})"
     said = f"{agreement(proof.snr_db)}{low} on {proof.samples} samples{goal.tail_words(proof.tail)}"
@@ -306,12 +306,12 @@ def _with_speed(plan: PrecisionPlan | None, rival: Speed | None) -> PrecisionPla
 
 
 def _differs(entry: Entry) -> bool:
-    """Whether the float model on this course is anything but the source in plain ONNX Runtime."""
+    """Whether the float model in this configuration is anything but the source in plain ONNX Runtime."""
     return entry.course.backend != "onnxruntime-cpu" or bool(entry.course.options)
 
 
 def _timed(work: QuantizeRun, entry: Entry) -> _Timed:
-    """The entry, the float model on each allowed backend, and the source in plain ONNX Runtime, interleaved."""
+    """Times the entry, the float model on each allowed backend, and the source in plain ONNX Runtime."""
     course, judge = entry.course, work.runs.judge
     floats = {} if entry.is_source else {f"{FLOAT} on {each.name}": each for each in float_courses(work, entry)}
     runners = [
@@ -339,14 +339,14 @@ def _timed(work: QuantizeRun, entry: Entry) -> _Timed:
 
 
 def _float_ms(entry: Entry, timed: _Timed) -> float | None:
-    """One run of the float model: the entry itself if it is the source, otherwise the rival."""
+    """Returns the time of a float run: the entry's if it is the source, otherwise the rival's."""
     if not entry.is_source:
         return None if timed.rival is None else timed.rival.other_ms
     return next((speed.first_ms for speed in timed.measured.speeds.values()), None)
 
 
 def float_courses(work: QuantizeRun, entry: Entry) -> tuple[ExecutionConfig, ...]:
-    """Where the float model may run instead, in full precision: where the result may, and what runs the source."""
+    """Returns the float model's full-precision configurations: those of the result, and one for the source."""
     judge, threads = work.runs.judge, work.request.options.get("threads")
     plain = ExecutionConfig(judge, {**full_precision(judge), **({} if threads is None else {"threads": threads})})
     able = [exact(entry.course), *(exact(course) for course in work.courses)]
@@ -384,7 +384,7 @@ def _not_faster(rival: Speed, where: str) -> str:
 
 
 def _summary(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
-    """Of what is delivered."""
+    """Returns the summary of the delivered model: its quantized share, its accuracy and its speed."""
     assert entry.proof is not None  # noqa: S101 - `_why_float` refuses what was not proved
     share = f"{share_of(work.study.layers, entry.choices):.0%} of the multiply-adds"
     precision = entry.course.options.get("precision") or "the runtime's own precision"

@@ -1,4 +1,4 @@
-"""Puts a search into records: the outcome, its front, the plan of a candidate, the evidence."""
+"""Records of a search: the outcome, its front, the plan of a candidate, the evidence."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -36,9 +36,9 @@ from edgeopt.pipeline.plans.recipes import recipe_named
 from edgeopt.pipeline.screen import PoolEntry
 
 EXACT_DB = 80.0
-"""All that is as exact as this only rounds, and is alike."""
+"""Accuracy in dB from which on differences are rounding alone and count as equal."""
 IN_THE_RACE = ("winner", "lost")
-"""Those below the floor and those that failed may not be delivered."""
+"""Statuses that may be delivered, unlike those below the floor and those that failed."""
 _WINNER = "winner"
 # Smaller differences are chance or not worth a choice. Accuracy in decibels, the others as a share.
 _TIME, _ACCURACY_DB, _MEMORY, _SIZE = 0.02, 1.0, 0.03, 0.01
@@ -46,7 +46,7 @@ _UNKNOWN = float("inf")
 
 
 class FrontFigures(NamedTuple):
-    """Of one candidate; times may be in any unit, as long as it is the same for all."""
+    """Figures of one candidate; times may be in any unit, as long as it is the same for all."""
 
     status: str
     time: float | None
@@ -56,13 +56,13 @@ class FrontFigures(NamedTuple):
 
 
 def front_of(candidates: Sequence[CandidateReport]) -> tuple[str, ...]:
-    """The names of those on the front, by their speed against the baseline."""
+    """Returns the names of the candidates on the front, by their speed against the baseline."""
     places = front([_figures(each) for each in candidates])
     return tuple(candidates[place].candidate.name for place in places)
 
 
 def front(field: Sequence[FrontFigures]) -> list[int]:
-    """Their places, the fastest first; the winner is always among them, as it alone was proved."""
+    """Returns the places of the front, the fastest first; the winner is always in it, as it alone was proved."""
     able = [
         place
         for place, each in enumerate(field)
@@ -73,7 +73,7 @@ def front(field: Sequence[FrontFigures]) -> list[int]:
     for place in able:
         if field[place].status == _WINNER or not any(_covers(field[one], field[place]) for one in found):
             found.append(place)
-    # Those that are faster by less than counts, and behind in what does.
+    # Removes those whose lead in speed is within the tolerance, and that are behind in another figure.
     for place in list(found):
         others = [field[one] for one in found if one != place]
         mine = field[place]
@@ -92,7 +92,7 @@ def _covers(one: FrontFigures, other: FrontFigures) -> bool:
 
 
 def _losses(each: FrontFigures) -> tuple[float, float, float, float]:
-    """Less is better in each; what is not known is no reason to choose it."""
+    """Returns the figures so that less is better in each; unknown ones are no reason to choose a candidate."""
     return (
         _UNKNOWN if each.time is None else each.time,
         -min(EXACT_DB, each.accuracy_db or 0.0),
@@ -108,14 +108,14 @@ def _figures(each: CandidateReport) -> FrontFigures:
 
 
 class SearchSummary(NamedTuple):
-    """What there is to say of how the search went."""
+    """Summary of how the search went."""
 
     warnings: Sequence[str]
     cut_short: str
-    """When and where it was ended before its time, as a sentence without its full stop."""
+    """Time and phase of an early stop, as a sentence without its full stop."""
     seconds: float
     unproved: int = 0
-    """Promising candidates that there was no time to prove."""
+    """Number of promising candidates that there was no time to prove."""
 
 
 def outcome_of(
@@ -164,7 +164,7 @@ def outcome_of(
 def undecided_by(
     proof: Proof, candidates: Sequence[CandidateReport], variants: Sequence[VariantReport], unproved: int = 0
 ) -> tuple[str, ...]:
-    """Why nothing being proved does not mean that nothing is faster; empty where it does."""
+    """Returns why something may be faster although nothing is proved; empty if nothing may be."""
     worth = 1 + EQUAL_PERCENT / 100
     reasons = []
     untried = [e.candidate.name for e in candidates if e.proof_verdict == TOO_FEW]
@@ -195,12 +195,12 @@ def _verdict(search: Search, kept: bool, undecided: Sequence[str]) -> Verdict:
 
 
 def warnings_of(proof: Proof) -> tuple[str, ...]:
-    """What there is to say of the bundle that was proved, beside its figures."""
+    """Returns the warnings about the proved bundle that its figures do not show."""
     return (f"In the bundle, {proof.fallback}.",) if proof.fallback else ()
 
 
 def plan_of(search: Search, variants: Variants, candidate: Candidate) -> Plan:
-    """What the candidate runs, and how that is made of the source model."""
+    """Returns the plan of a candidate's bundle: what it runs, and how that is made from the source model."""
     from edgeopt.quant.write import encoded
 
     file = recipe_named(candidate.variant).file or search.request.model.name
@@ -284,10 +284,10 @@ def _better(objective: Objective) -> str:
 def candidate_reports(
     search: Search, entries: Sequence[PoolEntry], winner: Candidate, proof: Proof
 ) -> Iterator[CandidateReport]:
-    """Each candidate with the one estimate of its speed.
+    """Yields each candidate with the one estimate of its speed.
 
-    Races compare candidates with each other better than with the baseline, so who was not measured from a bundle
-    stands as far from the winner as in the race.
+    Races compare candidates with each other better than with the baseline, so a candidate that was not measured
+    from a bundle is as far from the winner as in the race.
     """
     own = next((pace for e in entries if e.candidate == winner and (pace := _pace(e, entries))), None)
     scale = proof.speedup.median / own if own and not search.is_kept(winner) else 1.0
@@ -300,7 +300,7 @@ def candidate_reports(
 
 
 def delivered_report(report: CandidateReport, proof: Proof, *, by_sample: bool) -> CandidateReport:
-    """The row of what is delivered, with the figures of its proof."""
+    """Returns the report of the delivered candidate, with the figures of its proof."""
     return msgspec.structs.replace(
         report,
         status="winner",
@@ -318,7 +318,7 @@ def delivered_report(report: CandidateReport, proof: Proof, *, by_sample: bool) 
 def behind_delivered(
     report: CandidateReport, proof: Proof, winner: Candidate, *, is_kept: bool
 ) -> CandidateReport:
-    """Compares a candidate with what is delivered, by the speeds shown: the best of the race may have failed."""
+    """Compares a candidate with the delivered one by the speeds shown: the best of the race may have failed."""
     if report.of_best is None or report.speedup is None:
         # Without a speed of its own, it is only known to be behind the candidate that its reason names.
         return msgspec.structs.replace(report, of_best=None)
@@ -334,7 +334,7 @@ def _race_report(
     search: Search, proof: Proof, entry: PoolEntry, pace: float | None, scale: float
 ) -> CandidateReport:
     own = entry.speedup
-    # A proof without enough processes says less than the race.
+    # A proof without enough processes is less certain than the race.
     proved = entry.proof is not None and entry.proof.usable and entry.candidate != search.baseline
     speedup = entry.proof if proved else None
     if entry.candidate == search.baseline:
@@ -367,7 +367,7 @@ def _race_report(
 
 
 def _pace(entry: PoolEntry, entries: Sequence[PoolEntry]) -> float | None:
-    """By way of the best of those that it ran with, which may have been behind another one."""
+    """Returns an entry's speed-up by way of the best that it ran with, which may have been behind another one."""
     if entry.lead is not None:
         best, share = entry.lead
         leader = next((e for e in entries if e.candidate == best), entry)

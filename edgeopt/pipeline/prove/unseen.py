@@ -1,4 +1,4 @@
-"""Inputs that no run has had before: a backend that keeps its outputs answers them more slowly, or wrongly."""
+"""Check with inputs that no run has had before: a backend that keeps its outputs is slower on them, or wrong."""
 
 from pathlib import Path
 from typing import NamedTuple

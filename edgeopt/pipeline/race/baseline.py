@@ -1,4 +1,4 @@
-"""The baseline of all candidates: the source model with default options, as users run it now."""
+"""Baseline of all candidates: the source model with default options, as users run it now."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,12 +22,13 @@ class Baseline:
 
 
 def plain(backend: str) -> Candidate:
-    """What a user has today: the model as it came, in a runtime's defaults."""
+    """Returns the candidate of a user without edgeopt: the model as it came, in a runtime's defaults."""
     return Candidate("source", backend)
 
 
 def baseline_order(backends: Sequence[str]) -> list[str]:
-    """The processor first, and ONNX Runtime first there: all accuracy is judged by what the baseline answers.
+    """Sorts processors first, and ONNX Runtime first among them: all accuracy is judged by the outputs of the
+    baseline.
 
     An accelerator may compute floats in fewer bits; it must not be its own judge.
     """
@@ -35,7 +36,7 @@ def baseline_order(backends: Sequence[str]) -> list[str]:
 
 
 def first_running(ground: TrialRunner, model: Path, backends: Sequence[str]) -> Baseline:
-    """The source model in the first runtime that runs it."""
+    """Returns the source model in the first runtime that runs it."""
     reasons, extras = [], []
     for name in baseline_order(backends):
         found = backend_named(name).available()
@@ -57,9 +58,9 @@ def first_running(ground: TrialRunner, model: Path, backends: Sequence[str]) -> 
 
 @contextmanager
 def judge_for(ground: TrialRunner, baseline: Contender, backend: str, model: Path) -> Iterator[Contender]:
-    """Who says what is right: the baseline, or its runtime told to compute in full precision.
+    """Yields the contender whose outputs are the reference: the baseline, or its runtime in full precision.
 
-    Speed is judged by the defaults of the runtime. TrialError where the one that was told falls.
+    Speed is judged by the defaults of the runtime. Raises TrialError if the runtime fails in full precision.
     """
     told = full_precision(backend)
     if not told:

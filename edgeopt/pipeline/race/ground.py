@@ -1,4 +1,4 @@
-"""Where the trials of a search run, on which samples, and the answers that they are compared with."""
+"""Runner of a search's trials on its samples, and the reference outputs that they are compared with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from edgeopt.pipeline.outcome import RuntimeOptions
 from edgeopt.workers.host import TrialHost
 
 Answers = Sequence[dict[str, Array]]
-"""One dict a sample."""
+"""Outputs by name, one mapping for each sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,16 @@ class AccuracyReference:
     split: Split
     goal: Goal
     reference: Answers
-    """What the source answers to the samples that check."""
+    """Outputs of the source for the samples that check."""
     levels: Levels
-    """How loud the inputs are, of all samples."""
+    """Levels of the inputs of all samples."""
     labels: Labels | None = None
-    """Of all samples."""
+    """Labels of all samples."""
     usual: Usual = field(default_factory=dict)
-    """The power of the source's outputs on the samples that check."""
+    """Power of the source's outputs on the samples that check."""
 
     def judge(self, which: range, answers: Answers, reference: Answers) -> Judged:
-        """`which`: the samples that were answered."""
+        """Judges the answers to the samples `which` against the reference."""
         labels = None if self.labels is None else self.labels[which.start : which.stop]
         return self.goal.judge(answers, reference, labels, self.levels.of(which), self.usual)
 
@@ -55,13 +55,13 @@ class TrialRunner:
         calls: Calls = ONE,
         timeout_s: float | None = None,
     ) -> Contender:
-        """A trial that has loaded a model, and runs the samples; raises TrialError when it cannot."""
+        """Starts a trial that has loaded a model and runs the samples; raises TrialError if it cannot."""
         place, samples = self.host.put(path), self.host.put(self.samples_path)
         load = Load(backend, place, options or {}, samples, batch=calls.batch)
         return enter(self.host, name, load, timeout_s, calls.callers)
 
     def outputs(self, contender: Contender, which: range, batch: int | None = None) -> Answers:
-        """A contender's outputs on some of the samples; in its own batches, or others."""
+        """Returns a contender's outputs for some of the samples, in its own batch size or in `batch`."""
         file, size = self.folder / "outputs.npz", contender.batch if batch is None else batch
         save_outputs(contender, which.start, len(which), str(file), contender.patience_s(len(which)), size)
         return read_outputs(file)

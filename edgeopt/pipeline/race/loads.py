@@ -1,4 +1,4 @@
-"""A search for throughput: under which load plain ONNX Runtime gives most, and who gives more under which."""
+"""Race for throughput: finds the best load of plain ONNX Runtime, and candidates that give more in their own."""
 
 import time
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ from edgeopt.pipeline.screen import (
 from edgeopt.pipeline.stopping import SearchClock
 
 ALIKE_DB = 100.0
-"""Rows of a batch that agree with single runs this well are independent: the rest is rounding."""
+"""Accuracy in dB at which rows of a batch are independent: smaller differences to single runs are rounding."""
 _SETTLED = 0.12
 _TUNED = 2
 _BATCH = 8
@@ -47,7 +47,7 @@ _BATCH = 8
 def choose_load(
     search: Search, baseline: Baseline, place: SearchContext, clock: SearchClock, stack: ExitStack
 ) -> tuple[Baseline, LoadLimits]:
-    """The baseline in the load in which it gives most, and the loads to try."""
+    """Returns the baseline in the load with its highest throughput, and the loads to try."""
     device, emit = place.device, place.notes.emit
     emit(Progress("preparing", "the best load for the baseline"))
     why = no_batches(search.facts.inputs, search.given.samples, search.standard, baseline.contender, place.ground)
@@ -77,7 +77,7 @@ def choose_load(
 
 
 def _run_in_turns(field: list[Contender], span_ms: float, until_s: float) -> None:
-    """Warm, and judged by samples a second."""
+    """Warms up the contenders, then runs them interleaved, measured by samples per second."""
     for each in field:
         each.by_sample = True
     run_rounds(field, 1, span_ms)
@@ -93,7 +93,7 @@ def _sample_ms(contender: Contender) -> float:
 def _further(
     model: Path, backend: str, ground: TrialRunner, ways: list[Calls], stack: ExitStack
 ) -> list[Contender]:
-    """The source in plain defaults, called in further ways; without those that it does not bear."""
+    """Starts the source in plain defaults, called in further ways; skips those that fail."""
     found = []
     for calls in ways:
         if calls == ONE:
@@ -113,7 +113,7 @@ def no_batches(
     contender: Contender,
     ground: TrialRunner,
 ) -> str:
-    """Why samples cannot be run together, or their answers would depend on each other; empty where they can."""
+    """Returns why samples cannot run in one batch, or would affect each other's outputs; empty if they can."""
     closed = next((i for i in inputs if not i.shape or isinstance(i.shape[0], int)), None)
     if closed is not None:
         return f"the first axis of the input '{closed.name}' is fixed"
@@ -136,13 +136,13 @@ def no_batches(
 
 
 def most(pool: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
-    """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
+    """Runs opening, tuning of callers and batches, and final; returns the rest, highest throughput first."""
     limits, races = pool.search.goal.limits, pool.resources
     alive = _raced(limits, races, pool.entries, OPENING, "racing", race.OPENING_ENDS)
     late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
 
     def added(wanted: list[Candidate]) -> list[PoolEntry]:
-        """Those that are new, as long as there is time and room for them."""
+        """Adds candidates that are new, as long as there is time and room; returns those that run."""
         found = []
         for candidate in wanted:
             over = pool.full or time.monotonic() >= late_s or stop.is_set()
@@ -154,7 +154,7 @@ def most(pool: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
         return found
 
     if not alive:
-        # One caller has its answer sooner.
+        # With one caller, each answer takes less time.
         slow = [e.candidate for e in pool.entries if e.status == OVER and e.candidate.calls != ONE]
         alive = added([called(one, ONE, room) for one in slow[:_TUNED]])
     races.emit(Progress("tuning", "callers and batches of the best candidates"))
@@ -180,7 +180,7 @@ def _raced(
     phase: str,
     ends: float,
 ) -> list[PoolEntry]:
-    """As all races, and then without those that take too long for an answer."""
+    """Runs a race, then removes the entries that exceed the latency limit."""
     baseline, until_s = races.baseline, races.ending.clock.until(ends)
     kept = []
     for entry in race.race(baseline, entries, turns, races.emit, phase, until_s, races.ending.stop):

@@ -1,4 +1,4 @@
-"""The race: interleaved contests of the candidates that passed screening, for time or energy."""
+"""Race of the candidates that passed screening, interleaved, for time or energy."""
 
 import math
 import threading
@@ -22,7 +22,7 @@ from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.plans.recipes import place_of
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, Ticker, final
 
-# Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.
+# Longest time in seconds to meter each of many candidates; a battery's gauge needs a minute.
 _LONGEST_S = 2.0
 _HINT = (
     "Search for latency instead, which usually saves energy too. Energy needs readable RAPL "
@@ -33,7 +33,7 @@ _ON_NVIDIA = ("-cuda", "-tensorrt")
 
 
 def open_meter(objective: Objective, backends: Sequence[str], stack: ExitStack) -> EnergyMeter | None:
-    """Before the long work; MissingError where the device does not tell its energy, or not quickly enough."""
+    """Opens the meter before the long work; raises MissingError if there is none, or it is too slow."""
     if objective.name != ENERGY:
         return None
     nvidia = any(name.endswith(_ON_NVIDIA) for name in backends)
@@ -58,7 +58,7 @@ def meter_all(
     turns: Schedule = METERED,
     until: float = math.inf,
 ) -> None:
-    """What a run of each takes, in stretches by turns; the first round is run however late it is."""
+    """Measures the energy of a run of each contender, interleaved; the first round runs however late it is."""
 
     def tell(number: int, _count: int) -> None:
         emit(Progress("metering", f"{len(contenders)} interleaved", number, turns.most))
@@ -73,7 +73,7 @@ def meter_all(
 
 
 def meter_field(meter: EnergyMeter, contenders: Sequence[Contender], emit: Emit, until: float) -> frozenset[int]:
-    """A few stretches of each, then more of those with the least; these (by `id`) compare with each other."""
+    """Measures all contenders, then the best again; returns the `id` of these, comparable with each other."""
     meter_all(meter, contenders, emit, until=until)
     known = sorted((c for c in contenders if c.joules), key=lambda c: float(np.median(c.joules)))[:_FINALISTS]
     if time.monotonic() < until:
@@ -84,7 +84,7 @@ def meter_field(meter: EnergyMeter, contenders: Sequence[Contender], emit: Emit,
 
 
 def _joules(meter: EnergyMeter, contender: Contender) -> float | None:
-    """Of a run; None where the meter or the contender gave nothing."""
+    """Returns the energy of a run in joules; None if the meter or the contender gave nothing."""
     span_ms = max(1e3 * _span_s(meter), slice_ms(contender.run_ms or contender.loaded.first_run_ms))
     before, begin_s = meter.joules(), time.monotonic()
     answer = take_slice(contender, span_ms)
@@ -100,9 +100,9 @@ def _span_s(meter: EnergyMeter) -> float:
 
 # Shares of the time before the proof at which each phase ends.
 OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.83, 0.9, 1.0
-# Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
+# Two candidates this close count as equal; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
-# One thread leaves the other cores to others, and does not depend on how the system places several.
+# One thread keeps the other cores free, and its speed does not depend on how the system places several.
 SPARE_CORES = 1.08
 _ENOUGH_TO_TRIM = 6
 HINT = "Measure the model alone with `edgeopt bench`; the device may be short of memory."
@@ -117,7 +117,7 @@ def race(
     deadline: float,
     stop: threading.Event | None = None,
 ) -> list[PoolEntry]:
-    """Those who are far behind at a look leave, with a reason; returns the entries still alive, best first.
+    """Removes entries that are far behind at a look, with a reason; returns those still alive, best first.
 
     `stop` ends it as the deadline does; two rounds are run in any case, for without them there would be nothing to
     choose by.
@@ -130,7 +130,7 @@ def race(
     field = [baseline, *_contenders(alive)]
     if is_over() and all(contender.slices_ms for contender in field[1:]):
         return ranked(baseline, alive)
-    # All who compare must have run the same rounds; what earlier stages measured is not theirs.
+    # Candidates are compared in the same rounds only, so the times of earlier stages are dropped.
     for contender in field:
         contender.slices_ms.clear()
     ticker, span_ms = Ticker(emit), _span_ms(field)
@@ -154,7 +154,7 @@ def _contenders(entries: Sequence[PoolEntry]) -> list[Contender]:
 
 
 def ranked(baseline: Contender, entries: Sequence[PoolEntry]) -> list[PoolEntry]:
-    """Fastest first; among those within chance of the fastest, the most accurate and then the simplest leads."""
+    """Sorts fastest first; among those within chance of the fastest, the most accurate or simplest leads."""
     speeds = relative_speeds(baseline, entries)
     order = sorted(entries, key=lambda e: speeds[id(e)], reverse=True)
     equals = [e for e in order if speeds[id(e)] * margin(e) >= speeds[id(order[0])]]
@@ -170,7 +170,7 @@ def margin(entry: PoolEntry) -> float:
 
 
 def _plainness(entry: PoolEntry) -> tuple[int, bool, float, int, int]:
-    """Few samples under way, one thread, accurate, early recipes, few options: each before its opposite."""
+    """Returns a sort key: few samples in flight, one thread, high accuracy, early recipe, few options first."""
     candidate = entry.candidate
     under_way, several = candidate.calls.callers * candidate.calls.batch, not one_thread(entry.candidate)
     place = place_of(candidate.variant)
@@ -182,7 +182,7 @@ def one_thread(candidate: Candidate) -> bool:
 
 
 def relative_speeds(baseline: Contender, entries: Sequence[PoolEntry]) -> dict[int, float]:
-    """The speed of each entry (by `id`) against the middle of the field, round by round.
+    """Returns the speed of each entry (by `id`) against the middle of the field, round by round.
 
     The whole field is a steadier yardstick than the baseline alone, whose own slices are as noisy as any.
     """
@@ -197,7 +197,7 @@ def relative_speeds(baseline: Contender, entries: Sequence[PoolEntry]) -> dict[i
 
 
 def _middle_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of each row without its extremes.
+    """Returns the mean of each row without its extremes.
 
     A median would not see that a candidate runs at one of two speeds: two threads of a small model do, as the
     system happens to place them, and which one a user meets is chance.
@@ -233,7 +233,7 @@ def _without_the_fallen(alive: list[PoolEntry], emit: Emit) -> list[PoolEntry]:
 
 
 def _span_ms(field: Sequence[Contender]) -> float:
-    """Slices of one length for all, long enough for the slower half."""
+    """Returns the length of a slice in ms, the same for all contenders and long enough for the slower half."""
     known = [contender.run_ms for contender in field if contender.slices_ms]
     return slice_ms(float(np.median(known)) if known else field[0].loaded.first_run_ms)
 
@@ -248,13 +248,13 @@ def _tell(emit: Emit, phase: str, done: int, total: int, baseline: Contender, al
 
 
 BUCKETED = 2
-"""The number of best candidates for which a program per size is tried."""
+"""Number of best candidates for which a program per size is tried."""
 # Slower than the baseline by less than this may be chance.
 AS_FAST = 0.97
 
 
 def enter_variants(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEntry]:
-    """Screens variants as they are built; all candidates, best first, once one is as fast as asked for."""
+    """Screens variants as they are built; returns all candidates, best first, once one reaches the target."""
     resources = pool.resources
     resources.emit(Progress("making variants"))
     best: list[PoolEntry] = []
@@ -270,7 +270,7 @@ def enter_variants(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEnt
 
 
 def fast_enough(pool: CandidatePool) -> list[PoolEntry]:
-    """All candidates, best first, if one is reliably as fast as asked for; otherwise nothing."""
+    """Returns all candidates, best first, if one reliably reaches the target speed-up; otherwise nothing."""
     aim = pool.search.goal
     wanted = aim.target_speedup
     if wanted is None or aim.objective.figure is not None:
@@ -282,14 +282,14 @@ def fast_enough(pool: CandidatePool) -> list[PoolEntry]:
 
 
 def ranked_by_speed(pool: CandidatePool) -> list[PoolEntry]:
-    """All that are in the race, after some rounds; none leaves."""
+    """Ranks all candidates in the race after some rounds; removes none."""
     resources = pool.resources
     until_s = resources.ending.clock.until(OPENING_ENDS)
     return race(resources.baseline, pool.entries, FIGURES, resources.emit, "racing", until_s)
 
 
 def least(pool: CandidatePool) -> list[PoolEntry]:
-    """Those that are not slower than the baseline, the one with the least of the objective first."""
+    """Returns those that are not slower than the baseline, the one with the least of the objective first."""
     aim, races = pool.search.goal, pool.resources
     objective, any_speed = aim.objective, aim.limits.latency_ms is not None
     ranked = ranked_by_speed(pool)

@@ -1,4 +1,4 @@
-"""Tunes runtime options: interleaved contests against the best so far, at the most promising points."""
+"""Tuning of runtime options: interleaved contests against the best so far, at the most promising points."""
 
 import dataclasses
 import math
@@ -34,13 +34,13 @@ from edgeopt.pipeline.screen import CandidatePool, PoolEntry, RacePace, final, r
 
 # Subjects (a variant on a backend) whose options are tuned; the others are too far behind to catch up.
 _SUBJECTS = 2
-# In logarithms: what a point must promise to be worth its time.
+# Least expected improvement, as a logarithm, for which a point is worth its time.
 _WORTH_TRYING = 0.01
 # Errors of ratios: of candidates in the race, of those that left early, and the least of contests here.
 _RACED, _LEFT, _LEAST_SPREAD = 0.02, 0.05, 0.005
-# What did not run is not hoped of in another combination.
+# A failed option is assumed to fail in other combinations too.
 _FAILED = math.log(2.0)
-# A process, a screen: what one more candidate takes beside loading and its turns.
+# Time in seconds to start and screen one more candidate, in addition to loading and its rounds.
 _ENTERING_S = 1.0
 
 
@@ -51,10 +51,10 @@ class _Tuning:
     until: float
     effects: Effects = dataclasses.field(default_factory=Effects)
     tried: list[OptionPoint] = dataclasses.field(default_factory=list)
-    """None of them is tried again, also where it did not even load."""
+    """Points that are not tried again, even if they did not load."""
     spaces: dict[str, Choices] = dataclasses.field(default_factory=dict)
     cost_s: float = 0.0
-    """What the dearest point took."""
+    """Time of the most expensive point, in seconds."""
 
     @property
     def races(self) -> SearchResources:
@@ -74,7 +74,7 @@ class _Tuning:
 
 
 def tune(pool: CandidatePool, alive: list[PoolEntry], until: float) -> list[PoolEntry]:
-    """Those that are still in, and those that were tried here and are as fast; all of them are to race again."""
+    """Returns the entries still in, and those tried here that are as fast; all of them are to race again."""
     raced = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
     if not raced:
         return alive
@@ -112,14 +112,14 @@ def tune(pool: CandidatePool, alive: list[PoolEntry], until: float) -> list[Pool
             Log("info", f"Tuned: tried {count} of {len(open_points)} combinations of options; {what}.")
         )
     for entry in tuning.alive:
-        # What was measured here was not measured in the same rounds.
+        # The times measured here are not from the same rounds.
         if count and entry.contender is not None:
             entry.contender.slices_ms.clear()
     return [entry for entry in tuning.alive if entry.contender is not None]
 
 
 def _points(tuning: _Tuning, raced: Sequence[PoolEntry]) -> list[tuple[OptionPoint, Candidate]]:
-    """What may be tried, with few changes first."""
+    """Returns the points to try, those with few changes first."""
     subjects: list[Candidate] = []
     for entry in raced:
         subject = subject_of(entry.candidate, tuning.choices(entry.candidate.backend))
@@ -135,7 +135,7 @@ def _points(tuning: _Tuning, raced: Sequence[PoolEntry]) -> list[tuple[OptionPoi
 
 
 def _learn_from_the_race(tuning: _Tuning, raced: Sequence[PoolEntry]) -> None:
-    """All that ran in the same rounds says something of the options already."""
+    """Learns effects of the options from all entries that ran in the same rounds."""
     speeds = race.relative_speeds(tuning.races.baseline, raced)
     best = raced[0]
     for entry in raced[1:]:
@@ -149,7 +149,7 @@ def _learn_from_the_race(tuning: _Tuning, raced: Sequence[PoolEntry]) -> None:
 
 
 def _against(tuning: _Tuning, best: PoolEntry, entry: PoolEntry) -> float | None:
-    """How many times as fast as the best the entry is, in rounds of the two; None where the best fell."""
+    """Returns the entry's speed relative to the best (1.0 = equal), in rounds of both; None if the best failed."""
     one, other = entry.contender, best.contender
     if one is None or other is None:
         return None
@@ -177,7 +177,7 @@ def _against(tuning: _Tuning, best: PoolEntry, entry: PoolEntry) -> float | None
 
 
 def _placed(tuning: _Tuning, best: PoolEntry, entry: PoolEntry, ratio: float) -> PoolEntry:
-    """Who is the best now; the entry stays in where it may be it, or may be preferred for its one thread."""
+    """Returns the best entry now; keeps the entry if it may be best, or may be preferred for its one thread."""
     if entry.contender is None:
         return best
     if ratio * race.margin(entry) < 1:
@@ -200,7 +200,7 @@ def _tell(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: OptionGa
 
 
 def run_races(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEntry]:
-    """The finalists, best first, each with what it measured and why it is behind; no trial runs any more."""
+    """Returns the finalists, best first, with measurements and why they are behind; all trials have ended."""
     best = race.enter_variants(pool, builder) or best_of(pool)
     _come_in(pool.search.objective, pool.resources.baseline, best, pool.baseline)
     pool.close()
@@ -208,7 +208,7 @@ def run_races(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEntry]:
 
 
 def best_of(pool: CandidatePool) -> list[PoolEntry]:
-    """The entries still in it after opening, tuning and final, best first."""
+    """Returns the entries that remain after opening, tuning and final, best first."""
     if pool.search.objective.figure is not None:
         return least(pool)
     if pool.room is not None:
@@ -233,7 +233,7 @@ def best_of(pool: CandidatePool) -> list[PoolEntry]:
 
 
 def _come_in(objective: Objective, baseline: Contender, best: list[PoolEntry], source: Candidate) -> None:
-    """Every entry keeps what it measured and why it is behind, then its trial ends."""
+    """Records what every entry measured and why it is behind, then ends its trial."""
     speeds, shown = race.relative_speeds(baseline, best), objective.shown
     least: float | None = None
     for place, entry in enumerate(best):

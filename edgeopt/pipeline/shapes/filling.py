@@ -1,7 +1,7 @@
-"""Whether inputs between two buckets may be padded with zeros: proved on the source model, by dimension.
+"""Proof that inputs between two buckets may be padded with zeros, by the source model, for each dimension.
 
-The same samples are run at their true size and filled up to the next bucket; where the outputs, cut back, are the
-same within float rounding, the option `bucket_cuts` allows it. Otherwise such sizes run with open shapes.
+The same samples are run at their true size and padded to the next bucket; if the outputs, cut back, are the same
+within float rounding, the option `bucket_cuts` allows it. Otherwise such sizes run with open shapes.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ from edgeopt.pipeline.shapes.sized import (
 )
 
 _SAME_DB = 100.0
-"""Sums over another number of zeros differ in the last bits of a float32, and by no more."""
+"""Agreement in dB of the same outputs: sums over another number of zeros differ in the last bits of a float32."""
 _FEWEST_PAIRS, _MOST_PAIRS = 4, 24
 
 Feeds = dict[str, Array]
@@ -52,7 +52,7 @@ Cuts = dict[str, tuple[int, ...]]
 
 
 class Pair(NamedTuple):
-    """A sample at its true size, and filled up."""
+    """Sample at its true size, and padded."""
 
     dimension: SizedDimension
     size: int
@@ -60,11 +60,11 @@ class Pair(NamedTuple):
     plain: Feeds
     filled: Feeds
     mask: str = ""
-    """Filled up with what is no zeros, which this mask leaves out."""
+    """Input that masks the padding, if that has values other than zero."""
 
 
 class SizedRun(NamedTuple):
-    """What the model answered to both."""
+    """Outputs of the model for both inputs of a pair."""
 
     pair: Pair
     plain: Mapping[str, Array]
@@ -74,10 +74,10 @@ class SizedRun(NamedTuple):
 class Filling(NamedTuple):
     dimension: str
     cuts: Cuts | None
-    """The axes of each output that follow the dimension; None where nothing may be filled up."""
+    """Axes of each output that follow the dimension; None if nothing may be padded."""
     reason: str
     mask: str = ""
-    """The input whose zeros were proved to leave places out."""
+    """Input whose zeros were proved to exclude places."""
 
     def __str__(self) -> str:
         between = f"{self.dimension}: with buckets, inputs between two sizes"
@@ -94,7 +94,7 @@ def prove_filling(
     dimensions: Sequence[SizedDimension],
     kinds: Sequence[Samples],
 ) -> list[Filling]:
-    """By the source model in its own runtime; `kinds` are the user's samples and made-up ones."""
+    """Proves padding by the source model in its own runtime; `kinds` are the user's samples and generated ones."""
     pairs = [pair for dimension in dimensions for pair in _pairs(dimension, dimensions, kinds)]
     if not pairs:
         return []
@@ -118,7 +118,7 @@ def prove_filling(
 
 
 def mask_of(dimension: SizedDimension, samples: Samples) -> str:
-    """The one input that may say which places count; empty where none or several do."""
+    """Returns the one input that may say which places count; empty if there are none or several."""
     first = samples.feeds(0)
     found = [name for name, axes in dimension.axes.items() if axes == (1,) and is_mask(name, first[name].ndim)]
     return found[0] if len(found) == 1 else ""
@@ -127,7 +127,7 @@ def mask_of(dimension: SizedDimension, samples: Samples) -> str:
 def _pairs(
     dimension: SizedDimension, all_of_them: Sequence[SizedDimension], kinds: Sequence[Samples]
 ) -> list[Pair]:
-    """Just above the bucket before, where most is filled up, and half way; below the least size too."""
+    """Returns pairs just above the bucket before, where most is padded, and half way; below the least size too."""
     sizes = list(dimension.between)
     sizes += [low + 1 for low, high in pairwise(dimension.sizes) if high > low + 2]
     sizes += [max(1, dimension.sizes[0] // 2)] if dimension.sizes[0] > 1 else []
@@ -180,7 +180,7 @@ def _judged(name: str, runs: Sequence[SizedRun]) -> Filling:
 
 
 def _grown(plain: tuple[int, ...], filled: tuple[int, ...], pair: Pair) -> set[int] | None:
-    """The axes that follow the dimension; None where one grew in another way."""
+    """Returns the axes that follow the dimension; None if one grew in another way."""
     if len(plain) != len(filled):
         return None
     grown = {axis for axis, (size, other) in enumerate(zip(plain, filled, strict=True)) if size != other}
@@ -194,17 +194,17 @@ def _varies(output: str, runs: Sequence[SizedRun]) -> bool:
 
 
 _FEWEST_RUNS = 3
-# Compiling for a new size takes open shapes some ten runs, once for each: a little more time each run is no loss.
+# Open shapes compile each new size once, which takes some ten runs: slightly slower padding still pays.
 _AS_FAST = 1.1
 # Padding up to this ratio is allowed without a measurement.
 _LITTLE = 4 / 3
 LATEST = 0.78
-"""Of the time limit: later, nothing is measured for it."""
+"""Share of the time limit after which padding is no longer measured."""
 FillFrom = dict[str, tuple[int, ...]]
 
 
 class Gap(NamedTuple):
-    """An input between two sizes."""
+    """Input size between two buckets."""
 
     dimension: str
     size: int
@@ -214,18 +214,18 @@ class Gap(NamedTuple):
 def settle_filling(
     ground: TrialRunner, shaped: Shaped, candidate: Candidate, path: Path, until_s: float
 ) -> FillFrom:
-    """The size from which it pays to pad an input: padding takes time, and so do open shapes.
+    """Returns the sizes from which it pays to pad inputs for this candidate, of the dimensions where not all sizes
+    pay.
 
-    Measured once in a search, interleaved with and without buckets, just above the previous bucket and half way.
-
-    From which sizes on inputs are filled up, by this candidate; of the dimensions where that is not all.
+    Padding takes time, and so do open shapes. Measured once in a search, interleaved with and without buckets,
+    just above the previous bucket and half way.
     """
     gaps = _tried(shaped)
     ratios: dict[Gap, float] = {}
     if time.monotonic() < until_s:
         with suppress(TrialError):  # a backend with buckets reports them when it enters
             ratios = _measured(ground, shaped, candidate, path, gaps)
-    # What was not measured is filled up where little is: then it cannot be much slower.
+    # Sizes that were not measured are padded if the padding is small: then they cannot be much slower.
     pays = {gap for gap in gaps if ratios.get(gap, _guess(gap)) <= _AS_FAST}
     named = {gap.dimension for gap in gaps}
     found = {d.name: least_filled(d, pays) for d in shaped.dimensions if d.name in named}
@@ -233,7 +233,7 @@ def settle_filling(
 
 
 def may_be_settled(shaped: Shaped) -> bool:
-    """Something may be filled up, and it is not settled yet from where on."""
+    """Whether something may be padded, and it is not settled yet from which size on."""
     return bool(_tried(shaped)) and not shaped.fill_from
 
 
@@ -246,7 +246,7 @@ def _guess(gap: Gap) -> float:
 
 
 def gaps_of(dimensions: list[SizedDimension]) -> list[Gap]:
-    """The worst of each gap first, where most is filled up; then half way."""
+    """Returns the worst size of each gap first, where most is padded, then the one half way."""
     found: list[Gap] = []
     for dimension in dimensions:
         for low, high in pairwise((0, *dimension.sizes)):
@@ -256,12 +256,12 @@ def gaps_of(dimensions: list[SizedDimension]) -> list[Gap]:
 
 
 def least_filled(dimension: SizedDimension, pays: set[Gap]) -> tuple[int, ...]:
-    """For each size the least that is filled up to it; the size itself where none is."""
+    """Returns for each size the least one that is padded to it; the size itself if none is."""
     least = []
     for low, high in pairwise((0, *dimension.sizes)):
         first, half = (Gap(dimension.name, size, high) for size in (low + 1, (low + high) // 2))
         paying = [gap.size for gap in (first, half) if gap in pays]
-        # What pays where most is filled up, pays half way too.
+        # If padding pays where most is padded, it pays half way too.
         least.append(low + 1 if first in pays or high - low == 1 else min(paying, default=high))
     return tuple(least)
 
@@ -280,14 +280,14 @@ def _all(dimension: SizedDimension) -> tuple[int, ...]:
 def _measured(
     ground: TrialRunner, shaped: Shaped, candidate: Candidate, path: Path, gaps: list[Gap]
 ) -> dict[Gap, float]:
-    """The time filled up against that with open shapes, of those that were run often enough."""
+    """Returns the time with padding relative to open shapes, for the gaps that were run often enough."""
     usual, given = {d.name: d.usual for d in shaped.dimensions}, shaped.given
     runs = []
     for place, gap in enumerate(gaps):
         sizes = {**usual, gap.dimension: gap.size}
         run = resized(given, place % len(given), range(len(given)), shaped.dimensions, sizes)
         if shaped.mask:
-            run[shaped.mask] = np.ones_like(run[shaped.mask])  # else less would be computed
+            run[shaped.mask] = np.ones_like(run[shaped.mask])  # otherwise less would be computed
         runs.append(run)
     between = replace(ground, samples_path=ground.folder / "gaps")
     save_samples(together(runs), between.samples_path)
@@ -322,7 +322,7 @@ _SHAPE = Named("shape")
 
 
 def check_shape(settings: OptimizeRequest) -> None:
-    """Raises UsageError for what does not go together with `--shape`."""
+    """Raises UsageError for options that do not go together with `--shape`."""
     if not settings.shape:
         return
     if settings.goal.kind.needs_labels:
@@ -346,7 +346,7 @@ def check_shape(settings: OptimizeRequest) -> None:
 def shaped_samples(
     settings: OptimizeRequest, facts: Inspected, samples: Samples, chosen: Split, folder: Path
 ) -> Shaped | None:
-    """The samples in the sizes that were asked for, if any; UsageError for sizes that cannot be."""
+    """Returns the samples in the sizes that were asked for, if any; raises UsageError for impossible sizes."""
     if not settings.shape:
         return None
     dimensions, fewer = read_dimensions(settings.shape, facts.inputs)
@@ -355,7 +355,7 @@ def shaped_samples(
 
 @contextmanager
 def explained(shaped: Shaped | None) -> Iterator[None]:
-    """A model may accept only one size of a dimension that it leaves open."""
+    """Explains an error of the trial: a model may accept only one size of a dimension that it leaves open."""
     try:
         yield
     except TrialError as error:
@@ -375,9 +375,9 @@ def settle_buckets(
     made_up: Samples | None,
     notes: SearchNotes,
 ) -> Shaped:
-    """Proves along which dimensions inputs may be filled up, and tells all that a user must know of the sizes.
+    """Proves along which dimensions inputs may be padded, and reports all that a user must know of the sizes.
 
-    `made_up`: inputs to prove it on besides, where the others are the user's.
+    `made_up`: generated inputs for the proof, if the others are the user's.
     """
     if shaped.note:
         notes.warn(shaped.note)
@@ -395,6 +395,6 @@ def settle_buckets(
 
 
 def with_buckets(shaped: Shaped, candidates: Sequence[Candidate], most: int) -> list[Candidate]:
-    """The first few that can have a program for each size, with these."""
+    """Returns the first few candidates that can have a program for each size, with these programs."""
     able = [one for one in candidates if "shapes" in one.options and "buckets" not in one.options][:most]
     return [msgspec.structs.replace(one, options={**one.options, **shaped.options}) for one in able]

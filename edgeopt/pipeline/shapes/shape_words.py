@@ -1,4 +1,4 @@
-"""What a search with `--shape` found, in words: how fast each size is, and what a program for each costs."""
+"""Results of a search with `--shape` in words: the speed of each size, and the cost of a program for each."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from edgeopt.pipeline.outcome import CandidateReport, Outcome
 
 
 def shape_lines(outcome: Outcome) -> list[str]:
-    """Empty for a search without `--shape`."""
+    """Returns the lines about sizes; empty for a search without `--shape`."""
     return [line for line in (*_by_size(outcome), cost_line(outcome)) if line]
 
 
@@ -22,7 +22,7 @@ def _by_size(outcome: Outcome) -> Iterator[str]:
 
 
 def cost_line(outcome: Outcome) -> str:
-    """Of the winner, or the first other candidate that took part with buckets and without; empty without one."""
+    """Describes the cost of buckets for the winner, or the first other candidate that raced with and without."""
     for report in sorted(outcome.candidates, key=lambda one: one.candidate != outcome.winner):
         options = {name: value for name, value in report.candidate.options.items() if name not in OPTIONS}
         plain = msgspec.structs.replace(report.candidate, options=options)

@@ -1,7 +1,7 @@
 """Samples of the sizes that were asked for, made of those at hand: cut, repeated, or joined to a batch.
 
-A search with buckets has two sets of them, in the same order: all of the usual size, which variants are made with;
-and of all sizes, half of them the usual one, on which candidates are compared, raced and proved.
+A search with buckets has two sets of samples, in the same order: one of the usual size, with which variants are
+made; and one of all sizes, half of them the usual one, on which candidates are compared, raced and proved.
 """
 
 import re
@@ -25,7 +25,7 @@ from edgeopt.nearest import nearest
 MOST_SIZES = 8
 MOST_PROGRAMS = 16
 _HOW = "Write seq=16:32:128 (minimum, usual, maximum) or seq=16,32,64."
-# A doubling this near to a requested size gets no separate bucket.
+# A doubling this close to a requested size gets no bucket of its own.
 _NEAR = 1.3
 _LARGEST = 1 << 20
 
@@ -33,14 +33,14 @@ _LARGEST = 1 << 20
 class SizedDimension(msgspec.Struct, frozen=True):
     name: str
     sizes: tuple[int, ...]
-    """From small to large."""
+    """Sizes from small to large."""
     usual: int
     axes: dict[str, tuple[int, ...]]
-    """Of the inputs that have it."""
+    """Axes of the inputs that have the dimension."""
 
     @property
     def between(self) -> tuple[int, ...]:
-        """A size in the middle of each gap."""
+        """Returns a size in the middle of each gap."""
         return tuple((low + high) // 2 for low, high in pairwise(self.sizes) if high - low > 1)
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class SizedDimension(msgspec.Struct, frozen=True):
 def read_dimensions(
     texts: Sequence[str], inputs: tuple[TensorInfo, ...]
 ) -> tuple[tuple[SizedDimension, ...], str]:
-    """What was asked for, and what was left out of it, as a sentence; raises UsageError."""
+    """Returns the dimensions that were asked for, and a sentence on omitted sizes; raises UsageError."""
     known = open_dimensions(inputs)
     found: dict[str, SizedDimension] = {}
     ranges: dict[str, tuple[int, int, int]] = {}
@@ -72,7 +72,7 @@ def read_dimensions(
 
 
 def open_dimensions(inputs: tuple[TensorInfo, ...]) -> dict[str, dict[str, tuple[int, ...]]]:
-    """The axes of each input by the name of their dimension; those without a name are called `INPUT.AXIS`."""
+    """Returns the axes of each input by dimension; dimensions without a name are called `INPUT.AXIS`."""
     found: dict[str, dict[str, tuple[int, ...]]] = {}
     for info in inputs:
         for axis, size in enumerate(info.shape):
@@ -85,7 +85,7 @@ def open_dimensions(inputs: tuple[TensorInfo, ...]) -> dict[str, dict[str, tuple
 def _few(
     asked: list[SizedDimension], ranges: Mapping[str, tuple[int, int, int]]
 ) -> tuple[tuple[SizedDimension, ...], str]:
-    """With fewer sizes between, where all together would be too many programs."""
+    """Reduces the sizes in between if all together would be too many programs; returns a sentence on it."""
     made, steps = list(asked), dict.fromkeys(ranges, 2)
     while _too_many(made):
         rich = [d for d in made if d.name in ranges and len(d.sizes) > len(set(ranges[d.name]))]
@@ -133,7 +133,7 @@ def _range(text: str, wanted: str) -> tuple[int, int, int]:
 
 
 def _listed(text: str, wanted: str) -> tuple[tuple[int, ...], int]:
-    """Sizes without a usual one: the one in the middle is used for it."""
+    """Reads a list of sizes without a usual one; the one in the middle is used for it."""
     sizes = tuple(sorted({_size(text, one) for one in wanted.split(",")}))
     return sizes, sizes[len(sizes) // 2]
 
@@ -154,36 +154,36 @@ def _hint(name: str, known: Mapping[str, object]) -> str:
 
 _MOST_BYTES = 1 << 30
 Sizes = Mapping[str, int]
-"""By the name of the dimension."""
+"""Size of each dimension, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """What a search with `--shape` works with."""
+    """Sizes, samples and padding of a search with `--shape`."""
 
     dimensions: tuple[SizedDimension, ...]
     samples: Samples
-    """Of all sizes."""
+    """Samples of all sizes."""
     given: Samples
-    """What they were made of."""
+    """Samples from which those of all sizes were made."""
     usual_path: Path
-    """Where those of the usual size lie."""
+    """Path of the samples of the usual size."""
     cuts: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
-    """The axes of outputs by dimension, for those along which filling up was proved to change nothing."""
+    """Axes of outputs by dimension, for the dimensions along which padding was proved to change nothing."""
     mask: str = ""
-    """The input whose zeros were proved to have no effect."""
+    """Input whose zeros were proved to have no effect."""
     fill_from: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """By dimension, for each size the least that is filled up to it, where open shapes are quicker below."""
+    """Least size that is padded to each size, by dimension, where open shapes are faster below."""
     note: str = ""
-    """What was left out of what was asked for, as a sentence."""
+    """Sizes that were asked for and left out, as a sentence."""
 
     def sizes_of(self, index: int) -> Sizes:
-        """Of one sample."""
+        """Returns the sizes of one sample."""
         return in_turn(self.dimensions, index + 1)[index]
 
     @property
     def options(self) -> dict[str, dict[str, list[int]]]:
-        """As a backend with buckets takes them."""
+        """Returns the runtime options of a backend with buckets."""
         axes = {f"{d.name}:{name}": list(places) for d in self.dimensions for name, places in d.axes.items()}
         cuts = {
             f"{d}:{name}": list(places) for d, outputs in self.cuts.items() for name, places in outputs.items()
@@ -199,7 +199,7 @@ class Shaped:
 def shape_samples(
     samples: Samples, dimensions: tuple[SizedDimension, ...], split: Split, folder: Path, note: str = ""
 ) -> Shaped:
-    """Makes both sets, and writes those of the usual size; raises UsageError where they would be too large."""
+    """Makes both sets of samples, and writes that of the usual size; raises UsageError if they are too large."""
     usual: Sizes = {d.name: d.usual for d in dimensions}
     largest: Sizes = {d.name: d.sizes[-1] for d in dimensions}
     needed = len(samples) * max(_bytes(samples, dimensions, sizes) for sizes in (usual, largest))
@@ -222,7 +222,7 @@ def shape_samples(
 
 
 def of_sizes(samples: Samples, sizes: Sizes, inputs: tuple[TensorInfo, ...]) -> Samples:
-    """All samples in these sizes of open dimensions."""
+    """Returns all samples in these sizes of open dimensions."""
     axes = open_dimensions(inputs)
     dimensions = [SizedDimension(name, (size,), size, axes[name]) for name, size in sizes.items()]
     every = range(len(samples))
@@ -230,12 +230,12 @@ def of_sizes(samples: Samples, sizes: Sizes, inputs: tuple[TensorInfo, ...]) -> 
 
 
 def in_turn(dimensions: Sequence[SizedDimension], count: int) -> list[Sizes]:
-    """Sizes for this number of samples: every other one is the usual size; the others alternate."""
+    """Returns sizes for this number of samples: every other one is the usual size; the others alternate."""
     others = [_others(dimension) for dimension in dimensions]
     found: list[Sizes] = []
     for number in range(count):
         turn = number // 2
-        # Shifted against each other, so that two dimensions do not always meet in the same pairs.
+        # Shifted against each other, so that two dimensions are not always combined in the same pairs.
         places = [(turn + shift * (turn // len(of))) % len(of) for shift, of in enumerate(others)]
         odd = [of[place] for of, place in zip(others, places, strict=True)]
         chosen = odd if number % 2 else [dimension.usual for dimension in dimensions]
@@ -246,9 +246,10 @@ def in_turn(dimensions: Sequence[SizedDimension], count: int) -> list[Sizes]:
 def resized(
     samples: Samples, index: int, part: range, dimensions: Sequence[SizedDimension], sizes: Sizes
 ) -> dict[str, Array]:
-    """One sample in these sizes. Where it has only one row of a dimension, the others come of samples near it.
+    """Returns one sample in these sizes; if it has only one row of a dimension, the others come from samples near
+    it.
 
-    They come of the same part: what proves a result must hold nothing that was seen before.
+    They come from the same part: what proves a result must hold nothing that was seen before.
     """
     batch = next((d for d in dimensions if _is_single(samples, d)), None)
     rows = sizes[batch.name] if batch is not None else 1
@@ -266,7 +267,7 @@ def resized(
 
 
 def together(runs: Sequence[Mapping[str, Array]]) -> Samples:
-    """Samples of different sizes: each in the corner of an array that holds the largest."""
+    """Stores samples of different sizes together: each in the corner of an array that holds the largest."""
     arrays: dict[str, Array] = {}
     sizes: dict[str, Array] = {}
     for name in runs[0]:
@@ -281,7 +282,7 @@ def together(runs: Sequence[Mapping[str, Array]]) -> Samples:
 
 
 def part_of(split: Split, index: int, count: int) -> range:
-    """The samples that do the same work as this one."""
+    """Returns the part of the samples that this one belongs to: calibration, check or proof."""
     if split.check_first <= index < split.check_first + split.check_count:
         return range(split.check_first, split.check_first + split.check_count)
     if split.prove_first <= index:
@@ -309,7 +310,7 @@ def _stretched(feeds: Mapping[str, Array], dimensions: Sequence[SizedDimension],
 
 
 def _along(array: Array, axes: Sequence[int], size: int) -> Array:
-    """Cut, or repeated from its begin."""
+    """Resizes an array: cuts it, or repeats it from its beginning."""
     for axis in axes:
         array = np.take(array, np.arange(size) % max(1, array.shape[axis]), axis=axis)
     return array
@@ -333,13 +334,13 @@ class SizeTimes(msgspec.Struct, frozen=True):
     """Medians of the runs of one size."""
 
     sizes: dict[str, int]
-    """By the name of the dimension."""
+    """Size of each dimension, by its name."""
     baseline_ms: float
     latency_ms: float
     runs: int
-    """Of the side that had fewer."""
+    """Number of runs of the side that had fewer."""
     slower: bool = False
-    """Clearly: three quarters of its runs took longer than three quarters of the baseline's."""
+    """Whether the bundle is clearly slower: 3/4 of its runs took longer than 3/4 of the baseline's."""
 
     @property
     def name(self) -> str:
@@ -349,7 +350,7 @@ class SizeTimes(msgspec.Struct, frozen=True):
 def times_by_size(
     shaped: Shaped | None, baseline: Contender, other: Contender, turns: int
 ) -> tuple[SizeTimes, ...]:
-    """From the smallest on; nothing where all samples have one size, or a side did not tell which it ran."""
+    """Returns the times of each size, the smallest first; empty for a single size, or if a side has none."""
     if shaped is None:
         return ()
     sides = [by_turn(contender, turns) for contender in (baseline, other)]
@@ -374,13 +375,13 @@ def times_by_size(
 
 
 def slower_sizes(times: Sequence[SizeTimes]) -> str:
-    """Sizes at which it is clearly slower than the baseline, as part of a sentence; empty if there are none."""
+    """Lists the sizes at which the bundle is clearly slower than the baseline, in words; empty if none is."""
     told = [f"{t.name} ({units.time_instead(t.latency_ms, t.baseline_ms)})" for t in times if t.slower]
     return f"slower at {', '.join(told)}" if told else ""
 
 
 def by_turn(contender: Contender, turns: int) -> Mapping[int, list[float]]:
-    """The latencies of each place in the rotation of samples."""
+    """Returns the latencies of each place in the rotation of samples."""
     found: dict[int, list[float]] = {}
     for first, latencies_ms in contender.laps:
         for number, latency_ms in enumerate(latencies_ms):
