@@ -24,7 +24,7 @@ BUDGETS = {
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9100,
     "edgeopt/quant": 8850,
-    "edgeopt/importing": 3200,
+    "edgeopt/importing": 3250,
     "edgeopt/pipeline": 9400,
     "edgeopt/remote": 1500,
     "edgeopt/views": 2550,

@@ -16,6 +16,7 @@ from edgeopt_agent.v2.wire import Target, bytes_field, read_target
 from edgeopt_agent.workers.channel import Body
 from edgeopt_agent.workers.frames import PROTOBUF
 from edgeopt_agent.workers.models import Models
+from edgeopt_agent.workers.requests import Request
 from edgeopt_agent.workers.router import QueueFullError
 
 SERVICE = "inference.GRPCInferenceService"
@@ -102,9 +103,8 @@ def _infer_method(models: Models, calls: Calls) -> Callable[[object, Context], A
 
 async def _infer(models: Models, target: Target, message: bytes, client: str) -> Body:
     """The response as the worker wrote it; the agent reads neither of the two messages."""
-    answer = await models.of(target.model_name).infer(
-        target.model_name, target.model_version or None, message, encoding=PROTOBUF, client=client
-    )
+    name, version = target.model_name, target.model_version or None
+    answer = await models.of(name).infer(Request(name, version, (message,), encoding=PROTOBUF, client=client))
     if answer.status != 200:
         raise RequestError(answer.status, answer.reason())
     return answer.body

@@ -23,6 +23,7 @@ from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2 import documents
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.models import Models
+from edgeopt_agent.workers.requests import Request
 from edgeopt_agent.workers.router import BusyError, Router
 
 _OCTETS = (b"content-type", b"application/octet-stream")
@@ -73,14 +74,13 @@ async def _infer(
 ) -> None:
     name, version = _model(scope["path"][len(_MODELS) : -len("/infer")])
     body = await read_body(scope, receive, settings, room_of(models.nearest(name)))
-    answer = await models.of(name).infer(
-        name, version, body, _header_length(scope, body), _encoding(scope), client_of(scope)
-    )
+    length, encoding = _header_length(scope, body), _encoding(scope)
+    answer = await models.of(name).infer(Request(name, version, body, length, encoding, client_of(scope)))
     if answer.header_length is None:
         await respond(send, answer.status, answer.body, JSON)
     else:
-        length = (b"inference-header-content-length", b"%d" % answer.header_length)
-        await respond(send, answer.status, answer.body, _OCTETS, length)
+        field = (b"inference-header-content-length", b"%d" % answer.header_length)
+        await respond(send, answer.status, answer.body, _OCTETS, field)
 
 
 def _header_length(scope: Scope, body: list[bytes]) -> int | None:

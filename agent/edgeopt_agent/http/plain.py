@@ -12,7 +12,7 @@ from edgeopt_agent.http.cycle import Cycle
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.channel import Body
-from edgeopt_agent.workers.lanes import LARGE_BYTES
+from edgeopt_agent.workers.requests import LARGE_BYTES
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -8,6 +8,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple, cast
 
 from edgeopt_agent.workers.frames import PREFIX, Answered, FromWorker, Infer, ToWorker, from_worker, head
+from edgeopt_agent.workers.requests import Request
 
 Body = bytes | memoryview
 _ROOM_BYTES = 1 << 16
@@ -37,7 +38,8 @@ class Question(NamedTuple):
     future: asyncio.Future[Received]
     size: int
     message: ToWorker
-    body: Sequence[Body]
+    request: Request | None
+    """The client's request that the message carries; None for a message of the agent itself."""
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -82,7 +84,13 @@ class Channel(asyncio.BufferedProtocol):
         """Whether the worker has something to answer."""
         return bool(self._expected)
 
-    def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
+    def ask(
+        self,
+        message: ToWorker,
+        text_bytes: int = 0,
+        body: Sequence[Body] = (),
+        request: Request | None = None,
+    ) -> asyncio.Future[Received]:
         """Sends a frame; the future gets the answer, or ChannelClosedError."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Received] = loop.create_future()
@@ -92,7 +100,7 @@ class Channel(asyncio.BufferedProtocol):
         size = sum(map(len, body))
         if not self._expected:
             self.busy_since_s = loop.time()
-        self._expected.append(Question(future, size, message, body))
+        self._expected.append(Question(future, size, message, request))
         self._transport.writelines([head(message, text_bytes, size - text_bytes), *body])
         return future
 

@@ -2,8 +2,7 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import blake2b
 
 Parts = Sequence[bytes | memoryview]
@@ -60,40 +59,25 @@ class FailingClients:
     def __init__(self, again_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Takes the time after which an end by the same client counts again."""
         self._again_s, self._clock = again_s, clock
-        self._asking: dict[int, str] = {}
-        """The client of each unanswered request, by the identity of its body."""
         self._answered: OrderedDict[tuple[str, str], None] = OrderedDict()
         """Releases with the clients that they answered last."""
         self._counted: dict[tuple[str, str], float] = {}
 
-    @contextmanager
-    def asking(self, parts: Parts, client: str) -> Iterator[None]:
-        """Remembers whose request it is until it is answered."""
-        if not client:
-            yield
-            return
-        self._asking[id(parts)] = client
-        try:
-            yield
-        finally:
-            del self._asking[id(parts)]
-
-    def answered(self, release: str, parts: Parts) -> None:
-        if client := self._asking.get(id(parts), ""):
+    def answered(self, release: str, client: str) -> None:
+        if client:
             self._answered[release, client] = None
             self._answered.move_to_end((release, client))
             while len(self._answered) > KEPT:
                 self._answered.popitem(last=False)
 
-    def alone(self, release: str, parts: Parts) -> str:
-        """Returns the client of a request if the release answers other clients; empty otherwise."""
-        client = self._asking.get(id(parts), "")
+    def alone(self, release: str, client: str) -> str:
+        """Returns the client if the release answers other clients; empty otherwise."""
         others = any(known == release and other != client for known, other in self._answered)
         return client if others else ""
 
-    def counts(self, release: str, requests: Sequence[Parts]) -> bool:
-        """Whether the end of a worker that ran these requests counts against its release."""
-        clients = {self.alone(release, parts) for parts in requests}
+    def counts(self, release: str, clients: Iterable[str]) -> bool:
+        """Whether the end of a worker that ran requests of these clients counts against its release."""
+        clients = {self.alone(release, client) for client in clients}
         if "" in clients:
             return True
         now_s = self._clock()

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from edgeopt_agent.workers.channel import Body, Channel, Question, Received
 from edgeopt_agent.workers.frames import Infer, ToWorker
 from edgeopt_agent.workers.lane_mark import LARGE, SMALL, LaneMark
-
-LARGE_BYTES = 1 << 16
-"""A body above this size, or a compressed one, is a large request."""
-
-
-def is_large(body: Sequence[Body], encoding: str) -> bool:
-    """Whether a request is large; a compressed one always counts: its size is known only once it is inflated."""
-    return encoding in {"gzip", "deflate"} or sum(map(len, body)) > LARGE_BYTES
+from edgeopt_agent.workers.requests import LARGE_BYTES, Request
 
 
 class Lanes:
@@ -69,10 +62,14 @@ class Lanes:
         self._mark.close()
 
     def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
-        """Sends a frame; the future gets the answer, or ChannelClosedError."""
-        encoding = message.encoding if isinstance(message, Infer) else ""
-        channel = self._large if is_large(body, encoding) else self._small
+        """Sends a frame of the agent itself; the future gets the answer, or ChannelClosedError."""
+        channel = self._large if sum(map(len, body)) > LARGE_BYTES else self._small
         return channel.ask(message, text_bytes, body)
+
+    def run(self, message: Infer, request: Request) -> asyncio.Future[Received]:
+        """Sends a client's request; the future gets the answer, or ChannelClosedError."""
+        channel = self._large if request.is_large else self._small
+        return channel.ask(message, request.text_bytes, request.parts, request)
 
     def channel_of(self, future: asyncio.Future[Received]) -> Channel:
         """Returns the channel on which a question was asked."""

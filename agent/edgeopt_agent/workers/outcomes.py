@@ -1,14 +1,12 @@
 """The outcome of a request to a worker: its answer, or how the worker ended."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from edgeopt.errors import EdgeoptError
-from edgeopt_agent.drift.figures import TensorFigures
 from edgeopt_agent.workers.channel import Body
-from edgeopt_agent.workers.frames import NotFinite
+from edgeopt_agent.workers.frames import Answered
 
 
 class WorkerError(EdgeoptError):
@@ -38,31 +36,26 @@ class WorkerTimeout(WorkerDied):
     """The end of a worker that was killed because it did not answer in time."""
 
 
-Request = tuple[Sequence[bytes], int | None, str, bool]
-"""The parts of a body, where its JSON ends, its encoding, and whether it is processed (see `Infer`)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
-    status: int
+    """The answer to a request, with what the worker says of its run."""
+
+    run: Answered
     body: Body
-    header_length: int | None
-    """Length of the JSON if tensors follow it; otherwise None."""
-    compute_ms: float
-    rows: int = 1
-    fault: bool = False
-    """Whether the model failed, and not the request."""
-    not_finite: NotFinite = ""
-    batched: int = 1
-    """Requests that shared the run and its time."""
-    executions: int = 1
-    """0 where another request of the batch counts the run."""
+    header_length: int | None = None
+    """Bytes of JSON before the tensors; None if no tensors follow."""
     release_id: str = ""
-    """The release that answered."""
-    processing_ms: float = 0.0
-    looked: tuple[TensorFigures, ...] = ()
-    """Statistics of an earlier request to the same worker."""
+    """The release that answered; empty for an answer of the agent itself."""
+
+    @property
+    def status(self) -> int:
+        return self.run.status
 
     def reason(self) -> str:
-        """Returns the sentence of an error answer."""
+        """Returns the sentence of an answer that is an error."""
         return str(msgspec.json.decode(self.body)["error"])
+
+
+def error_answer(status: int, sentence: str, *, fault: bool = False) -> Answer:
+    """Returns an answer of the agent itself; with `fault` it counts against the release."""
+    return Answer(Answered(status, 0.0, fault=fault), msgspec.json.encode({"error": sentence}))

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from edgeopt.bundle.deployment import FILE as DEPLOYMENT
@@ -16,7 +16,7 @@ from edgeopt.hw.load import process_cpu_s
 from edgeopt.hw.user_folders import user_cache_folder
 from edgeopt.workers.protocol import Failed
 from edgeopt_agent.settings import MIB, Settings
-from edgeopt_agent.workers.channel import Body, ChannelClosedError, Received
+from edgeopt_agent.workers.channel import ChannelClosedError, Received
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit
 from edgeopt_agent.workers.frames import (
     Answered,
@@ -31,7 +31,8 @@ from edgeopt_agent.workers.frames import (
 )
 from edgeopt_agent.workers.launch import Launched, launch
 from edgeopt_agent.workers.memory import memory_limit_bytes
-from edgeopt_agent.workers.outcomes import Answer, Request, RequestTooLarge, WorkerDied, WorkerError, WorkerTimeout
+from edgeopt_agent.workers.outcomes import Answer, RequestTooLarge, WorkerDied, WorkerError, WorkerTimeout
+from edgeopt_agent.workers.requests import Request
 from edgeopt_agent.workers.run_limit import Alarm, RunLimit, smallest_bytes
 
 # One that runs and one that is there already when it is done.
@@ -180,34 +181,19 @@ class Worker:
         self._run_limit.golden = received.message
         return received.message
 
-    async def infer(
-        self,
-        body: bytes | Sequence[bytes],
-        header_length: int | None = None,
-        encoding: str = "",
-        processed: bool = False,
-        alone: bool = False,
-    ) -> Answer:
-        """Returns the answer to one request; raises WorkerDied or WorkerTimeout if the worker ends before."""
-        parts = (body,) if isinstance(body, bytes) else body
-        message = Infer(encoding, header_length, processed, alone)
-        future = self._lanes.ask(message, _text_bytes(parts, header_length, encoding), parts)
-        received = await self._asked_to_run(future)
-        told = received.message
-        assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
-        length = received.text_bytes if told.binary else None
-        return Answer(
-            *(told.status, received.body, length, told.compute_ms, told.rows, told.fault, told.not_finite),
-            *(told.batched, told.executions, self.release_id, told.processing_ms, told.looked),
-        )
+    async def infer(self, request: Request, processed: bool = False, alone: bool = False) -> Answer:
+        """Returns the answer to a request; raises WorkerDied or WorkerTimeout, after which the worker is gone."""
+        message = Infer(request.encoding, request.header_length, processed, alone)
+        received = await self._asked_to_run(self._lanes.run(message, request))
+        run = received.message
+        assert isinstance(run, Answered)  # noqa: S101 - what the question is answered with
+        return Answer(run, received.body, received.text_bytes if run.binary else None, self.release_id)
 
-    async def compare(self, request: Request, other: Answer) -> Compared:
-        """Compares another release's answer to a request with this one's; raises WorkerError if that fails."""
-        parts, header_length, encoding, processed = request
-        infer = Infer(encoding, header_length, processed)
-        message = Compare(infer, sum(map(len, parts)), other.header_length)
-        text_bytes = _text_bytes(parts, header_length, encoding)
-        future = self._lanes.ask(message, text_bytes, [*parts, other.body])
+    async def compare(self, request: Request, processed: bool, other: Answer) -> Compared:
+        """Compares the answer of another release to a request with its own; raises WorkerError without either."""
+        infer = Infer(request.encoding, request.header_length, processed)
+        message = Compare(infer, request.size_bytes, other.header_length)
+        future = self._lanes.ask(message, request.text_bytes, [*request.parts, other.body])
         received = await self._asked_to_run(future)
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
@@ -276,9 +262,9 @@ class Worker:
         """Whether clients' requests made it take too much memory."""
         return self._took_memory and self.ended_by_request()
 
-    def ended_with(self) -> tuple[Sequence[Body], ...]:
-        """Returns the bodies of the clients' requests that ran when the worker ended: of one, or of a batch."""
-        return tuple(each.body for each in self._lanes.in_work if isinstance(each.message, Infer))
+    def ended_with(self) -> tuple[Request, ...]:
+        """Returns the clients' requests that it was running when it ended: one, or those of a batch."""
+        return tuple(each.request for each in self._lanes.in_work if each.request is not None)
 
     def end_exhausted(self) -> None:
         """Ends it because it has no memory left for requests of a size that it answered before."""
@@ -358,9 +344,3 @@ def _confinement(settings: Settings, folder: Path) -> Confinement:
     return Confinement(
         str(folder.resolve()), memory_bytes, backend in _DRIVEN, "" if cache is None else str(cache)
     )
-
-
-def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:
-    """Returns the length of the plain JSON in a body; 0 for an encoded body, which the worker decodes."""
-    plain_bytes = sum(map(len, parts)) if header_length is None else header_length
-    return 0 if encoding else plain_bytes

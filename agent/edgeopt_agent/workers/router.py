@@ -5,20 +5,18 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
-
-import msgspec
+from typing import NamedTuple
 
 from edgeopt_agent.drift.watch import DriftWatch
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.ending_requests import EndingRequests, FailingClients
 from edgeopt_agent.workers.frames import PROTOBUF, RAW
-from edgeopt_agent.workers.lanes import is_large
 from edgeopt_agent.workers.names import ServedModel, Vacancy, served_models
-from edgeopt_agent.workers.outcomes import Answer, Request, RequestTooLarge, WorkerDied, WorkerError
+from edgeopt_agent.workers.outcomes import Answer, RequestTooLarge, WorkerDied, WorkerError, error_answer
 from edgeopt_agent.workers.process import Worker
+from edgeopt_agent.workers.requests import Request
 from edgeopt_agent.workers.shadow import Shadow
 from edgeopt_agent.workers.totals import Totals
 
@@ -38,6 +36,16 @@ def _digest(parts: Sequence[bytes]) -> int:
     for part in parts:
         found = zlib.crc32(part, found)
     return found
+
+
+class Attempt(NamedTuple):
+    """The outcome of a request at one worker."""
+
+    answer: Answer | None
+    fault: str
+    """Sentence that says what went wrong with the model; empty if nothing did."""
+    begun: bool = True
+    """Whether the worker had begun the request."""
 
 
 class BusyError(RequestError):
@@ -135,39 +143,27 @@ class Router:
         elif not worker.stopping:
             totals.crashes += 1
         if worker.ended_by_request() and (requests := worker.ended_with()):
-            worker.counts = self._ending_requests.note(worker.release_id, requests)
+            worker.counts = self._ending_requests.note(worker.release_id, [each.parts for each in requests])
             # In a soak, the release before answers such requests: the new one is worse, even for a single client.
             settled = self.standby is None
-            worker.counts &= self._failing_clients.counts(worker.release_id, requests) or not settled
+            clients = [each.client for each in requests]
+            worker.counts &= self._failing_clients.counts(worker.release_id, clients) or not settled
             if worker.ended_for_memory():  # what is larger than anything it answered is the client's fault
-                worker.counts &= any(sum(map(len, each)) <= totals.largest_bytes for each in requests)
+                worker.counts &= any(each.size_bytes <= totals.largest_bytes for each in requests)
         self.on_change()
 
-    async def infer(
-        self,
-        model_name: str,
-        version: str | None,
-        body: bytes | Sequence[bytes],
-        header_length: int | None = None,
-        encoding: str = "",
-        client: str = "",
-    ) -> Answer:
-        """Returns the answer to a request of the protocol; raises RequestError if no model answered.
-
-        `client`: the address that sent it.
-        """
-        parts = (body,) if isinstance(body, bytes) else body
-        large_bytes = sum(map(len, parts)) if is_large(parts, encoding) else 0
+    async def infer(self, request: Request) -> Answer:
+        """Returns the answer to a request; raises RequestError if no model answered."""
+        large_bytes = request.size_bytes if request.is_large else 0
         if self._is_full(large_bytes):
-            if self.serving is not None and model_name in {each.name for each in served_models(self.serving)}:
+            if self.serving is not None and request.model in {each.name for each in served_models(self.serving)}:
                 self._totals(self.serving).fail("REJECTED", 0.0, time.time())
             raise QueueFullError(503, f"{self._waiting} requests are waiting already; try again in a moment.")
         self._waiting += 1
         self._large += bool(large_bytes)
         self._large_bytes += large_bytes
         try:
-            with self._failing_clients.asking(parts, client):
-                return await self._answered(model_name, version, parts, header_length, encoding)
+            return await self._answered(request)
         finally:
             self._waiting -= 1
             self._large -= bool(large_bytes)
@@ -238,52 +234,47 @@ class Router:
             self.named(name, version)
         return found
 
-    async def _answered(
-        self, name: str, version: str | None, parts: Sequence[bytes], header_length: int | None, encoding: str
-    ) -> Answer:
+    async def _answered(self, request: Request) -> Answer:
         started = time.perf_counter()
         await self._start_over()
-        model, answer, reason, begun = await self._first(name, version, parts, header_length, encoding)
+        model, first = await self._first(request)
         for _ in range(_RERUNS):
-            if begun or self._other(model, version) is not None:
+            if first.begun or self._other(model, request.version) is not None:
                 break
             # Another request ended the worker: this one goes to the next worker, if one comes in time.
             if not await self._successor(model.worker):
                 break
-            model, answer, reason, begun = await self._first(name, version, parts, header_length, encoding)
-        worker, request = model.worker, (parts, header_length, encoding, model.processed)
-        if answer is not None and not reason:
-            self._tell(worker, started, answer)
-            if self.shadow is not None and answer.status == 200 and worker is self.serving:
-                self.shadow.offer(self._alike(self.standby, model), request, answer)
-            return answer
-        other = self._other(model, version)
+            model, first = await self._first(request)
+        worker = model.worker
+        if first.answer is not None and not first.fault:
+            self._count_answer(worker, started, first.answer)
+            if self.shadow is not None and first.answer.status == 200 and worker is self.serving:
+                self.shadow.offer(self._alike(self.standby, model), request, model.processed, first.answer)
+            return first.answer
+        other = self._other(model, request.version)
         if other is not None:
             try:
-                await self._turn(other, is_large(parts, encoding))
+                await self._turn(other, request.is_large)
             except BusyError:
-                self._tell(worker, started, None, reason, request, begun)
+                self._count_failure(worker, started, first, request)
                 raise
-            second, second_reason, _ = await self._ask(other, request)
-            if second is not None and not second_reason:
-                self._tell(worker, started, None, reason, request, begun)
-                self._tell(other, started, second)
-                return second
-            if answer is not None and second is not None:
+            second = await self._ask(other, request, model.processed)
+            if second.answer is not None and not second.fault:
+                self._count_failure(worker, started, first, request)
+                self._count_answer(other, started, second.answer)
+                return second.answer
+            if first.answer is not None and second.answer is not None:
                 # Both releases fail at it: the request is at fault, and the new one no worse than the old.
-                return answer
-        self._tell(
-            worker, started, None, reason, request, begun, self._failing_clients.alone(worker.release_id, parts)
-        )
-        if answer is not None:
-            return answer
-        raise BusyError(503, f"The model '{worker.name}' did not answer. {reason} Try again in a moment.")
+                return first.answer
+        client = self._failing_clients.alone(worker.release_id, request.client)
+        self._count_failure(worker, started, first, request, client)
+        if first.answer is not None:
+            return first.answer
+        raise BusyError(503, f"The model '{worker.name}' did not answer. {first.fault} Try again in a moment.")
 
-    async def _first(
-        self, name: str, version: str | None, parts: Sequence[bytes], header_length: int | None, encoding: str
-    ) -> tuple[ServedModel, Answer | None, str, bool]:
-        model = await self._slot(name, version, is_large(parts, encoding))
-        return model, *await self._ask(model.worker, (parts, header_length, encoding, model.processed))
+    async def _first(self, request: Request) -> tuple[ServedModel, Attempt]:
+        model = await self._slot(request)
+        return model, await self._ask(model.worker, request, model.processed)
 
     async def _start_over(self) -> None:
         """Waits while the agent or the worker starts again, which delays requests and does not fail them."""
@@ -302,14 +293,14 @@ class Router:
                     await self._changed.wait()
         return self.serving is not worker
 
-    async def _slot(self, name: str, version: str | None, large: bool) -> ServedModel:
-        """Waits for the request's turn; returns the model that serves then, with a slot of its worker taken."""
+    async def _slot(self, request: Request) -> ServedModel:
+        """Returns the model that serves when the request's turn has come; takes a slot of its worker."""
         while True:
-            model = self.named(name, version)
-            await self._turn(model.worker, large)
+            model = self.named(request.model, request.version)
+            await self._turn(model.worker, request.is_large)
             if model.worker is self.serving:
                 return model
-            model.worker.slots(large).release()
+            model.worker.slots(request.is_large).release()
             if self.serving is None:
                 await self._successor(model.worker)
 
@@ -325,47 +316,44 @@ class Router:
             self._totals(worker).fail("REJECTED", limit_s, time.time())
             raise QueueFullError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
 
-    async def _ask(self, worker: Worker, request: Request) -> tuple[Answer | None, str, bool]:
-        """Returns the answer, if any, the model's fault, if any, and whether the worker had begun the request.
-
-        Gives the slot back.
-        """
-        parts, release, totals = request[0], worker.release_id, self._totals(worker)
-        size = sum(map(len, parts))
+    async def _ask(self, worker: Worker, request: Request, processed: bool) -> Attempt:
+        """Asks one worker and gives its slot back."""
+        parts, release, totals = request.parts, worker.release_id, self._totals(worker)
         try:
             if self._ending_requests.times(release, parts) >= self._settings.request_ends_allowed:
                 return self._refused(worker)
-            answer = await worker.infer(*request, alone=self._ending_requests.suspected(release, parts))
+            answer = await worker.infer(request, processed, self._ending_requests.suspected(release, parts))
         except RequestTooLarge as error:
-            answer = Answer(507, msgspec.json.encode({"error": error.reason}), None, 0.0)
+            answer = error_answer(507, error.reason)
         except WorkerError as error:
-            return None, error.reason, not isinstance(error, WorkerDied) or error.begun
+            return Attempt(None, error.reason, not isinstance(error, WorkerDied) or error.begun)
         finally:
-            worker.slots(is_large(request[0], request[2])).release()
+            worker.slots(request.is_large).release()
+        fault = answer.run.fault
         if answer.status == 200:
             self._ending_requests.answered(release, parts)
-            self._failing_clients.answered(release, parts)
+            self._failing_clients.answered(release, request.client)
             worker.refused_for_memory = 0
-            if answer.looked and self.drift is not None:
-                self.drift.note(release, answer.looked)
-            if request[2] in {"", PROTOBUF}:  # of a compressed one the size says nothing
-                totals.largest_bytes = max(totals.largest_bytes, size)
-        elif answer.status == 507 and size <= totals.largest_bytes:
+            if answer.run.looked and self.drift is not None:
+                self.drift.note(release, answer.run.looked)
+            if request.encoding in {"", PROTOBUF}:  # of a compressed one the size says nothing
+                totals.largest_bytes = max(totals.largest_bytes, request.size_bytes)
+        elif answer.status == 507 and request.size_bytes <= totals.largest_bytes:
             # It has answered requests of this size: it is not this one that needs too much.
-            answer = replace(answer, fault=True)
+            fault = True
             worker.refused_for_memory += 1
             if worker.refused_for_memory >= self._settings.judged_failures and worker.alive:
                 worker.end_exhausted()
-        return answer, answer.reason() if answer.fault else "", True
+        return Attempt(answer, answer.reason() if fault else "")
 
-    def _refused(self, worker: Worker) -> tuple[Answer, str, bool]:
+    def _refused(self, worker: Worker) -> Attempt:
         """Returns the answer to a request that ended the worker too often."""
-        said = (
+        sentence = (
             f"This request ended the worker of the release {worker.release_id} "
             f"{self._settings.request_ends_allowed} times and is not run again. Change the request, or deploy "
             "another release."
         )
-        return Answer(422, msgspec.json.encode({"error": said}), None, 0.0, fault=True), said, True
+        return Attempt(error_answer(422, sentence), sentence)
 
     def _other(self, failed: ServedModel, version: str | None) -> Worker | None:
         """Returns another worker that can answer a request which this one could not; None if there is none."""
@@ -383,42 +371,36 @@ class Router:
         fits = signature is not None and signature.fits(model.signature)
         return worker if fits else None
 
-    def _tell(
-        self,
-        worker: Worker,
-        started: float,
-        answer: Answer | None,
-        reason: str = "",
-        request: Request | None = None,
-        begun: bool = True,
-        client: str = "",
-    ) -> None:
-        """Counts a request that went well (answered) or failed (with its reason), and tells all who watch.
+    def _count_answer(self, worker: Worker, started: float, answer: Answer) -> None:
+        """Counts a request that the model answered, and tells the watchers."""
+        took_s, totals, run = time.perf_counter() - started, self._totals(worker), answer.run
+        ok = answer.status < 400
+        totals.answers += ok or run.not_finite != ""
+        totals.nan += run.not_finite == "nan"
+        totals.infinite += run.not_finite == "infinity"
+        if not ok:
+            totals.fail("OTHER", took_s, time.time())
+            return  # what was wrong with the request says nothing about the release
+        own_s, processing_s = run.compute_ms / 1e3, run.processing_ms / 1e3
+        totals.succeed(took_s, own_s, run.rows, run.executions, time.time(), processing_s)
+        for watcher in self.watchers:
+            # Of a batch its share, which is what a soak compares with the latency of the release before.
+            watcher(worker.release_id, True, run.compute_ms / run.batched, "", _digest(()))
 
-        `client`: the one whose failures count as one, because no other release was asked and others are answered.
+    def _count_failure(
+        self, worker: Worker, started: float, attempt: Attempt, request: Request, client: str = ""
+    ) -> None:
+        """Counts a request that the model failed at, and tells the watchers.
+
+        All failures of `client` count as one: no other release was asked, and other clients are answered.
         """
         took_s = time.perf_counter() - started
-        ok = answer is not None and answer.status < 400
-        totals = self._totals(worker)
-        if answer is None:
-            totals.fail("BACKEND", took_s, time.time())
-            if not begun:
-                return  # another request's fault
-        else:
-            totals.answers += ok or answer.not_finite != ""
-            totals.nan += answer.not_finite == "nan"
-            totals.infinite += answer.not_finite == "infinity"
-            if not ok:
-                totals.fail("OTHER", took_s, time.time())
-                return  # what was wrong with the request says nothing about the release
-            own_s, processing_s = answer.compute_ms / 1e3, answer.processing_ms / 1e3
-            totals.succeed(took_s, own_s, answer.rows, answer.executions, time.time(), processing_s)
-        # Of a batch its share, which is what a soak compares with the latency of the release before.
-        own_ms = answer.compute_ms / answer.batched if answer else took_s * 1e3
-        body = [client.encode()] if client else () if request is None else request[0]
-        of = _digest(body)
+        self._totals(worker).fail("BACKEND", took_s, time.time())
+        if not attempt.begun:
+            return  # another request's fault
+        digest = _digest([client.encode()] if client else request.parts)
         for watcher in self.watchers:
-            watcher(worker.release_id, ok, own_ms, reason, of)
+            watcher(worker.release_id, False, took_s * 1e3, attempt.fault, digest)
 
     def _totals(self, worker: Worker) -> Totals:
         totals = self.totals.get(worker.release_id)

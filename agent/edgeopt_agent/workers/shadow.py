@@ -3,9 +3,9 @@
 import asyncio
 import math
 
-from edgeopt_agent.workers.lanes import is_large
-from edgeopt_agent.workers.outcomes import Answer, Request, WorkerError
+from edgeopt_agent.workers.outcomes import Answer, WorkerError
 from edgeopt_agent.workers.process import Worker
+from edgeopt_agent.workers.requests import LARGE_BYTES, Request
 
 EQUAL_DB = 200.0
 MOST_BYTES = 16 << 20
@@ -32,26 +32,28 @@ class Shadow:
         """Takes the next request that fits."""
         self._wanted = True
 
-    def offer(self, predecessor: Worker | None, request: Request, answer: Answer) -> None:
+    def offer(self, predecessor: Worker | None, request: Request, processed: bool, answer: Answer) -> None:
         """Compares a request that the new release has answered well, if one is wanted and it fits."""
         if not self._wanted or predecessor is None or not predecessor.alive:
             return
-        slots = predecessor.slots(is_large((*request[0], answer.body), ""))
-        if slots.locked() or self._task is not None or sum(map(len, request[0])) + len(answer.body) > MOST_BYTES:
+        size_bytes = request.size_bytes + len(answer.body)
+        slots = predecessor.slots(size_bytes > LARGE_BYTES)
+        if slots.locked() or self._task is not None or size_bytes > MOST_BYTES:
             return
         self._wanted = False
-        self._task = asyncio.create_task(self._compare(predecessor, slots, request, answer), name="shadow")
+        comparing = self._compare(predecessor, slots, request, processed, answer)
+        self._task = asyncio.create_task(comparing, name="shadow")
 
     def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
     async def _compare(
-        self, predecessor: Worker, slots: asyncio.Semaphore, request: Request, answer: Answer
+        self, predecessor: Worker, slots: asyncio.Semaphore, request: Request, processed: bool, answer: Answer
     ) -> None:
         try:
             async with slots:
-                found = await predecessor.compare(request, answer)
+                found = await predecessor.compare(request, processed, answer)
         except WorkerError:  # what the predecessor cannot answer says nothing about the new release
             return
         finally:

@@ -7,6 +7,7 @@ import pytest
 
 from edgeopt_agent.drift.settings import DriftSettings
 from edgeopt_agent.drift.watch import DriftWatch
+from tests.agent.infer_request import infer_request
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 2.0, 3.0, 0.0]}
 REQUEST = json.dumps({"inputs": [ROW]}).encode()
@@ -25,7 +26,7 @@ def test_statistics_come_with_a_later_answer(serving, null_bundle, batch):
     server.router.drift = Listening(DriftSettings())
 
     async def ask(count):
-        return await asyncio.gather(*(server.router.infer("null", None, REQUEST) for _ in range(count)))
+        return await asyncio.gather(*(server.router.infer(infer_request(REQUEST)) for _ in range(count)))
 
     assert [each.status for each in server.do(ask(1))] == [200]
     assert seen == []
@@ -40,12 +41,12 @@ def test_statistics_come_with_a_later_answer(serving, null_bundle, batch):
 def test_sizes_of_the_outputs_come_unless_they_follow_the_request(serving, null_bundle, size, noted):
     server = serving(drift=DriftSettings())
     server.deploy(null_bundle(outputs=({"name": "y", "dtype": "float32", "shape": [size, 2]},)))
-    answers = [server.do(server.router.infer("null", None, REQUEST)) for _ in range(2)]
-    assert {each.name: each.sizes for each in answers[1].looked} == {"x": {}, "y": noted}
+    answers = [server.do(server.router.infer(infer_request(REQUEST))) for _ in range(2)]
+    assert {each.name: each.sizes for each in answers[1].run.looked} == {"x": {}, "y": noted}
 
 
 def test_no_statistics_are_taken_where_nobody_wants_them(serving, null_bundle):
     server = serving()
     server.deploy(null_bundle())
-    answers = [server.do(server.router.infer("null", None, REQUEST)) for _ in range(3)]
-    assert [each.looked for each in answers] == [(), (), ()]
+    answers = [server.do(server.router.infer(infer_request(REQUEST))) for _ in range(3)]
+    assert [each.run.looked for each in answers] == [(), (), ()]

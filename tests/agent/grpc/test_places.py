@@ -18,6 +18,7 @@ from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.plain import WORTH_GIVING_BACK_BYTES
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.wire import bytes_field
+from edgeopt_agent.workers.frames import Answered
 from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.outcomes import Answer
 from edgeopt_agent.workers.router import QueueFullError
@@ -143,9 +144,9 @@ METHOD = f"/{SERVICE}/ModelInfer"
 class Echo:
     """Answers without a worker."""
 
-    async def infer(self, _name, _version, body, **_options):
+    async def infer(self, request):
         await asyncio.sleep(0)
-        return Answer(200, body, None, 0.0)
+        return Answer(Answered(200, 0.0), request.parts[0])
 
 
 async def tasks_of_calls(port):

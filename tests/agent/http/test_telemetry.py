@@ -11,6 +11,7 @@ from websockets.sync.client import connect
 
 from edgeopt.events import Log, Metric, Progress, decode
 from edgeopt_agent.http import telemetry
+from tests.agent.infer_request import infer_request
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 REQUEST = json.dumps({"inputs": [ROW]}).encode()
@@ -40,7 +41,7 @@ def test_a_viewer_sees_latency_memory_and_load_move(serving, null_bundle):
     with watch(server) as viewer:
         events(viewer, is_metric("throughput_per_s"))
         for _ in range(3):
-            server.do(server.router.infer("null", None, REQUEST))
+            server.do(server.router.infer(infer_request(REQUEST)))
         found = events(viewer, is_metric("latency_p99_ms"))
         found += events(viewer, is_metric("load_percent"))
         latest = {event.name: event for event in found if isinstance(event, Metric)}

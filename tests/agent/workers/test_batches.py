@@ -21,6 +21,7 @@ from edgeopt_agent.workers.router import BusyError
 from edgeopt_agent.workers.sequences import Sequences
 from edgeopt_agent.workers.served import Served
 from tests.agent.conftest import Y
+from tests.agent.infer_request import infer_request
 from tests.agent.workers.test_process import changed, with_worker
 from tests.bundle.conftest import with_processing
 
@@ -42,7 +43,7 @@ def answers(bundle, settings, requests):
     """What the worker makes of these requests, sent at once; and how it judges batches."""
 
     async def use(worker):
-        return await asyncio.gather(*(worker.infer(each) for each in requests)), worker.batching
+        return await asyncio.gather(*(worker.infer(infer_request(each)) for each in requests)), worker.batching
 
     return with_worker(bundle, settings, use)
 
@@ -65,8 +66,8 @@ def test_requests_that_wait_together_share_a_run(null_bundle, settings):
     assert batching.used
     assert "times as fast as two single runs" in batching.reason
     check_own(bundle, arrays, found)
-    assert [answer.batched for answer in found] == [4] * 8
-    assert sum(answer.executions for answer in found) == 2
+    assert [answer.run.batched for answer in found] == [4] * 8
+    assert sum(answer.run.executions for answer in found) == 2
 
 
 def test_other_shapes_run_apart_and_answers_keep_their_order(null_bundle, settings):
@@ -75,7 +76,7 @@ def test_other_shapes_run_apart_and_answers_keep_their_order(null_bundle, settin
     found, _ = answers(bundle, changed(settings, **BATCHED), map(asked, arrays))
     check_own(bundle, arrays, found)
     # Three rows leave no room for others, and what came before them shares a run by shape.
-    assert [answer.batched for answer in found] == [2, 1, 2, 1, 1]
+    assert [answer.run.batched for answer in found] == [2, 1, 2, 1, 1]
 
 
 def test_a_wrong_request_fails_alone(null_bundle, settings):
@@ -90,9 +91,9 @@ def test_a_wrong_request_fails_alone(null_bundle, settings):
 def test_what_is_no_request_is_answered_behind_the_batch(null_bundle, settings):
     async def use(worker):
         first, golden, last = await asyncio.gather(
-            worker.infer(asked(rows(0))),
+            worker.infer(infer_request(asked(rows(0)))),
             worker.golden(30.0, quick=True),
-            worker.infer(asked(rows(1))),
+            worker.infer(infer_request(asked(rows(1)))),
         )
         assert golden.problem is None
         check_own(bundle, [rows(0), rows(1)], [first, last])
@@ -118,7 +119,7 @@ def test_a_model_without_use_for_batches_runs_each_request_alone(null_bundle, se
     found, batching = answers(bundle, changed(settings, **BATCHED), map(asked, arrays))
     assert not batching.used
     assert reason in batching.reason
-    assert [answer.batched for answer in found] == [1] * 4
+    assert [answer.run.batched for answer in found] == [1] * 4
     check_own(bundle, arrays, found)
 
 
@@ -177,12 +178,12 @@ def test_processed_and_plain_requests_share_a_run_of_the_model(null_bundle, proc
 
     async def use(worker):
         requests = zip(arrays, (True, False, True, False), strict=True)
-        asking = (worker.infer(asked(x), processed=through) for x, through in requests)
+        asking = (worker.infer(infer_request(asked(x)), processed=through) for x, through in requests)
         return await asyncio.gather(*asking), worker.batching
 
     found, batching = with_worker(bundle, changed(settings, **BATCHED), use)
     assert batching.used
-    assert [answer.batched for answer in found] == [4] * 4
+    assert [answer.run.batched for answer in found] == [4] * 4
     with edgeopt.load(bundle) as session:
         for x, answer, run in zip(arrays, found, (session.process, session.run) * 2, strict=True):
             np.testing.assert_allclose(outputs(answer), run({"x": x})["y"].ravel(), rtol=1e-5)
@@ -206,7 +207,7 @@ def test_a_standby_with_processing_answers_for_one_with_processing(serving, null
     server = serving()
     server.deploy(processed(null_bundle(), kind), OLD)
     server.deploy(processed(null_bundle(fail="run")), NEW, keep_old=True)
-    answer = server.do(server.router.infer("null", None, asked(rows(0))))
+    answer = server.do(server.router.infer(infer_request(asked(rows(0)))))
     assert json.loads(bytes(answer.body))["model_version"] == OLD
 
 
@@ -216,7 +217,7 @@ def test_a_standby_without_processing_answers_plain_requests_only(serving, null_
     server.deploy(old, OLD)
     # Softmax keeps the name and the type of its output, so only the processing tells the two apart.
     server.deploy(processed(null_bundle(crash="run")), NEW, keep_old=True)
-    plain = server.do(server.router.infer("null.raw", None, asked(rows(0))))
+    plain = server.do(server.router.infer(infer_request(asked(rows(0)), "null.raw")))
     assert json.loads(bytes(plain.body))["model_version"] == OLD
     server.do(server.router.serving.ended.wait())
     server.deploy(processed(null_bundle(fail="run")), "cccccccccccc")
@@ -225,8 +226,8 @@ def test_a_standby_without_processing_answers_plain_requests_only(serving, null_
         server.router.standby = worker
 
     server.do(standby(server.start(old, OLD)))
-    answer = server.do(server.router.infer("null", None, asked(rows(0))))
-    assert (answer.status, answer.fault) == (500, True)
+    answer = server.do(server.router.infer(infer_request(asked(rows(0)))))
+    assert (answer.status, answer.run.fault) == (500, True)
 
 
 def test_a_request_is_not_answered_by_a_release_with_other_inputs(serving, null_bundle):
@@ -236,13 +237,13 @@ def test_a_request_is_not_answered_by_a_release_with_other_inputs(serving, null_
     server.deploy(null_bundle(crash="run"), NEW, keep_old=True)
     # Its standby would call the request wrong: "The model has no input 'x'".
     with pytest.raises(BusyError, match="crashed: SIGSEGV"):
-        server.do(server.router.infer("null", None, asked(rows(0))))
+        server.do(server.router.infer(infer_request(asked(rows(0)))))
 
 
 def test_processing_counts_neither_as_the_model_nor_as_waiting(serving, null_bundle, processed):
     server = serving()
     server.deploy(processed(null_bundle()), OLD)
-    server.do(server.router.infer("null", None, asked(rows(0))))
+    server.do(server.router.infer(infer_request(asked(rows(0)))))
     totals = server.router.totals[OLD]
     assert totals.processing_s > 0
     assert totals.queue_s + totals.compute_s + totals.processing_s == pytest.approx(totals.success_s)

@@ -18,7 +18,8 @@ from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.ending_requests import EndingRequests
 from edgeopt_agent.workers.frames import Answered, Infer, Load, Port, Signature, head
 from edgeopt_agent.workers.lane_mark import LARGE, NONE, SMALL, LaneMark, new_descriptor
-from edgeopt_agent.workers.lanes import LARGE_BYTES, Lanes, is_large
+from edgeopt_agent.workers.lanes import Lanes
+from edgeopt_agent.workers.requests import LARGE_BYTES, Request
 from edgeopt_agent.workers.sequences import Sequences
 from edgeopt_agent.workers.served import Served
 
@@ -30,7 +31,7 @@ SMALL_BODY = [b"small"]
     ("body", "encoding", "large"), [(SMALL_BODY, "", False), (LARGE_BODY, "", True), (SMALL_BODY, "gzip", True)]
 )
 def test_compressed_bodies_are_large_ones(body, encoding, large):
-    assert is_large(body, encoding) is large
+    assert Request("null", None, body, encoding=encoding).is_large is large
 
 
 @pytest.mark.parametrize("first_to_close", [0, 1])
@@ -41,12 +42,13 @@ def test_a_worker_ended_with_the_request_of_the_lane_it_worked_on(lane, first_to
         lanes = Lanes(mark, *channels)
         for channel in channels:
             channel.connection_made(Wire())
-        futures = [lanes.ask(Infer(), 0, body) for body in (SMALL_BODY, LARGE_BODY)]
+        small, large = (Request("null", None, body) for body in (SMALL_BODY, LARGE_BODY))
+        futures = [lanes.run(Infer(), request) for request in (small, large)]
         mark.set(lane)
         for channel in channels[:: 1 if first_to_close else -1]:
             channel.connection_lost(None)
         lanes.close_mark()
-        assert [each.body for each in lanes.in_work] == {NONE: [], SMALL: [SMALL_BODY], LARGE: [LARGE_BODY]}[lane]
+        assert [each.request for each in lanes.in_work] == {NONE: [], SMALL: [small], LARGE: [large]}[lane]
         assert lanes.closed
         assert all(future.exception() for future in futures)
 

@@ -19,6 +19,7 @@ from edgeopt.hw.load import process_cpu_s
 from edgeopt_agent.workers.log import MOST_BYTES
 from edgeopt_agent.workers.outcomes import RequestTooLarge, WorkerDied, WorkerError, WorkerTimeout
 from edgeopt_agent.workers.process import Worker
+from tests.agent.infer_request import infer_request
 
 ONE_ROW = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
 REQUEST = json.dumps(ONE_ROW).encode()
@@ -60,9 +61,9 @@ def test_a_worker_answers_its_golden_samples_and_requests(conv_bundle, settings)
         assert golden.accuracy_db > golden.floor_db
         assert 0 < golden.latency_ms < 1000
         assert golden.resident_bytes > 10 << 20
-        refused = await worker.infer(b"{}")
+        refused = await worker.infer(infer_request(b"{}"))
         assert refused.status == 400
-        assert not refused.fault
+        assert not refused.run.fault
         assert Path(f"/proc/{worker.pid}/oom_score_adj").read_text().strip() == "500"
         await worker.stop()
         assert worker.how_it_ended() == "stopped"
@@ -109,7 +110,7 @@ def test_a_slow_model_is_timed_within_the_limit(null_bundle, settings):
 def test_the_log_of_a_crashed_worker_shows_where_it_was(null_bundle, settings):
     async def use(worker):
         with pytest.raises(WorkerDied):
-            await worker.infer(REQUEST)
+            await worker.infer(infer_request(REQUEST))
         await asyncio.wait_for(worker.ended.wait(), 60)
         return worker.how_it_ended()
 
@@ -130,13 +131,13 @@ def test_the_log_of_a_crashed_worker_shows_where_it_was(null_bundle, settings):
 def test_a_worker_that_cannot_answer_is_gone_and_says_how(null_bundle, settings, fault, limit_s, kind, words):
     async def use(worker):
         with pytest.raises(kind, match=words):
-            await worker.infer(REQUEST)
+            await worker.infer(infer_request(REQUEST))
         await asyncio.wait_for(worker.ended.wait(), 60)
         assert not worker.alive
         assert worker.how_it_ended().startswith(words[:8])
         assert gone(worker.pid)
         with pytest.raises(WorkerDied):
-            await worker.infer(REQUEST)
+            await worker.infer(infer_request(REQUEST))
 
     with_worker(null_bundle(**fault), changed(settings, request_timeout_s=limit_s), use)
 
@@ -149,8 +150,8 @@ def test_a_run_that_hangs_with_the_lock_free_is_ended_by_the_latency_of_the_rele
     async def use(worker):
         await worker.golden(30.0)
         for _ in range(runs):
-            assert (await worker.infer(REQUEST)).status == 200
-        asked = [asyncio.ensure_future(worker.infer(body)) for body in (POISON, REQUEST)]
+            assert (await worker.infer(infer_request(REQUEST))).status == 200
+        asked = [asyncio.ensure_future(worker.infer(infer_request(body))) for body in (POISON, REQUEST)]
         hung, behind = await asyncio.gather(*asked, return_exceptions=True)
         # At least 1 s; on a busy machine a run, and with it the limit, may be longer.
         assert re.search(r"hung: no answer within [\d.]+ s; it was killed", hung.reason)
@@ -179,7 +180,7 @@ def test_a_slow_or_large_run_is_no_hang(null_bundle, settings):
         row = ONE_ROW["inputs"][0]
         many = {**row, "shape": [40, 4], "data": row["data"] * 40}
         bodies = [REQUEST, REQUEST, json.dumps({"inputs": [many]}).encode()]
-        answers = await asyncio.gather(*map(worker.infer, bodies))
+        answers = await asyncio.gather(*(worker.infer(infer_request(body)) for body in bodies))
         assert [answer.status for answer in answers] == [200] * 3
 
     with_worker(null_bundle(latency_ms=25, row_ms=25), settings, use)
@@ -187,8 +188,8 @@ def test_a_slow_or_large_run_is_no_hang(null_bundle, settings):
 
 def test_a_model_that_fails_is_a_fault_of_the_model_and_the_worker_lives(null_bundle, settings):
     async def use(worker):
-        answer = await worker.infer(REQUEST)
-        assert (answer.status, answer.fault) == (500, True)
+        answer = await worker.infer(infer_request(REQUEST))
+        assert (answer.status, answer.run.fault) == (500, True)
         assert "as planted" in answer.reason()
         assert worker.alive
 
@@ -206,7 +207,7 @@ def test_a_killed_worker_is_told_apart_from_one_that_crashed(null_bundle, settin
 
 def test_stopping_lets_what_is_in_flight_finish(null_bundle, settings):
     async def use(worker):
-        asked = [asyncio.ensure_future(worker.infer(REQUEST)) for _ in range(3)]
+        asked = [asyncio.ensure_future(worker.infer(infer_request(REQUEST))) for _ in range(3)]
         await asyncio.sleep(0)
         await worker.stop(5.0)
         assert [answer.status for answer in await asyncio.gather(*asked)] == [200] * 3
@@ -216,7 +217,7 @@ def test_stopping_lets_what_is_in_flight_finish(null_bundle, settings):
 
 def test_a_worker_that_does_not_stop_is_killed_after_the_grace(null_bundle, settings):
     async def use(worker):
-        asked = asyncio.ensure_future(worker.infer(REQUEST))
+        asked = asyncio.ensure_future(worker.infer(infer_request(REQUEST)))
         await asyncio.sleep(0)
         await worker.stop(0.2)
         with pytest.raises(WorkerDied, match="stopped"):
@@ -227,7 +228,7 @@ def test_a_worker_that_does_not_stop_is_killed_after_the_grace(null_bundle, sett
 
 def test_a_flood_on_stderr_neither_blocks_the_worker_nor_fills_the_disk(null_bundle, settings):
     async def use(worker):
-        assert (await worker.infer(REQUEST)).status == 200
+        assert (await worker.infer(infer_request(REQUEST))).status == 200
 
     with_worker(null_bundle(flood_stderr_bytes=3 * MOST_BYTES), settings, use)
     log = settings.data_dir / "logs" / "worker-0123456789ab.log"
@@ -239,10 +240,11 @@ import asyncio, sys
 from pathlib import Path
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.process import Worker
+from tests.agent.infer_request import infer_request
 
 async def main():
     worker = await Worker.start(Path(sys.argv[1]), "a", Settings(data_dir=Path(sys.argv[2])))
-    asked = asyncio.ensure_future(worker.infer(sys.argv[3].encode()))
+    asked = asyncio.ensure_future(worker.infer(infer_request(sys.argv[3].encode())))
     await asyncio.sleep(0)
     print(worker.pid, flush=True)
     await asked
@@ -265,7 +267,7 @@ def test_a_log_that_cannot_be_written_is_no_reason_not_to_serve(null_bundle, set
     (settings.data_dir / "logs").write_text("in its place")
 
     async def use(worker):
-        return (await worker.infer(REQUEST)).status
+        return (await worker.infer(infer_request(REQUEST))).status
 
     assert with_worker(null_bundle(flood_stderr_bytes=100_000), settings, use) == 200
 
@@ -312,7 +314,7 @@ def test_a_start_waits_for_descriptors_that_are_used_up_for_a_moment(null_bundle
         return original()
 
     async def use(worker):
-        assert (await worker.infer(REQUEST)).status == 200
+        assert (await worker.infer(infer_request(REQUEST))).status == 200
 
     monkeypatch.setattr(os, "pipe", pipe)
     with_worker(null_bundle(), settings, use)
@@ -352,7 +354,7 @@ def test_time_spent_on_a_request_is_not_taken_for_a_hang(null_bundle, settings, 
     monkeypatch.setattr("edgeopt_agent.workers.process.process_cpu_s", lambda _pid: next(seconds) if works else 1)
 
     async def use(worker):
-        asked = asyncio.create_task(worker.infer(REQUEST))
+        asked = asyncio.create_task(worker.infer(infer_request(REQUEST)))
         await asyncio.sleep(0)
         silent.set()
         if works:
@@ -377,7 +379,7 @@ def test_a_request_that_kills_the_worker_by_its_memory_is_told_apart_from_those_
 ):
     async def use(worker):
         monkeypatch.setattr(worker._log, "last_line", lambda: "terminate called: std::bad_alloc")
-        asked = [asyncio.create_task(worker.infer(REQUEST)) for _ in range(2)]
+        asked = [asyncio.create_task(worker.infer(infer_request(REQUEST))) for _ in range(2)]
         while worker._lanes.at_work is None:
             await asyncio.sleep(0.01)
         os.kill(worker.pid, signal.SIGABRT)

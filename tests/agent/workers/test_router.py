@@ -7,6 +7,7 @@ from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.lanes import LARGE_BYTES
 from edgeopt_agent.workers.outcomes import WorkerDied
 from edgeopt_agent.workers.router import BusyError, Router
+from tests.agent.infer_request import infer_request
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 REQUEST = json.dumps({"inputs": [ROW]}).encode()
@@ -27,7 +28,7 @@ def watched(serving):
 
 
 def ask(server, version=None):
-    return server.do(server.router.infer("null", version, REQUEST))
+    return server.do(server.router.infer(infer_request(REQUEST, version=version)))
 
 
 def version_of(answer):
@@ -51,7 +52,7 @@ def test_a_switch_loses_no_request_and_sends_later_ones_to_the_new_release(watch
     new = server.start(null_bundle(), NEW)
 
     async def through_a_switch():
-        asked = [asyncio.ensure_future(server.router.infer("null", None, REQUEST)) for _ in range(20)]
+        asked = [asyncio.ensure_future(server.router.infer(infer_request(REQUEST))) for _ in range(20)]
         await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         assert server.router.switch(new, keep_old=False) is old
         stopping = asyncio.ensure_future(old.stop())
@@ -105,7 +106,7 @@ def test_what_both_releases_fail_at_is_the_fault_of_the_request(watched, null_bu
 def test_a_wrong_request_says_nothing_about_the_release(watched, null_bundle):
     server, seen = watched()
     server.deploy(null_bundle(), OLD)
-    assert server.do(server.router.infer("null", None, b"{}")).status == 400
+    assert server.do(server.router.infer(infer_request(b"{}"))).status == 400
     assert seen == []
     assert server.router.totals[OLD].failures == 1
 
@@ -124,7 +125,7 @@ def test_a_request_waits_only_once_for_a_worker_that_does_not_come(watched, null
     server.deploy(null_bundle(), OLD)
     asked = []
 
-    async def die_of_another_request(_worker, *request, alone):
+    async def die_of_another_request(_worker, _request, _processed, alone):
         asked.append(alone)
         raise WorkerDied("The worker crashed.", begun=False)
 
@@ -141,7 +142,7 @@ def test_the_queue_is_bounded_in_number_and_in_bytes(watched, null_bundle):
     server.deploy(null_bundle(latency_ms=50), OLD)
 
     async def many(count, body):
-        asked = [server.router.infer("null", None, body) for _ in range(count)]
+        asked = [server.router.infer(infer_request(body)) for _ in range(count)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
     refused = [e for e in server.do(many(10, REQUEST)) if isinstance(e, BusyError)]
@@ -158,9 +159,9 @@ def test_large_requests_leave_room_to_small_ones(watched, null_bundle):
     server.deploy(null_bundle(latency_ms=50), OLD)
 
     async def both():
-        large = [asyncio.ensure_future(server.router.infer("null", None, large_body)) for _ in range(6)]
+        large = [asyncio.ensure_future(server.router.infer(infer_request(large_body))) for _ in range(6)]
         await asyncio.sleep(0)
-        answer = await server.router.infer("null", None, REQUEST)
+        answer = await server.router.infer(infer_request(REQUEST))
         await asyncio.gather(*large, return_exceptions=True)
         return answer
 
@@ -176,9 +177,9 @@ def test_a_small_request_overtakes_large_ones_that_are_being_parsed(watched, nul
     large_body = f'{{"inputs":[{x}],"parameters":{{"binary_data_output":true}}}}'.encode()
 
     async def both():
-        large = [asyncio.ensure_future(server.router.infer("null", None, large_body)) for _ in range(4)]
+        large = [asyncio.ensure_future(server.router.infer(infer_request(large_body))) for _ in range(4)]
         await asyncio.sleep(0)
-        answer = await server.router.infer("null", None, REQUEST)
+        answer = await server.router.infer(infer_request(REQUEST))
         left = sum(not each.done() for each in large)
         return answer, left, await asyncio.gather(*large)
 
@@ -193,7 +194,7 @@ def test_a_request_that_waits_too_long_for_its_turn_is_let_go(watched, null_bund
     server.deploy(null_bundle(latency_ms=250), OLD)
 
     async def many():
-        asked = [server.router.infer("null", None, REQUEST) for _ in range(6)]
+        asked = [server.router.infer(infer_request(REQUEST)) for _ in range(6)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
     results = server.do(many())
@@ -230,7 +231,7 @@ def test_a_failure_counts_when_the_standby_has_no_time_either(watched, null_bund
     async def without_slots():
         for _ in range(2):
             await old.slots(large=False).acquire()
-        return await server.router.infer("null", None, REQUEST)
+        return await server.router.infer(infer_request(REQUEST))
 
     with pytest.raises(BusyError, match="for its turn"):
         server.do(without_slots())
@@ -257,7 +258,7 @@ def test_a_request_waits_while_the_agent_starts_and_fails_once_the_release_canno
     async def main():
         router = Router(settings)
         router.starting, router.why_nothing = True, lambda: "The release cannot be started."
-        asked = asyncio.create_task(router.infer("m", None, b"{}"))
+        asked = asyncio.create_task(router.infer(infer_request(b"{}", "m")))
         done, _ = await asyncio.wait([asked], timeout=0.1)
         assert not done
         router.end_start()
@@ -275,7 +276,7 @@ def all_at_once(server, bodies, start_again):
     """The status of each of some requests sent together; `start_again` is what follows an ended worker."""
 
     async def ask_all():
-        asked = [asyncio.ensure_future(server.router.infer("null", None, body)) for body in bodies]
+        asked = [asyncio.ensure_future(server.router.infer(infer_request(body))) for body in bodies]
         while not all(each.done() for each in asked):
             await asyncio.wait(asked, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
             if server.router.serving.ended.is_set():

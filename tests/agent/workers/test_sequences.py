@@ -9,6 +9,7 @@ from tritonclient.utils import InferenceServerException
 
 from edgeopt.bundle.runtime.session import load
 from tests.agent.conftest import X, Y
+from tests.agent.infer_request import infer_request
 
 H = {"name": "h", "dtype": "float32", "shape": ["batch", 2]}
 HN = {"name": "hn", "dtype": "float32", "shape": ["batch", 2]}
@@ -158,7 +159,7 @@ def test_wrong_parameters_are_named(start, parameters, words):
     server, _ = start()
     x = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
     body = json.dumps({"inputs": [x], "parameters": parameters}).encode()
-    answer = server.do(server.router.infer("null", None, body))
+    answer = server.do(server.router.infer(infer_request(body)))
     assert answer.status == 400
     assert words in answer.reason()
 
