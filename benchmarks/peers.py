@@ -27,7 +27,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load as load_model
-from edgeopt.pipeline.build.inspect import describe
+from edgeopt.pipeline.builders.inspect import describe
 from edgeopt.quant import libraries
 
 JUDGES = 16

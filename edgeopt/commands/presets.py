@@ -47,7 +47,7 @@ def presets(request: PresetsRequest) -> PresetList:
 def _chosen(path: Path) -> "PresetChoice | None":
     """Chooses a preset as a search without data does."""
     from edgeopt.graph.model import load
-    from edgeopt.pipeline.build.inspect import describe
+    from edgeopt.pipeline.builders.inspect import describe
     from edgeopt.profiles.presets import choose_preset
 
     facts = describe(load(path))

@@ -27,7 +27,7 @@ from edgeopt.bundle.runtime.check import Changed, changes_since
 from edgeopt.bundle.write import free_place
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, pip_install, writing_to
 from edgeopt.hw.probe import probe
-from edgeopt.pipeline.build.steps import check_steps, said_of
+from edgeopt.pipeline.replay_steps import check_steps, said_of
 from edgeopt.quant.records import FLOAT
 from edgeopt.views.blocks import some
 

@@ -35,18 +35,18 @@ from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.messages import Describe, Described, Load
 from edgeopt.pipeline.aim import SearchGoal, aim_of
-from edgeopt.pipeline.build.messages import Inspected
-from edgeopt.pipeline.build.variants import inspect
+from edgeopt.pipeline.baseline import PROCESSOR, Baseline, first_running, judge_for
+from edgeopt.pipeline.builders.messages import Inspected
+from edgeopt.pipeline.builders.variants import inspect
+from edgeopt.pipeline.context import SearchContext
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import CURRENT, Candidate
-from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.plans.plugin_recipes import with_plugins
 from edgeopt.pipeline.plans.space import StartOptions, starts_on
 from edgeopt.pipeline.preset import with_preset
-from edgeopt.pipeline.race.baseline import PROCESSOR, Baseline, first_running, judge_for
-from edgeopt.pipeline.race.ground import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.request import OptimizeRequest, time_limit_for
+from edgeopt.pipeline.runner import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.shapes.filling import check_shape, explained, settle_buckets, shaped_samples
 from edgeopt.pipeline.shapes.sized import Shaped, of_sizes
 from edgeopt.profiles import TargetProfile

@@ -12,23 +12,23 @@ import msgspec
 from edgeopt.bundle.write import check_target
 from edgeopt.events import Emit
 from edgeopt.graph.files.sniff import check_file
-from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.builders.variants import Variants
+from edgeopt.pipeline.context import SearchResources, placed
 from edgeopt.pipeline.inspect import Search, prepare
 from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
-from edgeopt.pipeline.place import SearchResources, placed
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import BuildInputs
 from edgeopt.pipeline.plans.space import courses_on
 from edgeopt.pipeline.prove.deliver import deliver
 from edgeopt.pipeline.prove.pick import pick as deliver_picked
 from edgeopt.pipeline.prove.pick import wanted
-from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.race.loads import choose_load
 from edgeopt.pipeline.race.race import open_meter
 from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.recall import Remembered
 from edgeopt.pipeline.request import OptimizeRequest, check, inputs_of
+from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.screen import CandidatePool
 from edgeopt.pipeline.stopping import ClockedEmit, StopControl, clock_for, nothing_proved_error
 from edgeopt.workspace import WORK, workspace

@@ -16,7 +16,6 @@ from edgeopt.measure.report import OriginalSpeed
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
 from edgeopt.notebook import NotebookRecord
-from edgeopt.pipeline.shapes.sized import SizeTimes
 from edgeopt.profiles.presets import PresetChoice
 
 SCHEMA = 2
@@ -88,6 +87,23 @@ class CandidateReport(msgspec.Struct, frozen=True):
     proved: bool = False
     """Whether the speed-up is that of the written bundle, in fresh processes."""
     proof_verdict: str = ""
+
+
+class SizeTimes(msgspec.Struct, frozen=True):
+    """Medians of the runs of one size."""
+
+    sizes: dict[str, int]
+    """Size of each dimension, by its name."""
+    baseline_ms: float
+    latency_ms: float
+    runs: int
+    """Number of runs of the side that had fewer."""
+    slower: bool = False
+    """Whether the bundle is clearly slower: 3/4 of its runs took longer than 3/4 of the baseline's."""
+
+    @property
+    def name(self) -> str:
+        return " ".join(f"{name}={size}" for name, size in self.sizes.items())
 
 
 class Proof(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 
 from edgeopt.errors import ModelError, TrialError
 from edgeopt.events import Log
-from edgeopt.pipeline.build.messages import Inspected
+from edgeopt.pipeline.builders.messages import Inspected
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles.presets import PresetChoice, choose_preset

@@ -19,7 +19,7 @@ from edgeopt.errors import BundleError, EdgeoptError, UsageError, flag_of
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.pipeline.build.messages import Made, Make
+from edgeopt.pipeline.builders.messages import Made, Make
 from edgeopt.pipeline.cache.store import (
     CacheRecord,
     Store,

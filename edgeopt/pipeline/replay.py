@@ -30,7 +30,7 @@ from edgeopt.graph.accuracy import accuracy_text, compare_outputs, decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.probe import probe
 from edgeopt.measure.stages import fill_timed
-from edgeopt.pipeline.build.steps import rebuild, said_of
+from edgeopt.pipeline.replay_steps import rebuild, said_of
 from edgeopt.quant.measured.given import ModelRuns, Outputs
 from edgeopt.quant.measured.proof import RESULT, SOURCE, ContestSide, compared
 from edgeopt.version import __version__

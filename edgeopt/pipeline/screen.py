@@ -23,16 +23,16 @@ from edgeopt.measure.contender import PLUGIN_ANSWER_S, Contender
 from edgeopt.measure.messages import ONE, Calls, Loaded, Memory
 from edgeopt.measure.rounds import latency_ms, speedup
 from edgeopt.measure.stats import Interval
-from edgeopt.pipeline.build.messages import PLANNED
-from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.builders.messages import PLANNED
+from edgeopt.pipeline.builders.variants import Variants
+from edgeopt.pipeline.context import SearchResources
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import OVER, excess
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Status
-from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.gathering import ReadyVariant
 from edgeopt.pipeline.plans.recipes import recipe_named
 from edgeopt.pipeline.plans.space import StartOptions, first_candidates, other_threads
-from edgeopt.pipeline.race.ground import AccuracyReference, Answers, TrialRunner
+from edgeopt.pipeline.runner import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.shapes.filling import (
     LATEST,
     NO_BUCKETS,

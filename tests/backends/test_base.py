@@ -23,8 +23,8 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.feeds import generate_feeds
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.exactness.runtimes import first_answer, first_opened
+from edgeopt.pipeline.context import placed
 from edgeopt.pipeline.inspect import prepare as prepare_search
-from edgeopt.pipeline.place import placed
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.quant.measured.given import ModelRuns
 

@@ -19,16 +19,16 @@ from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.measure import rounds
 from edgeopt.pipeline.aim import SearchGoal
-from edgeopt.pipeline.build.messages import Inspected
-from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.builders.messages import Inspected
+from edgeopt.pipeline.builders.variants import Variants
+from edgeopt.pipeline.context import SearchResources, placed
 from edgeopt.pipeline.inspect import Search, SearchData, prepare
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, VariantReport
-from edgeopt.pipeline.place import SearchResources, placed
 from edgeopt.pipeline.plans.space import StartOptions
-from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
 from edgeopt.pipeline.request import OptimizeRequest
+from edgeopt.pipeline.runner import AccuracyReference, TrialRunner
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, screen
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from edgeopt.profiles.targets import profile_for

@@ -10,8 +10,8 @@ from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, Pr
 from edgeopt.events import ignore
 from edgeopt.hw.device import Unavailable
 from edgeopt.pipeline import inspect as preparing
+from edgeopt.pipeline.context import placed
 from edgeopt.pipeline.inspect import prepare
-from edgeopt.pipeline.place import placed
 from edgeopt.pipeline.request import OptimizeRequest
 
 

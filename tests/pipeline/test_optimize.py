@@ -23,13 +23,13 @@ from edgeopt.events import Log, Progress, ignore
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.schedules import Schedule
-from edgeopt.pipeline.build.variants import inspect
+from edgeopt.pipeline.builders.variants import inspect
 from edgeopt.pipeline.inspect import incumbent_of
 from edgeopt.pipeline.objectives import OBJECTIVES, ResourceLimits, excess, limits_from, objective_named
 from edgeopt.pipeline.padding import graph_passes, kept_by, said_of, skips_padding
-from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.race.race import race
 from edgeopt.pipeline.request import time_limit_for
+from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.stopping import Stop
 from edgeopt.views.outcome import headline, show
 from edgeopt.views.terminal import write

@@ -11,7 +11,7 @@ from edgeopt.commands.report.report import gather
 from edgeopt.commands.report.sections.verdict import verdict_section
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.graph.model import load
-from edgeopt.pipeline.build.inspect import describe
+from edgeopt.pipeline.builders.inspect import describe
 from edgeopt.profiles.presets import choose_preset, shipped_presets
 from edgeopt.views.blocks import WordsBlock
 from edgeopt.views.outcome import proof_lines

@@ -15,8 +15,8 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.errors import UsageError
 from edgeopt.events import Log, Standing, ignore
 from edgeopt.hw.probe import probe
-from edgeopt.pipeline.build.messages import Made, Make, PlannedVariant, Planning, Plans
-from edgeopt.pipeline.build.variants import BuildWorker, make_all
+from edgeopt.pipeline.builders.messages import Made, Make, PlannedVariant, Planning, Plans
+from edgeopt.pipeline.builders.variants import BuildWorker, make_all
 from edgeopt.pipeline.cache.user import listing
 from edgeopt.pipeline.recall import Keys, Remembered, differences
 from edgeopt.pipeline.request import OptimizeRequest
@@ -120,7 +120,7 @@ def job(tmp_path, conv_model, conv_data):
     import numpy as np
 
     from edgeopt.data.samples import Samples, save_samples
-    from edgeopt.pipeline.build.messages import Make
+    from edgeopt.pipeline.builders.messages import Make
     from edgeopt.quant.records import QuantSettings
 
     with np.load(conv_data) as archive:

@@ -17,7 +17,8 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Calls
 from edgeopt.measure.stats import Interval
 from edgeopt.pipeline.aim import SearchGoal
-from edgeopt.pipeline.build.messages import PLANNED, PlannedVariant
+from edgeopt.pipeline.baseline import baseline_order, first_running, judge_for, plain
+from edgeopt.pipeline.builders.messages import PLANNED, PlannedVariant
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, VariantReport
 from edgeopt.pipeline.plans.gathering import ReadyVariant
@@ -30,9 +31,8 @@ from edgeopt.pipeline.plans.space import (
     point_of,
     subject_of,
 )
-from edgeopt.pipeline.race.baseline import baseline_order, first_running, judge_for, plain
-from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.race.tuning import run_races
+from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.screen import PoolEntry, final, judge
 from edgeopt.workers.host import LocalHost
 from tests.conftest import seeded

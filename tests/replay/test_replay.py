@@ -16,8 +16,8 @@ from edgeopt.errors import BundleError, ModelError, UsageError, VerificationErro
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
-from edgeopt.pipeline.build.steps import check_steps
 from edgeopt.pipeline.replay import replay
+from edgeopt.pipeline.replay_steps import check_steps
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.tasks import TRIAL
 

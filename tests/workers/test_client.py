@@ -16,7 +16,7 @@ from edgeopt.measure.kernel_times import TimeKernels
 from edgeopt.measure.messages import Describe, Described, Load
 from edgeopt.measure.peaks import measure as peaks
 from edgeopt.measure.peaks.tasks import Dispatch, Repeat
-from edgeopt.pipeline.build.messages import Inspect
+from edgeopt.pipeline.builders.messages import Inspect
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.isolated_backend import OpenModel

@@ -314,7 +314,7 @@ def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
     path = Path(side.load.model_path)
     if path.suffix != ".onnx" or not any(d is None for t in wanted.inputs for d in t.shape):
         return wanted.inputs
-    from edgeopt.pipeline.build.variants import inspect  # brings all passes and forms along
+    from edgeopt.pipeline.builders.variants import inspect  # brings all passes and forms along
 
     with closing(WorkerClient(LocalHost(wanted.folder))) as client:
         try:

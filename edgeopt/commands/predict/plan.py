@@ -26,9 +26,9 @@ from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.graph.analysis.records import GivenShapes as Shapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.model import load
+from edgeopt.pipeline.baseline import baseline_order, plain
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.space import first_candidates, starts_on
-from edgeopt.pipeline.race.baseline import baseline_order, plain
 from edgeopt.pipeline.request import OptimizeRequest, inputs_of
 from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE

@@ -15,7 +15,7 @@ from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import OriginalSpeed
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
-from edgeopt.pipeline.shapes.sized import SizeTimes
+from edgeopt.pipeline.outcome import SizeTimes
 
 SCHEMA = 1
 Made = Literal["a search", "a plan of precision", "a plan for another device", "unknown"]

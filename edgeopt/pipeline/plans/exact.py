@@ -1,8 +1,8 @@
 """Recipes that change the form of the computation, not its precision."""
 
 from edgeopt.graph.ledger import Ledger
-from edgeopt.pipeline.build.cleaning import clean, lower
-from edgeopt.pipeline.build.messages import BuildTask
+from edgeopt.pipeline.builders.cleaning import clean, lower
+from edgeopt.pipeline.builders.messages import BuildTask
 from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe
 
 

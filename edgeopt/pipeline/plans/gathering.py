@@ -10,8 +10,8 @@ import msgspec
 
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Labels
-from edgeopt.pipeline.build.cleaning import LOWERINGS, NOTHING, runs_in, wrong_elsewhere
-from edgeopt.pipeline.build.messages import (
+from edgeopt.pipeline.builders.cleaning import LOWERINGS, NOTHING, runs_in, wrong_elsewhere
+from edgeopt.pipeline.builders.messages import (
     CLEANED,
     PLANNED,
     REPAIRED,
@@ -21,11 +21,11 @@ from edgeopt.pipeline.build.messages import (
     Planning,
     Plans,
 )
-from edgeopt.pipeline.build.planning import packed
-from edgeopt.pipeline.build.variants import LATE, BuildWorker, KnownVariants, Variants, make_all
+from edgeopt.pipeline.builders.planning import packed
+from edgeopt.pipeline.builders.variants import LATE, BuildWorker, KnownVariants, Variants, make_all
+from edgeopt.pipeline.context import SearchContext
 from edgeopt.pipeline.outcome import VariantReport
 from edgeopt.pipeline.padding import said_of, skips_padding
-from edgeopt.pipeline.place import SearchContext
 from edgeopt.pipeline.plans.libraries import repair_limit_s
 from edgeopt.pipeline.plans.recipes import (
     BuildInputs,

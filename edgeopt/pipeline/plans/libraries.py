@@ -8,7 +8,7 @@ from edgeopt import units
 from edgeopt.backends.base import Feeds
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
-from edgeopt.pipeline.build.messages import REPAIRED, BuildTask
+from edgeopt.pipeline.builders.messages import REPAIRED, BuildTask
 from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe, Unsuited, suits_all
 
 _MOST_SAMPLES = 100

@@ -5,7 +5,7 @@ from functools import partial
 import msgspec
 
 from edgeopt.graph.ledger import Ledger
-from edgeopt.pipeline.build.messages import BuildTask
+from edgeopt.pipeline.builders.messages import BuildTask
 from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe
 from edgeopt.plugins import Offer, offered
 from edgeopt.profiles import TargetProfile
@@ -44,6 +44,6 @@ def _recipe(offer: Offer) -> Recipe:
 
 
 def _make(offer: Offer, task: BuildTask) -> Ledger:
-    from edgeopt.pipeline.build.by_plugin import make_by_pass, make_by_recipe
+    from edgeopt.pipeline.builders.by_plugin import make_by_pass, make_by_recipe
 
     return (make_by_pass if offer.kind == "pass" else make_by_recipe)(offer, task)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from edgeopt.pipeline.build.messages import PLANNED, BuildTask, Plans
+from edgeopt.pipeline.builders.messages import PLANNED, BuildTask, Plans
 from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe
 from edgeopt.quant.measured.planning.entry import GROUPED
 from edgeopt.quant.measured.timing.courses import GROUPS
@@ -14,13 +14,13 @@ _FLOATS = frozenset({"fp16", "bf16"})
 
 
 def _planned(task: BuildTask) -> Plans:
-    from edgeopt.pipeline.build.planning import plan
+    from edgeopt.pipeline.builders.planning import plan
 
     return plan(task)
 
 
 def _in_one_scheme(name: str, task: BuildTask) -> Plans:
-    from edgeopt.pipeline.build.planning import form_all
+    from edgeopt.pipeline.builders.planning import form_all
 
     return form_all(task, name)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from edgeopt.backends import NAMES, backend_named
 from edgeopt.graph.ledger import Ledger
-from edgeopt.pipeline.build.messages import BuildTask, Plans
+from edgeopt.pipeline.builders.messages import BuildTask, Plans
 from edgeopt.plugins import Offer
 
 # The profile and the installed packages decide which of these run a variant.

@@ -1,6 +1,7 @@
 """Recipes, and the build requests that each makes of a search's model."""
 
 import importlib.util
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,10 +10,12 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle.deployment import Step
+from edgeopt.data.samples import open_samples
 from edgeopt.data.split import Split
 from edgeopt.decoding import thread_safe
-from edgeopt.pipeline.build.cleaning import LOWERINGS, NONE_LISTED, PASSES, Lowered, lowered_variants
-from edgeopt.pipeline.build.messages import CLEANED, PLANNED, PLUGIN, Make, Planning
+from edgeopt.graph.ledger import Ledger
+from edgeopt.pipeline.builders.cleaning import LOWERINGS, NONE_LISTED, PASSES, Lowered, lowered_variants
+from edgeopt.pipeline.builders.messages import CLEANED, PLANNED, PLUGIN, BuildTask, Made, Make, Planning, Plans
 from edgeopt.pipeline.plans.plugin_recipes import plugin_recipes
 from edgeopt.pipeline.plans.precision import recipe_of
 from edgeopt.pipeline.plans.recipe import Recipe
@@ -150,3 +153,36 @@ def _step(material: BuildInputs, name: str, lowered: Lowered | None) -> Step:
 def title_of(job: Make) -> str:
     lowerings = job.step.listed(LOWERINGS)
     return Lowered(job.backends, lowerings).title if lowerings else recipe_named(job.recipe).title
+
+
+def make_variant(request: Make) -> Made:
+    """Makes one variant in a worker process by running one step on the model."""
+    begin = time.perf_counter()
+    samples = open_samples(Path(request.samples_path))
+    task = BuildTask(
+        source=Path(request.source_path),
+        base=Path(request.base_path),
+        out=Path(request.out_path),
+        check_samples=samples[range(request.check_first, request.check_first + request.check_count)],
+        calibration=samples[range(request.calibration_count)] if request.calibration_count else None,
+        settings=request.settings,
+        step=request.step,
+        backends=request.backends,
+        samples=samples[range(request.check_first + request.check_count)],
+        planning=request.planning,
+        repair_floor_db=request.repair_floor_db,
+    )
+    made = recipe_named(request.recipe).make(task)
+    seconds = time.perf_counter() - begin
+    if isinstance(made, Plans):
+        return Made(request.step, (), seconds, made)
+    return Made(_as_done(request.step, made), tuple(made), seconds)
+
+
+def _as_done(step: Step, ledger: Ledger) -> Step:
+    """Returns the step without the passes that were rolled back because they changed this model's outputs."""
+    undone = {entry.pass_name for entry in ledger if entry.rolled_back}
+    # A pass that was rolled back in one round may have been applied in another.
+    undone -= {entry.pass_name for entry in ledger if not entry.rolled_back}
+    kept = {name: [p for p in step.listed(name) if p not in undone] for name in (PASSES, LOWERINGS)}
+    return Step(step.recipe, {name: kept.get(name, value) for name, value in step.parameters.items()})

@@ -15,7 +15,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples
 from edgeopt.hw.device import Device
 from edgeopt.hw.topology import cores_for
-from edgeopt.pipeline.build.messages import PLANNED
+from edgeopt.pipeline.builders.messages import PLANNED
 from edgeopt.pipeline.outcome import Candidate, RuntimeOptions
 from edgeopt.pipeline.plans.recipes import RECIPES, recipe_named
 from edgeopt.profiles import TargetProfile

@@ -21,11 +21,11 @@ from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER, TOO_NOISY, Interval, verdict
 from edgeopt.pipeline.aim import SearchGoal
+from edgeopt.pipeline.context import SearchResources
 from edgeopt.pipeline.inspect import Search, is_wrapped
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ENERGY, OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import CURRENT, Candidate, Outcome, Proof
-from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.prove.proving import (
     BundleDraft,
     MissedFloor,

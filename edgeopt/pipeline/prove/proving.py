@@ -33,17 +33,17 @@ from edgeopt.measure.scoreboard import trial_log
 from edgeopt.measure.sequential import Decision, Pairs, rules_of
 from edgeopt.measure.stats import FASTER, IDENTICAL, TOO_FEW, UNITY, paired_ratios, sign_interval
 from edgeopt.measure.trial import rotated
-from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.baseline import judge_for
+from edgeopt.pipeline.builders.variants import Variants
+from edgeopt.pipeline.context import SearchResources
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate, Proof
-from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.prove.report import plan_of
 from edgeopt.pipeline.prove.unseen import check_unseen
-from edgeopt.pipeline.race.baseline import judge_for
-from edgeopt.pipeline.race.ground import Answers, TrialRunner
 from edgeopt.pipeline.race.race import meter_all
+from edgeopt.pipeline.runner import Answers, TrialRunner
 from edgeopt.pipeline.screen import CandidatePool
 from edgeopt.pipeline.shapes.sized import times_by_size
 from edgeopt.pipeline.stopping import StopControl

@@ -20,7 +20,7 @@ from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.graph.accuracy import accuracy_text
 from edgeopt.hw.device import device_for_evidence
 from edgeopt.measure.stats import EQUAL_PERCENT, IDENTICAL, TOO_FEW, TOO_NOISY, UNITY
-from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.builders.variants import Variants
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import THROUGHPUT, Objective
 from edgeopt.pipeline.outcome import (

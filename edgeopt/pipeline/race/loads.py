@@ -17,13 +17,13 @@ from edgeopt.measure.contender import Contender
 from edgeopt.measure.messages import ONE, Calls
 from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
 from edgeopt.measure.schedules import FINAL, LOADS, OPENING, TUNING, Schedule
+from edgeopt.pipeline.baseline import Baseline
+from edgeopt.pipeline.context import SearchContext, SearchResources
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, excess
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.place import SearchContext, SearchResources
 from edgeopt.pipeline.race import race
-from edgeopt.pipeline.race.baseline import Baseline
-from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
+from edgeopt.pipeline.runner import AccuracyReference, TrialRunner
 from edgeopt.pipeline.screen import (
     CandidatePool,
     LoadLimits,

@@ -12,9 +12,9 @@ from edgeopt.measure.contender import Contender
 from edgeopt.measure.rounds import run_slices, slice_ms
 from edgeopt.measure.schedules import FINAL, OPENING, OPTIONS
 from edgeopt.pipeline import stopping
+from edgeopt.pipeline.context import SearchResources
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.gathering import VariantBuilder
 from edgeopt.pipeline.plans.space import (
     Choices,

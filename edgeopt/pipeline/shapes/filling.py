@@ -28,11 +28,11 @@ from edgeopt.measure.contender import Contender
 from edgeopt.measure.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
 from edgeopt.measure.schedules import GAPS
 from edgeopt.measure.trial import ROTATION
-from edgeopt.pipeline.build.messages import Inspected
+from edgeopt.pipeline.builders.messages import Inspected
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.race.ground import TrialRunner
 from edgeopt.pipeline.request import OptimizeRequest
+from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.shapes.sized import (
     Shaped,
     SizedDimension,

@@ -21,6 +21,7 @@ from edgeopt.data.split import Split
 from edgeopt.errors import UsageError
 from edgeopt.measure.contender import Contender
 from edgeopt.nearest import nearest
+from edgeopt.pipeline.outcome import SizeTimes
 
 MOST_SIZES = 8
 MOST_PROGRAMS = 16
@@ -328,23 +329,6 @@ def _bytes(samples: Samples, dimensions: Sequence[SizedDimension], sizes: Sizes)
 
 
 _FEWEST_RUNS = 8
-
-
-class SizeTimes(msgspec.Struct, frozen=True):
-    """Medians of the runs of one size."""
-
-    sizes: dict[str, int]
-    """Size of each dimension, by its name."""
-    baseline_ms: float
-    latency_ms: float
-    runs: int
-    """Number of runs of the side that had fewer."""
-    slower: bool = False
-    """Whether the bundle is clearly slower: 3/4 of its runs took longer than 3/4 of the baseline's."""
-
-    @property
-    def name(self) -> str:
-        return " ".join(f"{name}={size}" for name, size in self.sizes.items())
 
 
 def times_by_size(

@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.bundle.deployment import Step
 from edgeopt.data.samples import Samples
-from edgeopt.pipeline.build.messages import BuildTask
+from edgeopt.pipeline.builders.messages import BuildTask
 from edgeopt.pipeline.plans.libraries import NNCF_REPAIRED, NNCF_TRANSFORMER, NNCF_WEIGHTS, repair_limit_s
 from edgeopt.quant.records import QuantSettings
 

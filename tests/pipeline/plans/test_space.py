@@ -12,13 +12,13 @@ from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.schedules import Schedule
 from edgeopt.measure.stats import sign_interval
 from edgeopt.pipeline.aim import SearchGoal
+from edgeopt.pipeline.baseline import plain
+from edgeopt.pipeline.context import SearchResources
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
-from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.plans.space import StartOptions, first_candidates, other_threads
 from edgeopt.pipeline.prove.deliver import meets_conditions
-from edgeopt.pipeline.race.baseline import plain
 from edgeopt.pipeline.race.race import meter_all, open_meter, race
 from edgeopt.pipeline.race.tuning import tune
 from edgeopt.pipeline.screen import screen

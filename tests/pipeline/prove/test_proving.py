@@ -9,10 +9,10 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.stats import IDENTICAL, TOO_NOISY, UNITY, Interval
 from edgeopt.pipeline.aim import SearchGoal
-from edgeopt.pipeline.build.variants import Variants
+from edgeopt.pipeline.builders.variants import Variants
+from edgeopt.pipeline.context import SearchResources
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
-from edgeopt.pipeline.place import SearchResources
 from edgeopt.pipeline.prove.deliver import meets_conditions, rejection_reason
 from edgeopt.pipeline.prove.proving import BundleDraft, MissedFloor, measured, unchanged
 from edgeopt.pipeline.prove.report import plan_of, warnings_of

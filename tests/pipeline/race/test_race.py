@@ -21,9 +21,9 @@ from edgeopt.measure.messages import ONE, Calls, Load
 from edgeopt.measure.rounds import run_rounds, speedup
 from edgeopt.measure.schedules import Schedule
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.race.ground import AccuracyReference, TrialRunner
 from edgeopt.pipeline.race.loads import no_batches
 from edgeopt.pipeline.race.race import race, ranked
+from edgeopt.pipeline.runner import AccuracyReference, TrialRunner
 from edgeopt.pipeline.screen import (
     LoadLimits,
     Ticker,

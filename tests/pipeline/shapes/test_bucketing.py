@@ -14,10 +14,10 @@ from edgeopt.commands.export.export import export
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.events import ignore
 from edgeopt.measure.stats import Interval
-from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.outcome import Candidate, SizeTimes
 from edgeopt.pipeline.shapes.filling import with_buckets
 from edgeopt.pipeline.shapes.shape_words import shape_lines
-from edgeopt.pipeline.shapes.sized import SizeTimes, slower_sizes, times_by_size
+from edgeopt.pipeline.shapes.sized import slower_sizes, times_by_size
 from tests.conftest import seeded, write_onnx
 from tests.pipeline.conftest import search
 

@@ -10,7 +10,7 @@ from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.errors import UsageError
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.race.ground import TrialRunner
+from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.shapes.filling import (
     gaps_of,
     least_filled,

@@ -11,8 +11,8 @@ from edgeopt.bundle.request import ReplayRequest
 from edgeopt.commands.optimize import optimize
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, save_samples
-from edgeopt.pipeline.build.messages import Made, Make, Planning
-from edgeopt.pipeline.build.variants import BuildWorker, make_all
+from edgeopt.pipeline.builders.messages import Made, Make, Planning
+from edgeopt.pipeline.builders.variants import BuildWorker, make_all
 from edgeopt.pipeline.replay import replay
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.measured.timing.courses import ExecutionConfig

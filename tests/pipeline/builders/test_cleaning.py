@@ -17,8 +17,8 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import Pass, PassResult
 from edgeopt.graph.passes.knowledge.forms import take_place
 from edgeopt.measure.exactness.proof import FLOOR_DB
-from edgeopt.pipeline.build.cleaning import clean, proved
-from edgeopt.pipeline.build.messages import BuildTask
+from edgeopt.pipeline.builders.cleaning import clean, proved
+from edgeopt.pipeline.builders.messages import BuildTask
 from edgeopt.quant.records import QuantSettings
 
 

@@ -9,9 +9,9 @@ from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.instruments.energy import EnergyMeter
-from edgeopt.pipeline.build.variants import BuildWorker
+from edgeopt.pipeline.builders.variants import BuildWorker
 from edgeopt.pipeline.notes import SearchNotes
-from edgeopt.pipeline.race.ground import TrialRunner
+from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.stopping import StopControl
 from edgeopt.workers.host import LocalHost
 

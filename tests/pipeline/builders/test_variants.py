@@ -21,11 +21,11 @@ from edgeopt.data.split import split
 from edgeopt.errors import ModelError
 from edgeopt.graph.model import load
 from edgeopt.graph.passes.algebra import operator_forms
-from edgeopt.pipeline.build.inspect import describe
-from edgeopt.pipeline.build.messages import Made, Make
-from edgeopt.pipeline.build.variants import BuildWorker, Variants, inspect, make_all
+from edgeopt.pipeline.builders.inspect import describe
+from edgeopt.pipeline.builders.messages import Made, Make
+from edgeopt.pipeline.builders.variants import BuildWorker, Variants, inspect, make_all
+from edgeopt.pipeline.context import placed
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.place import placed
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import RECIPES, BuildInputs
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl

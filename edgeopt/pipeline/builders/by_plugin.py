@@ -10,8 +10,8 @@ from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import Pass
 from edgeopt.graph.pipeline import run_pipeline
 from edgeopt.graph.structure import fault, signature
-from edgeopt.pipeline.build.cleaning import changed
-from edgeopt.pipeline.build.messages import BuildTask
+from edgeopt.pipeline.builders.cleaning import changed
+from edgeopt.pipeline.builders.messages import BuildTask
 from edgeopt.plugins import Offer, load_offer
 
 if TYPE_CHECKING:

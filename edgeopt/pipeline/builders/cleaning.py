@@ -17,7 +17,7 @@ from edgeopt.graph.pipeline import ROUNDS, run_pipeline
 from edgeopt.measure.exactness.inputs import padded_cases, taken_inputs
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import also_loading, first_opened
-from edgeopt.pipeline.build.messages import BuildTask
+from edgeopt.pipeline.builders.messages import BuildTask
 from edgeopt.profiles import TargetProfile
 from edgeopt.workers.isolated_backend import IsolatedBackends
 

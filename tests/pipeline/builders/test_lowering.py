@@ -8,8 +8,8 @@ from edgeopt.commands.optimize import optimize
 from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.pipeline.build.cleaning import lower, lowered_variants, lowerings_of
-from edgeopt.pipeline.build.messages import BuildTask
+from edgeopt.pipeline.builders.cleaning import lower, lowered_variants, lowerings_of
+from edgeopt.pipeline.builders.messages import BuildTask
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.profiles import load_profile, profiles_folder
 from edgeopt.quant.records import QuantSettings

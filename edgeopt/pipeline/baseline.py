@@ -10,7 +10,7 @@ from edgeopt.backends.base import Available, full_precision
 from edgeopt.errors import MissingExtraError, ModelError, TrialError
 from edgeopt.measure.contender import Contender
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.race.ground import TrialRunner
+from edgeopt.pipeline.runner import TrialRunner
 
 PROCESSOR = ("onnxruntime-cpu", "openvino-cpu")
 

@@ -12,7 +12,7 @@ from edgeopt.errors import ModelError
 from edgeopt.graph.analysis.layers import layer_counts
 from edgeopt.graph.import_proof import import_proof_in
 from edgeopt.graph.model import Model
-from edgeopt.pipeline.build.messages import Inspect, Inspected
+from edgeopt.pipeline.builders.messages import Inspect, Inspected
 
 if TYPE_CHECKING:
     import onnx_ir as ir

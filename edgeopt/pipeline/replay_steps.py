@@ -99,7 +99,7 @@ def _not_again(step: Step, error: UsageError) -> BundleError:
 
 
 def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
-    from edgeopt.pipeline.build.messages import PLUGIN, REPAIRED
+    from edgeopt.pipeline.builders.messages import PLUGIN, REPAIRED
     from edgeopt.pipeline.plans.recipes import RECIPES
 
     known = {"cleaned": _cleaned, "lowered": _lowered, "quantized": _quantized}
@@ -130,7 +130,7 @@ def _cleaned(bench: _Bench) -> Ledger:
 
 
 def _lowered(bench: _Bench) -> Ledger:
-    from edgeopt.pipeline.build.cleaning import lowerings_of
+    from edgeopt.pipeline.builders.cleaning import lowerings_of
 
     names = bench.step.listed("lowerings")
     known = {one.name: one for one in lowerings_of(bench.profile.deployment.run.backend)}

@@ -24,8 +24,8 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
-from edgeopt.pipeline.build.inspect import describe
-from edgeopt.pipeline.build.messages import PLANNED, BuildTask, PlannedVariant, Plans
+from edgeopt.pipeline.builders.inspect import describe
+from edgeopt.pipeline.builders.messages import PLANNED, BuildTask, PlannedVariant, Plans
 from edgeopt.quant.measured.given import ModelRuns, SampleSets
 from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_forms
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry

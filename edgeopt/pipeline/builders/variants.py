@@ -9,11 +9,9 @@ from typing import Protocol
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.deployment import Step
-from edgeopt.data.samples import open_samples
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
 from edgeopt.graph.ledger import Ledger
-from edgeopt.pipeline.build.cleaning import LOWERINGS, PASSES
-from edgeopt.pipeline.build.messages import CLEANED, BuildTask, Inspect, Inspected, Made, Make, Plans
+from edgeopt.pipeline.builders.messages import CLEANED, Inspect, Inspected, Made, Make
 from edgeopt.pipeline.outcome import Candidate, VariantReport
 from edgeopt.quant.write import Recorded
 from edgeopt.workers.client import WorkerClient
@@ -206,38 +204,3 @@ class Variants:
     def ledger(self, candidate: Candidate) -> Ledger:
         """Returns the passes behind a candidate: those of the cleaned model it starts from, then its own."""
         return tuple(entry for one in self.reports if one.is_of(candidate) for entry in one.ledger)
-
-
-def make_variant(request: Make) -> Made:
-    """Makes one variant in a worker process by running one step on the model."""
-    from edgeopt.pipeline.plans.recipes import recipe_named
-
-    begin = time.perf_counter()
-    samples = open_samples(Path(request.samples_path))
-    task = BuildTask(
-        source=Path(request.source_path),
-        base=Path(request.base_path),
-        out=Path(request.out_path),
-        check_samples=samples[range(request.check_first, request.check_first + request.check_count)],
-        calibration=samples[range(request.calibration_count)] if request.calibration_count else None,
-        settings=request.settings,
-        step=request.step,
-        backends=request.backends,
-        samples=samples[range(request.check_first + request.check_count)],
-        planning=request.planning,
-        repair_floor_db=request.repair_floor_db,
-    )
-    made = recipe_named(request.recipe).make(task)
-    seconds = time.perf_counter() - begin
-    if isinstance(made, Plans):
-        return Made(request.step, (), seconds, made)
-    return Made(_as_done(request.step, made), tuple(made), seconds)
-
-
-def _as_done(step: Step, ledger: Ledger) -> Step:
-    """Returns the step without the passes that were rolled back because they changed this model's outputs."""
-    undone = {entry.pass_name for entry in ledger if entry.rolled_back}
-    # A pass that was rolled back in one round may have been applied in another.
-    undone -= {entry.pass_name for entry in ledger if not entry.rolled_back}
-    kept = {name: [p for p in step.listed(name) if p not in undone] for name in (PASSES, LOWERINGS)}
-    return Step(step.recipe, {name: kept.get(name, value) for name, value in step.parameters.items()})
