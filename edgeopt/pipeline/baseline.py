@@ -35,7 +35,7 @@ def baseline_order(backends: Sequence[str]) -> list[str]:
     return sorted(backends, key=lambda name: (name not in PROCESSOR, not name.startswith("onnxruntime")))
 
 
-def first_running(ground: TrialRunner, model: Path, backends: Sequence[str]) -> Baseline:
+def first_running(runner: TrialRunner, model: Path, backends: Sequence[str]) -> Baseline:
     """Returns the source model in the first runtime that runs it."""
     reasons, extras = [], []
     for name in baseline_order(backends):
@@ -44,7 +44,7 @@ def first_running(ground: TrialRunner, model: Path, backends: Sequence[str]) -> 
             extras.append(found.extra or name)
             continue
         try:
-            return Baseline(plain(name), ground.enter("baseline", name, model))
+            return Baseline(plain(name), runner.enter("baseline", name, model))
         except TrialError as error:
             reasons.append(f"{name}: {error.message}")
     if not reasons:
@@ -57,7 +57,7 @@ def first_running(ground: TrialRunner, model: Path, backends: Sequence[str]) -> 
 
 
 @contextmanager
-def judge_for(ground: TrialRunner, baseline: Contender, backend: str, model: Path) -> Iterator[Contender]:
+def judge_for(runner: TrialRunner, baseline: Contender, backend: str, model: Path) -> Iterator[Contender]:
     """Yields the contender whose outputs are the reference: the baseline, or its runtime in full precision.
 
     Speed is judged by the defaults of the runtime. Raises TrialError if the runtime fails in full precision.
@@ -66,7 +66,7 @@ def judge_for(ground: TrialRunner, baseline: Contender, backend: str, model: Pat
     if not told:
         yield baseline
         return
-    judge = ground.enter("reference", backend, model, dict(told))
+    judge = runner.enter("reference", backend, model, dict(told))
     try:
         yield judge
     finally:

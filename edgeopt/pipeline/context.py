@@ -19,7 +19,7 @@ from edgeopt.workers.host import LocalHost
 @dataclass(frozen=True, slots=True)
 class SearchContext:
     device: Device
-    ground: TrialRunner
+    runner: TrialRunner
     builder: BuildWorker
     """Worker that makes variants; starts at once, because it imports for a second."""
     notes: SearchNotes
@@ -29,7 +29,7 @@ class SearchContext:
 class SearchResources:
     """Resources of races and proofs besides the search itself: processes, messages, stop requests, a meter."""
 
-    ground: TrialRunner
+    runner: TrialRunner
     notes: SearchNotes
     ending: StopControl
     baseline: Contender
@@ -44,7 +44,7 @@ class SearchResources:
 
 def placed(folder: Path, stack: ExitStack, emit: Emit) -> SearchContext:
     """Starts the context of a search; all its processes end with the stack."""
-    ground = TrialRunner(LocalHost(folder), folder, folder / "samples")
-    builder = BuildWorker(ground.host)
+    runner = TrialRunner(LocalHost(folder), folder, folder / "samples")
+    builder = BuildWorker(runner.host)
     stack.callback(builder.client.close)
-    return SearchContext(probe(), ground, builder, SearchNotes(emit))
+    return SearchContext(probe(), runner, builder, SearchNotes(emit))

@@ -64,9 +64,9 @@ _FOLDER = "today"
 _OF_THIS_MODEL = "Give a deployment of this model as --baseline."
 
 
-def incumbent_of(path: Path, model: Path, facts: Inspected, ground: TrialRunner, client: WorkerClient) -> Bundle:
+def incumbent_of(path: Path, model: Path, facts: Inspected, runner: TrialRunner, client: WorkerClient) -> Bundle:
     """Returns the incumbent as a bundle; raises UsageError if it is of another model or cannot run the samples."""
-    current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, model, ground, client)
+    current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, model, runner, client)
     described = current.deployment
     for kind, theirs, ours in (
         ("takes", described.inputs, facts.inputs),
@@ -78,7 +78,7 @@ def incumbent_of(path: Path, model: Path, facts: Inspected, ground: TrialRunner,
                 f"'{path.name}' {kind} {_told(one, two)}, but the model {kind} {_told(two, one)}.", _OF_THIS_MODEL
             )
     try:
-        ground.enter("current", "bundle", current.folder).close()
+        runner.enter("current", "bundle", current.folder).close()
     except TrialError as error:
         raise UsageError(
             f"The baseline '{path.name}' cannot run the samples: {error.message.rstrip('.')}.", _OF_THIS_MODEL
@@ -91,7 +91,7 @@ def is_wrapped(current: Bundle, folder: Path) -> bool:
     return current.folder == folder / _FOLDER
 
 
-def _wrapped(path: Path, model: Path, ground: TrialRunner, client: WorkerClient) -> Bundle:
+def _wrapped(path: Path, model: Path, runner: TrialRunner, client: WorkerClient) -> Bundle:
     if path.suffix == ".toml":
         replay = ["edgeopt", "replay", str(path), str(model), "-o", str(write.free_place(path.stem))]
         raise UsageError(
@@ -105,12 +105,12 @@ def _wrapped(path: Path, model: Path, ground: TrialRunner, client: WorkerClient)
             f"'{path.name}' is not a bundle or model.",
             "Give a bundle, an ONNX model (.onnx) or an OpenVINO model (.xml).",
         )
-    folder = ground.folder / _FOLDER
+    folder = runner.folder / _FOLDER
     if path.suffix == ".onnx":
-        found = inspect(client, path, ground.folder / "today-inputs", 1)
+        found = inspect(client, path, runner.folder / "today-inputs", 1)
         inputs, outputs, digest, beside = found.inputs, found.outputs, found.digest, found.external
     else:
-        inputs, outputs = _described(path, ground.host)
+        inputs, outputs = _described(path, runner.host)
         weights = path.with_suffix(".bin")
         digest, beside = file_digest(path), (weights.name,) if weights.is_file() else ()
     files = {name: path.parent / name for name in (path.name, *beside)}
@@ -183,7 +183,7 @@ class Search:
     """Facts of the source model."""
     starts: StartOptions
     given: SearchData
-    standard: AccuracyReference
+    reference: AccuracyReference
     baseline: Candidate
     limit_s: float
     """Time limit of the whole search."""
@@ -199,7 +199,7 @@ class Search:
 
     @property
     def floor(self) -> str:
-        goal = self.standard.goal
+        goal = self.reference.goal
         return f"{goal.floor:g} dB" if goal.is_ratio else str(goal)
 
     def is_kept(self, winner: Candidate) -> bool:
@@ -210,28 +210,28 @@ class Search:
 def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -> tuple[Search, Baseline]:
     """Prepares a search; raises an error for the first invalid input. The baseline runs until the stack ends."""
     check_shape(settings)
-    ground, notes = place.ground, place.notes
+    runner, notes = place.runner, place.notes
     asked = profile_for(place.device, settings.target, settings.profile)
     is_named = bool(settings.target or settings.profile)
     extended = with_plugins(asked) if settings.plugins else asked
     profile, absent = _with_what_is_here(without_planned(extended), is_named=is_named)
     notes.emit(Progress("reading the model", settings.model.name))
-    made_up = ground.folder / "generated"
+    made_up = runner.folder / "generated"
     client, allowed = place.builder.client, settings.allow_random
     facts = inspect(client, settings.model, made_up, _GENERATED_SAMPLES, allow_random=allowed)
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
     try_out = partial(_references, settings, facts, profile, attached, place)
     preset, references = with_preset(settings, facts, notes, stack, try_out)
-    given, baseline, standard = references
+    given, baseline, reference = references
     starts = starts_on(place.device, profile, facts.inputs, given.samples)
     incumbent = None
     if settings.baseline is not None:
-        incumbent = incumbent_of(settings.baseline, settings.model, facts, ground, place.builder.client)
+        incumbent = incumbent_of(settings.baseline, settings.model, facts, runner, place.builder.client)
     _warn_of_the_target(asked, profile, absent, place)
-    _warn_of_the_data(given, standard, settings.labels, notes)
+    _warn_of_the_data(given, reference, settings.labels, notes)
     if given.shaped is not None:
         others = open_samples(made_up) if given.of_user else None
-        shaped = settle_buckets(given.shaped, ground, settings.model, baseline.candidate, others, notes)
+        shaped = settle_buckets(given.shaped, runner, settings.model, baseline.candidate, others, notes)
         given = replace(given, shaped=shaped)
     search = Search(
         request=settings,
@@ -241,7 +241,7 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
         facts=facts,
         starts=starts,
         given=given,
-        standard=standard,
+        reference=reference,
         baseline=baseline.candidate,
         limit_s=_time_limit(settings, facts, profile),
         incumbent=incumbent,
@@ -261,13 +261,13 @@ def _references(
     stack: ExitStack,
 ) -> tuple[SearchData, Baseline, AccuracyReference]:
     """Returns the samples (generated ones in these sizes), the baseline, which runs on, and its outputs."""
-    ground, emit = place.ground, place.notes.emit
+    runner, emit = place.runner, place.notes.emit
     if settings.data is not None:
         samples, raw = samples_from(
-            settings.data, facts.inputs, profile.data, attached, ground.folder / "attached", emit
+            settings.data, facts.inputs, profile.data, attached, runner.folder / "attached", emit
         )
     else:
-        samples, raw = of_sizes(open_samples(ground.folder / "generated"), sizes, facts.inputs), None
+        samples, raw = of_sizes(open_samples(runner.folder / "generated"), sizes, facts.inputs), None
     of_user, metric = settings.data is not None, settings.goal.kind
     labels = labels_for(metric, settings.data, samples, settings.labels)
     if of_user:
@@ -276,22 +276,22 @@ def _references(
         samples, raw = samples.taken(order), raw.taken(order) if raw is not None else None
         labels = labels[order] if labels is not None else None
     # Parts of shaped samples must not mix, so they are split before the time of a run is known.
-    shaped = shaped_samples(settings, facts, samples, split(len(samples), of_user), ground.folder)
+    shaped = shaped_samples(settings, facts, samples, split(len(samples), of_user), runner.folder)
     taken = shaped.samples if shaped else samples
     if limits := limits_in(settings.model):
         for k in range(len(taken)):
             shapes = {name: array.shape for name, array in taken.feeds(k).items()}
             if sentence := outside(limits, shapes):
                 raise DataError(sentence, "Give samples and sizes within, or import the model for others.")
-    save_samples(taken, ground.samples_path)
-    baseline = first_running(ground, settings.model, profile.backends.order)
+    save_samples(taken, runner.samples_path)
+    baseline = first_running(runner, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)
     counts = SampleLimits() if shaped else limits_for(metric, baseline.contender.loaded.first_run_ms)
     given = SearchData(taken, of_user, split(len(taken), of_user, counts), raw, shaped)
     limit_s, run_ms = _time_limit(settings, facts, profile), baseline.contender.loaded.first_run_ms
     if sizes and run_ms > _LONGEST_RUN_SHARE * 1e3 * limit_s:
         raise ModelError(f"A run takes {units.milliseconds(run_ms)}, too long for a search of {limit_s:.0f} s.")
-    return given, baseline, _standard(settings, given, labels, attached, ground, baseline)
+    return given, baseline, _standard(settings, given, labels, attached, runner, baseline)
 
 
 def _time_limit(settings: OptimizeRequest, facts: Inspected, profile: TargetProfile) -> float:
@@ -303,18 +303,18 @@ def _standard(
     given: SearchData,
     labels: Labels | None,
     attached: Attached | None,
-    ground: TrialRunner,
+    runner: TrialRunner,
     baseline: Baseline,
 ) -> AccuracyReference:
     """Returns the reference outputs of the source model; raises ModelError if two runs differ."""
     own, which = baseline.contender, given.split.check
     with (
         explained(given.shaped),
-        judge_for(ground, own, baseline.candidate.backend, settings.model) as judge,
+        judge_for(runner, own, baseline.candidate.backend, settings.model) as judge,
     ):
-        reference = ground.outputs(judge, which)
-        try_after(attached, reference[0], ground.folder / "attached")
-        again = ground.outputs(judge, which)
+        reference = runner.outputs(judge, which)
+        try_after(attached, reference[0], runner.folder / "attached")
+        again = runner.outputs(judge, which)
     usual = _check_steady(reference, again, settings.goal)
     return AccuracyReference(given.split, settings.goal, reference, Levels(given.samples), labels, usual)
 
@@ -331,17 +331,17 @@ def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
     return usual_power(steady)
 
 
-def _too_few_to_show(standard: AccuracyReference) -> str:
+def _too_few_to_show(reference: AccuracyReference) -> str:
     """Returns a warning if not even equal answers on all samples can show that the drop keeps to its limit."""
-    limit, count = standard.goal.max_drop, standard.split.prove_count
-    if limit is None or standard.goal.accept_unproven or not standard.goal.kind.is_counted:
+    limit, count = reference.goal.max_drop, reference.split.prove_count
+    if limit is None or reference.goal.accept_unproven or not reference.goal.kind.is_counted:
         return ""
     needed = samples_needed(0.0, 0.0, count, limit) if limit > 0 else None
     if needed is not None and needed <= count:
         return ""
     some = f"about {needed:,} samples" if needed is not None else "no number of samples"
     return (
-        f"{count} samples prove the result; {some} can show a drop of at most {standard.goal.points(limit)}. "
+        f"{count} samples prove the result; {some} can show a drop of at most {reference.goal.points(limit)}. "
         "With fewer, only results that agree with the source to 80 dB are delivered, unless "
         "--accept-unproven-drop is given."
     )
@@ -381,29 +381,29 @@ def _warn_of_the_target(
         notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")
 
 
-def _warn_of_the_data(given: SearchData, standard: AccuracyReference, labels: str, notes: SearchNotes) -> None:
-    samples, reference = given.samples, standard.reference
+def _warn_of_the_data(given: SearchData, reference: AccuracyReference, labels: str, notes: SearchNotes) -> None:
+    samples, expected = given.samples, reference.outputs
     if not given.of_user:
         notes.warn(
             "No data: only exact rewrites and float precisions are tried, on generated inputs. Pass "
             "--data to try 8-bit variants too."
         )
-    elif not standard.split.calibration_count:
+    elif not reference.split.calibration_count:
         notes.warn(
             f"{len(samples)} samples are too few for 8-bit variants, which need 4 to calibrate and check "
             "on different ones."
         )
-    elif standard.split.is_shared:
+    elif reference.split.is_shared:
         notes.warn(
-            f"{standard.split.calibration_count} of {len(samples)} samples calibrate; the others both "
+            f"{reference.split.calibration_count} of {len(samples)} samples calibrate; the others both "
             "choose and prove. With 12 or more, the precision of each layer is planned too."
         )
-    notes.warn_once(_too_few_to_show(standard))
+    notes.warn_once(_too_few_to_show(reference))
     for said in samples.converted:
         notes.warn(said)
     for one in alike_inputs(samples) if given.of_user else ():
         notes.warn(one.warning)
-    for output in compare_outputs(reference, reference).outputs:
+    for output in compare_outputs(expected, expected).outputs:
         if output.silent:
             notes.warn(
                 f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy of "

@@ -37,7 +37,7 @@ from edgeopt.workspace import WORK, workspace
 _LONGEST_OF_USER, _LONGEST = 1.2, 2.0
 
 
-def variant_inputs(search: Search, ground: TrialRunner) -> BuildInputs:
+def variant_inputs(search: Search, runner: TrialRunner) -> BuildInputs:
     given, profile, facts = search.given, search.profile, search.facts
     # With a mask in buckets, what is left out is cut off before the run, down to a size with a program of its own.
     is_cut = given.shaped is not None and bool(given.shaped.mask)
@@ -45,14 +45,14 @@ def variant_inputs(search: Search, ground: TrialRunner) -> BuildInputs:
     return BuildInputs(
         model=search.request.model,
         size_bytes=facts.size_bytes,
-        samples_path=given.shaped.usual_path if given.shaped is not None else ground.samples_path,
+        samples_path=given.shaped.usual_path if given.shaped is not None else runner.samples_path,
         split=given.split,
         of_user=given.of_user,
         profile=profile,
         kept=kept,
         passes=graph_passes(profile, kept),
         operators=facts.operators,
-        folder=ground.folder / "variants",
+        folder=runner.folder / "variants",
     )
 
 
@@ -60,10 +60,10 @@ def plan_terms_of(search: Search, pool: CandidatePool) -> PlanTerms | None:
     """Returns the terms of precision plans; None for an objective that does not gain from saved time."""
     if not search.objective.of_time:
         return None
-    standard, profile, starts = search.standard, search.profile, search.starts
-    labels = None if standard.labels is None else standard.labels[: standard.split.prove_first]
+    reference, profile, starts = search.reference, search.profile, search.starts
+    labels = None if reference.labels is None else reference.labels[: reference.split.prove_first]
     return PlanTerms(
-        standard.goal, labels, lambda: courses_on(profile, starts, pool.floats_ms), pool.repair_floor_db
+        reference.goal, labels, lambda: courses_on(profile, starts, pool.floats_ms), pool.repair_floor_db
     )
 
 
@@ -105,8 +105,8 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
         if picked is None:  # which takes as long as it takes
             clocked.control = ending
 
-        resources = SearchResources(place.ground, place.notes, ending, baseline.contender, meter)
-        inputs = variant_inputs(search, place.ground)
+        resources = SearchResources(place.runner, place.notes, ending, baseline.contender, meter)
+        inputs = variant_inputs(search, place.runner)
         variants = Variants()
         pool = CandidatePool(search, resources, variants, room)
         stack.callback(pool.close)

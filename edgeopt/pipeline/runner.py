@@ -24,7 +24,7 @@ Answers = Sequence[dict[str, Array]]
 class AccuracyReference:
     split: Split
     goal: Goal
-    reference: Answers
+    outputs: Answers
     """Outputs of the source for the samples that check."""
     levels: Levels
     """Levels of the inputs of all samples."""

@@ -122,14 +122,14 @@ class PoolEntry:
 
 
 def screen(
-    ground: TrialRunner, standard: AccuracyReference, candidate: Candidate, path: Path, timeout_s: float
+    runner: TrialRunner, reference: AccuracyReference, candidate: Candidate, path: Path, timeout_s: float
 ) -> PoolEntry:
     """Loads a candidate and compares its outputs with the baseline's; a good enough one stays loaded."""
     entry, backend, options, calls = PoolEntry(candidate), candidate.backend, candidate.options, candidate.calls
     try:
-        contender = ground.enter(candidate.name, backend, path, options, calls=calls, timeout_s=timeout_s)
+        contender = runner.enter(candidate.name, backend, path, options, calls=calls, timeout_s=timeout_s)
         entry.contender, entry.loaded = contender, contender.loaded
-        judge(standard, entry, ground.outputs(contender, standard.split.check))
+        judge(reference, entry, runner.outputs(contender, reference.split.check))
     except TrialError as error:
         entry.leave("failed", error.message)
         entry.ending = error.ending
@@ -139,10 +139,10 @@ def screen(
     return entry
 
 
-def judge(standard: AccuracyReference, entry: PoolEntry, outputs: Answers) -> None:
+def judge(reference: AccuracyReference, entry: PoolEntry, outputs: Answers) -> None:
     """Compares the outputs with the accuracy budget; takes the candidate out of the race if they are below it."""
-    goal = standard.goal
-    judged = standard.judge(standard.split.check, outputs, standard.reference)
+    goal = reference.goal
+    judged = reference.judge(reference.split.check, outputs, reference.outputs)
     entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
     if judged.problem:
         entry.leave("failed", judged.problem)
@@ -360,12 +360,12 @@ class CandidatePool:
         """Screens one more candidate of a variant that is already made."""
         resources, path = self.resources, self.variants.path(candidate.variant, candidate.backend)
         limit_s = PLUGIN_ANSWER_S if plugin_of(candidate.backend) else _LONGEST_LOAD_S
-        entry = screen(resources.ground, self.search.standard, candidate, path, limit_s)
+        entry = screen(resources.runner, self.search.reference, candidate, path, limit_s)
         if entry.status == "failed" and "shapes" in candidate.options and "buckets" not in candidate.options:
             # Not every model that runs with open shapes can be compiled with the data's own.
             rest = {name: value for name, value in candidate.options.items() if name != "shapes"}
             plainer = msgspec.structs.replace(candidate, options=rest)
-            entry = screen(resources.ground, self.search.standard, plainer, path, _LONGEST_LOAD_S)
+            entry = screen(resources.runner, self.search.reference, plainer, path, _LONGEST_LOAD_S)
         entry.size_bytes = self.variants.size_bytes(candidate)
         if entry.contender is not None:
             entry.contender.by_sample = self.room is not None
@@ -424,7 +424,7 @@ class CandidatePool:
         resources = self.resources
         resources.emit(Progress("tuning", "sizes from which padding pays"))
         path = self.variants.path(able.variant, able.backend)
-        least = settle_filling(resources.ground, shaped, able, path, resources.ending.clock.until(LATEST))
+        least = settle_filling(resources.runner, shaped, able, path, resources.ending.clock.until(LATEST))
         for dimension in shaped.dimensions:
             if dimension.name in least:
                 resources.notes.tell(said_of(dimension, least[dimension.name]))
@@ -432,7 +432,7 @@ class CandidatePool:
 
     def _is_far_below(self, variant: str) -> bool:
         """Whether a candidate of the variant misses the floor in dB by more than another precision may change."""
-        floor_db = self.search.standard.goal.target_db
+        floor_db = self.search.reference.goal.target_db
         found = [entry.accuracy_db for entry in self.entries if entry.candidate.variant == variant]
         return floor_db is not None and any(each is not None and each < floor_db - _FAR_DB for each in found)
 

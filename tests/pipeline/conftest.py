@@ -47,22 +47,22 @@ class Track:
         samples = Samples({"x": x}, {"x": 2})
         save_samples(samples, folder / "samples")
         host = LocalHost(folder)
-        self.ground = TrialRunner(host, folder, folder / "samples")
+        self.runner = TrialRunner(host, folder, folder / "samples")
         self.samples, self.said = samples, []
         self.notes = SearchNotes(self.said.append)
         self.path = null_model("baseline", latency_ms=baseline_ms)
-        self.baseline = self.ground.enter("baseline", "null", self.path)
+        self.baseline = self.runner.enter("baseline", "null", self.path)
         stack.callback(self.baseline.close)
         chosen, goal = split(8, False), Goal(floor=floor_db, budget="")
-        reference = self.ground.outputs(self.baseline, chosen.check)
-        self.standard = AccuracyReference(chosen, goal, reference, Levels(samples))
+        outputs = self.runner.outputs(self.baseline, chosen.check)
+        self.reference = AccuracyReference(chosen, goal, outputs, Levels(samples))
 
     def ending(self, limit_s=60.0) -> StopControl:
         """Of a search that has so much time from now on."""
         return StopControl(Stop(), SearchClock(time.monotonic(), limit_s), self.baseline, self.said.append)
 
     def resources(self, ending) -> SearchResources:
-        return SearchResources(self.ground, self.notes, ending, self.baseline)
+        return SearchResources(self.runner, self.notes, ending, self.baseline)
 
     def entrants(self, ending, limits=ResourceLimits(), most=40) -> CandidatePool:  # noqa: B008 - it never changes
         """Nobody yet; the candidates are the baseline's model with the option `latency_ms` of null models."""
@@ -80,7 +80,7 @@ class Track:
         source, goal = Candidate("source", "null"), SearchGoal(objective_named("latency"), limits)
         ports = (TensorInfo("x", "float32", ("batch", 8)),), (TensorInfo("y", "float32", ("batch", 8)),)
         facts = Inspected(*ports, "0" * 64, 1, {}, 100)
-        data = SearchData(self.samples, of_user=False, split=self.standard.split)
+        data = SearchData(self.samples, of_user=False, split=self.reference.split)
         return Search(
             request=OptimizeRequest(self.path, out),
             goal=goal,
@@ -89,7 +89,7 @@ class Track:
             facts=facts,
             starts=StartOptions({}),
             given=data,
-            standard=self.standard,
+            reference=self.reference,
             baseline=source,
             limit_s=9.0,
         )
@@ -98,7 +98,7 @@ class Track:
         path = self.null_model(name, **{"latency_ms": 2.0, **faults})
         # The race looks recipes up by name; the number of threads, which null ignores, tells entries apart.
         entry = screen(
-            self.ground, self.standard, Candidate("source", "null", {"threads": len(name)}), path, timeout_s
+            self.runner, self.reference, Candidate("source", "null", {"threads": len(name)}), path, timeout_s
         )
         self.stack.callback(lambda: entry.contender and entry.contender.close())
         return entry

@@ -22,8 +22,8 @@ def test_with_data(prepared, conv_model, conv_data):
     assert found.found.profile.name == "quick"
     assert found.baseline.candidate.name == "source · onnxruntime-cpu"
     assert len(found.samples) == 32
-    standard = found.found.standard
-    assert len(standard.reference) == standard.split.check_count
+    reference = found.found.reference
+    assert len(reference.outputs) == reference.split.check_count
     (warning,) = found.warnings
     assert "All samples of the input 'x' are at levels" in warning
 

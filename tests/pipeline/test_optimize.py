@@ -405,7 +405,7 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
         ):
             place = tmp_path / given.stem
             place.mkdir()
-            ground = TrialRunner(host, place, samples)
+            runner = TrialRunner(host, place, samples)
             with pytest.raises(EdgeoptError, match=said) as caught:
-                incumbent_of(given, model, facts, ground, client)
+                incumbent_of(given, model, facts, runner, client)
             assert caught.value.exit_code in {2, 3}

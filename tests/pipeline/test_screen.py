@@ -318,11 +318,11 @@ def test_the_floor_decides(track, noise, passes):
 def test_the_weakest_level_of_input_decides(tmp_path, null_model, error, status):
     with ExitStack() as stack:
         track = Track(tmp_path, stack, null_model, quiet=3)
-    samples = open_samples(track.ground.samples_path)
+    samples = open_samples(track.runner.samples_path)
     right = [{"y": samples.feeds(k)["x"]} for k in range(len(samples))]
     entry = PoolEntry(Candidate("source", "null", {}))
     answers = [{"y": answer["y"] + np.float32(error)} for answer in right]
-    judge(dataclasses.replace(track.standard, reference=right), entry, answers)
+    judge(dataclasses.replace(track.reference, outputs=right), entry, answers)
     assert entry.status == status
     assert ("on the 3 samples at 0.0" in entry.reason) is (status != "lost")
 
@@ -355,11 +355,11 @@ def test_a_candidate_that_hangs_is_killed(track):
 
 
 def test_a_trial_runs_the_samples_of_the_ground_as_it_is_called(track):
-    contender = track.ground.enter("two", "null", track.path, calls=Calls(2, 4), timeout_s=20.0)
+    contender = track.runner.enter("two", "null", track.path, calls=Calls(2, 4), timeout_s=20.0)
     try:
         assert (contender.concurrency, contender.batch) == (2, 4)
-        together = track.ground.outputs(contender, range(1, 5))
-        alone = track.ground.outputs(contender, range(1, 5), 1)
+        together = track.runner.outputs(contender, range(1, 5))
+        alone = track.runner.outputs(contender, range(1, 5), 1)
     finally:
         contender.close()
     assert [sorted(answer) for answer in together] == [["y"]] * 4
@@ -368,7 +368,7 @@ def test_a_trial_runs_the_samples_of_the_ground_as_it_is_called(track):
 
 
 @pytest.fixture
-def ground(tmp_path):
+def runner(tmp_path):
     save_samples(Samples({"x": seeded(4, 1, 8)}, {"x": 2}), tmp_path / "samples")
     return TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path / "samples")
 
@@ -378,25 +378,25 @@ def test_the_processor_judges_what_accelerators_answer():
     assert baseline_order(order) == ["onnxruntime-cpu", "openvino-cpu", "onnxruntime-cuda", "openvino-gpu"]
 
 
-def test_the_baseline_is_the_source_with_defaults(ground, null_model):
-    found = first_running(ground, null_model("m"), ["null"])
+def test_the_baseline_is_the_source_with_defaults(runner, null_model):
+    found = first_running(runner, null_model("m"), ["null"])
     try:
         assert found.candidate == plain("null")
         assert (found.candidate.name, found.candidate.options) == ("source · null", {})
-        with judge_for(ground, found.contender, "null", null_model("m")) as judge:
+        with judge_for(runner, found.contender, "null", null_model("m")) as judge:
             assert judge is found.contender
     finally:
         found.contender.close()
 
 
-def test_where_no_runtime_runs_it_each_says_why(ground, null_model):
+def test_where_no_runtime_runs_it_each_says_why(runner, null_model):
     with pytest.raises(ModelError, match=r"No installed runtime can run the model\. null: .*should load"):
-        first_running(ground, null_model("m", fail="load"), ["null"])
+        first_running(runner, null_model("m", fail="load"), ["null"])
 
 
-def test_where_no_runtime_is_here_it_says_what_to_install(ground, null_model):
+def test_where_no_runtime_is_here_it_says_what_to_install(runner, null_model):
     with pytest.raises(MissingExtraError, match="Optimizing a model"):
-        first_running(ground, null_model("m"), ["onnxruntime-coreml"])
+        first_running(runner, null_model("m"), ["onnxruntime-coreml"])
 
 
 @pytest.mark.parametrize(("high", "shown"), [(2.6, (2.0, 1.5, 2.6)), (2.8e13, (None, None, None))])

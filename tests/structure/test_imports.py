@@ -24,6 +24,14 @@ FLOORS = (
     *("views", "commands", "cli", "__main__"),
 )
 
+# The stages of `edgeopt.pipeline` in the order of a search: each imports those before it only.
+STAGES = (
+    *("cache", "notes", "objectives", "outcome", "padding", "stopping"),
+    *("request", "builders", "runner", "preset", "baseline", "shapes", "aim", "context"),
+    *("plans", "inspect", "screen", "race", "recall", "prove", "optimize"),
+    *("quantize", "replay_steps", "replay"),
+)
+
 # Who takes less than what stands below it: what such a part may import of edgeopt. The first entry that fits a
 # module holds.
 LAYERS = (
@@ -175,6 +183,22 @@ def test_rooms_import_those_below_them():
     assert {name.split(".")[1] for name, _ in checked} == set(FLOORS), (
         "a room without a floor, or a floor without a room"
     )
+
+
+def test_a_stage_of_the_pipeline_imports_those_before_it():
+    home = "edgeopt.pipeline."
+
+    def stage(module):
+        return STAGES.index(module.removeprefix(home).split(".")[0])
+
+    found = [(name, path) for name, path in modules() if name.startswith(home)]
+    assert {stage(name) for name, _ in found} == set(range(len(STAGES))), "a stage without a module"
+    assert [
+        f"{name} imports {each.name}"
+        for name, path in found
+        for each in imports(name, path.read_text(), path.name == "__init__.py")
+        if each.name.startswith(home) and stage(each.name) > stage(name)
+    ] == []
 
 
 def test_a_class_has_a_name_of_its_own_in_its_room():

@@ -88,7 +88,7 @@ class VariantBuilder:
 
     def __init__(
         self,
-        material: BuildInputs,
+        inputs: BuildInputs,
         plan: PlanTerms | None,
         variants: Variants,
         place: SearchContext,
@@ -97,7 +97,7 @@ class VariantBuilder:
     ) -> None:
         """Creates the builder; `plan` is None if time does not count; `memory` has earlier searches' variants."""
         self.variants = variants
-        self._material, self._plan_terms = material, plan
+        self._inputs, self._plan_terms = inputs, plan
         self._place, self._ending, self._memory = place, ending, memory
         self._builders = [place.builder]
 
@@ -141,11 +141,11 @@ class VariantBuilder:
 
     def _wanted(self) -> Iterator[str]:
         """Yields the recipes of the profile that can be made; reports each skipped one with its reason."""
-        for name in self._material.profile.precision.ladder:
+        for name in self._inputs.profile.precision.ladder:
             if name == "source":
                 continue
             recipe = recipe_named(name)
-            reason = why_not(recipe, self._material)
+            reason = why_not(recipe, self._inputs)
             if not reason and name in {PLANNED, REPAIRED} and self._plan_terms is None:
                 reason = _SAVES_TIME
             if not reason and name == REPAIRED and self._floor_db is None:
@@ -159,18 +159,18 @@ class VariantBuilder:
         yield source
         if CLEANED in names:
             names.remove(CLEANED)
-            for asked, made in self._made([job(self._material, CLEANED, self._material.model)], _MAKING_SHARE):
+            for asked, made in self._made([job(self._inputs, CLEANED, self._inputs.model)], _MAKING_SHARE):
                 yield from self._cleaned(asked, made)
                 if isinstance(made, Made) and skips_padding(made.ledger):
-                    self._place.notes.warn(said_of(self._material.kept))
+                    self._place.notes.warn(said_of(self._inputs.kept))
         yield from self._all_of(names)
 
     def _cleaned(self, asked: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
         """Yields the cleaned model; where a runtime computes a pass wrong, the others get a model that has it."""
         wrong = wrong_elsewhere(made.ledger) if isinstance(made, Made) else set()
-        order = self._material.profile.backends.order
+        order = self._inputs.profile.backends.order
         others = tuple(name for name in order if not any(runs_in(one, (name,)) for one in wrong))
-        richer = job(self._material, CLEANED, self._material.model, backends=others) if wrong and others else None
+        richer = job(self._inputs, CLEANED, self._inputs.model, backends=others) if wrong and others else None
         for one, better in self._made([richer] if richer else [], _MAKING_SHARE):
             if isinstance(better, Made):
                 yield from self._ready(one, better)
@@ -181,15 +181,15 @@ class VariantBuilder:
         yield from self._ready(asked, made)
 
     def _source(self) -> ReadyVariant:
-        model, order = self._material.model, self._material.profile.backends.order
-        report = VariantReport("source", recipe_named("source").title, self._material.size_bytes)
+        model, order = self._inputs.model, self._inputs.profile.backends.order
+        report = VariantReport("source", recipe_named("source").title, self._inputs.size_bytes)
         self.variants.enter(report, model)
         return ReadyVariant("source", order)
 
     def _by_libraries(self, names: list[str]) -> Iterator[ReadyVariant]:
         """Yields the variants of libraries; waits for all of a small model, which may extend the search."""
         ending = self._ending
-        if self._material.size_bytes >= _WHOLE_BYTES:
+        if self._inputs.size_bytes >= _WHOLE_BYTES:
             yield from self._all_of(names, _WHOLE_SHARE)
             return
         due_s = ending.clock.until(_WHOLE_SHARE)
@@ -207,7 +207,7 @@ class VariantBuilder:
         limit_s = max(_PLUGIN_S, _PLUGIN_SHARE * self._ending.clock.limit_s)
         late = Failed(f"it was not ready after {limit_s:.0f} s, the limit of a plug-in", code="hung")
         for name in names:
-            asked = jobs(self._material, name, self._base)
+            asked = jobs(self._inputs, name, self._base)
             own_s, until_s = time.monotonic() + limit_s, self._ending.clock.until(_MAKING_SHARE)
             worker = self._another()
             try:
@@ -231,13 +231,13 @@ class VariantBuilder:
             report = VariantReport(REPAIRED, recipe_named(REPAIRED).title, failure=_NOT_NEEDED)
             self.variants.leave_out(report)
             return
-        base = self._base(backends_of(recipe_named(REPAIRED), self._material.profile)[0])
+        base = self._base(backends_of(recipe_named(REPAIRED), self._inputs.profile)[0])
         ending, due_s = self._ending, self._ending.clock.until(_PLANNING_SHARE)
         until_s = due_s
-        if self._material.size_bytes < _WHOLE_BYTES:
-            needed_s = time.monotonic() + _REPAIR_TAKES * repair_limit_s(self._material.size_bytes)
+        if self._inputs.size_bytes < _WHOLE_BYTES:
+            needed_s = time.monotonic() + _REPAIR_TAKES * repair_limit_s(self._inputs.size_bytes)
             until_s = max(due_s, min(needed_s, due_s + max(0.0, ending.longest_s - ending.clock.limit_s)))
-        asked = job(self._material, REPAIRED, base, repair_floor_db=asked_db)
+        asked = job(self._inputs, REPAIRED, base, repair_floor_db=asked_db)
         for one, made in self._made([asked], _PLANNING_SHARE, until_s=until_s):
             yield from self._ready(one, made)
         ending.extend(time.monotonic() - due_s, "The repair of the quantized model took long")
@@ -253,10 +253,10 @@ class VariantBuilder:
             asked = []
             for base, backends in groups.items():
                 mine = tuple(one for one in courses if one.backend in backends)
-                labels, profile = packed(terms.labels), self._material.profile
+                labels, profile = packed(terms.labels), self._inputs.profile
                 planning = Planning(mine, terms.goal, limit_s / len(groups), profile, labels)
                 alone = backends if len(groups) > 1 else ()
-                asked.append(job(self._material, PLANNED, base, planning=planning, backends=alone))
+                asked.append(job(self._inputs, PLANNED, base, planning=planning, backends=alone))
             for one, made in self._made(asked, _PLANNING_SHARE, [fresh]):
                 yield from self._ready(one, made)
                 if isinstance(made, Made) and made.plans is not None:
@@ -267,7 +267,7 @@ class VariantBuilder:
     def _is_covered(self, name: str, covered: list[str]) -> bool:
         """Whether a plan covers all that this recipe could give; reports it in that case."""
         recipe = recipe_named(name)
-        if not {*backends_of(recipe, self._material.profile)} <= {*covered}:
+        if not {*backends_of(recipe, self._inputs.profile)} <= {*covered}:
             return False
         self.variants.leave_out(VariantReport(name, recipe.title, failure=_COVERED))
         return True
@@ -275,7 +275,7 @@ class VariantBuilder:
     def _all_of(
         self, names: list[str], share: float = _MAKING_SHARE, until_s: float | None = None
     ) -> Iterator[ReadyVariant]:
-        asked = [each for name in names for each in jobs(self._material, name, self._base)]
+        asked = [each for name in names for each in jobs(self._inputs, name, self._base)]
         second = [self._another() for _ in range(min(_BUILDERS, len(asked)) - 1)]
         try:
             for one, made in self._made(asked, share, [self._place.builder, *second], until_s):
@@ -285,7 +285,7 @@ class VariantBuilder:
                 builder.client.close()
 
     def _another(self) -> BuildWorker:
-        self._builders.append(BuildWorker(self._place.ground.host))
+        self._builders.append(BuildWorker(self._place.runner.host))
         return self._builders[-1]
 
     def _made(
@@ -302,7 +302,7 @@ class VariantBuilder:
     def _base(self, backend: str) -> Path:
         """Returns the cleaned model, or the source if there is none."""
         has = self.variants.has(CLEANED, backend)
-        return self.variants.path(CLEANED, backend) if has else self._material.model
+        return self.variants.path(CLEANED, backend) if has else self._inputs.model
 
     def _ready(self, asked: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
         title = title_of(asked)
@@ -322,7 +322,7 @@ class VariantBuilder:
             size = _size_bytes(path)
             report = VariantReport(asked.recipe, title, size, made.seconds, ledger=made.ledger, backends=backends)
             self.variants.enter(report, path, made.step)
-            yield ReadyVariant(asked.recipe, backends or self._material.profile.backends.order)
+            yield ReadyVariant(asked.recipe, backends or self._inputs.profile.backends.order)
 
     def _ready_plans(self, name: str, title: str, plans: Plans, seconds: float) -> Iterator[ReadyVariant]:
         if not plans.variants:

@@ -65,21 +65,21 @@ class BuildInputs:
     """Folder of the variants, each in a folder of its own."""
 
 
-def why_not(recipe: Recipe, material: BuildInputs) -> str:
+def why_not(recipe: Recipe, inputs: BuildInputs) -> str:
     """Returns why the recipe cannot be made here; empty if it can."""
     if recipe.offer is not None and recipe.offer.problem:
         return recipe.offer.problem
-    if recipe.needs_data and not material.of_user:
+    if recipe.needs_data and not inputs.of_user:
         return "needs data to calibrate or to check it"
-    if recipe.needs_data and not material.split.calibration_count:
+    if recipe.needs_data and not inputs.split.calibration_count:
         return "too few samples to calibrate and check on different ones"
-    if unsuited := recipe.unsuited(material.operators):
+    if unsuited := recipe.unsuited(inputs.operators):
         return unsuited
-    if material.split.is_shared and recipe.name == PLANNED and material.of_user:
+    if inputs.split.is_shared and recipe.name == PLANNED and inputs.of_user:
         return "too few samples to plan and prove on different ones; give 12 or more"
-    if recipe.by_backend and not lowered_variants(material.profile):
+    if recipe.by_backend and not lowered_variants(inputs.profile):
         return NONE_LISTED
-    if not backends_of(recipe, material.profile):
+    if not backends_of(recipe, inputs.profile):
         return "no backend of the profile computes it faster than float"
     missing = [package for package in recipe.needs if importlib.util.find_spec(package) is None]
     return f"the Python package '{missing[0]}' is not installed" if missing else ""
@@ -90,15 +90,15 @@ def backends_of(recipe: Recipe, profile: TargetProfile) -> tuple[str, ...]:
     return tuple(name for name in profile.backends.order if recipe.runs_on(name))
 
 
-def jobs(material: BuildInputs, name: str, base_of: Callable[[str], Path]) -> list[Make]:
+def jobs(inputs: BuildInputs, name: str, base_of: Callable[[str], Path]) -> list[Make]:
     """Returns one job, or one for each group of backends; `base_of` gives the model a backend's starts from."""
     recipe = recipe_named(name)
     if recipe.by_backend:
-        return [job(material, name, base_of(one.backends[0]), one) for one in lowered_variants(material.profile)]
-    groups = by_base(backends_of(recipe, material.profile), base_of)
+        return [job(inputs, name, base_of(one.backends[0]), one) for one in lowered_variants(inputs.profile)]
+    groups = by_base(backends_of(recipe, inputs.profile), base_of)
     if len(groups) == 1:
-        return [job(material, name, base) for base in groups]
-    return [job(material, name, base, backends=backends) for base, backends in groups.items()]
+        return [job(inputs, name, base) for base in groups]
+    return [job(inputs, name, base, backends=backends) for base, backends in groups.items()]
 
 
 def by_base(backends: Iterable[str], base_of: Callable[[str], Path]) -> dict[Path, tuple[str, ...]]:
@@ -110,7 +110,7 @@ def by_base(backends: Iterable[str], base_of: Callable[[str], Path]) -> dict[Pat
 
 
 def job(
-    material: BuildInputs,
+    inputs: BuildInputs,
     name: str,
     base: Path,
     lowered: Lowered | None = None,
@@ -119,18 +119,18 @@ def job(
     backends: tuple[str, ...] = (),
 ) -> Make:
     """Creates a job; `backends` are those that it is made for, if others have a variant of the same name."""
-    folder = material.folder / (f"{name}-{backends[0]}" if backends else name)
-    split, recipe = material.split, recipe_named(name)
+    folder = inputs.folder / (f"{name}-{backends[0]}" if backends else name)
+    split, recipe = inputs.split, recipe_named(name)
     out = (folder / lowered.backends[0] if lowered else folder) / recipe.file
     out.parent.mkdir(parents=True)
-    quantization = msgspec.convert(msgspec.to_builtins(material.profile.quantization), thread_safe(QuantSettings))
-    uniform = backends_of(recipe, material.profile) if recipe.uniform else ()
+    quantization = msgspec.convert(msgspec.to_builtins(inputs.profile.quantization), thread_safe(QuantSettings))
+    uniform = backends_of(recipe, inputs.profile) if recipe.uniform else ()
     return Make(
-        step=_step(material, name, lowered),
-        source_path=str(material.model.absolute()),
+        step=_step(inputs, name, lowered),
+        source_path=str(inputs.model.absolute()),
         base_path=str(base.absolute()),
         out_path=str(out),
-        samples_path=str(material.samples_path),
+        samples_path=str(inputs.samples_path),
         check_first=split.check_first,
         check_count=split.check_count,
         calibration_count=split.calibration_count,
@@ -141,13 +141,13 @@ def job(
     )
 
 
-def _step(material: BuildInputs, name: str, lowered: Lowered | None) -> Step:
+def _step(inputs: BuildInputs, name: str, lowered: Lowered | None) -> Step:
     if lowered is not None:
         return Step(name, {LOWERINGS: [*dict.fromkeys(lowered.lowerings)]})
     offer = recipe_named(name).offer
     if offer is not None:
         return Step(name, {PLUGIN: offer.source})
-    return Step(name, {PASSES: list(material.passes)} if name == CLEANED else {})
+    return Step(name, {PASSES: list(inputs.passes)} if name == CLEANED else {})
 
 
 def title_of(job: Make) -> str:

@@ -144,7 +144,7 @@ def publish(search: Search, resources: SearchResources, folder: Path, documents:
     """Puts a bundle in its place; `documents` is None for a bundle that has them."""
     if documents is not None:
         described = documents.deployment, documents.others, documents.record
-        fill_timed(resources.ground.host, folder, *described, resources.emit)
+        fill_timed(resources.runner.host, folder, *described, resources.emit)
     write.publish(folder, search.request.out, single_file=search.request.single_file)
 
 
@@ -167,7 +167,7 @@ def keep_incumbent(pool: CandidatePool, current: Bundle) -> Outcome:
     )
     if not found.proof.met:
         notes.warn(f"The baseline reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
-    made_here = is_wrapped(current, resources.ground.folder)
+    made_here = is_wrapped(current, resources.runner.folder)
     if search.attached is not None and not made_here and not _processes(current, search.attached):
         notes.warn("The baseline is kept unchanged: its bundle does not apply this --pre and --post.")
     kept = Candidate(CURRENT, run.backend, run.options, search.baseline.calls)

@@ -159,17 +159,17 @@ def measured(
     """
     ways = tuple(dict.fromkeys((bundle.calls, search.baseline.calls)))
     with ExitStack() as stack:
-        sides = [*_sides(search, means.ground, bundle, ways)]
-        starter = Starter(means.ground.host, sides, stack, search.objective.by_sample)
+        sides = [*_sides(search, means.runner, bundle, ways)]
+        starter = Starter(means.runner.host, sides, stack, search.objective.by_sample)
         pack = starter.first()
-        answered = _answered(search, means.ground, pack, bundle.calls.batch)
+        answered = _answered(search, means.runner, pack, bundle.calls.batch)
         if not (answered.met or whatever_floor):
             if answered.evidence == "not shown":
-                raise UnprovenFloor(search.standard.goal.describe_unproven(answered.judged))
+                raise UnprovenFloor(search.reference.goal.describe_unproven(answered.judged))
             raise MissedFloor(_reached(search, answered))
         if bundle.plan is not None and plugin_of(bundle.plan.run.backend):
             seed = int.from_bytes(os.urandom(4))
-            check_unseen(pack.first, pack.others[0], seed, means.ground.folder, _accuracy_db(answered))
+            check_unseen(pack.first, pack.others[0], seed, means.runner.folder, _accuracy_db(answered))
         means.ending.make_time(shortest_seconds(pack, starter))
         terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
         found = _raced(means, pack, starter, terms)
@@ -188,10 +188,10 @@ def unchanged(search: Search, means: SearchResources, bundle: BundleDraft) -> Pr
 
     Raises TrialError if the bundle fails.
     """
-    sides = [*_sides(search, means.ground, bundle, [bundle.calls])][:2]
+    sides = [*_sides(search, means.runner, bundle, [bundle.calls])][:2]
     with ExitStack() as stack:
-        pack = Starter(means.ground.host, sides, stack, search.objective.by_sample).first()
-        answered, alone = _answered(search, means.ground, pack, bundle.calls.batch), pack.first
+        pack = Starter(means.runner.host, sides, stack, search.objective.by_sample).first()
+        answered, alone = _answered(search, means.runner, pack, bundle.calls.batch), pack.first
         pack.others[0].close()
         means.notes.warn_once(_weak(search, answered))
         watch = DeviceWatch(StateSampler(lambda: ()))
@@ -213,27 +213,27 @@ def unchanged(search: Search, means: SearchResources, bundle: BundleDraft) -> Pr
 
 
 def _weak(search: Search, answered: ProofOutputs) -> str:
-    goal = search.standard.goal
-    weak = weak_samples(answered.accuracy, goal.needed, search.standard.usual) if goal.is_ratio else None
+    goal = search.reference.goal
+    weak = weak_samples(answered.accuracy, goal.needed, search.reference.usual) if goal.is_ratio else None
     if weak is not None:
         return weak.warning
     return answered.judged.tail.warning if answered.judged.tail is not None else ""
 
 
-def _sides(search: Search, ground: TrialRunner, bundle: BundleDraft, ways: Sequence[Calls]) -> Sequence[Side]:
+def _sides(search: Search, runner: TrialRunner, bundle: BundleDraft, ways: Sequence[Calls]) -> Sequence[Side]:
     """Returns the bundle, then the ways to run the baseline, then those to run the incumbent."""
 
-    sides = [_side(ground, "bundle", "bundle", bundle.folder, bundle.calls)]
-    sides += [_side(ground, "baseline", search.baseline.backend, search.request.model, how) for how in ways]
+    sides = [_side(runner, "bundle", "bundle", bundle.folder, bundle.calls)]
+    sides += [_side(runner, "baseline", search.baseline.backend, search.request.model, how) for how in ways]
     if search.incumbent is not None:
         folder, known = search.incumbent.folder, _ways_of_today(search.incumbent, search.objective)
         called = dict.fromkeys((bundle.calls, *known))
-        sides += [_side(ground, "current", "bundle", folder, how) for how in called]
+        sides += [_side(runner, "current", "bundle", folder, how) for how in called]
     return sides
 
 
-def _side(ground: TrialRunner, name: str, backend: str, path: Path, how: Calls) -> Side:
-    load = Load(backend, ground.host.put(path), {}, ground.host.put(ground.samples_path), batch=how.batch)
+def _side(runner: TrialRunner, name: str, backend: str, path: Path, how: Calls) -> Side:
+    load = Load(backend, runner.host.put(path), {}, runner.host.put(runner.samples_path), batch=how.batch)
     return Side(name, load, concurrency=how.callers)
 
 
@@ -244,19 +244,19 @@ def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
     return [Calls(load.callers, load.batch)] if load is not None else []
 
 
-def _answered(search: Search, ground: TrialRunner, pack: ProcessGroup, batch: int) -> ProofOutputs:
-    standard, which = search.standard, search.standard.split.prove
-    with judge_for(ground, pack.others[0], search.baseline.backend, search.request.model) as judge:
-        reference = ground.outputs(judge, which, 1)
-    outputs = ground.outputs(pack.first, which)
+def _answered(search: Search, runner: TrialRunner, pack: ProcessGroup, batch: int) -> ProofOutputs:
+    reference, which = search.reference, search.reference.split.prove
+    with judge_for(runner, pack.others[0], search.baseline.backend, search.request.model) as judge:
+        expected = runner.outputs(judge, which, 1)
+    outputs = runner.outputs(pack.first, which)
     # The race used batches; the answers to single samples must be as good.
-    single = outputs if batch == 1 else ground.outputs(pack.first, which, 1)
-    judged = standard.judge(which, outputs, reference)
-    every = [judged] if single is outputs else [judged, standard.judge(which, single, reference)]
-    found = [standard.goal.evidence(each) for each in every]
+    single = outputs if batch == 1 else runner.outputs(pack.first, which, 1)
+    judged = reference.judge(which, outputs, expected)
+    every = [judged] if single is outputs else [judged, reference.judge(which, single, expected)]
+    found = [reference.goal.evidence(each) for each in every]
     evidence = max(found, key=EVIDENCE_LEVELS.index)
-    met = all(standard.goal.proves(each) for each in every)
-    return ProofOutputs(reference, single, compare_outputs(reference, outputs), judged, evidence, met)
+    met = all(reference.goal.proves(each) for each in every)
+    return ProofOutputs(expected, single, compare_outputs(expected, outputs), judged, evidence, met)
 
 
 def _accuracy_db(answered: ProofOutputs) -> float:
@@ -266,7 +266,7 @@ def _accuracy_db(answered: ProofOutputs) -> float:
 
 def _reached(search: Search, answered: ProofOutputs) -> str:
     """Formats the accuracy reached, such as `22.8 dB, the worst tenth of them 10.5`."""
-    judged, goal = answered.judged, search.standard.goal
+    judged, goal = answered.judged, search.reference.goal
     reached = f"{_accuracy_db(answered):.1f} dB" if goal.is_ratio else goal.describe(judged)
     if judged.weakest is not None:
         reached += f" ({judged.weakest.where})"
@@ -294,7 +294,7 @@ def _proof(
     answered: ProofOutputs,
     found: Found,
 ) -> Proof:
-    old, objective, goal = against.contender, search.objective, search.standard.goal
+    old, objective, goal = against.contender, search.objective, search.reference.goal
     accuracy, judged, decision = answered.accuracy, answered.judged, against.decision
     given = search.given
     by_size = times_by_size(given.shaped, old, new, rotated(given.samples)) if bundle.calls == ONE else ()
@@ -305,8 +305,8 @@ def _proof(
         baseline_ms=_run_ms(old, decision.second_ms),
         latency_ms=_run_ms(new, decision.first_ms),
         accuracy_db=_accuracy_db(answered),
-        samples=search.standard.split.prove_count,
-        set_aside=search.standard.split.calibration_count > 0,
+        samples=search.reference.split.prove_count,
+        set_aside=search.reference.split.calibration_count > 0,
         memory=new.memory,
         baseline_memory=old.memory,
         fallback=fallback(new.loaded.placement) or "",

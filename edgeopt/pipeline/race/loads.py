@@ -50,7 +50,7 @@ def choose_load(
     """Returns the baseline in the load with its highest throughput, and the loads to try."""
     device, emit = place.device, place.notes.emit
     emit(Progress("preparing", "the best load for the baseline"))
-    why = no_batches(search.facts.inputs, search.given.samples, search.standard, baseline.contender, place.ground)
+    why = no_batches(search.facts.inputs, search.given.samples, search.reference, baseline.contender, place.runner)
     if why:
         emit(Log("info", f"Batches are not tried: {why}."))
     cores = max(1, min(device.limits.usable_cores, device.cpu.logical_cores))
@@ -59,7 +59,7 @@ def choose_load(
     field = [
         alone,
         *_further(
-            search.request.model, baseline.candidate.backend, place.ground, to_try_on(room, alone_ms), stack
+            search.request.model, baseline.candidate.backend, place.runner, to_try_on(room, alone_ms), stack
         ),
     ]
     _run_in_turns(field, slice_ms(alone_ms), clock.until(_SETTLED))
@@ -91,7 +91,7 @@ def _sample_ms(contender: Contender) -> float:
 
 
 def _further(
-    model: Path, backend: str, ground: TrialRunner, ways: list[Calls], stack: ExitStack
+    model: Path, backend: str, runner: TrialRunner, ways: list[Calls], stack: ExitStack
 ) -> list[Contender]:
     """Starts the source in plain defaults, called in further ways; skips those that fail."""
     found = []
@@ -99,7 +99,7 @@ def _further(
         if calls == ONE:
             continue
         try:
-            found.append(ground.enter(f"baseline, {calls}", backend, model, calls=calls))
+            found.append(runner.enter(f"baseline, {calls}", backend, model, calls=calls))
         except TrialError:
             continue
         stack.callback(found[-1].close)
@@ -109,9 +109,9 @@ def _further(
 def no_batches(
     inputs: Sequence[TensorInfo],
     samples: Samples,
-    standard: AccuracyReference,
+    reference: AccuracyReference,
     contender: Contender,
-    ground: TrialRunner,
+    runner: TrialRunner,
 ) -> str:
     """Returns why samples cannot run in one batch, or would affect each other's outputs; empty if they can."""
     closed = next((i for i in inputs if not i.shape or isinstance(i.shape[0], int)), None)
@@ -121,14 +121,14 @@ def no_batches(
         return "the samples are batches already"
     if samples.sizes:
         return "the samples differ in size"
-    which = standard.split.check
+    which = reference.split.check
     if len(which) < 2:
         return "one sample cannot show that rows are independent"
     try:
-        together = ground.outputs(contender, which, min(len(which), _BATCH))
+        together = runner.outputs(contender, which, min(len(which), _BATCH))
     except TrialError as error:
         return f"with several samples in a run, the model {error.message.rstrip('.')}"
-    alike = compare_outputs(standard.reference, together)
+    alike = compare_outputs(reference.outputs, together)
     if alike.problem or alike.snr_db < ALIKE_DB:
         said = alike.problem or f"{alike.snr_db:.0f} dB"
         return f"outputs of a batch differ from outputs one by one ({said}; {ALIKE_DB:g} dB are needed)"

@@ -88,7 +88,7 @@ class Filling(NamedTuple):
 
 
 def prove_filling(
-    ground: TrialRunner,
+    runner: TrialRunner,
     model: Path,
     source: Candidate,
     dimensions: Sequence[SizedDimension],
@@ -98,9 +98,9 @@ def prove_filling(
     pairs = [pair for dimension in dimensions for pair in _pairs(dimension, dimensions, kinds)]
     if not pairs:
         return []
-    folder = ground.folder / "filling"
+    folder = runner.folder / "filling"
     save_samples(together([feeds for pair in pairs for feeds in (pair.plain, pair.filled)]), folder)
-    both = replace(ground, samples_path=folder)
+    both = replace(runner, samples_path=folder)
     try:
         contender = both.enter("filling", source.backend, model, source.options)
         try:
@@ -212,7 +212,7 @@ class Gap(NamedTuple):
 
 
 def settle_filling(
-    ground: TrialRunner, shaped: Shaped, candidate: Candidate, path: Path, until_s: float
+    runner: TrialRunner, shaped: Shaped, candidate: Candidate, path: Path, until_s: float
 ) -> FillFrom:
     """Returns the sizes from which it pays to pad inputs for this candidate, of the dimensions where not all sizes
     pay.
@@ -224,7 +224,7 @@ def settle_filling(
     ratios: dict[Gap, float] = {}
     if time.monotonic() < until_s:
         with suppress(TrialError):  # a backend with buckets reports them when it enters
-            ratios = _measured(ground, shaped, candidate, path, gaps)
+            ratios = _measured(runner, shaped, candidate, path, gaps)
     # Sizes that were not measured are padded if the padding is small: then they cannot be much slower.
     pays = {gap for gap in gaps if ratios.get(gap, _guess(gap)) <= _AS_FAST}
     named = {gap.dimension for gap in gaps}
@@ -278,7 +278,7 @@ def _all(dimension: SizedDimension) -> tuple[int, ...]:
 
 
 def _measured(
-    ground: TrialRunner, shaped: Shaped, candidate: Candidate, path: Path, gaps: list[Gap]
+    runner: TrialRunner, shaped: Shaped, candidate: Candidate, path: Path, gaps: list[Gap]
 ) -> dict[Gap, float]:
     """Returns the time with padding relative to open shapes, for the gaps that were run often enough."""
     usual, given = {d.name: d.usual for d in shaped.dimensions}, shaped.given
@@ -289,7 +289,7 @@ def _measured(
         if shaped.mask:
             run[shaped.mask] = np.ones_like(run[shaped.mask])  # otherwise less would be computed
         runs.append(run)
-    between = replace(ground, samples_path=ground.folder / "gaps")
+    between = replace(runner, samples_path=runner.folder / "gaps")
     save_samples(together(runs), between.samples_path)
     with ExitStack() as stack:
 
@@ -369,7 +369,7 @@ def explained(shaped: Shaped | None) -> Iterator[None]:
 
 def settle_buckets(
     shaped: Shaped,
-    ground: TrialRunner,
+    runner: TrialRunner,
     model: Path,
     source: Candidate,
     made_up: Samples | None,
@@ -386,7 +386,7 @@ def settle_buckets(
     notes.emit(Log("info", f"{made} to these sizes, half of them to the usual one: {sizes}."))
     notes.emit(Progress("preparing", "whether inputs between two sizes may be padded"))
     kinds = [shaped.given] if made_up is None else [shaped.given, made_up]
-    found = prove_filling(ground, model, source, shaped.dimensions, kinds)
+    found = prove_filling(runner, model, source, shaped.dimensions, kinds)
     for each in found:
         notes.tell(str(each))
     cuts = {each.dimension: each.cuts for each in found if each.cuts is not None}

@@ -260,11 +260,11 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
                 precision=msgspec.structs.replace(precision, ladder=("source", *ladder)),
             )
             samples, chosen, folder = tmp_path / "samples", split(32, of_user), tmp_path / "variants"
-            material = BuildInputs(model, 9, samples, chosen, of_user, mine, 1.0, passes, {}, folder)
+            inputs = BuildInputs(model, 9, samples, chosen, of_user, mine, 1.0, passes, {}, folder)
             ending = StopControl(Stop(), SearchClock(time.monotonic(), limit_s), None, said.append)
             if stopped:
                 ending.stop.set()
-            found = VariantBuilder(material, plan, Variants(), place, ending)
+            found = VariantBuilder(inputs, plan, Variants(), place, ending)
             stack.callback(found.close)
             return found
 
@@ -356,7 +356,7 @@ def test_a_search_waits_for_the_recipes_of_libraries_of_a_small_model(
 ):
     """On a busy machine, one search found twice the speed of the next, in which NNCF was not ready in time."""
     gathering = begin("ort-dynamic", "int8")
-    gathering._material = dataclasses.replace(gathering._material, size_bytes=size_bytes, operators={"MatMul": 2})
+    gathering._inputs = dataclasses.replace(gathering._inputs, size_bytes=size_bytes, operators={"MatMul": 2})
     ending = gathering._ending
     ending.longest_s = longest_s
     deadlines, now_s = {}, []
@@ -387,7 +387,7 @@ def test_a_search_waits_for_the_repair_of_a_small_model(begin, monkeypatch, size
     pytest.importorskip("nncf")
     terms = PlanTerms(Goal(floor=30.0, budget=""), None, tuple)
     gathering = begin("nncf-repaired", plan=terms, also=["openvino-cpu"])
-    gathering._material = dataclasses.replace(gathering._material, size_bytes=size_bytes)
+    gathering._inputs = dataclasses.replace(gathering._inputs, size_bytes=size_bytes)
     ending = gathering._ending
     ending.longest_s = longest_s
     due_s = ending.clock.until(0.7)

@@ -115,7 +115,7 @@ def tuned(track):
         how = {"fail": "load"} if None in longer else {"latency_ms": 4.0 * math.prod(longer)}
         path = track.null_model(f"m{len(entrants.entries)}", **how)
         # The null backend knows no such options.
-        entry = screen(track.ground, track.standard, Candidate("source", "null"), path, 20.0)
+        entry = screen(track.runner, track.reference, Candidate("source", "null"), path, 20.0)
         entry.candidate = candidate
         track.stack.callback(lambda: entry.contender and entry.contender.close())
         entrants.entries.append(entry)
@@ -124,7 +124,7 @@ def tuned(track):
 
     space = {"null": {option: tuple(values) for option, values in LONGER.items()}}
     ending = StopControl(Stop(), SearchClock(0.0, 60.0), track.baseline, said.append)
-    races = SearchResources(track.ground, SearchNotes(said.append), ending, track.baseline)
+    races = SearchResources(track.runner, SearchNotes(said.append), ending, track.baseline)
     entrants = SimpleNamespace(
         entries=[],
         candidates=[],

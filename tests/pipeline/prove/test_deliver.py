@@ -44,7 +44,7 @@ def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered,
     outcome, (quick,) = delivered({"latency_ms": 0.1})
     assert (outcome.verdict, outcome.winner, quick.status) == ("faster", quick.candidate, "winner")
     assert outcome.proof.speedup.low > 1
-    assert (outcome.proof.accuracy_db, outcome.proof.samples) == (200, track.standard.split.prove_count)
+    assert (outcome.proof.accuracy_db, outcome.proof.samples) == (200, track.reference.split.prove_count)
     bundle = read_bundle(tmp_path / "out.edgeopt")
     assert bundle.deployment.run.options == {"latency_ms": 0.1}
     assert bundle.deployment.evidence.speedup == pytest.approx(outcome.proof.speedup.median, rel=0.01)

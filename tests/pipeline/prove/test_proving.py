@@ -26,7 +26,7 @@ def proved(track, tmp_path, quick_profile):
 
     def work(options=None, today=None, same=False, **faults):
         search = track.search(tmp_path / "out.edgeopt", profile_for(this_device(), None, quick_profile))
-        means = SearchResources(track.ground, track.notes, track.ending(), track.baseline)
+        means = SearchResources(track.runner, track.notes, track.ending(), track.baseline)
 
         def bundle(name, how):
             path = track.null_model(name, **{"latency_ms": 2.0, **faults})
@@ -62,12 +62,12 @@ def test_a_model_is_no_contest_for_itself(proved, track):
     assert (proof.accuracy_db, proof.met) == (200, True)
     assert proof.memory is not None
     assert proof.measured_while
-    assert len(found.outputs) == track.standard.split.prove_count
+    assert len(found.outputs) == track.reference.split.prove_count
 
 
 def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track, long_slices):
     found = proved({"latency_ms": 0.1})
-    proof, split = found.proof, track.standard.split
+    proof, split = found.proof, track.reference.split
     assert proof.verdict == "faster"
     assert proof.baseline_ms > 1.9 > proof.latency_ms
     assert (proof.samples, proof.set_aside, proof.met) == (split.prove_count, split.calibration_count > 0, True)

@@ -33,7 +33,7 @@ def test_a_candidate_without_a_speed_is_behind_the_one_that_its_reason_names(del
     """A row without a speed said "2.6x the latency of your model", which was against another candidate."""
     outcome, (quick, slow) = delivered({"latency_ms": 0.1}, {"latency_ms": 4.0}, last_at=0.3)
     slow.pace, slow.lead = NOT_MEASURED, None
-    search = track.search(track.ground.folder / "again.edgeopt", profile_for(this_device(), None, quick_profile))
+    search = track.search(track.runner.folder / "again.edgeopt", profile_for(this_device(), None, quick_profile))
     rows = candidate_reports(search, [quick, slow], quick.candidate, outcome.proof)
     row = next(each for each in rows if each.candidate == slow.candidate)
     assert (row.of_best, row.speedup) == (None, None)

@@ -349,11 +349,11 @@ def asked(folder, nodes, shape, stack):
     model = write_onnx(folder / "m.onnx", nodes, {}, {"x": shape}, {"y": shape})
     samples = Samples({"x": np.random.default_rng(1).random((8, 1, 4), np.float32)}, {"x": 2})
     save_samples(samples, folder / "samples")
-    ground, chosen = TrialRunner(LocalHost(folder), folder, folder / "samples"), split(8, False)
-    contender = ground.enter("baseline", "onnxruntime-cpu", model)
+    runner, chosen = TrialRunner(LocalHost(folder), folder, folder / "samples"), split(8, False)
+    contender = runner.enter("baseline", "onnxruntime-cpu", model)
     stack.callback(contender.close)
-    standard = AccuracyReference(chosen, Goal(), ground.outputs(contender, chosen.check), Levels(samples))
-    return contender.loaded.inputs, samples, standard, contender, ground
+    reference = AccuracyReference(chosen, Goal(), runner.outputs(contender, chosen.check), Levels(samples))
+    return contender.loaded.inputs, samples, reference, contender, runner
 
 
 @pytest.mark.parametrize(

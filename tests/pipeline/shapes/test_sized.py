@@ -212,8 +212,8 @@ def told(name, dimensions, folder, mask=None):
     model = write_onnx(folder / f"{name}.onnx", nodes, {"w": seeded(4, 8), **axes}, inputs, outputs)
     arrays = {"x": seeded(6, 1, 8, 4, seed=3)} | ({} if mask is None else {"mask": mask})
     samples = Samples(arrays, {"x": 3, "mask": 2})
-    ground = TrialRunner(LocalHost(folder), folder, folder)
-    return prove_filling(ground, model, Candidate("source", "onnxruntime-cpu"), dimensions, [samples])
+    runner = TrialRunner(LocalHost(folder), folder, folder)
+    return prove_filling(runner, model, Candidate("source", "onnxruntime-cpu"), dimensions, [samples])
 
 
 def test_places_that_stand_for_themselves_are_filled_up_and_cut_back(tmp_path):
@@ -251,8 +251,8 @@ def test_a_model_that_does_not_run_at_such_sizes_is_told_so(tmp_path):
     nodes = [("Reshape", ["x", "shape"], ["y"], {})]
     model = write_onnx(tmp_path / "fixed.onnx", nodes, {"shape": np.array([1, 8, 4])}, X, {"y": [1, 8, 4]})
     samples = Samples({"x": seeded(6, 1, 8, 4)}, {"x": 3})
-    ground = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path)
-    (seq,) = prove_filling(ground, model, Candidate("source", "onnxruntime-cpu"), [SEQ_FILLING], [samples])
+    runner = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path)
+    (seq,) = prove_filling(runner, model, Candidate("source", "onnxruntime-cpu"), [SEQ_FILLING], [samples])
     assert seq.cuts is None
     assert "failed" in seq.reason
 
@@ -324,10 +324,10 @@ def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_pat
     wide = SizedDimension("seq", (8, 2048), 8, {"x": (1,)})
     samples = Samples({"x": seeded(4, 1, 8, 64)}, {"x": 3})
     shaped = Shaped((wide,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
-    ground = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path)
+    runner = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path)
     candidate = Candidate("source", "openvino-cpu", {"shapes": {"x": [1, 8, 64]}, "precision": "f32"})
     assert may_be_settled(shaped)
-    least = settle_filling(ground, shaped, candidate, model, math.inf)
+    least = settle_filling(runner, shaped, candidate, model, math.inf)
     assert least["seq"][1] > 9  # nine places are not padded to 2048
     settled = dataclasses.replace(shaped, fill_from=least)
     assert settled.options["bucket_fill"] == {"seq": list(least["seq"])}
@@ -337,8 +337,8 @@ def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_pat
 def test_what_was_not_measured_is_filled_up_by_a_third_at_most(tmp_path):
     samples = Samples({"x": seeded(4, 1, 8, 64)}, {"x": 3})
     shaped = Shaped((SEQ_FILL_FROM,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
-    ground, candidate = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path), Candidate("source", "openvino-cpu")
-    assert settle_filling(ground, shaped, candidate, tmp_path, 0.0) == {"seq": (1, 8, 9, 32)}
+    runner, candidate = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path), Candidate("source", "openvino-cpu")
+    assert settle_filling(runner, shaped, candidate, tmp_path, 0.0) == {"seq": (1, 8, 9, 32)}
     even = SizedDimension("seq", (4, 8), 8, {"x": (1,)})
     shaped = Shaped((even,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
-    assert settle_filling(ground, shaped, candidate, tmp_path, 0.0) == {"seq": (4, 6)}
+    assert settle_filling(runner, shaped, candidate, tmp_path, 0.0) == {"seq": (4, 6)}
