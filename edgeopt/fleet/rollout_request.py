@@ -1,4 +1,4 @@
-"""What `edgeopt fleet devices` and `edgeopt fleet rollout` are asked."""
+"""Requests of `edgeopt fleet devices` and `edgeopt fleet rollout`."""
 
 import re
 import shlex
