@@ -43,13 +43,13 @@ EXIT_BUG = 1
 Ending = Literal[
     "", "not-started", "too-often", "exited", "crashed", "killed", "hung", "memory", "nonsense", "closed"
 ]
-"""How a process ended that was asked something; empty: it lives, and says itself why it cannot."""
+"""End of a process that had a request; empty: the process lives, and reports itself why it fails."""
 
 
 def flag_of(field: str) -> str:
-    """How the command line calls a field: `--time-limit` for `time_limit_s`: it counts in seconds and decibels.
+    """Returns the command-line flag of a field, without its unit: `--time-limit` for `time_limit_s`.
 
-    `--from` for `from_`, as that is a word of Python's.
+    The trailing underscore of `from_`, a word of Python's, is dropped too: `--from`.
     """
     plain = field.removesuffix("_db").removesuffix("_s").removesuffix("_per").rstrip("_")
     return "--" + plain.replace("_", "-")
@@ -60,9 +60,9 @@ class Named:
     """An option in a sentence, as the command line calls it; who calls it otherwise replaces that."""
 
     field: str
-    """Its name in the request, which is its keyword in Python."""
+    """Name of the option in the request, which is its keyword in Python."""
     value: str = ""
-    """Where the sentence gives it one."""
+    """Value of the option, if the sentence gives one."""
 
     def __str__(self) -> str:
         return f"{flag_of(self.field)} {self.value}".rstrip()
@@ -302,7 +302,7 @@ class Terminated(KeyboardInterrupt):
 
 
 def said_by(error: BaseException) -> str:
-    """What a library's error says, on one line and without the places in the library's own source."""
+    """Returns a library's error message on one line, without places in the library's own source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = [line for line in lines if not line.startswith(("Exception from ", "Check '", "FrontEnd API failed"))]
     text = " ".join(said or lines) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What a command tells while it works, as typed records; one JSON line each (`--json`)."""
+"""Events that a command emits while it works, as typed records; one JSON line each (`--json`)."""
 
 import json
 import math
@@ -14,7 +14,7 @@ SCHEMA = 1
 
 
 class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
-    """Where a command stands: its phase, and how much of that phase is done where that is known."""
+    """Progress of a command: its phase, and how much of that phase is done, if known."""
 
     phase: str
     message: str = ""
@@ -23,9 +23,9 @@ class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
     best: str | None = None
     time_left_s: float | None = None
     subject: str = ""
-    """What it is about, where one command tells of several: `deployment 3`."""
+    """Subject of the event, if one command reports several: `deployment 3`."""
     time_s: float | None = None
-    """When it happened, in seconds since 1970, where that matters to the reader."""
+    """Time of the event, in seconds since 1970, if it matters to the reader."""
     schema: int = SCHEMA
 
 
@@ -39,7 +39,7 @@ class Metric(msgspec.Struct, frozen=True, tag_field="event", tag="metric"):
     value: float
     subject: str = ""
     time_s: float | None = None
-    """When it was measured, in seconds since 1970."""
+    """Time of the measurement, in seconds since 1970."""
     schema: int = SCHEMA
     samples: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
     """The values behind the median `value`, if they are reported; omitted otherwise."""
@@ -50,7 +50,7 @@ class Metric(msgspec.Struct, frozen=True, tag_field="event", tag="metric"):
 
 
 class Standing(msgspec.Struct, frozen=True, tag_field="event", tag="standing"):
-    """How one candidate of a search stands: still racing, or out and why."""
+    """Status of one candidate of a search: still racing, or out, with the reason."""
 
     candidate: str
     status: Literal[
@@ -64,7 +64,7 @@ class Standing(msgspec.Struct, frozen=True, tag_field="event", tag="standing"):
     speedup_high: float | None = None
     accuracy_db: float | None = None
     of_best: float | None = None
-    """Its speed as a share of that of the best, where it is out for that."""
+    """Speed as a share of the best candidate's, if the candidate lost."""
     schema: int = SCHEMA
 
 
@@ -79,11 +79,11 @@ class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
     subject: str = ""
     """The metric that is not told, or the model that was added or removed."""
     reason: str = ""
-    """Why, without a full stop."""
+    """Reason, without a full stop."""
 
 
 class Update(msgspec.Struct, frozen=True, tag_field="event", tag="update"):
-    """What changed since the last one, from a command that runs until it is stopped: `fleet devices --follow`."""
+    """Changes since the last update of a command that runs until it is stopped: `fleet devices --follow`."""
 
     kind: str
     data: dict[str, Any]

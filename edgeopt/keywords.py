@@ -1,4 +1,4 @@
-"""What Python code gives as keywords, as the request that the command line would have made of options."""
+"""Conversion of Python keywords into the request that the command line would make from options."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -18,9 +18,9 @@ _WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: 
 
 
 def read(kind: type[_Request], given: Mapping[str, object]) -> _Request:
-    """None is what a field is by itself.
+    """Returns the request with the given keywords; None stands for the default of a field.
 
-    TypeError for a keyword that there is not, as Python says it; UsageError for a value of another kind or outside
+    Raises TypeError for an unknown keyword, as Python does; UsageError for a value of another kind or outside
     of its range.
     """
     known = {each.name: each for each in options_of(kind)}

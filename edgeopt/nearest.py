@@ -1,4 +1,4 @@
-"""What somebody meant who named something that there is not."""
+"""Suggestions for names that do not exist."""
 
 from collections.abc import Iterable
 

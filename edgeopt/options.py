@@ -21,18 +21,18 @@ FASTEST_PER_S = 1e6
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One of them, for people."""
+    """One option of a request, for people."""
 
     name: str
-    """That of the field, and of the keyword."""
+    """Name of the field and of the keyword."""
     help: str
     flags: tuple[str, ...]
-    """As typed; empty for an argument that stands by itself."""
+    """Flags as typed; empty for a positional argument."""
     metavar: str
     kind: type
-    """Of one value: `Path`, `str`, `int`, `float` or `bool`."""
+    """Type of one value: `Path`, `str`, `int`, `float` or `bool`."""
     many: bool
-    """It can be given as often as one likes."""
+    """Whether the option can be given several times."""
     default: object
     required: bool
     least: Number | None
@@ -40,12 +40,12 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def flag(self) -> str:
-        """In full, and as it is switched on; empty for an argument."""
+        """Returns the long flag that switches the option on; empty for an argument."""
         return next((flag.partition("/")[0] for flag in self.flags if flag.startswith("--")), "")
 
     @property
     def range(self) -> str:
-        """In words: `from 6 to 1000`; empty where no end is declared."""
+        """Returns the range in words: `from 6 to 1000`; empty if no end is declared."""
         least, most = (None if end is None else f"{end:.15g}" for end in (self.least, self.most))
         if least is not None and most is not None:
             return f"from {least} to {most}"
@@ -59,7 +59,7 @@ def option(
     least: Number | None = None,
     most: Number | None = None,
 ) -> msgspec.Meta:
-    """What a field does, in a sentence, for use in `Annotated`; without `flags` it is called as the field is.
+    """Declares an option with its help, for use in `Annotated`; without `flags` it has the name of the field.
 
     `least` and `most` bound what people type and what Python code gives: see `check_range`.
     """
@@ -69,7 +69,7 @@ def option(
 
 
 def argument(help: str, metavar: str = "") -> msgspec.Meta:  # noqa: A002 - as above
-    """One that stands by itself, without a flag."""
+    """Declares a positional argument."""
     return msgspec.Meta(
         description=help, extra={"flags": (), "metavar": metavar, "least": None, "most": None, "bare": True}
     )
@@ -105,7 +105,7 @@ def check_range(asked: Option, value: object) -> None:
 
 
 def arguments(kind: type[msgspec.Struct], given: Mapping[str, object]) -> tuple[str, ...]:
-    """What to type to ask for it; what is None, empty, off or on by itself is left out."""
+    """Returns the arguments to type for a request, without values that are None, empty, off or on by default."""
     words: list[str] = []
     for each in options_of(kind):
         value = given.get(each.name)
@@ -137,7 +137,7 @@ def read_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
 
 
 def changed(request: msgspec.Struct) -> tuple[Option, ...]:
-    """Those that are not as they are by themselves."""
+    """Returns the options whose value is not the default."""
     return tuple(each for each in options_of(type(request)) if getattr(request, each.name) != each.default)
 
 

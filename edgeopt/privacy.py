@@ -8,11 +8,11 @@ _OPENVINO = "openvino_telemetry"
 
 
 def keep_runtimes_quiet() -> None:
-    """Before any runtime is imported, here or in a child.
+    """Disables the runtimes' telemetry; must be called before any runtime is imported, here or in a child.
 
     ONNX Runtime sends names and hashes of models, and keeps a file and a thread for that; the variable counts on
     Linux and macOS. OpenVINO reports each import from a fork of the process, which outlives a crash and holds the
-    pipes that its parent waits on. Who wants that sets the variable to 0, or imports OpenVINO's package first.
+    pipes that its parent waits on. Users who want that set the variable to 0, or import OpenVINO's package first.
     """
     os.environ.setdefault(_ONNXRUNTIME, "1")
     # To its importers a package that is not installed, which they are ready for.

@@ -25,7 +25,7 @@ def size(size_bytes: float) -> str:
 
 
 def mebibytes(size_bytes: float) -> str:
-    """For columns, whose figures are compared: `1,204.5 MiB`, `0.3 MiB`."""
+    """Returns a size for columns, whose figures are compared: `1,204.5 MiB`, `0.3 MiB`."""
     return f"{size_bytes / 2**20:,.1f} MiB"
 
 
@@ -61,7 +61,7 @@ def speed_difference(share: float) -> str:
 
 
 def behind(share: float, best: str = "") -> str:
-    """Why a candidate is not the best: `4 % slower than B`, `3.3x the latency of B`, `tied with B`.
+    """Returns why a candidate is not the best: `4 % slower than B`, `3.3x the latency of B`, `tied with B`.
 
     Candidates that are as fast as the best, but for a few per cent, are ranked by other things.
     """

@@ -32,7 +32,7 @@ def workspace(prefix: str = BENCH) -> Iterator[Path]:
 
 
 def fresh_place(prefix: str) -> Path:
-    """Where a folder that this process owns may be made."""
+    """Returns a path at which this process may make a folder of its own."""
     parent = Path(tempfile.gettempdir())
     sweep(parent)
     return parent / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}"

@@ -27,12 +27,12 @@ _END = struct.Struct("<4s6xH8xH")
 """The last record of an archive: its mark, the number of entries, and the length of the comment behind it."""
 _END_MARK = b"PK\5\6"
 _COUNTED_ELSEWHERE = 0xFFFF
-"""With this count, the zip64 record holds the number of entries, if there is one."""
+"""Entry count that refers to the zip64 record, if there is one."""
 _LOCATOR = struct.Struct("<4s4xQ4x")
 """Right before the last record of a zip64 archive: its mark, and where the record with the large numbers is."""
 _LOCATOR_MARK = b"PK\6\7"
 _LARGE_END = struct.Struct("<4s28xQ")
-"""Its mark, and the number of entries."""
+"""The zip64 record: its mark, and the number of entries."""
 _LARGE_END_BYTES = 56
 _LARGE_END_MARK = b"PK\6\6"
 _HINT = "Copy the bundle again from its source."
@@ -41,7 +41,7 @@ _UNSOUND = (BadZipFile, EOFError, NotImplementedError, OverflowError, RuntimeErr
 
 
 class _RefusedError(Exception):
-    """Why an archive is not unpacked, as the end of a sentence."""
+    """Refusal to unpack an archive; the message is the end of a sentence."""
 
 
 def holds(path: Path, names: Collection[str]) -> bool:
@@ -261,7 +261,7 @@ def _check_kind(info: ZipInfo) -> None:
 
 
 def _check_sizes(files: list[ZipInfo], max_bytes: int, archive_bytes: int) -> None:
-    """What lies uncompressed in an archive cannot be more than the archive itself."""
+    """Raises an error if the files are compressed, or claim more bytes than `max_bytes` or the archive itself."""
     for info in files:
         if info.file_size != info.compress_size:
             raise _RefusedError(f"'{_shown(info.filename)}' has a wrong size in its header")

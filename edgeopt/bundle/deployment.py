@@ -21,7 +21,7 @@ READABLE = (1, 2)
 """The schemas that are read; the first had neither forms nor digests, so such a bundle cannot be replayed."""
 FILE = "deployment.toml"
 SUFFIX = ".edgeopt"
-"""Of a bundle, by which what is not there or broken is still known for one."""
+"""File suffix of a bundle; a path with it counts as a bundle even if it is missing or broken."""
 LARGEST_BYTES = 4 << 20
 _HINT = "Copy the bundle again from its source."
 _HEAD = """edgeopt deployment profile: what runs, how it was made, what was proved. See docs/bundles.md.
@@ -85,7 +85,7 @@ class Step(_Strict, frozen=True):
 
 
 class UnderLoad(_Strict, frozen=True):
-    """What was measured where throughput was to be most; the speed-up is that of the throughput."""
+    """Measurements of a search for throughput; the speed-up of the evidence is then that of the throughput."""
 
     callers: int
     """Threads that call the one session, each waiting for its answer before it calls again."""
@@ -110,26 +110,26 @@ class Evidence(_Strict, frozen=True):
     floor_db: float
     samples: int
     measured_while: str = ""
-    """What the device did meanwhile, as a sentence."""
+    """State of the device during the measurement, as a sentence."""
     load: UnderLoad | None = None
 
 
 class Predicted(_Strict, frozen=True):
-    """Of a bundle that was planned for a device that was not there: no time in it was measured."""
+    """Prediction for a bundle that was planned for an absent device: none of its times was measured."""
 
     verdict: str
     """`predicted`."""
     device: str
-    """What people call the device."""
+    """Name of the device for people."""
     basis: str
     """The basis of the times, or why there are none."""
     accuracy_db: float
-    """By runs elsewhere, on `judged_with`: rounding is the same, but for the last bits."""
+    """Signal-to-noise ratio on `judged_with`, not on the device: rounding differs in the last bits only."""
     judged_with: str
     floor_db: float
     samples: int
     finish: list[str]
-    """What to do on the device."""
+    """Steps to carry out on the device."""
     baseline_ms: float | None = None
     latency_ms: float | None = None
     latency_low_ms: float | None = None
@@ -138,16 +138,16 @@ class Predicted(_Strict, frozen=True):
 
 
 class Budget(_Strict, frozen=True):
-    """What was asked for."""
+    """Target and limits of the search."""
 
     goal: str = ""
-    """What the outputs must keep to, in words: `30 dB`, `top-1 within 1 %`; empty: no floor was wanted."""
+    """Accuracy requirement in words: `30 dB`, `top-1 within 1 %`; empty if no floor was requested."""
     objective: str = "latency"
     time_limit_s: float | None = None
 
 
 class CalibrationRecord(_Strict, frozen=True):
-    """What calibration found: enough to quantize the model in the same way without data."""
+    """Calibration results: enough to quantize the model in the same way without data."""
 
     sha256: str
     file: str = ""
@@ -157,20 +157,20 @@ class CalibrationRecord(_Strict, frozen=True):
 
 
 class Replayed(_Strict, frozen=True):
-    """That a bundle was made from a deployment profile, without a search."""
+    """Origin of a bundle that was made from a deployment profile, without a search."""
 
     on: str
     edgeopt: str
     measured: bool
     """Whether the evidence was measured again; otherwise it is that of the first bundle and its device."""
     same_files: bool
-    """The model's files are those of the first bundle, byte for byte."""
+    """Whether the model's files are those of the first bundle, byte for byte."""
     own_answers: bool = False
-    """The golden samples are generated, and compared with the rebuilt model's own answers."""
+    """Whether the golden samples are generated, and compared with the rebuilt model's own answers."""
 
 
 class Part(_Strict, frozen=True):
-    """What is done before or after the model: an ONNX file, pictures made into an input, or declared steps."""
+    """Pre- or postprocessing of a model: an ONNX file, pictures made into an input, or declared steps."""
 
     inputs: list[Tensor]
     outputs: list[Tensor]
@@ -202,7 +202,7 @@ class Times(_Strict, frozen=True):
 
 
 class Processing(_Strict, frozen=True):
-    """What `Session.process` does around the model; `Session.run` is the model alone."""
+    """Pre- and postprocessing that `Session.process` runs around the model; `Session.run` runs the model alone."""
 
     pre: Part | None = None
     """Makes inputs of the model; those that it does not make are taken as they are given."""
@@ -238,7 +238,7 @@ class Deployment(_Strict, frozen=True):
     runtimes: dict[str, str] = {}
     evidence: Evidence | None = None
     predicted: Predicted | None = None
-    """In the place of evidence, until the device has measured."""
+    """Prediction that replaces the evidence until the bundle is measured on its device."""
     replayed: Replayed | None = None
     schema: int = SCHEMA
 
@@ -280,7 +280,7 @@ def _check_schema(found: object, path: Path) -> None:
 
 
 def said_of(part: Part) -> str:
-    """In one line: which file, or which steps."""
+    """Returns one line that names the part's file, or its steps."""
     if part.is_file:
         return f"an ONNX file, {part.sha256[:12]}"
     if part.pictures is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 MARK = ".edgeopt-partial-"
-"""In the hidden name of what is not complete yet, before the number of the process that makes it."""
+"""Part of the hidden name of an incomplete file, followed by the number of the process that writes it."""
 OLD = ".old"
 """Ends the name of what was moved away to make room, where two steps are needed."""
 

@@ -75,7 +75,7 @@ def made_up(part: Part, count: int) -> list[dict[str, Array]]:
 
 
 def picture_size(pictures: Pictures, tensor: Tensor) -> tuple[int, int]:
-    """Of a picture as a camera may give it: larger than what is made of it, and not square."""
+    """Returns the height and width of a picture like a camera's: larger than the model's input, and not square."""
     sizes = [dim for dim in tensor.shape[1:] if isinstance(dim, int) and dim > 4]
     side = max((*pictures.resize, *pictures.crop, *pictures.letter_box, *sizes), default=64)
     if not (pictures.resize or pictures.letter_box):
@@ -88,7 +88,7 @@ def picture_size(pictures: Pictures, tensor: Tensor) -> tuple[int, int]:
 
 
 def problem_with(bundle: Bundle, processor: "Processor", whole: Run | None = None) -> str:
-    """What is wrong with the processing of a bundle as it runs here, as a sentence; empty where it is good.
+    """Returns a sentence about what is wrong with a bundle's processing on this machine, or an empty text.
 
     `whole`: from raw samples to final results, which is run as well where the samples are the user's.
     """
@@ -147,7 +147,7 @@ def _unlike(run: Run, given: list[dict[str, Array]], wanted: list[dict[str, Arra
 
 
 def checked_words(bundle: Bundle) -> str:
-    """What of the processing `problem_with` looks at, for people."""
+    """Returns a sentence for people about which processing `problem_with` checks."""
     processing = bundle.deployment.processing
     if processing is None:
         return ""
@@ -161,7 +161,7 @@ def checked_words(bundle: Bundle) -> str:
 
 
 def info_of(tensor: Tensor) -> TensorInfo:
-    """As backends describe it."""
+    """Returns the tensor as backends describe it."""
     return TensorInfo(tensor.name, tensor.dtype, tuple(None if dim == "?" else dim for dim in tensor.shape))
 
 
@@ -170,10 +170,10 @@ class GoldenAnswer:
     accuracy_db: float
     floor_db: float
     problem: str | None
-    """Why the outputs cannot be compared at all: not finite, another shape."""
+    """The reason that the outputs cannot be compared at all: not finite, another shape."""
 
     def sentence(self, subject: str) -> str | None:
-        """What is wrong with these answers, for people; None where they are good."""
+        """Returns what is wrong with these answers, for people, or None if they are good."""
         if not self.problem and self.accuracy_db >= self.floor_db:
             return None
         return (
@@ -196,7 +196,7 @@ def answer_golden(bundle: Bundle, session: GoldenSession) -> GoldenAnswer:
 
 
 def golden_floor_db(bundle: Bundle) -> float:
-    """What the golden samples must reach anywhere."""
+    """Returns the signal-to-noise ratio that the golden samples must reach on any machine, in dB."""
     evidence = bundle.deployment.evidence or bundle.deployment.predicted
     # These few samples may lie below a floor that all of the proof's together reached; what they gave then is
     # enough now, within reason.

@@ -34,7 +34,7 @@ def file_digest(path: Path) -> str:
 
 
 def release_id(folder: Path) -> str:
-    """What agents call a bundle: the first digits of the digest of its manifest."""
+    """Returns the agents' name of a bundle: the first digits of the digest of its manifest."""
     return file_digest(folder / FILE)[:_RELEASE_DIGITS]
 
 

@@ -57,7 +57,7 @@ class Plan:
     processing: Processing | None = None
     budget: Budget | None = None
     record: bytes | None = None
-    """What calibration found, so that a replay needs no data."""
+    """Calibration results, so that a replay needs no data."""
 
     def deployment(
         self,

@@ -52,7 +52,7 @@ def _read_beside(folder: Path, name: str, path: Path, most_bytes: int, too_large
 
 
 def _files_of(processing: Processing | None, bundle: Bundle | None, path: Path) -> dict[str, bytes]:
-    """By their place in a bundle, as their digests say that they were; raises BundleError."""
+    """Returns the files of the processing by place in a bundle; raises BundleError if a digest differs."""
     found: dict[str, bytes] = {}
     for name, part in _with_files(processing):
         if part.embedded:
@@ -75,12 +75,12 @@ def _beside(path: Path, part: Part, name: str) -> bytes:
 
 
 def embedded(processing: Processing, files: dict[str, bytes]) -> Processing:
-    """With the files inside, for a profile that is one file."""
+    """Returns the processing with its files embedded, for a profile that is one file."""
     return _changed(processing, lambda name: {"file": "", "embedded": packed(files[_place(name)])})
 
 
 def outside(processing: Processing) -> Processing:
-    """With the files by their names, for a bundle."""
+    """Returns the processing with its files by name, for a bundle."""
     return _changed(processing, lambda name: {"file": _place(name), "embedded": ""})
 
 
@@ -107,9 +107,9 @@ class Profile:
     path: Path
     deployment: Deployment
     record: bytes | None
-    """What calibration found; None where nothing was quantized."""
+    """Calibration results; None if nothing was quantized."""
     bundle: Bundle | None
-    """What it lies in, checked; it has golden samples and evidence besides."""
+    """The checked bundle that holds the profile, with golden samples and evidence; None for a profile alone."""
     processing: dict[str, bytes] = field(default_factory=dict)
     """The files of what is done before and after the model, by their place in a bundle."""
 
@@ -146,7 +146,7 @@ def _profile(path: Path, deployment: Deployment, bundle: Bundle | None) -> Profi
 
 
 def model_place(deployment: Deployment) -> Path:
-    """Where the model lies within a bundle; BundleError where that is not in its folder for models."""
+    """Returns the model's place within a bundle; raises BundleError if it is not in the folder for models."""
     parts = deployment.run.model.split("/")
     if (
         len(parts) < 2

@@ -151,7 +151,7 @@ def _read(path: Path) -> Bundle:
 
 
 def _check_processing(path: Path, deployment: Deployment, listed: manifest.Manifest) -> None:
-    """Its files must be in their folder, whole, and the ones that the deployment profile means."""
+    """Raises BundleError if a file of the processing is outside its folder, unlisted, or has another digest."""
     processing = deployment.processing
     _check_names(path, deployment)
     for part in (processing.pre, processing.post) if processing is not None else ():
@@ -172,7 +172,7 @@ def _check_processing(path: Path, deployment: Deployment, listed: manifest.Manif
 
 
 def _check_names(path: Path, deployment: Deployment) -> None:
-    """What stands before makes inputs of the model, what stands after takes its outputs."""
+    """Raises BundleError if the preprocessing makes, or the postprocessing takes, a tensor not of the model."""
     told = deployment.processing
     made = [each.name for each in told.pre.outputs] if told is not None and told.pre is not None else []
     taken = [each.name for each in told.post.inputs] if told is not None and told.post is not None else []

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PAYLOAD_TYPE = "application/vnd.edgeopt.manifest+json"
-"""With `;sequence=N` behind it, but for signatures from before sequence numbers, which count as 0."""
+"""Type of the signed payload; `;sequence=N` follows, except in old signatures, which count as 0."""
 _TYPE = re.compile(rf"{re.escape(PAYLOAD_TYPE)}(?:;sequence=([0-9]{{1,16}}))?")
 _KEY_BYTES = 32
 # A SubjectPublicKeyInfo of ed25519 (RFC 8410) is this, then the 32 bytes of the key.
@@ -52,7 +52,7 @@ class PublicKey:
     raw: bytes
 
     def text(self) -> str:
-        """As its file holds it: PEM, which openssl reads too."""
+        """Returns the key as its file holds it: PEM, which openssl reads too."""
         return f"{_PEM_BEGIN}\n{base64.b64encode(_DER_HEAD + self.raw).decode()}\n{_PEM_END}\n"
 
 
@@ -307,7 +307,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _draft(path: Path, folder: Path, content: bytes, mode: int) -> Iterator[Path]:
-    """What is to become `path`, whole and on the disk, in a hidden file; gone afterwards unless it was moved."""
+    """Yields a hidden file with the content, synced to disk, to be moved to `path`; removes the file otherwise."""
     with writing_to(path):
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=folder)
     try:

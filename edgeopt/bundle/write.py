@@ -24,7 +24,7 @@ from edgeopt.errors import UsageError, writing_to
 
 MODEL_FOLDER = "model"
 RECORD = "quantization.json"
-"""What calibration found; see `edgeopt.quant.write`."""
+"""File of the calibration results; see `edgeopt.quant.write`."""
 
 
 def check_target(out: Path, sources: Sequence[Path] = ()) -> None:

@@ -61,7 +61,7 @@ def _why_not(line: "BackendLine") -> str:
 
 
 def _said(value: "Value") -> str:
-    """As it is written in a profile or on the command line."""
+    """Returns a value as written in a profile or on the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if value != "" else "''"

@@ -97,7 +97,7 @@ def _exit_code(report: "Report | SuiteReport") -> int:
 
 
 def without_info(emit: "Emit") -> "Emit":
-    """For people: what this device does not tell is missing in the report, which is enough."""
+    """Returns an emitter without info logs for people: facts that the device does not report are just absent."""
 
     def tell(event: "Event") -> None:
         if not isinstance(event, Log) or event.level != "info":

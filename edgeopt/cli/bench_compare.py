@@ -78,7 +78,7 @@ def _interval(ratio: "Interval | None") -> str:
 
 
 def tell_broken(judged: "Judgement | None", hint: str, json: bool) -> None:
-    """For people, on stderr: the result may have gone into a page. Programs read it in the result."""
+    """Prints broken limits for people on stderr, because the result may be in a page; programs read the result."""
     from edgeopt.commands.bench.limits import broken
 
     error = broken(judged, hint)
@@ -126,7 +126,7 @@ def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonF
 
 
 def show(found: "RunsCompared") -> list[Block]:
-    """What differs between the runs, the sides, and how far the figures can be trusted."""
+    """Returns the differences between the runs, the sides, and how far the figures can be trusted."""
     trust, *more = trust_lines(found)
     return [
         *warnings(found.differences),
@@ -167,7 +167,7 @@ def _table(found: "RunsCompared", names: str) -> Table:
 
 
 def ratio_lines(found: "RunsCompared") -> list[str]:
-    """What each pair's ratio did from one run to the other."""
+    """Returns a line on how each pair's ratio changed between the runs."""
     said = []
     for ratio in found.ratios:
         line = (
@@ -180,7 +180,7 @@ def ratio_lines(found: "RunsCompared") -> list[str]:
 
 
 def trust_lines(found: "RunsCompared") -> list[str]:
-    """How far the figures can be trusted: one sentence, and what there is to add."""
+    """Returns a sentence on how far the figures can be trusted, and further lines."""
     from edgeopt.cli.bench_rows import number
 
     if found.no_verdict:

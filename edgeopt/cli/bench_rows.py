@@ -95,7 +95,7 @@ def failures(parts: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def said(comparison: Comparison) -> str:
-    """In words: who is faster, by how much, how surely."""
+    """Returns a sentence about which side is faster, by how much, and how surely."""
     first, second, ratio = comparison.first, comparison.second, comparison.speedup
     counted = f"{ratio.rounds} rounds" if ratio is not None else ""
     if comparison.verdict == "identical":
@@ -111,7 +111,7 @@ def said(comparison: Comparison) -> str:
 
 
 def circumstance_lines(report: ContestReport) -> list[str]:
-    """How it was measured, once below the table; what bundles do around their model is in no other figure."""
+    """Returns the lines below the table: how it was measured, and the pre- and postprocessing of bundles."""
     shared = _shared_options(report)
     data = f"Inputs: {report.data}." if report.data else ""
     lines = [" ".join(part for part in (data, f"All sides with {shared}." if shared else "") if part)]
@@ -131,7 +131,7 @@ def circumstance_lines(report: ContestReport) -> list[str]:
 
 
 def _stages_said(times: StageTimes) -> str:
-    """In one process, one after the other."""
+    """Returns the times of the stages in words, measured in one process, one after the other."""
     parts = (("pre", times.pre_ms), ("", times.inference_ms), ("post", times.post_ms))
     known = [
         f"{f'{when}processing' if when else 'inference'} {number(value)} ms"

@@ -93,7 +93,7 @@ def suite(report: "SuiteReport") -> list[Block]:
 
 
 def shown(report: "Report | SuiteReport") -> list[Block]:
-    """What a terminal shows; the limits last."""
+    """Returns the blocks for a terminal, with the limits last."""
     return [*blocks(report), *bench_compare.limit_blocks(getattr(report, "judgement", None))]
 
 
@@ -135,7 +135,7 @@ def _warnings(report: "ContestReport") -> tuple[WordsBlock, ...]:
 
 
 def _chart(report: "ContestReport") -> Drawing:
-    """How the latencies lie; and the intervals around 1x, where there are several to compare by eye."""
+    """Returns histograms of the latencies, and of several comparisons the intervals around 1x."""
 
     def draw(width: int, plain: bool) -> list[str]:
         from edgeopt.measure.charts import histograms, intervals
@@ -158,7 +158,7 @@ def _chart(report: "ContestReport") -> Drawing:
 
 
 def written(report: "Report | SuiteReport") -> str:
-    """As a page: the verdict first, then the figures, then how they were measured and on what."""
+    """Returns the report as a page: the verdict, the figures, how they were measured and on which device."""
     from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.measure.report import ContestReport
 

@@ -45,7 +45,7 @@ _BEST = "*"
 
 
 def cold(report: "ColdReport") -> list[Block]:
-    """Where the time to the first answer goes, and who gives it first."""
+    """Returns the phases of the time to the first answer, and the verdict on who gives it first."""
     starts = max((len(side.starts) for side in report.sides), default=0)
     return [
         *table(
@@ -160,7 +160,7 @@ def _curves(side: "SustainedSide", width: int, plain: bool) -> list[str]:
 
 
 def concurrency(report: "ConcurrencyReport") -> list[Block]:
-    """How much more several at once do than one alone."""
+    """Returns the throughput at each concurrency, and its gain over one alone."""
     how = (
         f"{report.rounds} interleaved rounds, {report.slice_ms:.0f} ms each; a gain is the median of "
         "ratios within rounds, with its 98 % interval. 100 % efficiency: n at once do n times as "
@@ -240,7 +240,7 @@ def sweep(report: "SweepReport") -> list[Block]:
 
 
 def sentences(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
-    """What the table says, in words."""
+    """Returns the results of the table in words."""
     said = _best_lines(report, ran) if report.kind == "option" else _axis_lines(report, ran)
     if any(point.gain is None for point in ran[1:]):
         said.append(
@@ -355,7 +355,7 @@ def written(value: "Value") -> str:
 
 
 def duration(milliseconds: float) -> str:
-    """In the unit that reads best."""
+    """Returns a duration in the unit that reads best."""
     if milliseconds < 1e3:
         return f"{number(milliseconds)} ms"
     seconds = milliseconds / 1e3

@@ -64,12 +64,12 @@ def compare(
 
 
 def shown(found: "ModelComparison", everything: bool = False) -> "list[Block]":
-    """What a terminal shows; the verdict last."""
+    """Returns the blocks for a terminal, with the verdict last."""
     return [*sections(found, everything), section("", WordsBlock(verdict(found), "strong"))]
 
 
 def sections(found: "ModelComparison", everything: bool = False) -> list[Section]:
-    """All that there is to say; `everything` lists what is otherwise cut to a screen."""
+    """Returns the sections of the comparison; `everything` includes the rows otherwise cut to fit a screen."""
     parts = [_sides(found), _operators(found, everything), _outputs(found)]
     if found.layers is not None:
         parts.append(_layers(found.layers))
@@ -106,7 +106,7 @@ def verdict(found: "ModelComparison") -> str:
 
 
 def tolerance_text(tolerance: "Tolerance | None") -> str:
-    """In the words of `numpy.allclose`."""
+    """Returns the tolerance in the terms of `numpy.allclose`."""
     if tolerance is None:
         return "none"
     if not tolerance.atol_alone:

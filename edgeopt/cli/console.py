@@ -1,4 +1,4 @@
-"""What every command shares: events as JSON lines or for people, errors as sentences, exit codes, signals."""
+"""Shared parts of all commands: events as JSON lines or for people, errors as sentences, exit codes, signals."""
 
 import inspect
 import os
@@ -83,7 +83,7 @@ OnDevice = Annotated[
 
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)
 Show = Callable[[Outcome], "Sequence[Block] | str"]
-"""What people see of an outcome: blocks for a terminal, or a page that is written already."""
+"""Function that shows an outcome to people: as blocks for a terminal, or as a complete page."""
 
 
 def execute(
@@ -160,7 +160,7 @@ def told(show: "Show[Outcome]", outcome: Outcome, console: "Console") -> None:
 
 
 def stopped(stop: KeyboardInterrupt, left_behind: str) -> tuple[events.Error, int]:
-    """What is said of a command that a signal ended, and its exit code."""
+    """Returns the error and the exit code of a command that a signal ended."""
     if isinstance(stop, Terminated):
         return events.Error("terminated", f"Stopped by SIGTERM; {left_behind}."), EXIT_TERMINATED
     return events.Error("cancelled", f"Cancelled; {left_behind}."), EXIT_CANCELLED

@@ -88,7 +88,7 @@ def _count(found: Span | None) -> str:
 
 
 def circumstance_lines(report: CostReport) -> list[str]:
-    """What the figures rest on."""
+    """Returns the lines on the basis of the figures."""
     terms = report.terms
     said = [_planned(terms)]
     if any(each.measured.speedup for each in report.costs):

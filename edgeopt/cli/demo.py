@@ -34,7 +34,7 @@ def demo(request: DemoRequest, json: JsonFlag = False) -> None:
 
 
 def show(result: "Demo") -> list[Block]:
-    """What the device is, what was tried, what was gained and why, and how to use it."""
+    """Returns the device, the candidates, the gains with their reasons, and how to use the bundle."""
     from edgeopt.views.outcome import show as show_outcome
 
     device, outcome = result.device, result.outcome

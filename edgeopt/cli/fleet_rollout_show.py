@@ -1,4 +1,4 @@
-"""How the devices of a fleet and its rollouts look to people."""
+"""Display of the devices of a fleet and its rollouts for people."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

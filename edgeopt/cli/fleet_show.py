@@ -1,4 +1,4 @@
-"""How agents' answers look to people; `edgeopt fleet` and `edgeopt-agent` share it."""
+"""Display of agents' answers for people, shared by `edgeopt fleet` and `edgeopt-agent`."""
 
 import time
 from typing import TYPE_CHECKING
@@ -28,13 +28,13 @@ _TRUST = {
 
 
 def goes_on(url: str, fingerprint: str = "") -> str:
-    """How things stand when following a deployment is given up."""
+    """Returns the sentence for the case that a deployment is no longer followed."""
     said = "the deployment continues (edgeopt fleet status shows it; edgeopt fleet rollback undoes it)"
     return in_commands(said, url, fingerprint)
 
 
 def show_status(result: "Status", url: str = DEFAULT_URL, fingerprint: str = "") -> tuple[Block, ...]:
-    """What serves, what came before, and the last deployment with its reason."""
+    """Returns the serving release, the previous one, and the last deployment with its reason."""
     said = [f"The agent is {result.state}, up for {_duration(result.uptime_s)}."]
     if result.serving is not None:
         since = result.serving.since_s
@@ -64,7 +64,7 @@ def show_status(result: "Status", url: str = DEFAULT_URL, fingerprint: str = "")
 
 
 def _model_line(model: "ModelStatus") -> str:
-    """One of the other models of an agent."""
+    """Returns the line of one of an agent's other models."""
     serving, deployment = model.serving, model.deployment
     what = f"serving (release {serving.release})" if serving is not None else model.state
     if serving is not None and serving.processing:

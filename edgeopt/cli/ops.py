@@ -81,7 +81,7 @@ def _flaw(flaw: Flaw) -> str:
 
 
 def _flaws_shown(report: Report) -> list[Flaw]:
-    """Of a model, those that say something of it: that another mode deviates is no matter there."""
+    """Returns the flaws to show; of a model, only those in its own cases: other modes do not matter to it."""
     if report.model is None:
         return flaws(report)
     from edgeopt.commands.ops.compatibility import cases_of_model

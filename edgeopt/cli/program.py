@@ -1,4 +1,4 @@
-"""What `edgeopt` and `edgeopt-agent` share as programs: putting commands together, wrong usage, the way out."""
+"""Shared parts of the programs `edgeopt` and `edgeopt-agent`: assembly of commands, usage errors, exit."""
 
 import io
 import os
@@ -193,7 +193,7 @@ def add(to: typer.Typer, name: str, command: "Callable[..., None] | typer.Typer"
 
 
 def help_without_command(context: typer.Context) -> None:
-    """What a command with commands of its own does when it is called alone."""
+    """Prints the help of a command group that is called without a command."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 

@@ -140,7 +140,7 @@ def with_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401
 
 
 def _commands_of(name: str) -> re.Pattern[str]:
-    """Where a text names a command: "edgeopt bench" does, "edgeopt measures" does not."""
+    """Returns the pattern of a command in a text: "edgeopt bench" matches, "edgeopt measures" does not."""
     if name != _PROGRAMS[0]:
         return re.compile(rf"(: +|[`(']|^){name}(?= [a-z])", re.MULTILINE)
     following = "|".join((*map(re.escape, COMMANDS), "--help", "COMMAND"))
@@ -157,7 +157,7 @@ class JsonLines:
         self._lines.write(events.encode(event))
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Does nothing: no resource is open."""
 
 
 class People:

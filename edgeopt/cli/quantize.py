@@ -113,7 +113,7 @@ def noting_warnings(emit: "Emit", said: list[str]) -> "Emit":
 
 
 def about(found: "Quantized") -> list[str]:
-    """Where it runs, what was proved, and what it took, a line each."""
+    """Returns a line each on the backend, the proof, the size and the time taken."""
     lines = []
     if found.backend:
         chosen = [f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)]
@@ -157,7 +157,7 @@ def forms(point: "FrontierPoint") -> str:
 
 
 def proved(found: "Quantized", proof: "AccuracyProof") -> list[str]:
-    """What the outputs were on the samples that prove, in dB and by the goal's own metric."""
+    """Returns lines on the accuracy on the proof's samples, in dB and by the goal's own metric."""
     from edgeopt.graph.accuracy import decibels
 
     seen = "not used before" if proof.set_aside else "also used by the plan"

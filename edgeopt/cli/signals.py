@@ -25,16 +25,16 @@ _IMPORTING = "<frozen importlib._bootstrap>"
 
 
 class Signals:
-    """What the two signals do while a command runs."""
+    """Handling of the two signals while a command runs."""
 
     def __init__(self) -> None:
         self.interrupt: Callable[[], bool] | None = None
         """Asked at the first Ctrl-C: whether the work ends by itself now, so that nothing need be raised."""
         self.over = False
-        """One was raised, or the command has said its last: whatever else comes is not heard."""
+        """Whether a signal was raised or the last record is written; further signals are ignored."""
         self.raised: KeyboardInterrupt | None = None
         self.said = False
-        """Nothing can be added to what the command has said."""
+        """Whether the command has written its last record, so that nothing can follow."""
         self._due: list[int] = []
         self._holds = 0
         self._wait_until_s = 0.0
@@ -45,7 +45,7 @@ class Signals:
         return self.over or bool(self._due)
 
     def hear(self, number: int, frame: FrameType | None) -> None:
-        """The handler of both."""
+        """Handles both signals: raises one, or defers it."""
         if self.over:
             return
         if self._holds:
@@ -55,7 +55,7 @@ class Signals:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """What comes meanwhile is raised afterwards."""
+        """Holds signals back until the end of `with`, and raises them then."""
         self._holds += 1
         try:
             yield

@@ -66,7 +66,7 @@ def simplify(request: SimplifyRequest, json: JsonFlag = False) -> None:
 
 
 def show(result: "Simplified") -> list[Block]:
-    """What each pass did, and why not; those with nothing to say in one line; the result."""
+    """Returns the changes and refusals of each pass, one line for all passes without any, and the result."""
     from edgeopt.graph.ledger import promised_inputs
 
     rows: list[Row] = []

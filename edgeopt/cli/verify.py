@@ -70,7 +70,7 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
 
 
 def stale(result: "BundleCheck") -> VerificationError | None:
-    """Why nothing is proved of its speed here, as `--fail-on-stale` has it."""
+    """Returns the error of `--fail-on-stale` for a bundle without a valid proof of its speed here, or None."""
     name = Path(result.bundle).name
     if result.predicted:
         return VerificationError(f"'{name}' was never proved: {result.evidence}")
@@ -82,7 +82,7 @@ def stale(result: "BundleCheck") -> VerificationError | None:
 
 
 def not_faster(result: "BundleCheck", model: Path | None) -> VerificationError | None:
-    """Why `--require-faster` fails."""
+    """Returns the error of `--require-faster` for a bundle that is not proved faster, or None."""
     if result.speed == "faster":
         return None
     name, source = Path(result.bundle).name, "MODEL" if model is None else shlex.quote(str(model))

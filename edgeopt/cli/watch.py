@@ -80,7 +80,7 @@ def live(work: Callable[[Emit], Outcome], show: "Show[Outcome]", json: bool) -> 
 
 
 def show(report: "WatchReport") -> tuple[Block, ...]:
-    """All of it in a line or two."""
+    """Returns the report in a few lines."""
     rate = f"{report.throughput_per_s:,.1f} a second"
     said = [f"{report.subject}: {report.runs:,} runs in {report.seconds:.1f} s ({rate})"]
     if report.p50_ms is not None:
@@ -180,7 +180,7 @@ class PlainLines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is left open."""
+        """Does nothing: no resource is open."""
 
     def tell(self, event: Event, emit: Emit) -> None:
         if not isinstance(event, Metric):

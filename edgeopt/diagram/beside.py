@@ -37,13 +37,13 @@ class DiagramModel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Paths and positions of nodes are the same in all three diagrams."""
+    """Diagrams of two models and of both together, with the same paths and positions of nodes in all three."""
 
     both: Diagram
-    """What is laid out."""
+    """Diagram of both models together, which is laid out."""
     sides: tuple[Diagram, Diagram]
     elsewhere: tuple[Mapping[int, int], Mapping[int, int]]
-    """Of each side, the nodes whose counterpart lies at another place: the node that took them in."""
+    """Positions of counterparts elsewhere: for each side, from a node to the one that took it in."""
     _lines: tuple[frozenset[tuple[Path, Edge]], frozenset[tuple[Path, Edge]]] = field(repr=False)
     """The edges that each side has, by the group they lie in."""
 
@@ -55,7 +55,7 @@ class Beside:
         return item.tensor.name != _ABSENT if isinstance(item, End) else item.nodes_count > 0
 
     def counterpart(self, side: int, path: Path) -> Path | None:
-        """Of an item of one side, that of the other; None if it has none."""
+        """Returns the path of an item's counterpart on the other side, or None if it has none."""
         if self.shows(1 - side, path):
             return path
         item = self.sides[side].item(path)
@@ -124,7 +124,7 @@ class _Side:
     top: OutlineGroup
     wiring: Wiring
     keys: tuple[_ValueKey, ...]
-    """Of each value of the wiring."""
+    """Key of each value of the wiring."""
     values: dict[_ValueKey, Value]
 
 
@@ -206,7 +206,7 @@ def _numbered(edge: Edge, value: int) -> Edge:
 
 
 def _edge_of(line: Line) -> tuple[Path, Edge]:
-    """With the group that it lies in."""
+    """Returns the edge of a line, with the path of the group that it lies in."""
     end = line.source or line.target or ()
     source, target = (None if path is None else path[-1] for path in (line.source, line.target))
     return end[:-1], Edge(source, target, line.value)

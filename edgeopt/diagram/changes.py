@@ -1,4 +1,4 @@
-"""What changed between two models, and the time that each change saves where both were measured."""
+"""Changes between two models, with the time that each change saves if both were measured."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from edgeopt.graph.diff import GraphDiff
 @dataclass(frozen=True, slots=True)
 class ChangeEntry:
     status: str
-    """One of the words of the colours."""
+    """Status of the change, one of the colours' words."""
     first: tuple[str, ...]
     """The nodes of the first model."""
     second: str
@@ -23,7 +23,7 @@ class ChangeEntry:
     """The model in which the node at `position` is."""
     position: int
     before_ms: float | None = None
-    """None where the nodes were not measured in both models."""
+    """Time of the nodes in the first model; None if they were not measured in both models."""
     after_ms: float | None = None
 
     @property
@@ -42,7 +42,7 @@ def shared_backend(first: Sequence[OpTimes], second: Sequence[OpTimes], wanted: 
 def change_entries(
     pair: Beside, changes: GraphDiff, times: tuple[Sequence[OpTimes], Sequence[OpTimes]], backend: str
 ) -> list[ChangeEntry]:
-    """What saves most comes first; without times in the order of the graphs."""
+    """Returns the changes, those that save most time first; without times, in the order of the graphs."""
     places = [
         {label_of(node): node.position for node in reversed(side.nodes) if node.operator and not node.inside}
         for side in pair.sides

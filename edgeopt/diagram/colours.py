@@ -1,4 +1,4 @@
-"""What a diagram can be coloured by, and the colour of each node for it."""
+"""Colourings of a diagram: their subject, and the colour of each node."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from edgeopt.graph.analysis.records import NodeRow, OpTimes, name_of
 from edgeopt.graph.diff import GraphDiff
 
 _SCALE = ("#fff5eb", "#fdd0a2", "#fd8d3c", "#e6550d", "#a63603")
-"""From little to much; readable with dark text below the last two."""
+"""Colours from little to much; dark text is readable on all but the last two."""
 CATEGORIES = {
     "matrix product": "#1f3f8f",
     "convolution": "#4e9bd9",
@@ -61,11 +61,11 @@ class Colouring:
     key: str
     title: str
     fills: tuple[Fill | None, ...]
-    """By position of the node; None where nothing is known of it."""
+    """Fill by position of the node; None if nothing is known about the node."""
     amounts: tuple[float | None, ...] | None = None
-    """Where the colour stands for an amount, that amount; a folded group has the sum."""
+    """Amounts that the colours stand for, if any; a folded group has the sum."""
     importance: tuple[float, ...] | None = None
-    """Where it stands for a word, how much each node counts for the word of a folded group; None: all alike."""
+    """Weight of each node in the choice of a folded group's word, if colours stand for words; None: all alike."""
     unit: str = ""
     most: float = 0.0
     """The amount of the strongest colour."""
@@ -199,7 +199,7 @@ def _by_amount(
 
 
 def _shade(amount: float, most: float) -> str:
-    """By the square root of the share, so that what is small still differs from nothing."""
+    """Returns the colour of an amount by the square root of its share, so that small amounts differ from 0."""
     if most <= 0 or amount <= 0:
         return _SCALE[0]
     place = min(1.0, math.sqrt(amount / most)) * (len(_SCALE) - 1)

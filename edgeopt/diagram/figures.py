@@ -1,4 +1,4 @@
-"""What a folded group does: work, bytes, weights and outputs of its nodes together."""
+"""Figures of a folded group: work, bytes, weights and outputs of its nodes together."""
 
 from collections.abc import Callable, Iterator
 
@@ -37,7 +37,7 @@ def _bytes(node: NodeRow) -> int | None:
 def _sum(
     name: str, nodes: list[NodeRow], value: Callable[[NodeRow], int | None], text: Callable[[int], str]
 ) -> Iterator[tuple[str, str]]:
-    """What nodes of unknown value add is not known either."""
+    """Yields the sum of a value over nodes, as "at least" if the value of some nodes is unknown."""
     known = [found for node in nodes if (found := value(node)) is not None]
     if any(known):
         yield name, f"{'at least ' * (len(known) < len(nodes))}{text(sum(known))}"

@@ -18,10 +18,10 @@ _TALL = 900.0
 _ASPECT = 1.4
 _GUTTER = 72.0
 _LANES, _LANE = 8, 6.0
-"""For the edges from column to column."""
+"""Number and width of the lanes for edges from column to column."""
 _SWEEPS = 3
 _STRAIGHTNESS = 8.0
-"""How much more an edge resists being bent than a box resists being moved."""
+"""Resistance of an edge to bending, relative to that of a box to being moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class NodePlacement:
     corners: tuple[tuple[float, float], ...]
     """Left and top of each box."""
     routes: tuple[Knots, ...]
-    """Of each link."""
+    """Route of each link."""
     width: float
     height: float
     wrapped: bool = False
-    """It ends in another column than it begins in."""
+    """Whether the drawing ends in another column than it begins in."""
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Cell:
     layer: int
     width: float
     parents: list[tuple["_Cell", float, float]] = field(default_factory=list)
-    """With the distances of both ends from the left sides."""
+    """Parent cells, with the distances of both ends of the edge from the left sides."""
     children: list[tuple["_Cell", float, float]] = field(default_factory=list)
     x: float = 0.0
     rank: int = 0
@@ -135,7 +135,7 @@ def _layers(count: int, links: Sequence[Link], first: int, last: int) -> list[in
 class _Passages:
     cells: list[_Cell] = field(default_factory=list)
     chains: dict[tuple[int, int], list[_Cell]] = field(default_factory=dict)
-    """By source and value: one passage in each layer that the value crosses."""
+    """Passages by source and value: one in each layer that the value crosses."""
 
 
 def _passages(cells: list[_Cell], links: Sequence[Link]) -> _Passages:
@@ -169,7 +169,7 @@ def _rows(cells: list[_Cell]) -> list[list[_Cell]]:
 
 
 def _wish(cell: _Cell, others: "list[tuple[_Cell, float, float]]") -> tuple[float, float]:
-    """Where a cell would lie with straight edges, and how much it matters."""
+    """Returns the place of a cell with straight edges, and the weight of that place."""
     if not others:
         return cell.x, 0.1
     downwards = others is cell.parents
@@ -261,7 +261,7 @@ def _columns(rows: list[list[_Cell]], tops: list[float], heights: list[float]) -
 
 
 def _wrapped(knots: list[tuple[float, float, int]], columns: list[_Column], value: int) -> Knots:
-    """From one column to the next, an edge goes below the first, up between both, and above the second."""
+    """Returns the route of an edge: between columns it goes below the first, up between both, above the second."""
     lane = (value % _LANES + 1) * _LANE
     found: list[tuple[float, float]] = []
     before: _Column | None = None
@@ -283,7 +283,7 @@ def _route(
     sizes: Sequence[BoxSize],
     layers: tuple[list[float], list[float]],
 ) -> list[tuple[float, float, int]]:
-    """With the layer of each knot."""
+    """Returns the knots of a link's route, with the layer of each."""
     tops, heights = layers
     source, target = cells[link.source], cells[link.target]
     x, top = source.x + link.source_x, tops[source.layer]

@@ -15,11 +15,11 @@ class MergedNode:
     """A node of the first model, of the second, or one of each that belong together."""
 
     row: NodeRow
-    """That of the first model, if it has one."""
+    """Row of the first model, or else of the second."""
     first: NodeRow | None
     second: NodeRow | None
     inside: str
-    """Where it lies in the merged graph."""
+    """Path of the nodes that hold this one in the merged graph; empty at the top."""
 
 
 def merged(
@@ -39,7 +39,7 @@ def merged(
 
 
 def label_of(node: NodeRow) -> str:
-    """As `edgeopt.graph.nodes.label`."""
+    """Returns the same label as `edgeopt.graph.nodes.label`."""
     return f"{node.operator} '{node.name or (node.outputs[0].name if node.outputs else '')}'"
 
 
@@ -106,7 +106,7 @@ def _inner(first: _Bodies, second: _Bodies, prefix: str) -> Iterator[MergedNode]
 @dataclass(slots=True)
 class _Item:
     members: list[int | None]
-    """Its node of each side."""
+    """Node of each side; None if the side has none."""
     key: tuple[float, int, int]
     done: bool = False
 
@@ -119,7 +119,7 @@ class _Order:
     _of: list[list[int]] = field(default_factory=lambda: [[], []])
     """The item of each node."""
     _pending: list[list[int]] = field(default_factory=lambda: [[], []])
-    """How many nodes that each node reads are not placed."""
+    """Number of nodes that each node reads and that are not placed yet."""
     _readers: list[list[list[int]]] = field(default_factory=lambda: [[], []])
     _ready: list[tuple[tuple[float, int, int], int]] = field(default_factory=list)
 
@@ -175,7 +175,7 @@ class _Order:
             heapq.heappush(self._ready, (item.key, number))
 
     def _split(self) -> int:
-        """Nothing is ready: the first model's node of the next pair goes alone."""
+        """Splits the next pair, because no node is ready; returns the number of added items."""
         number = next(number for number in self._of[0] if not self._items[number].done)
         item = self._items[number]
         second = self.pairs[item.key[2]]

@@ -99,12 +99,12 @@ def _held(nodes: Sequence[NodeRow], scopes: _Scopes) -> Iterator[_Entry]:
 
 
 def is_constant(node: NodeRow) -> bool:
-    """It counts as a weight of the nodes that read it."""
+    """Whether the node is a constant, which counts as a weight of the nodes that read it."""
     return node.operator == "Constant" and not node.inputs
 
 
 def inside_of(holder: NodeRow) -> str:
-    """How `inside` begins for the nodes that this one holds; the name of the branch follows."""
+    """Returns the start of `inside` for the nodes that this node holds; the name of the branch follows."""
     return f"{holder.inside}{'/' if holder.inside else ''}{holder.name or holder.operator}/"
 
 
@@ -116,7 +116,7 @@ def _bodies(inner: Sequence[NodeRow], prefix: str, scopes: _Scopes) -> Iterator[
 
 
 def _scopes(nodes: Sequence[NodeRow]) -> _Scopes:
-    """By position: `/encoder/layer.0/attention/MatMul` lies in three scopes.
+    """Returns the scopes of nodes by position: `/encoder/layer.0/attention/MatMul` lies in three.
 
     Where no name is such a path, those of weights are; a node without weights is in the scope of what it reads.
     """
@@ -245,7 +245,7 @@ def _repetition(signatures: list[str], large_enough: Callable[[int, int], bool])
 
 
 def _by_cutting(entries: list[_Entry]) -> list[_Entry]:
-    """What is still too long is cut into parts of the same length."""
+    """Returns the entries, cut into parts of equal length if there are more than `MOST_CHILDREN`."""
     if len(entries) <= MOST_CHILDREN:
         return entries
     length = max(_LEAST_NODES, -(-len(entries) // MOST_CHILDREN), round(len(entries) ** 0.5))
@@ -310,7 +310,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class OutlineLevel:
-    """What one group shows when it is open."""
+    """Content of one group when it is open."""
 
     edges: tuple[Edge, ...]
     entering: tuple[int, ...]
@@ -323,7 +323,7 @@ class Wiring:
     values: tuple[Value, ...]
     levels: dict[Path, OutlineLevel]
     paths: dict[int, Path]
-    """Where each node is."""
+    """Path of each node."""
 
 
 def wire(
@@ -356,7 +356,7 @@ def levels_of(edges: Mapping[Path, Iterable[Edge]]) -> dict[Path, OutlineLevel]:
 
 
 def output_position(number: int, inputs_count: int) -> int:
-    """How `paths` names the model's n-th output."""
+    """Returns the key in `paths` of the model's n-th output."""
     return -1 - inputs_count - number
 
 

@@ -32,7 +32,7 @@ class PageGraph:
     what: str = ""
     """The text about it while no node is selected."""
     partners: tuple[int, ...] = ()
-    """Of each box, that of the other model beside it, or -1."""
+    """Partner of each box in the other model beside it, or -1."""
 
 
 def escape(text: str, quote: bool = True) -> str:

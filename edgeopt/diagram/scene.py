@@ -14,7 +14,7 @@ _MOST_BLOCKS = 40
 _BLOCK_PART = 4
 """A block with a larger part of the nodes is opened: it says too little."""
 Level = Literal["blocks", "layers", "nodes"]
-"""How much of a diagram is open: outer groups, all but the innermost groups, or everything."""
+"""Extent to which a diagram is open: outer groups, all but the innermost groups, or everything."""
 LEVELS: tuple[Level, ...] = ("blocks", "layers", "nodes")
 _CHARACTER = 7.2
 _PADDING = 14.0
@@ -259,7 +259,7 @@ class _Run:
         )
 
     def _reads(self, path: Path, level: OutlineLevel) -> dict[tuple[int, int], float]:
-        """Where each child takes each value in: at the ports of an open one, else spread over its upper side."""
+        """Returns where each child takes each value: at an open child's ports, else spread over its upper side."""
         values: dict[int, list[int]] = {}
         for edge in level.edges:
             if edge.target is not None:

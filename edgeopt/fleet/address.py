@@ -1,4 +1,4 @@
-"""Where an agent is: `https://host:port`, `host:port` or `host`; and what it takes to use it."""
+"""Address of an agent, as `https://host:port`, `host:port` or `host`, with the credentials to use it."""
 
 import ipaddress
 import re
@@ -30,11 +30,11 @@ class Address:
     """Empty where none is to be sent."""
     scheme: str = "http"
     fingerprint: str = ""
-    """Of its certificate; without one the system's trust store decides."""
+    """Fingerprint of the agent's certificate; without one the system's trust store decides."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What each request to the agent carries."""
+        """Returns the headers of each request to the agent."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     @property

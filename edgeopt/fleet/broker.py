@@ -61,7 +61,7 @@ def read_password(file: Path | None) -> str | None:
 
 
 def connect_problem(error: BaseException) -> str:
-    """Why a connection failed, in words."""
+    """Returns the reason that a connection failed, in words."""
     code = getattr(error, "rc", None)
     if getattr(code, "value", code) in _NO_ENTRY:
         return "the broker refuses this user name, password or certificate"

@@ -79,7 +79,7 @@ Known = TypeVar("Known")
 
 
 class BundleSource(Protocol):
-    """What following needs of an agent."""
+    """Part of an agent's interface that following a deployment needs."""
 
     @property
     def url(self) -> str: ...
@@ -106,7 +106,7 @@ def follow(agent: BundleSource, deployment: FleetDeployment, emit: Emit) -> Flee
 
 
 def subject(deployment: FleetDeployment) -> str:
-    """What events about a deployment call it."""
+    """Returns the name of a deployment in its events."""
     return deployment_title(deployment.kind, deployment.id)
 
 
@@ -207,7 +207,7 @@ class _Accepted(msgspec.Struct, frozen=True):
 
 
 class DeployOptions(msgspec.Struct, frozen=True):
-    """What a deployment may do, and how long it must prove itself; None: the agent's own choice."""
+    """Permissions of a deployment, and the extent of its soak; None: the agent's own choice."""
 
     force: bool = False
     rename: bool = False
@@ -236,7 +236,7 @@ class Agent:
         return self.address.url
 
     def device(self) -> Device:
-        """What the agent's probe found."""
+        """Returns the device as the agent's probe found it."""
         return self._get("/device", _DeviceAnswer).device
 
     def status(self) -> Status:

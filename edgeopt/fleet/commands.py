@@ -1,4 +1,4 @@
-"""What `edgeopt fleet` and `edgeopt-agent` ask of an agent, here or elsewhere."""
+"""Commands of `edgeopt fleet` and `edgeopt-agent` to an agent, here or elsewhere."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

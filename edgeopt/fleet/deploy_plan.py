@@ -1,4 +1,4 @@
-"""What a deployment would change on an agent, found out without sending anything."""
+"""Plan of the changes of a deployment on an agent, made without sending anything."""
 
 from pathlib import Path
 

@@ -24,12 +24,12 @@ _BAD_DOCUMENT = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class DeviceReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is known of one device."""
+    """Known facts about one device of a fleet."""
 
     presence: Presence | None = None
     reported: Reported[Status] | None = None
     desired: DesiredBundle | None = None
-    """In the retained desired state."""
+    """Bundle in the retained desired state."""
     desired_sequence: int = 0
     telemetry: TelemetryReport | None = None
     """The last one, for clients that subscribe to it: it is not retained."""
@@ -74,7 +74,7 @@ class FleetView:
     """Collects retained documents; unreadable ones are ignored, as devices do with unknown messages."""
 
     def __init__(self, topics: FleetTopics, key: PublicKey | None = None) -> None:
-        """With a key, desired states count only if it signed them: a rollback signs them again."""
+        """Starts without devices; with a key, ignores unsigned desired states: a rollback signs them again."""
         self._topics = topics
         self._key = key
         self.devices: dict[str, DeviceReport] = {}
@@ -135,24 +135,24 @@ class FleetDevice(msgspec.Struct, frozen=True):
     agent: str = ""
     labels: dict[str, str] = {}
     state: str = ""
-    """Of the agent, such as serving."""
+    """State of the agent, such as serving."""
     name: str = ""
     release: str = ""
     deployment: str = ""
     """The state of the last deployment."""
     desired: str = ""
-    """What became of the desired state; empty where none is followed."""
+    """Progress of the desired state; empty if the device follows none."""
     reason: str = ""
     seen_s: float | None = None
-    """When the last report was made, in seconds since 1970."""
+    """Time of the last report, in seconds since 1970."""
     since_s: float | None = None
-    """When it came online or went offline, in seconds since 1970, where that is known."""
+    """Time at which the device came online or went offline, in seconds since 1970; None if unknown."""
     summary: str = ""
-    """How the release runs."""
+    """Summary of how the release runs."""
     latency_ms: float | None = None
-    """Of the serving release on its golden inputs, measured when it was deployed."""
+    """Latency of the serving release on its golden inputs, measured when it was deployed."""
     latency_p50_ms: float | None = None
-    """Of its requests, in the last telemetry (`--follow` only: the broker does not keep it)."""
+    """Median latency of requests in the last telemetry (`--follow` only: the broker does not keep it)."""
     drift: str = ""
     """learning, normal or alarm; empty where requests are not watched."""
     stage: str = ""

@@ -32,7 +32,7 @@ class DiscoveredAgent(msgspec.Struct, frozen=True):
     url: str
     version: str = ""
     fingerprint: str = ""
-    """Of the certificate, as it was announced; empty without TLS."""
+    """Announced fingerprint of the certificate; empty without TLS."""
 
 
 class DiscoveredAgents(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ async def _discovered(request: DiscoverRequest) -> tuple[DiscoveredAgent, ...]:
 
 
 async def _resolved(network: "AsyncZeroconf", name: str) -> DiscoveredAgent | None:
-    """None for one that has gone, or that does not announce what an agent does."""
+    """Returns a discovered agent, or None if it has gone or its announcement is not that of an agent."""
     from zeroconf import BadTypeInNameException, IPVersion
     from zeroconf.asyncio import AsyncServiceInfo
 

@@ -30,7 +30,7 @@ replace = msgspec.structs.replace
 
 
 class FleetUpdate(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What changed in a fleet; the first one has all of it."""
+    """Changes in a fleet; the first update has the whole fleet."""
 
     fleet: str
     devices: tuple[FleetDevice, ...] = ()

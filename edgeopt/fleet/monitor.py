@@ -34,13 +34,13 @@ _TELL_EVERY_S = 1.0
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """What has been sent so far."""
+    """Counts and latencies of the requests that were sent so far."""
 
     requests: int
     failures: int
     first_failure: str = ""
     latency_p50_ms: float | None = None
-    """Of the latest requests, as a client sees them."""
+    """Median latency of the latest requests, as a client sees it."""
     latency_p99_ms: float | None = None
 
 
@@ -98,7 +98,7 @@ class Traffic:
         return Sent(*counted, latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100])
 
     def _look(self) -> None:
-        """What the agent serves now, and the requests that fit it."""
+        """Reads which model the agent serves now, and makes the requests that fit it."""
         address = self._agent.address
         serving = self._agent.status().serving
         if serving is None:
@@ -150,7 +150,7 @@ class Traffic:
             self._first_failure = self._first_failure or problem
 
     def _look_again(self) -> None:
-        """After a failure: another model may serve by now; one client looks, the others go on."""
+        """Reads the served model, which may have changed, again after a failure, unless a client did so lately."""
         with self._lock:
             now = time.monotonic()
             if now - self._looked_at < _LOOK_AGAIN_EVERY_S:
@@ -169,7 +169,7 @@ def _send(
     request: TensorRequest,
     answered: Callable[[float], None],
 ) -> str:
-    """Why the request failed; empty when it was answered."""
+    """Returns the reason that the request failed; empty if it was answered."""
     headers = {
         **address.headers,
         "Content-Type": "application/octet-stream",

@@ -195,7 +195,7 @@ class FleetClient:
         return found, complete if allowed else (complete or None)
 
     async def messages(self, wait_s: float) -> list[tuple[str, bytes]]:
-        """All that have come, once there is one; none after this time. Raises aiomqtt.MqttError without a
+        """Returns all messages, once there is one, or none after this time. Raises aiomqtt.MqttError without a
         connection.
         """
         if not self._came:

@@ -15,7 +15,7 @@ DESIRED_TYPE = "application/vnd.edgeopt.desired+json"
 COMMAND_TYPE = "application/vnd.edgeopt.command+json"
 """The payload type of a `SignedCommand`."""
 LONGEST_BYTES = 64 << 10
-"""Of an order or command; devices refuse longer ones."""
+"""Maximum size of an order or command; devices refuse longer ones."""
 MOST_SEQUENCE = 10**16 - 1
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -33,7 +33,7 @@ class Presence(msgspec.Struct, frozen=True):
     agent: str = ""
     """The version of the agent."""
     time_s: float = 0.0
-    """When the session began, in seconds since 1970."""
+    """Begin of the session, in seconds since 1970."""
     labels: dict[str, str] = {}
     """The configured labels, `target` (the profile that fits the device) and `kind`."""
 
@@ -74,7 +74,7 @@ class DesiredBundle(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class DesiredState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """What a device should serve."""
+    """Bundle that a device should serve, as a retained document."""
 
     sequence: int
     """Higher than that of every document before, such as the time in milliseconds; an older one is refused."""
@@ -90,7 +90,7 @@ Progress = Literal["accepted", "waiting", "deploying", "refused", "done", "faile
 
 
 class Following(msgspec.Struct, frozen=True):
-    """What a device did with a `DesiredState`."""
+    """Progress of a device with a `DesiredState`."""
 
     sequence: int
     state: Progress
@@ -259,7 +259,7 @@ def read_reported(content: bytes) -> Reported[Status]:
 
 
 def desired_message(state: DesiredState, private_key_file: Path | None = None) -> bytes:
-    """What a client publishes on `Topics.desired`, retained; signed where a key is given."""
+    """Returns the message that a client publishes on `Topics.desired`, retained; signed if a key is given."""
     content = msgspec.json.encode(state)
     return content if private_key_file is None else sign_document(DESIRED_TYPE, content, private_key_file)
 

@@ -52,7 +52,7 @@ class Topics:
         return f"{self.base}/cmd/{role}"
 
     def answer(self, client: str) -> str:
-        """Where a client waits for its `CommandAnswer`s: the only topics that a device answers on."""
+        """Returns the topic of a client's `CommandAnswer`s; a device answers only on such topics."""
         return f"{self.base}/answer/{client}"
 
     def is_answer(self, topic: str) -> bool:
@@ -62,7 +62,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class FleetTopics:
-    """What clients that manage a whole fleet read, and where they keep their rollouts."""
+    """Topics that clients of a whole fleet read, and on which they keep their rollouts."""
 
     fleet: str = FLEET
     prefix: str = PREFIX
@@ -98,7 +98,7 @@ class FleetTopics:
         return f"{self.prefix}/{self.fleet}/+/answer/{client}"
 
     def marker(self, client: str) -> str:
-        """What a client sends to itself: all that was retained before comes before it."""
+        """Returns the topic on which a client sends itself a marker: earlier retained messages come before it."""
         return f"{self.prefix}/{self.fleet}/_clients/{client}/marker"
 
     def last_marker(self, client: str, number: int) -> str:

@@ -22,14 +22,14 @@ from edgeopt.fleet.transport import ask, normal_fingerprint, reaching, seen_fing
 from edgeopt.hw.user_folders import home_folder
 
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""Of a code: five bits each, none that looks like another."""
+"""Letters of a pairing code: five bits each, none that looks like another."""
 GROUPS, GROUP_LETTERS = 3, 4
 PATH = "/api/v1/pair"
 _TIMEOUT_S = 10.0
 
 
 def address_of(url: str, token: str = "", fingerprint: str = "") -> Address:
-    """Of an agent, with the token and fingerprint that were given, that the environment has, or from a pairing."""
+    """Returns an agent's address; token and fingerprint are the given ones, the environment's, or a pairing's."""
     token = token or os.environ.get("EDGEOPT_TOKEN", "").strip()
     plain = url.lower().startswith("http://")
     fingerprint = fingerprint or ("" if plain else os.environ.get("EDGEOPT_FINGERPRINT", "").strip())
@@ -44,7 +44,7 @@ class Pairing(msgspec.Struct, frozen=True):
 
 
 def pairings_file() -> Path | None:
-    """None for a user without a home folder, who has paired with no agent."""
+    """Returns the file of the pairings, or None for a user without a home folder, who has no pairings."""
     if named := os.environ.get("XDG_CONFIG_HOME"):
         return Path(named) / "edgeopt" / "agents.json"
     home = home_folder()
@@ -52,7 +52,7 @@ def pairings_file() -> Path | None:
 
 
 def known_pairings() -> dict[str, Pairing]:
-    """By the address of the agent; raises InputError for a damaged file."""
+    """Returns the pairings by the agent's address; raises InputError for a damaged file."""
     if (place := pairings_file()) is None:
         return {}
     try:
@@ -87,14 +87,14 @@ def store_pairing(url: str, pairing: Pairing) -> Path:
 
 
 class PairProof(msgspec.Struct, frozen=True):
-    """What a client sends."""
+    """Message by which a client proves that it knows the code."""
 
     nonce: str
     proof: str
 
 
 class PairAnswer(msgspec.Struct, frozen=True):
-    """What an agent sends to a client whose proof holds."""
+    """Answer of an agent to a client whose proof holds."""
 
     proof: str
     name: str
@@ -111,7 +111,7 @@ class Paired(msgspec.Struct, frozen=True):
 
 
 def key_of(code: str) -> bytes:
-    """What proves the code; raises UsageError for what cannot be one."""
+    """Returns the key of the proofs, derived from the code; raises UsageError if it cannot be a code."""
     letters = "".join(code.upper().replace("-", " ").split())
     if len(letters) != GROUPS * GROUP_LETTERS or set(letters) - set(LETTERS):
         raise UsageError(
@@ -122,7 +122,7 @@ def key_of(code: str) -> bytes:
 
 
 def proof_of(side: str, key: bytes, fingerprint: str, nonce: str) -> str:
-    """That a side (`client` or `agent`) knows the code and sees this certificate."""
+    """Returns the proof that a side (`client` or `agent`) knows the code and sees this certificate."""
     said = "\n".join(("edgeopt pairing", side, fingerprint, nonce)).encode()
     return hmac.new(key, said, hashlib.sha256).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What an agent answers. Readers ignore unknown keys: agents of other versions must stay reachable."""
+"""Answers of an agent; readers ignore unknown keys: agents of other versions must stay reachable."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ FINAL = (COMMITTED, "FAILED", ROLLED_BACK, "DEGRADED")
 
 
 def deployment_title(kind: str, number: int) -> str:
-    """What events call one: `deployment 3`, or `rollback 3` for a return to an older release."""
+    """Returns the name of a deployment in events: `deployment 3`, or `rollback 3` for one to an older release."""
     return f"{'deployment' if kind == 'deploy' else kind} {number}"
 
 
@@ -21,12 +21,12 @@ class Serving(msgspec.Struct, frozen=True):
     release: str
     name: str = ""
     since_s: float | None = None
-    """When it began to serve, in seconds since 1970."""
+    """Time at which the release began to serve, in seconds since 1970."""
     pid: int | None = None
     backend: str = ""
     summary: str = ""
     untrusted: str = ""
-    """What to do where the agent trusts keys and none of them signed this release; empty otherwise."""
+    """Advice if the agent trusts keys and none of them signed this release; empty otherwise."""
     processing: bool = False
     """Whether requests by its name go through pre- and postprocessing; `plain_name` is the model alone."""
 
@@ -36,17 +36,17 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 class Previous(msgspec.Struct, frozen=True):
-    """What a rollback leads to."""
+    """Release that a rollback would return to."""
 
     release: str
     name: str = ""
     summary: str = ""
     reason: str = ""
-    """Why a rollback to it is refused; empty where it would be accepted."""
+    """Reason that a rollback to the release is refused; empty if it would be accepted."""
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """When a deployment entered a state, and why."""
+    """Entry of a deployment into a state, with its time and reason."""
 
     state: str
     time_s: float
@@ -67,14 +67,14 @@ class FleetDeployment(msgspec.Struct, frozen=True):
     requested: bool = False
     """Whether a person asked to take it back while it soaked; nothing is wrong with its release."""
     progress: Figures | None = None
-    """How far the present state is, while it lasts."""
+    """Progress of the present state, while it lasts."""
     detail: Figures = {}
-    """What was measured: figures by name."""
+    """Measured figures by name."""
     history: tuple[Moment, ...] = ()
 
 
 class DeployPlan(msgspec.Struct, frozen=True):
-    """What a deployment would change; nothing was sent."""
+    """Changes that a deployment would make; nothing was sent."""
 
     url: str
     name: str
@@ -93,10 +93,10 @@ class DeployPlan(msgspec.Struct, frozen=True):
     accuracy_db: float | None = None
     floor_db: float | None = None
     problem: str = ""
-    """Why the agent would refuse it; empty where nothing is known against it."""
+    """Reason that the agent would refuse the deployment; empty if none is known."""
     hint: str = ""
     code: str = ""
-    """Of the problem: `unsigned`, `busy`, `other-name`, `other-device`."""
+    """Code of the problem: `unsigned`, `busy`, `other-name`, `other-device`."""
 
 
 class ServerBatching(msgspec.Struct, frozen=True):
@@ -114,17 +114,17 @@ class ServerDrift(msgspec.Struct, frozen=True):
     state: Literal["learning", "normal", "alarm"]
     release: str = ""
     requests: int = 0
-    """How many of the reference it has seen."""
+    """Number of reference requests seen so far."""
     reference_requests: int = 0
     tensor: str = ""
     statistic: str = ""
     since_s: float | None = None
     sentence: str = ""
-    """What has changed; empty without an alarm."""
+    """Description of the change; empty without an alarm."""
 
 
 class ModelStatus(msgspec.Struct, frozen=True):
-    """One of the models of an agent."""
+    """Status of one of the models of an agent."""
 
     state: str
     name: str = ""
@@ -132,9 +132,9 @@ class ModelStatus(msgspec.Struct, frozen=True):
     previous: Previous | None = None
     deployment: FleetDeployment | None = None
     batching: ServerBatching | None = None
-    """None where no batches were asked for."""
+    """Batching of the server; None if no batches were requested."""
     drift: ServerDrift | None = None
-    """None where nothing serves, or it is not watched."""
+    """Drift of the requests; None if nothing serves or drift is not watched."""
     reason: str = ""
     current: str | None = None
     """The release on the device that serves or should serve."""
@@ -176,11 +176,11 @@ class Status(msgspec.Struct, frozen=True):
     previous: Previous | None = None
     deployment: FleetDeployment | None = None
     batching: ServerBatching | None = None
-    """None where no batches were asked for."""
+    """Batching of the server; None if no batches were requested."""
     drift: ServerDrift | None = None
-    """None where nothing serves, or it is not watched."""
+    """Drift of the requests; None if nothing serves or drift is not watched."""
     reason: str = ""
-    """What is wrong, where something is."""
+    """Description of the problem, if there is one."""
     trust: str = "unsigned"
     uptime_s: float = 0.0
     models: tuple[ModelStatus, ...] = ()

@@ -1,4 +1,4 @@
-"""What `edgeopt fleet` is asked, a command each."""
+"""Requests of `edgeopt fleet`, one for each command."""
 
 from pathlib import Path
 from typing import Annotated

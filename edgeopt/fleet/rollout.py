@@ -1,4 +1,4 @@
-"""How a rollout goes on: a function from its state, what devices report and the time to orders. No I/O.
+"""Logic of a rollout: a function from its state, the devices' reports and the time to orders, without I/O.
 
 A wave begins when the one before is complete. Too many failures stop the rollout. Devices that are offline before
 they have begun count neither as failed nor as finished; the retained desired state waits for them.
@@ -46,12 +46,12 @@ replace = msgspec.structs.replace
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many devices of the waves that have begun are where."""
+    """Number of devices in each condition, of the waves that have begun."""
 
     finished: int
     failed: int
     pending: int
-    """At work, or connected and about to be."""
+    """Devices that are at work, or connected and about to be."""
 
     def too_many(self, share: float) -> bool:
         """Whether the failures exceed the share, even if all that is pending succeeds."""
@@ -289,7 +289,7 @@ def _withdrawn(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: flo
 
 
 def _withdraw_order(rollout: Rollout, device: str) -> Order:
-    """What was desired before, with its old number: a device that has followed it does nothing."""
+    """Returns the former desired state under its old number: a device that has followed it does nothing."""
     known = rollout.devices[device]
     if known.before < 0:
         return Order(device)
@@ -385,7 +385,7 @@ def _deploys(report: DeviceReport, model: str) -> bool:
 
 
 def _return_order(rollout: Rollout, device: str, known: DeviceProgress, report: DeviceReport) -> Order | None:
-    """None for a device that served nothing before."""
+    """Returns the order that undoes the rollout on a device, or None for a device that served nothing before."""
     if returns_by_document(rollout, known):
         back = replace(
             rollout.sources[known.before], allow_downgrade=True, rename=True, soak_s=0.0, soak_requests=0

@@ -1,4 +1,4 @@
-"""What `edgeopt fleet devices` and `edgeopt fleet rollout` do."""
+"""Commands `edgeopt fleet devices` and `edgeopt fleet rollout`."""
 
 import asyncio
 import functools
@@ -47,7 +47,7 @@ _LARGEST_STATE_BYTES = 1_900_000
 """Mosquitto takes 2,000,000 by default."""
 _LONGEST_STEM = 40
 _ROOM_BYTES = 250
-"""How much the place of a device in the state of a rollout grows."""
+"""Reserve for the growth of each device's part of a rollout's state."""
 _UNTOUCHED = DeviceProgress()
 Found = TypeVar("Found")
 More = ParamSpec("More")
@@ -105,7 +105,7 @@ class RolloutKind(msgspec.Struct, frozen=True):
 
 
 class RolloutReport(msgspec.Struct, frozen=True):
-    """Where a rollout stands."""
+    """Progress of a rollout."""
 
     name: str
     phase: str
@@ -210,7 +210,7 @@ def status(request: RolloutStatusRequest) -> RolloutReport | RolloutList:
 
 
 def seen_report(state: FleetState, rollout: Rollout) -> RolloutReport:
-    """With what devices have reported since the state was written."""
+    """Returns the report of a rollout, with the devices' reports since its state was written."""
     now = seen(rollout, state.devices, time.time())
     report = report_of(now, signed=is_signed(state.states[rollout.name]))
     return report if report.model_name or rollout.search is not None else _named_by_devices(report, now, state)

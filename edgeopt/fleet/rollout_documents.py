@@ -1,4 +1,4 @@
-"""What a rollout is: the retained document from which any client goes on with it, and what clients ask of it."""
+"""Documents of a rollout: its retained state, from which any client can continue it, and clients' requests."""
 
 from pathlib import Path
 from typing import Literal, get_args
@@ -31,13 +31,13 @@ DeviceState = Literal[
     "rollback-failed",
 ]
 STATES: tuple[DeviceState, ...] = get_args(DeviceState)
-"""In the order in which a device can pass through them; a later one is newer."""
+"""States in the order in which a device can pass through them; a later one is newer."""
 Phase = Literal[
     "running", "paused", "completed", "cancelled", "stopped", "rolling-back", "rolled-back", "rollback-failed"
 ]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 OPEN_PHASES: tuple[Phase, ...] = ("running", "paused")
-"""Those in which more waves may follow."""
+"""Phases in which more waves may follow."""
 Action = Literal["pause", "resume", "cancel", "rollback"]
 
 
@@ -51,9 +51,9 @@ class DeviceProgress(msgspec.Struct, frozen=True, omit_defaults=True):
 
     state: DeviceState = "planned"
     since_s: float = 0.0
-    """When the present state or stage began; the time limit counts from here."""
+    """Begin of the present state or stage, from which the time limit counts."""
     stage: str = ""
-    """What the device is doing: the state of its deployment, such as SOAKING."""
+    """State of the device's deployment, such as SOAKING."""
     reason: str = ""
     online: bool = True
     """Whether it was connected when it was last seen waiting for its order."""
@@ -64,7 +64,7 @@ class DeviceProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     before_sequence: int = 0
     release_before: str = ""
     latency_before_ms: float | None = None
-    """Of the release before on its golden inputs, as the device measured it, where it reported that."""
+    """Latency of the release before on its golden inputs, measured by the device; None if it was not reported."""
     order: int = 0
     """The number of its order of several models, on the device."""
     models: dict[str, str] = {}
@@ -111,7 +111,7 @@ class KindProgress(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """When a device counts as failed, and when the rollout stops."""
+    """Limits beyond which a device counts as failed, or the rollout stops."""
 
     stop_at_failures: float = 0.0
     """The largest share of failed devices."""
@@ -135,23 +135,23 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     fleet: str
     sequence: int
-    """That of the desired state of each device: the same order again changes nothing, a newer one wins."""
+    """Sequence number of each device's desired state: the same order again changes nothing, a newer one wins."""
     desired: DesiredBundle
     waves: tuple[tuple[str, ...], ...]
     devices: dict[str, DeviceProgress]
     limits: Limits = Limits()
     phase: Phase = "running"
     wave: int = 0
-    """How many waves have begun."""
+    """Number of waves that have begun."""
     wave_since_s: float = 0.0
     reason: str = ""
     decisions: tuple[Decision, ...] = ()
     sources: tuple[DesiredBundle, ...] = ()
-    """What devices were desired to serve before."""
+    """Bundles that devices were desired to serve before."""
     control: int = 0
     """The sequence number of the last `Control` that was taken into account."""
     return_sequence: int = 0
-    """That of the desired states of a rollback."""
+    """Sequence number of the desired states of a rollback."""
     revision: int = 0
     """Higher with each document that is written."""
     model_name: str = ""
@@ -165,7 +165,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What somebody wants of a rollout; the one with the highest sequence number counts."""
+    """Request to control a rollout; the one with the highest sequence number counts."""
 
     action: Action
     sequence: int
@@ -225,7 +225,7 @@ def read_rollout(content: bytes, key: PublicKey | None = None) -> Rollout:
 
 
 def read_control(content: bytes, key: PublicKey | None = None) -> Control:
-    """With a key, a rollback must be signed by it, because the client then signs orders. Raises InputError."""
+    """Returns the control in a message; raises InputError for unreadable ones, and rollbacks unsigned by `key`."""
     envelope = opened_document(content, CONTROL_TYPE)
     try:
         found = msgspec.json.decode(content if envelope is None else envelope.payload, type=thread_safe(Control))

@@ -46,7 +46,7 @@ from edgeopt.nearest import nearest
 _GOES_ON: tuple[Phase, ...] = ("running", "rolling-back")
 _ORDERED: tuple[DeviceState, ...] = ("ordered", "withdrawn", "rolling-back")
 _LOOK_S = 1.0
-"""How often time limits are checked."""
+"""Interval between checks of time limits."""
 _WRITE_S = 1.0
 """Interval at which the state is written while only the progress of devices changes, in seconds."""
 _SETTLE_S = 0.1
@@ -62,15 +62,15 @@ class FleetState:
     """All retained documents of a fleet: devices, rollouts, and what is asked of them."""
 
     def __init__(self, topics: FleetTopics, key: PublicKey | None = None) -> None:
-        """With a key, only what it signed leads to orders; the rest is known, to be shown."""
+        """Starts without rollouts; with a key, only documents signed by it lead to orders, others are shown."""
         self._topics = topics
         self._key = key
         self._view = FleetView(topics, key)
         self.states: dict[str, bytes] = {}
-        """Of rollouts, unchecked."""
+        """Contents of rollouts, unchecked."""
         self.controls: dict[str, Control] = {}
         self._read: dict[str, tuple[bytes, Rollout | None]] = {}
-        """What each state says: a large one is decoded once."""
+        """Decoded states: a large one is decoded once."""
 
     @property
     def devices(self) -> Mapping[str, DeviceReport]:
@@ -99,7 +99,7 @@ class FleetState:
         self._view.devices[device] = replace(self._view.devices.get(device, DeviceReport()), answer=answer)
 
     def rollouts(self) -> dict[str, Rollout]:
-        """Those that can be read, with what was asked of them since their state was written."""
+        """Returns the readable rollouts, with the controls requested since their state was written."""
         found = {}
         for name, content in self.states.items():
             known = self._read.get(name)
@@ -335,7 +335,7 @@ class Driver:
             await self._write(client, before, state)
 
     async def _write(self, client: FleetClient, rollout: Rollout, state: FleetState | None = None) -> None:
-        """Before the orders: a client that goes on after a kill then knows of them."""
+        """Writes the state before the orders are sent, so that a client that continues after a kill knows them."""
         self._rollout = self._written = rollout
         self._written_s = time.monotonic()
         content = rollout_message(rollout, self._key)
@@ -373,7 +373,7 @@ class Driver:
                 await client.command(topics.command("deploy"), *message)
 
     def _tell(self, before: Rollout, after: Rollout) -> None:
-        """What devices did, what follows from it, and what they are ordered now."""
+        """Emits events about the devices' progress, the decisions that follow, and the new orders."""
         changed = [
             (name, device)
             for name, device in after.devices.items()
@@ -469,7 +469,7 @@ _ALLOWED: dict[Action, tuple[Phase, ...]] = {
 
 
 def allowed_phases(action: Action) -> tuple[Phase, ...]:
-    """In which it can be asked."""
+    """Returns the phases in which an action can be requested."""
     return _ALLOWED[action]
 
 

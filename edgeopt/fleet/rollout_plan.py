@@ -1,4 +1,4 @@
-"""Which devices a rollout reaches, and in which waves."""
+"""Selection of the devices of a rollout, and their division into waves."""
 
 import math
 from collections.abc import Mapping, Sequence

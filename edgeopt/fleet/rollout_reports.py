@@ -1,4 +1,4 @@
-"""What a report of a device means for its place in a rollout."""
+"""Interpretation of a device's reports for its progress in a rollout."""
 
 import msgspec
 
@@ -136,7 +136,7 @@ def last_refusal_s(report: DeviceReport) -> float:
 
 
 def _refusal(known: DeviceProgress, report: DeviceReport, sequence: int) -> str:
-    """Why the device refused the order itself; one that it could not read has no sequence number."""
+    """Returns why the device refused the order itself; an unreadable order has no sequence number."""
     refused = report.reported.refused if report.reported is not None else None
     if refused is None or refused.sequence not in {0, sequence} or refused.time_s == known.refusal_before_s:
         return ""

@@ -103,7 +103,7 @@ def _try_again(address: Address, model: str) -> "ClientConnection | None":
 
 
 def _pass_on(connection: "ClientConnection", emit: events.Emit, stop: threading.Event) -> bool:
-    """Until it is closed by the agent, lost, or `stop` is set; whether anything came."""
+    """Emits events until the connection is closed or lost, or `stop` is set; returns whether any frame came."""
     from websockets.exceptions import ConnectionClosed
 
     came = False
@@ -127,7 +127,7 @@ def _pass_on(connection: "ClientConnection", emit: events.Emit, stop: threading.
 
 
 def _event(line: str | bytes) -> events.Event | None:
-    """None for what a newer agent tells and this edgeopt does not know yet."""
+    """Returns the event in a line, or None for one of a newer agent that this edgeopt does not know."""
     try:
         return events.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -37,7 +37,7 @@ class _Tensor(msgspec.Struct, frozen=True):
 
 
 class TensorMetadata(msgspec.Struct, frozen=True):
-    """What an agent says of a model at `/v2/models/NAME`."""
+    """Answer of an agent about a model at `/v2/models/NAME`."""
 
     name: str
     inputs: list[_Tensor]

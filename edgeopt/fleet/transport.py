@@ -40,7 +40,7 @@ UNREACHABLE = "unreachable"
 
 
 def fingerprint_of(certificate: bytes) -> str:
-    """Of a certificate in DER, as edgeopt writes it everywhere."""
+    """Returns the fingerprint of a certificate in DER, in the format that edgeopt uses everywhere."""
     return _PREFIX + hashlib.sha256(certificate).hexdigest()
 
 
@@ -84,7 +84,7 @@ def open_tls(address: Address, timeout_s: float) -> ssl.SSLSocket:
 
 
 def seen_fingerprint(address: Address, timeout_s: float) -> str:
-    """Of the certificate that answers there, unverified."""
+    """Returns the fingerprint of the certificate at an address, unverified."""
     with _wrapped(address, timeout_s, _any_certificate()) as opened:
         return _seen(opened)
 

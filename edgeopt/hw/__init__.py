@@ -1,1 +1,1 @@
-"""What the machine is: `device` (the records), `host` (the only way to see it), `probe` (runs the probes)."""
+"""Facts about the machine: `device` (the records), `host` (the only access to it), `probe` (runs the probes)."""

@@ -1,4 +1,4 @@
-"""What the probes of GPUs and NPUs share: each fact with its source, or with the reason why it is absent."""
+"""Shared parts of the GPU and NPU probes: each fact has its source, or the reason for its absence."""
 
 import json
 import re
@@ -40,7 +40,7 @@ class Sheet:
 
     kind: Literal["gpu", "npu"]
     slot: str | None = None
-    """Its place on the PCI bus, where it has one."""
+    """Place on the PCI bus; None if the accelerator has none."""
     values: dict[str, object] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Sheet:
             self.absent.pop(name, None)
 
     def driven_by(self, host: Host, apis: tuple[str, ...], runtimes: Sequence[str]) -> None:
-        """What can drive it; of several runtimes the one that is installed, or else the first."""
+        """Records the APIs and the runtime of the accelerator: the first installed runtime, or else the first."""
         if apis:
             self.put("apis", apis, TABLE)
         if runtimes:
@@ -75,7 +75,7 @@ class Sheet:
             self.absent.setdefault("runtime", "edgeopt does not support a runtime for it")
 
     def record(self, index: int) -> Accelerator | None:
-        """None where it has not even a name."""
+        """Returns the record of the accelerator, or None if not even its name is known."""
         if "name" not in self.values:
             return None
         total, free = self.values.get("memory_total_bytes"), self.values.get("memory_free_bytes")
@@ -95,12 +95,12 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one way of looking found; `unavailable` says by name what it did not and why."""
+    """Result of one source of accelerators; `unavailable` gives the reason for each absent part by name."""
 
     sheets: tuple[Sheet, ...] = ()
     unavailable: dict[str, str] = field(default_factory=dict)
     places: tuple[str, ...] = ()
-    """Where it was found: the source of the list as a whole."""
+    """Sources of the list as a whole."""
 
 
 def gather(kind: Literal["gpu", "npu"], findings: Iterable[Finding], nothing: str) -> Facts | Unavailable:
@@ -127,7 +127,7 @@ def gather(kind: Literal["gpu", "npu"], findings: Iterable[Finding], nothing: st
 
 
 def blocked(host: Host, node: str, what: str) -> str:
-    """Why a device node cannot be used, as a sentence; empty where it can, or where nothing tells."""
+    """Returns why a device node cannot be used, as a sentence; empty if it can be used, or if that is unknown."""
     folder, _, name = node.rpartition("/")
     names = host.list(folder)
     # A recording of /proc and /sys alone has no /dev: that says nothing about the machine.
@@ -158,7 +158,7 @@ def number(text: str | None, scale: float = 1.0) -> int | float | None:
 
 
 def json_of(text: str | None) -> object:
-    """What a command answered as JSON, or None."""
+    """Returns the JSON value that a command printed, or None."""
     try:
         answer: object = json.loads(text) if text else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What the control groups around this process allow, versions 2 and 1, nested ones included.
+"""Limits of the control groups around this process, versions 2 and 1, nested ones included.
 
 A limit of any group from the process's own up to the root binds, so the tightest of them counts.
 """
@@ -26,7 +26,7 @@ class MemoryLimit:
 
 
 def cpu_quota(host: Host) -> tuple[float, str] | None:
-    """How many CPUs' worth of time the groups allow, and the file that says so; None: no limit."""
+    """Returns the CPU time that the groups allow, in CPUs, and the file that says so; None: no limit."""
     found: list[tuple[float, str]] = []
     for folder in _folders(host, ""):
         quota, _, period = (host.read(f"{folder}/cpu.max") or "").strip().partition(" ")
@@ -38,7 +38,7 @@ def cpu_quota(host: Host) -> tuple[float, str] | None:
 
 
 def held_up_files(host: Host) -> tuple[str, ...]:
-    """Where the groups that have a quota of CPU time count how long it held them up; empty: no quota."""
+    """Returns the files that count how long groups were throttled by their quota of CPU time; empty: no quota."""
     if cpu_quota(host) is None:
         return ()
     folders = (*_folders(host, ""), *_folders(host, "cpu"))
@@ -46,7 +46,7 @@ def held_up_files(host: Host) -> tuple[str, ...]:
 
 
 def held_up_us(host: Host, files: tuple[str, ...]) -> int | None:
-    """For how long, since the groups were made, their tasks waited for more quota; all threads added up."""
+    """Returns how long, in us, all threads together have waited for quota since the groups were made."""
     read = [held for path in files if (held := _held_up_us(host, path)) is not None]
     return max(read, default=None)
 
@@ -73,7 +73,7 @@ def cpuset(host: Host) -> tuple[int, ...]:
 
 
 def version(host: Host) -> tuple[int, str] | None:
-    """Which version of control groups holds the limits of CPU time and memory; None where there are none."""
+    """Returns the version of control groups that limits CPU time and memory, and its source; None: no groups."""
     path = "/proc/self/mountinfo"
     if host.read(path) is None:
         return None
@@ -100,7 +100,7 @@ def memory_limit(host: Host) -> MemoryLimit | None:
 
 
 def held_bytes(host: Host, source: str) -> int:
-    """What the group with this limit (`MemoryLimit.source`) holds now and cannot give back at once."""
+    """Returns the memory of the group with this limit (`MemoryLimit.source`) that cannot be freed at once."""
     folder, _, name = source.rpartition("/")
     old = name == "memory.limit_in_bytes"
     used = kernel_text.whole(host.read(f"{folder}/{'memory.usage_in_bytes' if old else 'memory.current'}"))

@@ -13,7 +13,7 @@ _REASON_LIMIT = 300
 
 
 def call_in_child(library: str, function: str, timeout_s: float) -> object:
-    """What `library.function()` returns there as plain data, or `Unavailable` with what went wrong."""
+    """Calls `library.function()` in a child process; returns its result as plain data, or `Unavailable`."""
     import json
     import subprocess
     import tempfile

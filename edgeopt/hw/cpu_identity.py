@@ -19,9 +19,9 @@ class CpuIdentity:
     model: str | None = None
     microarchitecture: str | None = None
     flags: frozenset[str] = frozenset()
-    """What every core has: a thread may move to any of them."""
+    """Flags that every core has: a thread may move to any of them."""
     flags_of_some: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """What only some cores have, with their numbers."""
+    """Flags that only some cores have, with the numbers of these cores."""
     sources: dict[str, str] = field(default_factory=dict)
 
 
@@ -156,7 +156,7 @@ def vector_bits(names: frozenset[str]) -> int | None:
 
 
 def riscv_vendor(block: Block) -> str | None:
-    """By its number, else by the left half of uarch."""
+    """Returns the vendor by the number in mvendorid, or else by the left half of uarch."""
     number = whole(block.get("mvendorid"))
     if number in _VENDORS:
         return _VENDORS[number]

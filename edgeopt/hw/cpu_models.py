@@ -368,7 +368,7 @@ def microarchitecture(
 
 
 def hybrid_cores(vendor: str | None, family: int | None, model: int | None) -> CoreKinds | None:
-    """What the kinds of core are called on Intel's CPUs that come with more than one."""
+    """Returns the names of the kinds of core of an Intel CPU that has more than one."""
     if vendor != "GenuineIntel":
         return None
     if family == 0x12 and model in {0x01, 0x03}:
@@ -382,7 +382,7 @@ def has_avx_vnni(vendor: str | None, family: int | None, model: int | None) -> b
 
 
 def name_of_all(vendor: str | None, family: int | None, model: int | None, stepping: int | None) -> str | None:
-    """As `microarchitecture`; where cores are unlike, both names."""
+    """Returns the name that `microarchitecture` returns, or both names on a CPU with two kinds of core."""
     if cores := hybrid_cores(vendor, family, model):
         return f"{cores.performance} + {cores.efficiency}"
     return microarchitecture(vendor, family, model, stepping)

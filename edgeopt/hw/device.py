@@ -51,7 +51,7 @@ class Cluster(msgspec.Struct, frozen=True):
     name: str
     """`performance`, `efficiency`, `prime`, or `all` where there is one kind."""
     cpus: str
-    """As the kernel lists them: `0-3,8`."""
+    """The CPUs as the kernel lists them: `0-3,8`."""
     cores: int
     threads: int
     model: str | None = None
@@ -64,7 +64,7 @@ class Cache(msgspec.Struct, frozen=True):
     level: int
     kind: Literal["data", "instruction", "unified"]
     size_bytes: int
-    """Of one of them."""
+    """Size of one instance."""
     instances: int
     shared_by: int
     """Logical cores that share one."""
@@ -89,13 +89,13 @@ class Clock(msgspec.Struct, frozen=True):
 
 
 class DeviceLimits(msgspec.Struct, frozen=True):
-    """What the operating system or a container allows this process."""
+    """Limits that the operating system or a container sets for this process."""
 
     affinity_cores: int
     cgroup_cores: float | None
     cgroup_memory_bytes: int | None
     usable_cores: int
-    """How many threads may really run at once; at least 1."""
+    """Number of threads that can really run at once; at least 1."""
     affinity: str | None = None
     """The logical cores that this process may run on: `0-1`."""
     cgroup_version: int | None = None
@@ -122,7 +122,7 @@ class Runtime(msgspec.Struct, frozen=True):
     devices: dict[str, str] = {}
     """The devices that it sees, with their full names: `{"CPU": "AMD EPYC ...", "NPU": "Intel AI Boost"}`."""
     capabilities: dict[str, tuple[str, ...]] = {}
-    """By device, where the runtime tells: `{"CPU": ("FP32", "INT8", "BF16")}`."""
+    """Capabilities by device, if the runtime reports them: `{"CPU": ("FP32", "INT8", "BF16")}`."""
 
 
 class Accelerator(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ class Accelerator(msgspec.Struct, frozen=True):
     index: int = 0
     memory_free_bytes: int | None = None
     memory_shared: bool | None = None
-    """It has no memory of its own and uses the host's."""
+    """Whether the accelerator uses the host's memory and has none of its own."""
     compute_capability: str | None = None
     cuda_version: str | None = None
     """The newest CUDA that the driver can run."""
@@ -144,12 +144,12 @@ class Accelerator(msgspec.Struct, frozen=True):
     links: tuple[str, ...] = ()
     """`NVLink to GPU 1`, `P2P to GPU 1`."""
     apis: tuple[str, ...] = ()
-    """What it can be driven by: `cuda`, `tensorrt`, `openvino`, `directml`, `coreml`, `qnn`, `hailo`, ..."""
+    """APIs that can drive it: `cuda`, `tensorrt`, `openvino`, `directml`, `coreml`, `qnn`, `hailo`, ..."""
     runtime: str | None = None
     """The runtime that would drive it, by the name of its distribution."""
     runtime_installed: bool | None = None
     note: str = ""
-    """Why it cannot be used, as a sentence; empty if it can."""
+    """Reason that the accelerator cannot be used, as a sentence; empty if it can."""
     temperature_c: float | None = None
     utilization_percent: float | None = None
     clock_hz: int | None = None
@@ -157,11 +157,11 @@ class Accelerator(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True):
-    """What changes from minute to minute: is this device in a state worth measuring?"""
+    """State of the device, which changes from minute to minute, and whether it is worth measuring now."""
 
     worth_measuring: bool
     reasons: tuple[str, ...] = ()
-    """Why it is not, or what to know; each a sentence."""
+    """Reasons that the device is not worth measuring, or remarks; each is a sentence."""
     load_1m: float | None = None
     steal_percent: float | None = None
     """Time that the hypervisor took away, since the boot or the last sample."""
@@ -177,7 +177,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Which of many like machines this is; in the record only where it was asked for (`--identify`)."""
+    """Identity of this machine among similar ones; in the record only on request (`--identify`)."""
 
     host_name: str | None = None
     machine_id: str | None = None
@@ -195,26 +195,26 @@ class ComputePeak(msgspec.Struct, frozen=True):
     operations_per_s: Rate
     """A multiplication and an addition are two."""
     layer: str
-    """What it was reached with: `MatMul 384x512`."""
+    """Layer that reached it: `MatMul 384x512`."""
     operators: dict[str, Rate] = {}
     """The same by operator: `{"MatMul": 1.1e11, "Conv 3x3": 1.2e11}`."""
 
 
 class MemoryPeak(msgspec.Struct, frozen=True):
-    """How fast this number of cores together reads and copies memory at one level."""
+    """Combined speed of a number of cores when they read and copy memory at one level."""
 
     level: str
     """`L1`, `L2`, `L3`, or `memory`."""
     threads: int
     working_set_bytes: int
-    """Of each thread, while it copies."""
+    """Memory of each thread while it copies."""
     read_bytes_per_s: Rate | None = None
     copy_bytes_per_s: Rate | None = None
     """Bytes read and bytes written together."""
 
 
 class RunOverhead(msgspec.Struct, frozen=True):
-    """What one run of a model costs that computes next to nothing."""
+    """Cost of one run of a model that computes next to nothing."""
 
     runtime: str
     overhead_us: Rate
@@ -224,13 +224,13 @@ class Peaks(msgspec.Struct, frozen=True):
     """The best that this device was seen to do (`edgeopt probe --deep`): what a model could reach."""
 
     measured_at: str
-    """In UTC: `2026-05-04T10:00:00+00:00`."""
+    """Time of the measurement in UTC: `2026-05-04T10:00:00+00:00`."""
     took_s: float
     compute: tuple[ComputePeak, ...] = ()
     memory: tuple[MemoryPeak, ...] = ()
     overheads: tuple[RunOverhead, ...] = ()
     disturbed_by: tuple[str, ...] = ()
-    """Why the device was not in a state worth measuring then."""
+    """Reasons that the device was not worth measuring at that time."""
 
 
 class Device(NotebookRecord, msgspec.Struct, frozen=True):
@@ -248,9 +248,9 @@ class Device(NotebookRecord, msgspec.Struct, frozen=True):
     identity: Identity | None = None
     peaks: Peaks | None = None
     unavailable: dict[str, str] = {}
-    """What is not here, each with its reason: `{"gpu": "no NVIDIA driver: ..."}`."""
+    """Absent facts and parts, each with its reason: `{"gpu": "no NVIDIA driver: ..."}`."""
     sources: dict[str, str] = {}
-    """Where each fact comes from: `{"cpu.model": "/proc/cpuinfo: model name"}`."""
+    """Source of each fact: `{"cpu.model": "/proc/cpuinfo: model name"}`."""
     schema: int = SCHEMA
 
 
@@ -263,7 +263,7 @@ class Unavailable(msgspec.Struct, frozen=True):
 
 
 TOOLS = frozenset({"onnx", "onnxscript"})
-"""What makes models and does not run them."""
+"""Packages that make models and do not run them."""
 
 
 _DECIDING_PARTS = ("host", "cpu")
@@ -320,12 +320,12 @@ def kind_of(device: Device) -> str:
 
 
 def device_for_evidence(device: Device) -> Device:
-    """What evidence keeps of it: all facts, without where they come from and which of many machines it is."""
+    """Returns the device as evidence keeps it: without sources, reasons for absent facts, and identity."""
     return msgspec.structs.replace(device, sources={}, unavailable={}, identity=None)
 
 
 def _allowed(limits: DeviceLimits, cluster: Cluster) -> int:
-    """How many of its cores are allowed; which of equal ones is by chance where an orchestrator pins."""
+    """Returns the number of allowed cores; which of equal cores an orchestrator pins is arbitrary."""
     return len(set(cpu_list(limits.affinity)) & set(cpu_list(cluster.cpus)))
 
 
@@ -359,4 +359,4 @@ class Facts:
     section: Section
     sources: dict[str, str] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
-    """What the section would hold if it were here, each with its reason."""
+    """Absent facts of the section, each with its reason."""

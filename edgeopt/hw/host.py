@@ -26,7 +26,7 @@ class Host(Protocol):
 
     @property
     def cache_folder(self) -> Path | None:
-        """Where answers that are slow to get may be kept; None: nowhere."""
+        """Returns the folder that caches answers that are slow to get; None: no cache."""
 
     def read(self, path: str) -> str | None:
         """The text of a file."""
@@ -35,10 +35,10 @@ class Host(Protocol):
         """The names in a folder, sorted."""
 
     def run(self, command: tuple[str, ...], timeout_s: float = 5.0) -> str | None:
-        """What a command that succeeds prints."""
+        """Returns the output of a command that succeeds."""
 
     def call(self, library: str, function: str, *arguments: int | str | bool) -> object:
-        """What a library's function returns (or the value, where the name is no function), as plain data."""
+        """Returns the result of a library's function, or the value if it is not a function, as plain data."""
 
     def call_in_child(self, library: str, function: str, timeout_s: float = 30.0) -> object:
         """The same from a process of its own, for libraries that load slowly or crash; or `Unavailable`."""
@@ -48,7 +48,7 @@ class Host(Protocol):
 
 
 def call_key(library: str, function: str, *arguments: int | str | bool) -> str:
-    """How a recording names a call: `os.sched_getaffinity(0)`."""
+    """Returns the name of a call in a recording: `os.sched_getaffinity(0)`."""
     return f"{library}.{function}({', '.join(json.dumps(a) for a in arguments)})"
 
 

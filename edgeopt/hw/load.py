@@ -1,6 +1,6 @@
-"""What the device is doing right now: load, memory, clock, temperature; each is None with a reason where unknown.
+"""Current load, memory use, clock and temperature of the device; each is None, with a reason, if unknown.
 
-Where things lie is looked up once; a sample only reads a few small files (well under a millisecond).
+The paths are looked up once; a sample only reads a few small files (well under a millisecond).
 """
 
 import os
@@ -18,13 +18,13 @@ class LoadSample(msgspec.Struct, frozen=True):
     """All cores together, since the sample before."""
     memory_used_bytes: int | None
     memory_total_bytes: int | None
-    """Of the container where one is limited to less than the machine has."""
+    """Memory of the container if it is limited to less than the machine has."""
     clock_hz: float | None
     """The mean over the cores, of this moment."""
     temperature_c: float | None
     """The hottest of the CPU's or the chip's own sensors."""
     unavailable: dict[str, str] = {}
-    """What is None above, each with its reason."""
+    """Names of the fields that are None, each with its reason."""
 
 
 class LoadSampler:

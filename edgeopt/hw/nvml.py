@@ -1,4 +1,4 @@
-"""What NVML tells of NVIDIA GPUs; called in a child process: NVML hangs where a GPU has fallen off the bus.
+"""Facts about NVIDIA GPUs from NVML; called in a child process: NVML hangs if a GPU has fallen off the bus.
 
 Neither UUIDs nor serial numbers are asked for.
 """
@@ -57,7 +57,7 @@ def query() -> Answer:
 
 
 def sentence(error: Exception) -> str:
-    """Why a call failed, for the user."""
+    """Returns the reason that a call failed, for the user."""
     known = _SENTENCES.get(type(error).__name__)
     if known:
         return known
@@ -67,7 +67,7 @@ def sentence(error: Exception) -> str:
 
 
 def normal_slot(slot: str | None) -> str | None:
-    """As the kernel writes it: NVML has eight digits for the domain and capitals."""
+    """Returns a PCI slot as the kernel writes it: NVML has eight digits for the domain and capitals."""
     if not slot or slot.count(":") != 2:
         return None
     domain, _, rest = slot.lower().partition(":")

@@ -26,7 +26,7 @@ class Draw(NamedTuple):
 
 
 def supply(host: Host) -> Supply | None:
-    """None where nothing tells, as on most boards and servers: they have no battery."""
+    """Returns the power supply, or None if it is unknown, as on most boards and servers without a battery."""
     online = False
     batteries: list[tuple[str, str]] = []
     for name in host.list(SUPPLIES)[:64]:
@@ -52,12 +52,12 @@ def supply(host: Host) -> Supply | None:
 
 
 def draw(host: Host) -> Draw | None:
-    """What the whole device, its board or its CPU draws just now; the source says which of these it is."""
+    """Returns the present power of the whole device, its board or its CPU; the source says which of these."""
     return of_battery(host) or _of_board(host) or _of_packages(host)
 
 
 def package_power_w() -> float | None:
-    """What the CPU packages of this machine draw, from two looks at the kernel's RAPL counters."""
+    """Returns the power of this machine's CPU packages in W, from two readings of the kernel's RAPL counters."""
     import time
 
     host = LocalHost(cache_folder=None)
@@ -72,7 +72,7 @@ def package_power_w() -> float | None:
 
 
 def of_battery(host: Host) -> Draw | None:
-    """What the whole device draws from a battery that is discharging."""
+    """Returns the power that the whole device draws from a discharging battery."""
     for name in host.list(SUPPLIES)[:64]:
         folder = f"{SUPPLIES}/{name}"
         if _word(host, f"{folder}/type") != "Battery" or _word(host, f"{folder}/status") != "Discharging":

@@ -180,7 +180,7 @@ _ID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA
 
 
 def identity(host: Host) -> tuple[Identity, dict[str, str], dict[str, str]]:
-    """It, the sources of what is known, and the reasons for what is not."""
+    """Returns the identity, the sources of its known facts, and the reasons for the others."""
     name = host.call("platform", "node")
     known_name = name if isinstance(name, str) and name else None
     number, source = _machine_id(host)

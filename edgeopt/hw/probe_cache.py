@@ -1,4 +1,4 @@
-"""What probes keep in the user's cache folder: answers of runtimes, which take a second, and measured peaks."""
+"""Cache of the probes in the user's folder: answers of runtimes, which take a second, and measured peaks."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from edgeopt.hw.user_folders import put
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a runtime can run on, as it says itself."""
+    """Providers and devices that a runtime reports."""
 
     providers: tuple[str, ...] = ()
     devices: dict[str, str] = {}
@@ -49,13 +49,13 @@ def store_answers(file: Path, answers: Answers) -> str | None:
 METHOD = 1
 """Goes up when the way of measuring changes: figures of two ways are not comparable."""
 _PARTS = ("host", "cpu", "limits", "memory", "runtimes")
-"""Of the fingerprint: the peaks are those of the CPU, and a new GPU driver leaves them as they are."""
+"""Parts of the fingerprint that peaks depend on: they are the CPU's, so a new GPU driver does not matter."""
 
 
 class CachedFacts(msgspec.Struct, frozen=True):
     peaks: Peaks
     unavailable: dict[str, str] = {}
-    """What was not measured, each with its reason: `{"peaks.openvino": "..."}`."""
+    """Unmeasured facts, each with its reason: `{"peaks.openvino": "..."}`."""
 
 
 def peaks_path(folder: Path, device: Device) -> Path:
@@ -66,7 +66,7 @@ def peaks_path(folder: Path, device: Device) -> Path:
 
 
 def load_peaks(folder: Path | None, device: Device) -> CachedFacts | None:
-    """What was measured on this device before; a missing or damaged file holds nothing."""
+    """Returns the peaks measured earlier on this device; None if the file is missing or damaged."""
     if folder is None:
         return None
     try:
@@ -98,6 +98,6 @@ def with_peaks(device: Device, measured: CachedFacts | None) -> Device:
 
 
 def age_s(peaks: Peaks) -> float:
-    """How long ago they were measured; less than zero where a clock was wrong."""
+    """Returns the age of the peaks in s; less than zero if a clock was wrong."""
     measured = datetime.fromisoformat(peaks.measured_at)
     return (datetime.now(UTC) - measured.astimezone(UTC)).total_seconds()

@@ -1,4 +1,4 @@
-"""What processes do to the cores, from /proc: which others keep them busy, and what a family of them took."""
+"""CPU use of processes, from /proc: other processes that keep cores busy, and the CPU time of a family."""
 
 import os
 import time
@@ -13,7 +13,7 @@ _OLD_ENOUGH_S = 2.0
 _MOST_NAMED = 8
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of include/linux/sched.h
 _MOST_THREADS = 32
-"""Of one process, that are asked which processes they started."""
+"""Maximum number of threads of one process that are searched for child processes."""
 
 
 def busiest() -> list[str] | None:
@@ -22,7 +22,7 @@ def busiest() -> list[str] | None:
 
 
 def cores_busy_percent() -> float:
-    """How busy all cores together are, over a tenth of a second; for systems that tell no load average."""
+    """Returns how busy all cores together are, over 0.1 s; for systems without a load average."""
     import psutil
 
     return float(psutil.cpu_percent(interval=0.1))

@@ -170,7 +170,7 @@ def scrubbed(path: str, text: str) -> str:
 
 
 def scrubbed_names(names: tuple[str, ...], host_name: object) -> tuple[str, ...]:
-    """Without those that hold the host's name, as volume groups often do."""
+    """Returns the names without those that contain the host's name, as volume groups often do."""
     if not isinstance(host_name, str) or len(host_name) < 3:
         return names
     own = re.compile(rf"\b{re.escape(host_name.partition('.')[0])}\b", re.IGNORECASE)
@@ -199,7 +199,7 @@ _HINT = "Make one on the device itself: edgeopt probe --json > device.json"
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """What `edgeopt probe --json` prints, or the record alone."""
+    """A line of `edgeopt probe --json`, or the record alone."""
 
     schema: int | None = None
     event: str | None = None
@@ -208,7 +208,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 def result_line(text: bytes, kind: str) -> bytes | None:
-    """Of several events, one a line, as `--json` prints them, the last result of this kind."""
+    """Returns the last result of this kind from events in the format of `--json`, one a line."""
     for one in reversed(text.splitlines()):
         if one.startswith(b'{"event"'):
             line = msgspec.json.decode(one, type=thread_safe(_Line))

@@ -1,4 +1,4 @@
-"""What only a runtime itself can tell; called in a child process (`hw/child.py`): importing one is slow."""
+"""Facts that only a runtime itself reports; called in a child process (`hw/child.py`): importing one is slow."""
 
 
 def onnxruntime_providers() -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Where the kernel shows clocks, temperatures, load and power, and how to read these."""
+"""Files in which the kernel shows clocks, temperatures, load and power, and functions that read them."""
 
 import re
 from typing import NamedTuple
@@ -37,7 +37,7 @@ def cpu_ticks(host: Host) -> Ticks | None:
 
 
 def clock_files(host: Host) -> tuple[str, ...]:
-    """Where the present clock of each core stands; of very many cores, some."""
+    """Returns the files with the present clock of each core; of very many cores, some."""
     cpus = (name for name in host.list(_CPUS) if name.startswith("cpu") and is_count(name[3:]))
     folders = (f"{_CPUS}/{name}/cpufreq" for name in sorted(cpus, key=lambda n: int(n[3:])))
     return _spread([f"{folder}/scaling_cur_freq" for folder in folders if "scaling_cur_freq" in host.list(folder)])
@@ -65,7 +65,7 @@ def temperature_files(host: Host) -> tuple[str, ...]:
 
 
 def temperature_c(host: Host, path: str) -> float | None:
-    """None where the number cannot be a temperature."""
+    """Returns the temperature, or None if the number cannot be one."""
     milli = kernel_text.whole(host.read(path))
     if milli is None or not _COLDEST_C < milli / 1000 < _HOTTEST_C:
         return None
@@ -79,7 +79,7 @@ def is_count(word: str) -> bool:
 
 
 def _spread(files: list[str]) -> tuple[str, ...]:
-    """At most `_MOST_FILES` of them, the first among them, the rest evenly spread."""
+    """Returns at most `_MOST_FILES` of the files: the first, and others evenly spread."""
     step = max(1, -(-len(files) // _MOST_FILES))
     return tuple(files[::step])
 
@@ -115,7 +115,7 @@ def board_rails(host: Host) -> tuple[Rail, ...]:
 
 
 def rail_w(host: Host, rail: Rail) -> float | None:
-    """What flows through it now; None where it cannot be read."""
+    """Returns the present power of a rail, or None if it cannot be read."""
     microwatts = kernel_text.whole(host.read(f"{rail.folder}/power{rail.channel}_input"))
     if microwatts is not None:
         return microwatts / 1e6

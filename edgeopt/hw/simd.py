@@ -101,5 +101,5 @@ def level(simd: tuple[str, ...]) -> str:
 
 
 def fixed_vector_bits(simd: tuple[str, ...]) -> int | None:
-    """How wide the widest vectors of a fixed length are."""
+    """Returns the width of the widest vectors of a fixed length, or None if there are none."""
     return next((bits for bits, sets in _WIDTHS if not set(sets).isdisjoint(simd)), None)

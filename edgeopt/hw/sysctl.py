@@ -1,4 +1,4 @@
-"""What `sysctl` tells of a Mac's CPU: Apple's own chips and Intel's."""
+"""Facts about a Mac's CPU from `sysctl`: Apple's own chips and Intel's."""
 
 from edgeopt.hw import kernel_text
 from edgeopt.hw.device import Cache, Cluster

@@ -1,4 +1,4 @@
-"""How hot the device is, and whether it is slowed down for that or for lack of power."""
+"""Temperature of the device, and throttling because of heat or lack of power."""
 
 import re
 from typing import NamedTuple
@@ -38,12 +38,12 @@ class Hot(NamedTuple):
 class Limit(NamedTuple):
     zone: str
     file: str
-    """Of its temperature."""
+    """File with the zone's temperature."""
     limit_c: float
 
 
 def temperatures(host: Host) -> tuple[dict[str, float], tuple[str, ...]]:
-    """By the sensor's own name, and the files; the CPU's own sensors of hwmon where there are no zones."""
+    """Returns temperatures by the sensor's name, and their files; without zones, of the CPU's hwmon sensors."""
     found: dict[str, float] = {}
     files = []
     paths = [f"{sensors.ZONES}/{zone}/temp" for zone in _zones(host)] or sensors.temperature_files(host)
@@ -73,7 +73,7 @@ def hot(host: Host, known: tuple[Limit, ...] | None = None) -> tuple[Hot, ...]:
 
 
 def limits(host: Host) -> tuple[Limit, ...]:
-    """From which temperature on the device is slowed down, by zone."""
+    """Returns the temperature above which each zone slows the device down."""
     found = []
     for zone in _zones(host):
         folder = f"{sensors.ZONES}/{zone}"
@@ -91,9 +91,9 @@ def limits(host: Host) -> tuple[Limit, ...]:
 
 
 def throttling(host: Host, cooling: dict[str, str] | None = None) -> Throttling | None:
-    """What slows the device down now or has since the boot; None: nothing here tells.
+    """Returns what slows the device down now or has done so since boot; None: the device does not report it.
 
-    `cooling`: the answer of `cooling_files`, for who asks often.
+    `cooling`: the result of `cooling_files`, for callers that ask often.
     """
     now: list[str] = []
     before: list[str] = []
@@ -138,7 +138,7 @@ def x86_counts(host: Host) -> dict[str, int]:
 
 
 def _active(host: Host, files: dict[str, str]) -> dict[str, bool]:
-    """By kind, whether one of them slows the CPU down now."""
+    """Returns, for each kind of cooling device, whether one slows the CPU down now."""
     found: dict[str, bool] = {}
     for path, kind in files.items():
         level = kernel_text.whole(host.read(path))

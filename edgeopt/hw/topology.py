@@ -1,4 +1,4 @@
-"""Which CPUs are on, which share a core or a socket, which are of one kind, how fast they are, which to use."""
+"""Topology of the CPUs: which are online, share a core or socket, or are alike; clocks; the CPUs to use."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeGuard, get_args
@@ -44,7 +44,7 @@ def seen(host: Host) -> tuple[int, ...]:
 
 
 def logical_cores(host: Host) -> tuple[int, str] | None:
-    """How many CPUs are on, and what says so."""
+    """Returns the number of online CPUs, and its source."""
     cpus, source = online(host)
     if cpus:
         return len(cpus), source
@@ -53,7 +53,7 @@ def logical_cores(host: Host) -> tuple[int, str] | None:
 
 
 def physical_cores(host: Host, groups: Groups | None = None) -> tuple[int, str] | None:
-    """How many cores these CPUs are, hyper-threads counted once."""
+    """Returns the number of physical cores, with hyper-threads counted once, and its source."""
     groups = groups or cores(host)
     if groups:
         return len(groups.cpus), groups.source
@@ -86,7 +86,7 @@ def sockets(host: Host) -> Groups | None:
 
 
 def threads_per_core(groups: Groups) -> int:
-    """Of the cores that have most: efficiency cores often have one where the others have two."""
+    """Returns the most threads of any core: efficiency cores often have one and the others two."""
     return max(len(group) for group in groups.cpus)
 
 
@@ -275,7 +275,7 @@ def min_hz(host: Host, cpu: int) -> int | None:
 
 
 def base_hz(host: Host, cpu: int) -> tuple[int, str] | None:
-    """Of intel_pstate in kHz, or of the firmware's CPPC tables in MHz (0 where they leave it out)."""
+    """Returns the base clock and its source: intel_pstate (in kHz), or the firmware's CPPC tables (in MHz)."""
     for path, unit in (
         (f"{cpufreq_folder(cpu)}/base_frequency", 1000),
         (f"{CPU_FOLDER}/cpu{cpu}/acpi_cppc/nominal_freq", 1_000_000),

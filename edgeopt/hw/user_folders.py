@@ -9,7 +9,7 @@ from edgeopt.errors import UsageError
 
 
 def home_folder() -> Path | None:
-    """None for a user without one, such as a bare user id in a container."""
+    """Returns the home folder, or None for a user without one, such as a bare user id in a container."""
     try:
         return Path.home()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""What Windows itself tells of the CPU, as plain data: asked through `Host.call`, so that it can be recorded.
+"""Facts that Windows reports about the CPU, as plain data: read by `Host.call`, so that they can be recorded.
 
 The registry and one call of the system take microseconds, where PowerShell takes half a second to start.
 """
@@ -66,7 +66,7 @@ _WORTH_A_CLOSER_LOOK = frozenset({"avx2", "avx512f"})
 
 
 def read(host: Host) -> dict[str, object]:
-    """What `windows_facts.cpu()` answers; empty on whatever is no Windows."""
+    """Returns the result of `windows_facts.cpu()`; empty on other systems than Windows."""
     answer = host.call(FACTS_MODULE, "cpu") if host.call("platform", "system") == "Windows" else None
     return answer if isinstance(answer, dict) else {}
 

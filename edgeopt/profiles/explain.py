@@ -91,7 +91,7 @@ class ProfileRow(msgspec.Struct, frozen=True):
     """The name of the profile that says so."""
     why: str
     items: tuple[str, ...] = ()
-    """For a list that is written line by line: the reason for each of its values."""
+    """Reason for each value of a list that is written line by line."""
 
 
 def explained(resolved: Resolved) -> tuple[ProfileRow, ...]:

@@ -95,7 +95,7 @@ def _check_words(found: Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]], 
 
 
 def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    """Where words stand, which, and which are known there."""
+    """Yields the place of words in a profile, the words, and the known words there."""
     # Not before a profile is checked: they are more than all of this room.
     from edgeopt import backends as registry
     from edgeopt.graph import passes
@@ -246,7 +246,7 @@ _PLAIN_WORDS = (
 
 
 FALLBACK = "generic-cpu"
-"""It fits every device; stands for `auto` where no device is asked."""
+"""Target that fits every device; it replaces `auto` if no device is given."""
 Key = tuple[str, ...]
 
 
@@ -258,11 +258,11 @@ class Resolved:
     files: tuple[Path, ...]
     """The file itself, then what it extends, up to the one that extends nothing."""
     tables: Tables
-    """What the files say, merged; what none of them says has its default in `profile`."""
+    """Merged tables of the files; keys that none of them has take their default in `profile`."""
     origins: dict[Key, Path]
-    """Which of the files gave a value: `("quantization", "reduce_range")`."""
+    """File that gave each value, by its key: `("quantization", "reduce_range")`."""
     automatic: bool
-    """It extends whatever target fits the device, itself or through another."""
+    """Whether the profile extends `auto`, the target that fits the device, itself or through another profile."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -315,7 +315,7 @@ def _shipped() -> tuple[Resolved, ...]:
 
 @lru_cache(maxsize=1)
 def _resolved(stamps: tuple[tuple[Path, int, int], ...]) -> tuple[Resolved, ...]:
-    """Until one of the files changes."""
+    """Returns the resolved files, cached until one of them changes."""
     return tuple(resolve(file) for file, _, _ in stamps)
 
 

@@ -42,11 +42,11 @@ class FamilyPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way to recognize a family; all of it must hold."""
 
     least: dict[str, int]
-    """Of each kind of layer or operator."""
+    """Minimum number of each kind of layer or operator."""
     most: dict[str, int] = {}
     inputs: InputPattern | None = None
     outputs: tuple[int, ...] = ()
-    """One of the outputs has one of these numbers of dimensions; empty: any."""
+    """Accepted numbers of dimensions of an output, which one output must have; empty: any."""
     without: tuple[str, ...] = ()
     """Words in no input's name."""
 
@@ -60,7 +60,7 @@ class FamilyPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def reason(self, counts: Mapping[str, int]) -> str:
-        """What of the model fits: `12 attention layers, no convolution`."""
+        """Returns the features of the model that fit: `12 attention layers, no convolution`."""
         said = [_counted(counts[name], name) for name in self.least]
         return ", ".join(said + [f"no {name}" for name in self.most if not counts.get(name)])
 
@@ -80,7 +80,7 @@ class OpenSize(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dimensions: int
     """The number of dimensions of the inputs that it is about."""
     axes: _Axes
-    """All of them must be open."""
+    """Axes that must all be open."""
     size: Annotated[int, msgspec.Meta(ge=1, le=65536)]
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Preset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     title: str
     rank: int
-    """Of the presets that fit a model, the one with the highest rank is chosen."""
+    """Rank of the preset; of those that fit a model, the one with the highest rank is chosen."""
     match: Annotated[tuple[FamilyPattern, ...], msgspec.Meta(min_length=1)]
     sizes: Annotated[tuple[OpenSize, ...], msgspec.Meta(min_length=1)]
 
@@ -108,7 +108,7 @@ class Preset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"the model leaves open none of its sizes ({'; '.join(map(str, self.sizes))})"
 
     def sizes_for(self, inputs: Sequence[TensorInfo]) -> dict[str, int]:
-        """By the name of the dimension; empty for a model whose inputs have fixed sizes."""
+        """Returns sizes by the name of the dimension; empty for a model whose inputs have fixed sizes."""
         found: dict[str, int] = {}
         for info in inputs:
             for rule in self.sizes:
@@ -123,11 +123,11 @@ class PresetChoice(msgspec.Struct, frozen=True):
 
     name: str
     reason: str
-    """What of the model it was chosen by."""
+    """Features of the model by which the preset was chosen."""
     sizes: dict[str, int] = {}
-    """What it sets: sizes of open dimensions, for generated inputs."""
+    """Sizes of open dimensions that the preset sets, for generated inputs."""
     unset: str = ""
-    """Why it sets nothing."""
+    """Reason that the preset sets nothing."""
     named: bool = False
     """Whether the user named it."""
 
@@ -174,7 +174,7 @@ def choose_preset(
 
 
 def _open_name(info: TensorInfo, axis: int) -> str:
-    """As `--shape` calls an open dimension; empty for a fixed or computed one."""
+    """Returns the name of an open dimension for `--shape`; empty for a fixed or computed one."""
     size = info.shape[axis]
     if isinstance(size, int) or (size and not size.isidentifier()):
         return ""

@@ -1,4 +1,4 @@
-"""What a target profile contains, table by table, and the words for it; passes and backends have registries."""
+"""Tables and words of a target profile, except passes and backends, which have registries."""
 
 from typing import Annotated, NamedTuple
 
@@ -21,22 +21,22 @@ class AcceleratorNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: str
     vendors: tuple[str, ...] = ()
-    """One of them made it; an empty list is any."""
+    """Accepted vendors; empty: any."""
     api: str = ""
-    """What it can be driven by, as the probe names it; empty: no matter."""
+    """API that can drive it, by the probe's name; empty: any."""
 
 
 class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which devices a target fits; an empty list asks for nothing."""
+    """Requirements of a target on the device; an empty list requires nothing."""
 
     architectures: tuple[str, ...]
     simd: tuple[str, ...]
-    """All of them are needed."""
+    """Instruction sets that are all required."""
     rank: int
-    """Of the targets that fit a device, the one with the highest rank is chosen."""
+    """Rank of the target; of those that fit a device, the one with the highest rank is chosen."""
     os: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ()
-    """All of them are needed: distributions, execution providers, or `openvino:DEVICE`."""
+    """Runtimes that are all required: distributions, execution providers, or `openvino:DEVICE`."""
     accelerator: AcceleratorNeed | None = None
 
 
@@ -58,7 +58,7 @@ class Quantization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reduce_range: bool
     per_channel: bool
     calibration: str = "minmax"
-    """How ONNX Runtime finds the ranges of activations; NNCF has its own way."""
+    """Method by which ONNX Runtime finds the ranges of activations; NNCF has its own."""
 
 
 class BackendOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,7 +72,7 @@ class Search(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How pictures become a model's input; the steps are in order."""
+    """Conversion of pictures into a model's input; the steps are in order."""
 
     input: str = ""
     """The input that takes the pictures; empty: the model's only one."""
@@ -83,14 +83,14 @@ class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     letter_box: Size = ()
     """The picture fits in here with its aspect; the rest is filled. One number: a square, two: height, width."""
     fill: Annotated[float, msgspec.Meta(ge=0, le=255)] = 114.0
-    """What the rest of a letter-box is filled with, as a value of the picture."""
+    """Fill value for the rest of a letter-box, as a value of the picture."""
     place: str = "middle"
     """Position of the picture in its letter-box."""
     filter: str = "bilinear"
     rounded: bool = False
     """Resized values are whole numbers, those of Pillow 13."""
     crop: Size = ()
-    """What is kept of the middle. One number: a square; two: height and width; none: everything."""
+    """Size of the middle that is kept. One number: a square; two: height and width; none: everything."""
     colour_order: str = "rgb"
     scale: float = 1.0
     """Each value, 0 to 255, is multiplied by this ..."""
@@ -135,11 +135,11 @@ TABLES: dict[str, type[msgspec.Struct]] = {
 
 
 AUTO = "auto"
-"""As `extends`: whatever target fits the device."""
+"""Value of `extends` for the target that fits the device."""
 
 ARCHITECTURES = ("x86_64", "i686", "aarch64", "armv7l", "riscv64", "ppc64le", "s390x")
 SYSTEMS = ("Linux", "Darwin", "Windows")
-"""As `HostFacts.os` spells them; Darwin is macOS."""
+"""Operating systems as `HostFacts.os` spells them; Darwin is macOS."""
 ACCELERATORS = ("gpu", "npu")
 
 LAYOUTS = ("source",)
@@ -171,7 +171,7 @@ RECIPES = {
 """Other ways to build a variant: the module below `edgeopt/pipeline/plans`, and the name of the record in it."""
 
 VARIANTS = (*RECIPES, *SCHEMES)
-"""What a precision ladder may name."""
+"""Names that a precision ladder may contain."""
 
 INTEGER_TYPES = ("uint8", "int8")
 CALIBRATIONS = ("minmax", "moving-average", "percentile", "entropy", "mse", "distribution")
@@ -188,9 +188,9 @@ PICTURE_TYPES = ("float32", "float16", "float64", "uint8", "int8", "int32")
 
 class RuntimeNeed(NamedTuple):
     said: str
-    """What it is called in a sentence."""
+    """Name of the runtime in a sentence."""
     hint: str
-    """How to get it."""
+    """Instructions to install the runtime."""
 
 
 RUNTIME_NEEDS = {

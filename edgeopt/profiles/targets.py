@@ -1,4 +1,4 @@
-"""Which target fits a device, why the others do not, and which profile a search follows."""
+"""Choice of the target for a device, with reasons, and of the profile that a search follows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -137,27 +137,27 @@ __all__ = [
 
 
 class TargetVerdict(msgspec.Struct, frozen=True):
-    """What became of one target."""
+    """Verdict on one target for the device."""
 
     name: str
     title: str
     fits: bool
     chosen: bool
-    """Of those that fit the device, the most exact one."""
+    """Whether the target is the most exact one that fits the device."""
     reason: str
     usable: bool = True
-    """This version of edgeopt has the backend that the target is about."""
+    """Whether this version of edgeopt has the backend of the target."""
     used: bool = False
-    """What a search follows: the chosen one, or the next where this version cannot use that."""
+    """Whether a search follows the target: the chosen one, or the next if this version cannot use that."""
     other_system: bool = False
-    """It is for another operating system or architecture."""
+    """Whether the target is for another operating system or architecture."""
 
 
 class TargetChoice(msgspec.Struct, frozen=True):
     target: TargetProfile
     """The most exact one that fits the device."""
     profile: TargetProfile
-    """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
+    """Profile that a search follows: `target`, or the best that this version of edgeopt has a backend for."""
     verdicts: tuple[TargetVerdict, ...]
     """Every target: the chosen one first, then the used one, then those that fit, then the others."""
 

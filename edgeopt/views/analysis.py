@@ -49,7 +49,7 @@ def node_name(row: "NodeRow") -> str:
 
 
 def shortened(name: str) -> str:
-    """Without the middle of a long path: `/model/…/conv2/Conv`."""
+    """Returns a name without the middle of a long path: `/model/…/conv2/Conv`."""
     if len(name) <= _LONGEST_NAME:
         return name
     parts = name.split("/")
@@ -112,7 +112,7 @@ def _times(timed: bool) -> tuple[_OfNode, ...]:
 
 
 def opportunities(found: "tuple[Opportunity, ...]") -> Section:
-    """By the command that would use them, the command with the largest gain first."""
+    """Returns the opportunities by the command that would use them, the command with the largest gain first."""
     title = "Opportunities"
     if not found:
         return section(title, WordsBlock("Nothing was found."))
@@ -147,13 +147,15 @@ def gain(opportunity: "Opportunity") -> str:
 
 
 def show(analysis: "Analysis") -> list[Block]:
-    """What a notebook shows: opportunities where there are some, because the record does not say whether any were
-    looked for."""
+    """Returns the blocks for a notebook, with opportunities only if there are some.
+
+    The record does not say whether any were looked for.
+    """
     return sections(analysis, nodes=False, weights=False, looked=bool(analysis.opportunities))
 
 
 def sections(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> list[Block]:
-    """What it is and costs first, then where that goes, what could be done, and what would run it."""
+    """Returns the sections: the model and its cost, how that is divided, opportunities, and backends."""
     found = (
         section("", facts(_summary(analysis))),
         section("One run", facts(work(analysis))) if analysis.work is not None else None,
@@ -202,7 +204,7 @@ def _summary(analysis: "Analysis") -> Iterator[tuple[str, str]]:
 
 
 def work(analysis: "Analysis") -> list[tuple[str, str]]:
-    """What one run costs, as titles and values; nothing where that is not known."""
+    """Returns the cost of one run, as titles and values; empty if it is unknown."""
     done = analysis.work
     if done is None:
         return []
@@ -242,7 +244,7 @@ def _least(done: "OperatorWork", known_nodes: int) -> str:
 
 
 def by_category(analysis: "Analysis") -> Section | None:
-    """Where the work is: by least time if it is known, otherwise by operations."""
+    """Returns the work by category: by least time if it is known, otherwise by operations."""
     rows = analysis.categories
     if not rows:
         return None

@@ -1,4 +1,4 @@
-"""What commands and reports show, whatever it is written as: sections of sentences, tables, figures and charts."""
+"""Content of commands and reports, independent of format: sections of sentences, tables, figures and charts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -61,7 +61,7 @@ Cell = str | Marked | Share
 
 class Row(msgspec.Struct, frozen=True):
     cells: tuple[Cell, ...]
-    """Those of the first columns; a row of one cell alone is a title within the table."""
+    """Cells of the first columns; a row of a single cell is a title within the table."""
     mood: Mood = ""
     apart: bool = False
     """Something else begins here."""
@@ -97,15 +97,15 @@ class Picture(msgspec.Struct, frozen=True):
 class Chart(msgspec.Struct, frozen=True):
     title: str
     says: str
-    """What can be seen in it, for those who do not see it."""
+    """Description of the chart for readers who do not see it."""
     draw: Callable[[int], Picture]
-    """For a width in pixels: a page for the desk and one for the hand need unlike drawings."""
+    """Function that draws the chart for a width in pixels: desktop and mobile pages need different drawings."""
     caption: str = ""
 
 
 class Drawing(msgspec.Struct, frozen=True):
     draw: Callable[[int, bool], list[str]]
-    """For a width in letters, and whether they must be ASCII."""
+    """Function that draws for a width in letters, and whether they must be ASCII."""
 
 
 class Commands(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ class Commands(msgspec.Struct, frozen=True):
 
 
 class Folded(msgspec.Struct, frozen=True):
-    """What is there for those who ask."""
+    """Blocks that are folded until the reader opens them."""
 
     summary: str
     blocks: tuple["Block", ...]
@@ -123,7 +123,7 @@ class Folded(msgspec.Struct, frozen=True):
 
 class Section(msgspec.Struct, frozen=True):
     key: str
-    """Its address within the page."""
+    """Address of the section within the page."""
     title: str
     """Empty where it only stands apart from what is around it."""
     blocks: tuple["Block", ...]
@@ -152,7 +152,7 @@ def some(names: Sequence[str], shown: int, mark: str = ", ") -> str:
 
 
 def columns(*titles: str) -> tuple[Column, ...]:
-    """Those whose title begins with `>` hold figures, those with `=` names, those with `!` marks."""
+    """Returns columns by their titles: a leading `>` makes a column of figures, `=` of names, `!` of marks."""
     kinds: dict[str, Kind] = {">": "figure", "=": "name", "!": "mark"}
     return tuple(Column(each[1:], kinds[each[0]]) if each[:1] in kinds else Column(each) for each in titles)
 
@@ -172,12 +172,12 @@ def table_of(items: Iterable[Item], *says: tuple[str, Callable[[Item], Cell]], c
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Table:
-    """What is what, without titles above; what is not known is left out."""
+    """Returns a table of names and values without column titles; unknown values are omitted."""
     return Table(columns("=", ""), rows(*((name, value) for name, value in pairs if value)))
 
 
 def filled(table: Table) -> Table:
-    """Without the columns, but the first, in which no row has anything."""
+    """Returns the table without columns that are empty in every row; the first column always stays."""
     kept = [k for k in range(len(table.columns)) if k == 0 or any(text_of(row, k) for row in table.rows)]
     found = (
         Row(tuple(row.cells[k] for k in kept if k < len(row.cells)), row.mood, row.apart) for row in table.rows
@@ -186,7 +186,7 @@ def filled(table: Table) -> Table:
 
 
 def text_of(row: Row, place: int) -> str:
-    """What a cell says; nothing where the row has no such cell."""
+    """Returns the text of a cell; empty if the row has no such cell."""
     if place >= len(row.cells):
         return ""
     cell = row.cells[place]
@@ -214,7 +214,7 @@ def _legible(value: Any) -> Any:  # noqa: ANN401 - blocks of any kind, and their
 
 
 def mood_of(row: Row, place: int) -> Mood:
-    """That of a cell, where it has one of its own."""
+    """Returns the mood of a cell; empty if it has none of its own."""
     cell = row.cells[place] if place < len(row.cells) else ""
     return cell.mood if isinstance(cell, Marked) else ""
 

@@ -20,7 +20,7 @@ _WIDE = 8.0
 
 @dataclass(frozen=True, slots=True)
 class ChartScale:
-    """From values to places in pixels; `end` may lie before `begin`, as it does upwards."""
+    """Mapping of values to places in pixels; `end` may lie before `begin`, as it does upwards."""
 
     low: float
     high: float
@@ -53,7 +53,7 @@ class ChartScale:
 
 
 def scale_for(values: Sequence[float], begin: float, end: float, *, room: float = 0.06) -> ChartScale:
-    """One that holds them all with some room; logarithmic where they lie far apart."""
+    """Returns a scale for all values with some margin; logarithmic if they are far apart."""
     low, high = min(values), max(values)
     if low > 0 and high / low > _WIDE:
         margin = (high / low) ** room
@@ -135,7 +135,7 @@ class Bar:
     class_: str
     said: str
     low: float | None = None
-    """With `high`: between what it lies."""
+    """Lower end of the interval of the value; `high` is its upper end."""
     high: float | None = None
     mark: float | None = None
     """A value to hold it against, as a tick."""
@@ -148,7 +148,7 @@ class Group:
 
 
 def draw_bars(groups: Sequence[Group], width: int) -> Picture:
-    """From 0 on, so that lengths compare; what it says stands behind each bar."""
+    """Draws bars that begin at 0, so that their lengths compare; a label follows each bar."""
     narrow = width < _NARROW
     said = max((len(each.said) for group in groups for each in group.bars), default=0) * LETTER_PX + 12
     names = 0.0 if narrow else min(_MOST_NAME * width, max(len(g.name) for g in groups) * LETTER_PX + 12)

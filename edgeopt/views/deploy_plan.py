@@ -1,4 +1,4 @@
-"""What a deployment would change, in words: for the terminal and for the app's confirmation."""
+"""Description of the changes of a deployment: for the terminal and for the app's confirmation."""
 
 from edgeopt.errors import printable
 from edgeopt.fleet.records import DeployPlan, Serving
@@ -19,7 +19,7 @@ def consequence(plan: DeployPlan) -> str:
 
 
 def plan_rows(plan: DeployPlan) -> tuple[tuple[str, str], ...]:
-    """What, and its value: the release now, the release then, and the proof of the latter."""
+    """Returns titles and values: the release now, the release then, and the proof of the latter."""
     rows = [
         ("Now", _release(plan.replaces)),
         ("Then", f"{printable(plan.name)} (release {plan.release}): {printable(plan.summary)}"),

@@ -66,7 +66,7 @@ class FactRow(NamedTuple):
 
 
 def headline(device: Device) -> str:
-    """What it is in one line."""
+    """Returns one line that describes the device."""
     cpu, limits, memory = device.cpu, device.limits, device.memory
     name = cpu.model or f"a CPU of an unknown model ({device.host.architecture})"
     parts = [name, cpu.simd_level, count(limits.usable_cores, "usable core")]

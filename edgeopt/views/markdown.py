@@ -16,7 +16,7 @@ def page(title: str, shown: Iterable[blocks.Block], level: int = 1) -> str:
 
 
 def plain(text: str) -> str:
-    """Nothing in it becomes mark-up, and a table keeps its columns."""
+    """Returns text escaped so that nothing in it becomes mark-up, and a table keeps its columns."""
     return "".join(f"\\{each}" if each in _MARKS else each for each in legible(text))
 
 
@@ -86,7 +86,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """In a fence that nothing in the text can close."""
+    """Returns text in a code fence that nothing in the text can close."""
     fence = "```"
     while fence in text:
         fence += "`"

@@ -1,4 +1,4 @@
-"""Where the time of a run goes, for people: `edgeopt analyze --profile-ops`."""
+"""Display of the time of each operator in a run: `edgeopt analyze --profile-ops`."""
 
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ def op_times(times: "OpTimes") -> Section:
 
 
 def why_unreliable(row: "OpTimeRow", times: "OpTimes") -> str:
-    """Why the time of a kernel may be another one the next time; "" where it can be relied on."""
+    """Returns the reason that a kernel's time may differ in another run; empty if it is reliable."""
     if times.runs < _FEWEST_RUNS:
         return f"Measured in only {times.runs} run{'s' * (times.runs != 1)}"
     if row.range_ms is not None and row.range_ms[1] - row.range_ms[0] > max(row.time_ms, _STEPS_MS):
@@ -109,7 +109,7 @@ def _members(row: "OpTimeRow") -> str:
 
 
 def _category(row: "OpTimeRow") -> str:
-    """Of a fused kernel, what it is known for: a convolution with its activation is a convolution."""
+    """Returns the main category of a kernel: a convolution fused with its activation is a convolution."""
     if not row.members:
         return "not attributed"
     if row.added and row.operator.startswith(_CONVERSIONS):

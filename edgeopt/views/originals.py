@@ -13,7 +13,7 @@ def how_it_ran(run: OriginalRun) -> str:
 
 
 def original_lines(run: OriginalRun) -> list[str]:
-    """How it ran, and how well the other sides agree with it."""
+    """Returns how the original ran, and how well the other sides agree with it."""
     return [f"{run.side} ran in {how_it_ran(run)}.", *(_agreement(run.side, each) for each in run.agreements)]
 
 

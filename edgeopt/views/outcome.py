@@ -72,7 +72,7 @@ def explanation(outcome: Outcome) -> str:
 
 
 def proof_lines(outcome: Outcome) -> list[str]:
-    """What the verdict rests on, a sentence each."""
+    """Returns the basis of the verdict, a sentence each."""
     proof = outcome.proof
     weakest = "" if proof.weakest is None else proof.weakest.sentence
     original = "" if outcome.original is None else original_speed(outcome.original)
@@ -112,7 +112,7 @@ def _said_of_front(outcome: Outcome) -> str:
 
 
 def _parts(candidate: Candidate) -> tuple[str, ...]:
-    """What a candidate is, in few words; the fixed shapes are the data's own and not repeated."""
+    """Returns a candidate's parts in few words, without fixed shapes, which are those of the data."""
     short = {"dynamic_quantization_group_size": "group"}
     options = " ".join(f"{short.get(k, k)}={v}" for k, v in candidate.options.items() if not isinstance(v, dict))
     calls = candidate.calls
@@ -121,14 +121,14 @@ def _parts(candidate: Candidate) -> tuple[str, ...]:
 
 
 def _speed(report: CandidateReport) -> str:
-    """With an interval where it was proved; races only rank."""
+    """Returns the speed-up, with an interval if it was proved: races only rank."""
     if report.speedup is None:
         return ""
     return str(report.speedup) if report.proved else ratio_of(report.speedup)
 
 
 def why_it_won(outcome: Outcome) -> str:
-    """Where another one looked faster in the race; empty otherwise."""
+    """Returns why the winner won although another candidate looked faster in the race; otherwise empty."""
     won = next((each for each in outcome.candidates if each.candidate == outcome.winner), None)
     own = won.speedup.median if won is not None and won.speedup else 0.0
     raced = [e for e in outcome.candidates if e.status == "lost" and e.speedup and e.speedup.usable]

@@ -20,7 +20,7 @@ _BAR = 20
 _ROOM_FOR_BARS = 100
 """On narrower terminals they make room for what is written."""
 _LEAST = {"text": 10, "name": 12}
-"""What columns of these give way to, in letters; the others never do."""
+"""Minimum width in letters of the kinds of columns that may shrink; the others never do."""
 _LONGEST_WORD = 20
 _COMMAND = re.compile(r"(?:(?<=: )|(?<=[`(]))edgeopt(?:-agent)? [a-z](?:'[^']*'|[^`;),.]|[),.](?! |$))*")
 _JOINT = "\ue000"
@@ -30,7 +30,7 @@ _INDENT = "  "
 
 
 def write(shown: Iterable[blocks.Block], console: "Console") -> None:
-    """All of them, in their order; an empty line sets sections apart."""
+    """Writes all blocks in their order; an empty line sets sections apart."""
     _write(blocks.legible_blocks(shown), console)
 
 
@@ -75,7 +75,7 @@ def _block(block: blocks.Block, console: "Console") -> None:
 def _lines(
     block: blocks.WordsBlock | blocks.Listed | blocks.Figures | blocks.Chart,
 ) -> Iterator[tuple[str, blocks.Mood, str]]:
-    """What is nothing but lines: what each says, how it is set off, and what stands before it."""
+    """Yields the text, the mood and the prefix of each line, for blocks that consist of lines only."""
     match block:
         case blocks.WordsBlock():
             yield block.text, block.mood, ""
@@ -223,7 +223,7 @@ def _laid_out(
 
 
 def _bars(rows: Sequence[blocks.Row], places: Sequence[int], room: int) -> dict[int, int]:
-    """How wide the bars of each column of shares may be; none where there is no room for one to be read."""
+    """Returns the width of the bars of each column of shares; empty if there is no room for readable bars."""
     found = [
         p for p in places if any(p < len(row.cells) and isinstance(row.cells[p], blocks.Share) for row in rows)
     ]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from edgeopt.measure.stats import Interval
 
 UNKNOWN = "-"
-"""What is not known, in a table."""
+"""Text for an unknown value in a table."""
 # What says no more to people than `buckets` does.
 _BESIDE = frozenset({"bucket_axes", "bucket_cuts", "bucket_fill", "bucket_mask"})
 
@@ -60,12 +60,12 @@ def memory_parts(found: MemoryFigures | None) -> tuple[str, str]:
 
 
 def memory_change(before: MemoryFigures | None, after: MemoryFigures | None) -> str:
-    """Of what is added: processes of different kinds are of different size before any model."""
+    """Returns the change of the added memory: processes of different kinds differ in size before any model."""
     return change(*(None if found is None else found.added_bytes for found in (before, after)))
 
 
 def moment(said: str) -> str:
-    """To the minute, where it is one in UTC."""
+    """Returns a time to the minute if it is in UTC; other texts are unchanged."""
     day, _, rest = said.partition("T")
     return f"{day} {rest[:5]} UTC" if rest.endswith("+00:00") else said
 
@@ -137,7 +137,7 @@ def dimensions(sizes: Sequence[int | str | None] | None) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long ago, in the largest unit that fits; what lies ahead is no time ago that one could tell."""
+    """Returns how long ago in the largest unit that fits; a negative time is unknown, as a clock was wrong."""
     if seconds < 0:
         return "at an unknown time (a clock was wrong)"
     for unit, length_s in (("day", 86_400), ("hour", 3600), ("minute", 60)):

@@ -1,1 +1,1 @@
-"""What a bundle does before and after its model: as ONNX, or by declared steps."""
+"""Pre- and postprocessing of a bundle: as ONNX, or by declared steps."""

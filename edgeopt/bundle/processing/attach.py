@@ -1,4 +1,4 @@
-"""From what the user gives for before and after a model to a part of its bundle; wrong names are said here."""
+"""Conversion of the user's pre- and postprocessing into parts of a bundle, with a check of their names."""
 
 import shutil
 import tomllib
@@ -103,7 +103,7 @@ Tensors = Sequence[TensorInfo]
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What a bundle is to do around its model, and the files for that by their place in the bundle."""
+    """Pre- and postprocessing for a bundle, and their files by place in the bundle."""
 
     processing: Processing
     files: dict[str, Path] = field(default_factory=dict)
@@ -179,7 +179,7 @@ def _pictures(path: Path, inputs: Tensors) -> Part:
 
 
 def _try_picture(path: Path, part: Part) -> None:
-    """One that is made up shows what sizes come of the steps."""
+    """Raises UsageError if the steps turn a generated picture into a size that the model does not take."""
     tensor = part.outputs[0]
     (raw,) = made_up(part, 1)
     try:
@@ -305,7 +305,7 @@ def samples_from(
 
 
 def try_after(attached: Attached | None, outputs: Feeds, folder: Path) -> None:
-    """Before the long work: UsageError where the postprocessing cannot take what the model gives."""
+    """Raises UsageError, before the long work, if the postprocessing cannot take the model's outputs."""
     if attached is None or attached.processing.post is None:
         return
     attached.put(folder)
@@ -319,7 +319,7 @@ def try_after(attached: Attached | None, outputs: Feeds, folder: Path) -> None:
 
 
 def taken_by(part: Part, inputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
-    """What the user gives to the whole: the inputs of the preprocessing, and those of the model beside it."""
+    """Returns the inputs that the user supplies: those of the preprocessing, and the model's others."""
     own, made = {each.name for each in part.inputs}, {each.name for each in part.outputs}
     rest = (each for each in inputs if each.name not in own and each.name not in made)
     return (*(info_of(each) for each in part.inputs), *rest)

@@ -32,7 +32,7 @@ _RUNTIMES: tuple[tuple[str, Options], ...] = (
 
 
 def apply(steps: Sequence[Step], tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """All of them in their order; what none of them takes is handed on."""
+    """Returns the tensors after all steps, run in their order; tensors that no step takes are unchanged."""
     held = dict(tensors)
     for step in steps:
         if step.on not in held:
@@ -42,7 +42,7 @@ def apply(steps: Sequence[Step], tensors: Mapping[str, Array]) -> dict[str, Arra
 
 
 def described(step: Step, tensor: TensorInfo) -> tuple[TensorInfo, ...]:
-    """What it gives; ValueError with a sentence where it cannot take that."""
+    """Returns the outputs of a step; raises ValueError with a sentence if the step cannot take the tensor."""
     if tensor.dtype == "str":
         raise ValueError("it holds strings")
     shape, dtype, known = tensor.shape, tensor.dtype, tensor.rank_known
@@ -102,7 +102,7 @@ def _floats(values: Array) -> Array:
 
 
 class Processor:
-    """What is done before and after a model; ONNX files are loaded when they are first run."""
+    """Runner of a model's pre- and postprocessing; ONNX files are loaded when they are first run."""
 
     def __init__(self, processing: Processing, folder: Path, inputs: list[Tensor]) -> None:
         """`folder`: the bundle's; `inputs`: of the model."""
@@ -113,7 +113,7 @@ class Processor:
         self._sessions: dict[str, Session] = {}
 
     def before(self, raw: Feeds) -> dict[str, Array]:
-        """The model's inputs from what a user has; raises DataError for what does not fit."""
+        """Returns the model's inputs from a user's raw sample; raises DataError if its names do not fit."""
         if self._pre is None:
             return dict(raw)
         made = {each.name for each in self._pre.outputs}
@@ -129,7 +129,7 @@ class Processor:
         return {name: np.asarray(raw[name]) for name in handed_on} | self.pre(raw)
 
     def pre(self, raw: Feeds) -> dict[str, Array]:
-        """What the preprocessing makes, alone."""
+        """Returns the outputs of the preprocessing alone."""
         part = self._pre
         if part is None:
             return {}
@@ -138,7 +138,7 @@ class Processor:
         return self._run(part, raw)
 
     def after(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
-        """What the user gets from the model's outputs."""
+        """Returns the final results from the model's outputs."""
         part = self._post
         if part is None:
             return dict(outputs)

@@ -12,7 +12,7 @@ FOLDER = "processing"
 
 
 class Pictures(Data, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How pictures become an input: the words of [data] in a target profile."""
+    """Conversion of pictures into an input, in the terms of [data] in a target profile."""
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -30,7 +30,7 @@ class _Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     on: str
     """The tensor that it takes: an output of the model, or what an earlier step gave."""
     to: str = ""
-    """What its result is called; empty: it takes the place of what it was made of."""
+    """Name of the result; empty: the result replaces the tensor that it was made from."""
 
     @property
     def gives(self) -> str:
@@ -59,7 +59,7 @@ class TopK(_Step, frozen=True, tag="top-k", kw_only=True):
     k: Annotated[int, msgspec.Meta(ge=1)]
     axis: int = -1
     places: str = ""
-    """What their places are called; empty: the result's name with `_places`."""
+    """Name of the tensor with the values' places; empty: the result's name with `_places`."""
 
     @property
     def gives_places(self) -> str:

@@ -22,7 +22,7 @@ _ENOUGH_S = 0.5
 _TRIAL_SIZES = (1, 8, 32)
 """Tried for the other open dimensions of a model without samples: a kernel may need more than one."""
 _FLOOR_DB = 40.0
-"""For models and bundles without a floor of their own: kernels round differently for other batch sizes."""
+"""Floor for models and bundles without their own: kernels round differently for other batch sizes."""
 _ROUNDING = 1e-6
 _MOST_SAMPLES, _MOST_ROTATIONS, _SHUFFLED = 4, 8, 2
 
@@ -37,14 +37,14 @@ class BatchTrial:
 
 @dataclass(frozen=True, slots=True)
 class BatchSubject:
-    """What is to run in batches."""
+    """Model to run in batches, and the floor for its rows."""
 
     run: Run
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     model: Path
     floor_db: float
-    """What each row of a batch must reach against its single run; 0 where the bundle has no floor."""
+    """Signal-to-noise ratio that each row of a batch must reach against its single run; 0: no floor."""
 
 
 def try_batches(subject: BatchSubject, samples: Sequence[Feeds], max_size: int) -> BatchTrial:
@@ -166,7 +166,7 @@ def _finite(array: Array) -> bool:
 
 
 def _batches(count: int, most: int, thorough: bool) -> Iterator[list[int]]:
-    """Which samples run together, in which order: each in several places, beside several others."""
+    """Yields the numbers of the samples of each batch, in order: each in several places, beside several others."""
     for first in range(count if thorough else min(count, 4)):
         other = (first + 1) % count
         yield [first, other]
@@ -192,7 +192,7 @@ def _first_wrong(
     alone: Sequence[dict[str, Array]],
     floor_db: float,
 ) -> str:
-    """Why the rows of a batch are not those of single runs; empty where they are."""
+    """Returns the reason that the rows of a batch differ from single runs, or an empty text if they agree."""
     floor_db = floor_db if floor_db > 0 else _FLOOR_DB
     for right, got in zip(wanted, together, strict=True):
         for name, array in right.items():

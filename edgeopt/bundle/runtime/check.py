@@ -64,7 +64,7 @@ def _told(then: str, now: str, recorded: bool) -> tuple[str, str]:
 
 
 def _runtimes(deployment: Deployment, device: Device) -> Changed:
-    """Those that came, went or changed their version."""
+    """Returns the runtimes that were added, removed or changed their version."""
     then, now = deployment.runtimes, {each.name: each.version for each in device.runtimes}
     names = [name for name in {**then, **now} if then.get(name) != now.get(name)]
     if not names:
@@ -88,23 +88,23 @@ class BundleCheck(msgspec.Struct, frozen=True):
     trusted: bool = False
     """Whether that signature was checked and is of a key that was given."""
     status: Literal["valid", "stale"] = "valid"
-    """A broken one raises."""
+    """Validity of the evidence on this device; a broken bundle raises an error instead."""
     changes: tuple[Changed, ...] = ()
-    """The same as `stale` in words, and the source model where it was given."""
+    """The stale parts in words, and the source model if it was given and differs."""
     refresh: str = ""
-    """What to do about these."""
+    """Advice on how to refresh a stale bundle."""
     held_against: str = "the source model"
-    """Whose answers the golden samples hold."""
+    """Model that computed the golden samples' answers."""
     predicted: bool = False
-    """It was planned for a device that was not there, so there is no proof that could be valid or stale."""
+    """Whether the bundle was planned for an absent device, so that no proof could be valid or stale."""
     evidence: str = ""
-    """Where the evidence is from, where it was not taken of these very files."""
+    """Origin of the evidence if it was not measured with these very files; otherwise empty."""
     speed: Literal["faster", "not proved faster", "not measured", "predicted"] = "not measured"
-    """What its evidence, taken of these very files, says; of the device that it was taken on."""
+    """Verdict of the evidence for these very files, on the device that it was measured on."""
     speed_words: str = ""
-    """The same as a sentence, with the interval."""
+    """The verdict on the speed as a sentence, with the interval."""
     processing: str = ""
-    """That what stands before and after the model was checked too, as a sentence; empty where nothing does."""
+    """Sentence about the check of pre- and postprocessing; empty if the bundle has none."""
 
 
 def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | None = None) -> BundleCheck:

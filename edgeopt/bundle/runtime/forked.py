@@ -1,4 +1,4 @@
-"""What becomes of sessions in a process that is forked from the one that loaded them.
+"""Handling of sessions in a process that is forked from the one that loaded them.
 
 A fork has none of the threads of a runtime, and would read the answers of its parent's workers: so the objects
 that hold these register here, and have a method for the fork.
@@ -18,23 +18,23 @@ from edgeopt.graph.import_proof import InputLimits, outside
 
 class ForkAware(Protocol):
     def before_fork(self) -> None:
-        """In the process that forks, which goes on as it was."""
+        """Prepares the parent process for the fork; the parent continues unchanged."""
 
     def after_fork(self) -> None:
-        """In the child: no thread but this one is there, so locks may never be released."""
+        """Resets the object in the child, which has only this thread: locks held by others stay locked."""
 
 
 _live: dict[int, weakref.ref[ForkAware]] = {}
 
 
 def watch_forks(each: ForkAware) -> None:
-    """Until it is dropped."""
+    """Calls the object's fork methods at each fork until the object is dropped."""
     key = id(each)
     _live[key] = weakref.ref(each, lambda _: _live.pop(key, None))
 
 
 def never_free(held: object) -> None:
-    """Freeing a runtime waits for threads, which a fork does not have."""
+    """Keeps an object alive for ever: freeing a runtime waits for threads, which a fork does not have."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
 
 

@@ -25,11 +25,11 @@ class ModelStatistics:
     loaded: bool
     pinned: bool
     leases: int
-    """How many use it now."""
+    """Number of current users."""
     memory_bytes: int
     """Reserved for it: the resident memory of its worker, as last measured; 0 where it is not loaded."""
     requests: int
-    """Answered; a lease counts as one."""
+    """Number of answered requests; a lease counts as one."""
     loads: int
     evictions: int
 
@@ -50,7 +50,7 @@ class _Entry:
     options: Options | None
     pinned: bool
     needed_bytes: int
-    """What a load reserves: the size on disk, then the most that was measured."""
+    """Memory that a load reserves: the size on disk, then the largest measured."""
     session: Session | None = None
     reserved_bytes: int = 0
     leases: int = 0
@@ -133,7 +133,7 @@ class Models:
 
     @contextmanager
     def lease(self, name: str) -> Iterator[Session]:
-        """Its session, which stays loaded until the end of `with`."""
+        """Yields the session of a model, which stays loaded until the end of `with`."""
         entry = self._entry(name)
         session = self._acquire(entry)
         try:
@@ -177,10 +177,10 @@ class Models:
         self.close()
 
     def before_fork(self) -> None:
-        """Nothing of it is shared."""
+        """Does nothing: the store shares nothing with a fork."""
 
     def after_fork(self) -> None:
-        """Nothing is loaded in this process yet: the workers are those of the parent."""
+        """Resets all models to not loaded: the workers belong to the parent."""
         self._condition = threading.Condition()
         entries = {
             name: _Entry(name, each.path, each.backend, each.options, each.pinned, each.needed_bytes)
@@ -224,7 +224,7 @@ class Models:
         return not self._state.changing and self._victims(entry.needed_bytes) is not None
 
     def _load(self, entry: _Entry) -> None:
-        """Where its worker turns out to take more than there is room for, it is ended again."""
+        """Loads a model, and ends its worker again if it takes more memory than there is room for."""
         if not self._make_room(entry.needed_bytes):
             return
         session = load(entry.path, entry.backend, entry.options, isolate=self._isolation)

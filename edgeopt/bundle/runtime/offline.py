@@ -32,7 +32,7 @@ from edgeopt.events import Emit, Log, Progress
 from edgeopt.version import __version__
 
 FOLDER = ".interrupted"
-"""In the folder of the outputs, until these are complete."""
+"""Folder within that of the outputs; it exists until these are complete."""
 _RECORD = "run.json"
 _PART = re.compile(r"(\d+)-(\d+)\.npz")
 FILE = "outputs.npz"
@@ -114,7 +114,7 @@ class InterruptedRun:
             raise
 
     def _whole(self, name: str, digest: str) -> list[dict[str, Array]] | None:
-        """None where it is damaged, or of a type that numpy does not write."""
+        """Returns the outputs in a file, or None if it is damaged or holds a type that numpy does not write."""
         runs: defaultdict[int, dict[str, Array]] = defaultdict(dict)
         try:
             if file_digest(self._folder / name) != digest:
@@ -270,7 +270,7 @@ def _batches(samples: Samples, first: int, most: int) -> Iterator[Sequence[Feeds
 
 
 def _identity(request: RunRequest, session: Session) -> str:
-    """What decides the outputs: the model with its weights, the data, the runtime and how it is run."""
+    """Returns a text that identifies the outputs: a digest of model, weights and data, the runtime, the batch."""
     subject = request.subject
     beside = [subject.with_suffix(".bin")] if subject.suffix == ".xml" else []
     if subject.suffix == ".onnx":

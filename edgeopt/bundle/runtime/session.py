@@ -99,7 +99,7 @@ class Session:
 
     @property
     def processing(self) -> Processing | None:
-        """What `process` does around the model; None where that is nothing."""
+        """Returns the pre- and postprocessing that `process` runs, or None if there is none."""
         return self.deployment.processing if self.deployment is not None else None
 
     def process(self, raw: Feeds) -> dict[str, Array]:
@@ -132,7 +132,7 @@ class Session:
 
     @property
     def placement(self) -> Placement | None:
-        """Where its nodes run now: OpenVINO's AUTO starts on the processor and moves on."""
+        """Returns where the nodes run now: OpenVINO's AUTO starts on the processor and moves on."""
         return self._loaded.placement
 
     @property
@@ -180,7 +180,7 @@ class Session:
         return self._held.golden("inputs") if self._held is not None else []
 
     def before_fork(self) -> None:
-        """Nothing of it is shared."""
+        """Does nothing: the session shares nothing with a fork."""
 
     def after_fork(self) -> None:
         """A session with a worker gets one of its own; the runtime of another cannot run here."""
@@ -221,7 +221,7 @@ class Session:
 
 
 def _concurrency_of(deployment: Deployment | None) -> int:
-    """As many as called it at once when it was proved under load."""
+    """Returns the number of concurrent callers in the bundle's proof under load, or the default."""
     evidence = deployment.evidence if deployment is not None else None
     load = evidence.load if evidence is not None else None
     return load.callers if load is not None else _CONCURRENCY
@@ -245,13 +245,13 @@ def _processor(deployment: Deployment | None, held: Bundle | None) -> "Processor
 
 @dataclass(frozen=True, slots=True)
 class SessionPlace:
-    """What a path leads to: a model file, and what is to run it."""
+    """Model file that a path leads to, with the backend and options that run it."""
 
     backend: Backend
     model: Path
     options: Options
     bundle: Bundle | None = None
-    """Where the model lies in one; a single file stays unpacked as long as this is held."""
+    """Bundle that holds the model; a single file stays unpacked as long as this object lives."""
     replaces: str | None = None
     """The missing backend of the bundle that `backend` runs instead of."""
 
@@ -348,7 +348,7 @@ def _check_fallback(session: Session, bundle: Bundle, missing: str) -> None:
 def locate(
     path: Path, backend: str | None = None, options: Options | None = None, *, fallback: bool = False
 ) -> SessionPlace:
-    """What `load` would load, checked but not loaded yet."""
+    """Returns the model that `load` would load, checked but not loaded yet."""
     if is_bundle(path) or path.is_dir():
         if backend or options:
             raise UsageError(

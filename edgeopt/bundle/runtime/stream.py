@@ -161,7 +161,7 @@ def found_pairs(inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...])
 
 
 def _names_after(name: str) -> set[str]:
-    """What the output may be called whose value becomes the input of this name."""
+    """Returns the possible names of the output that becomes the input of this name."""
     return {
         before + stem + after
         for stem in _stems(name)
@@ -199,7 +199,7 @@ def _check(pairs: Mapping[str, str], inputs: tuple[TensorInfo, ...], outputs: tu
 
 
 def _mismatch(taken: TensorInfo, given: TensorInfo) -> str:
-    """Why the one cannot be fed to the other; empty where it can."""
+    """Returns the reason that the output cannot be fed to the input, or an empty text."""
     if taken.dtype != given.dtype:
         return f"one is of type {given.dtype}, the other takes {taken.dtype}"
     if not (taken.rank_known and given.rank_known):

@@ -42,7 +42,7 @@ def probe(host: Host) -> Facts | Unavailable:
 
 
 def _capacities(host: Host, cpus: tuple[int, ...]) -> dict[int, int]:
-    """Only where the kernel tells one for every CPU: relative speeds say nothing about those that lack one."""
+    """Returns the capacity of each CPU, or nothing unless all have one: capacities are relative to each other."""
     found = {}
     for cpu in cpus:
         capacity = kernel_text.whole(host.read(f"{topology.CPU_FOLDER}/cpu{cpu}/cpu_capacity"))

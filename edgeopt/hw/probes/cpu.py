@@ -160,7 +160,7 @@ def _from_sysctl(values: sysctl.Values) -> CpuIdentity:
 
 
 def _from_py_cpuinfo(host: Host) -> CpuIdentity:
-    """Where nothing else tells; it takes more than a second, so it comes last."""
+    """Returns the CPU's identity from py-cpuinfo, the last resort: it takes more than a second."""
     answer = host.call("cpuinfo", "get_cpu_info")
     if not isinstance(answer, dict):
         return CpuIdentity()

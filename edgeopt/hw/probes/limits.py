@@ -1,4 +1,4 @@
-"""What the operating system or a container allows this process: CPUs, CPU time, memory."""
+"""Probe of the limits that the operating system or a container sets for this process: CPUs, CPU time, memory."""
 
 import math
 

@@ -57,7 +57,7 @@ def probe(host: Host) -> Facts:
 
 
 def _rule(available: str, limit: str | None) -> str:
-    """How "usable for a model" comes about."""
+    """Returns the rule by which "usable for a model" is computed."""
     if limit is None:
         return f"available memory ({available}); no container limits it"
     return f"the smaller of the available memory ({available}) and the rest of the container's limit ({limit})"
@@ -80,7 +80,7 @@ def _swap(host: Host, told: dict[str, int]) -> _Amount | None:
 
 
 def _asked(host: Host, function: str, free_key: str) -> _Amount | None:
-    """Where there is no /proc/meminfo: macOS, Windows."""
+    """Returns the amount that psutil reports, for systems without /proc/meminfo: macOS, Windows."""
     answer = host.call("psutil", function)
     total, free = (answer.get("total"), answer.get(free_key)) if isinstance(answer, dict) else (None, None)
     if not isinstance(total, int) or not isinstance(free, int) or not 0 <= free <= total < _MOST_BYTES:

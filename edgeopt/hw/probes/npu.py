@@ -27,7 +27,7 @@ from edgeopt.hw.probes.gpu.apple import BRAND, chip
 class Maker(NamedTuple):
     vendor: str
     name: str
-    """Where the exact model is not told."""
+    """Name for an NPU of unknown model."""
     apis: tuple[str, ...]
     runtimes: tuple[str, ...]
     """Distributions for Python, the usual one first."""
@@ -130,7 +130,7 @@ def _class_sheet(host: Host, node: str) -> Sheet:
 
 
 def describe(host: Host, sheet: Sheet, maker: Maker, source: str) -> None:
-    """What holds for every NPU of a maker."""
+    """Adds the facts that hold for every NPU of a maker."""
     sheet.put("vendor", maker.vendor, source)
     sheet.put("memory_shared", maker.shares_memory, source)
     sheet.driven_by(host, maker.apis, maker.runtimes)

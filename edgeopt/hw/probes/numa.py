@@ -37,7 +37,7 @@ def _node(host: Host, number: int, nodes: int) -> NumaNode:
 
 
 def _memory(text: str | None) -> int | None:
-    """Its lines begin with the node: `Node 0 MemTotal:  24684096 kB`."""
+    """Returns the memory of a node in bytes from its meminfo: `Node 0 MemTotal:  24684096 kB`."""
     match = re.search(r"MemTotal:\s+(\d{1,15}) kB", text or "")
     size = int(match[1]) * 1024 if match else 0
     return size if 0 < size <= _LARGEST_BYTES else None

@@ -1,4 +1,4 @@
-"""Which runtimes are installed, and what they can run on; none of them is imported into this process."""
+"""Probe of the installed runtimes and their devices; none of them is imported into this process."""
 
 from typing import NamedTuple
 
@@ -179,7 +179,7 @@ def tensorrt_library(host: Host) -> Library | None:
 
 
 def absences(host: Host, runtimes: tuple[Runtime, ...]) -> dict[str, str]:
-    """Why TensorRT, CoreML, DirectML and QNN are not here, those of them that are not."""
+    """Returns the reason for each of TensorRT, CoreML, DirectML and QNN that is absent."""
     providers = {provider for runtime in runtimes for provider in runtime.providers}
     names = {runtime.name for runtime in runtimes}
     system = host.call("platform", "system")

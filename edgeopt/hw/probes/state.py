@@ -1,4 +1,4 @@
-"""What the device is doing just now, and whether it is in a state worth measuring; each reason is a sentence."""
+"""Probe of the device's present state, and whether it is worth measuring; each reason is a sentence."""
 
 import math
 

@@ -60,7 +60,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     custom_ops: tuple[str, ...]
     memory_limit_bytes: int
     cpus: tuple[int, ...] = ()
-    """What to run on; empty: wherever the system puts it."""
+    """Logical CPUs to run on; empty: the system chooses."""
 
 
 class Execute(msgspec.Struct, frozen=True, tag="execute"):
@@ -90,7 +90,7 @@ class Executed(msgspec.Struct, frozen=True, tag="executed"):
 
 
 class TooLarge(msgspec.Struct, frozen=True, tag="too-large"):
-    """It ran, but the outputs take this much."""
+    """Answer to a run whose outputs do not fit; they take `size_bytes`."""
 
     size_bytes: int
 
@@ -230,7 +230,7 @@ class SegmentPool:
 
 
 def planned(arrays: Mapping[str, Array]) -> tuple[tuple[ArrayPlace, ...], int]:
-    """Where each array lies, and how much they take together, in bytes."""
+    """Returns the place of each array, and the total size in bytes."""
     places, end = [], 0
     for name, array in arrays.items():
         # `str` is `V2` for bfloat16; for the others it is quicker, and tells how long texts are.

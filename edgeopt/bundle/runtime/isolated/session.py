@@ -98,7 +98,7 @@ class WorkerProcess:
         return messages.decode_answer.decode(self._inbox.receive(limit_s))
 
     def abandon(self) -> None:
-        """In a fork: lets go of the worker of the parent, which must live no longer than that."""
+        """Releases the parent's worker in a fork, so that the worker can end with the parent."""
         self.end.detach()
         _live.pop(self._process.pid, None)
         self._connection.close()
@@ -107,7 +107,7 @@ class WorkerProcess:
         self._process.returncode = 0  # not a child of this process: there is nothing to wait for
 
     def exit_code(self) -> int | None:
-        """Of a worker that has closed its connection; None if it does not end."""
+        """Returns the exit code of a worker that has closed its connection, or None if it does not end."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(_GOODBYE_S)
         return None
@@ -132,10 +132,10 @@ class Isolation:
     """Limits of a worker process: what goes beyond them is the error of one request."""
 
     time_limit_s: float = 30.0
-    """For one request, from when the worker begins with it."""
+    """Limit for one request, from when the worker begins with it."""
     load_limit_s: float = 300.0
     memory_limit_bytes: int | None = None
-    """What the worker may allocate; by default 80 % of the machine's memory."""
+    """Maximum memory that the worker may allocate; by default 80 % of the machine's memory."""
     cpus: tuple[int, ...] = ()
     """The logical CPUs that the worker runs on, on Linux; by default those of this process."""
 
@@ -192,7 +192,7 @@ class IsolatedSession:
         self._worker: WorkerProcess | None = None
         self._ready = False
         self._output_bytes = 0
-        """Of the largest outputs so far."""
+        """Size of the largest outputs so far."""
         try:
             loaded = self._load()
         except BaseException:

@@ -34,7 +34,7 @@ class Worker:
         self._session: Session | None = None
         self._memory: dict[int, mmap.mmap] = {}
         self._outputs: dict[str, Array] = {}
-        """What did not fit; until it is collected."""
+        """Outputs that did not fit, until they are collected."""
 
     def answer(self, request: Request, files: list[int]) -> Answer:
         try:

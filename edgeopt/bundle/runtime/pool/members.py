@@ -28,15 +28,15 @@ class MemberStatistics:
     waiting: int
     running: bool
     requests: int
-    """Answered."""
+    """Number of answered requests."""
     failures: int
     """Requests that ended with an error, and workers that ended."""
     mean_queue_ms: float
     mean_compute_ms: float
     latency_ms: float
-    """What the strategy `cost` expects of the next request: the median of the last runs."""
+    """Latency that the strategy `cost` expects of the next request: the median of the last runs."""
     memory_bytes: int | None
-    """Of its worker; None for a session in this process."""
+    """Memory of the member's worker; None for a session in this process."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,12 +45,12 @@ class PoolRequest:
     priority: int
     number: int
     deadline: float | None
-    """By the monotonic clock."""
+    """Deadline by the monotonic clock; None: no limit."""
     queued: float
     future: "Future[dict[str, Array]]" = field(default_factory=Future)
     started: bool = False
     size_bytes: int = 0
-    """Of its feeds."""
+    """Size of the feeds."""
     tried: set[str] = field(default_factory=set)
     """Members whose worker ended with it."""
 
@@ -77,7 +77,7 @@ class Member:
         self._queue_s = self._compute_s = 0.0
 
     def measure(self) -> None:
-        """What a request takes, before the first one comes."""
+        """Measures how long a request takes, before the first one comes."""
         self.check()
         begin = time.perf_counter()
         while len(self._runs_s) < _MEASURED_RUNS and time.perf_counter() - begin < _MEASURE_LIMIT_S:
@@ -90,7 +90,7 @@ class Member:
         self.session.run(self._sample)
 
     def restart(self) -> list[PoolRequest]:
-        """As it was before the first request; returns those that are not answered."""
+        """Resets the member to its state before the first request; returns the unanswered requests."""
         left = [*self.drop_all(), *([self.running] if self.running is not None else [])]
         self.healthy, self.running = True, None
         return left
@@ -129,7 +129,7 @@ class Member:
 
     @property
     def load_bytes(self) -> int:
-        """Of the feeds of these requests."""
+        """Returns the size of the feeds of the unanswered requests."""
         return sum(request.size_bytes for request in (*self.waiting, *filter(None, (self.running,))))
 
     @property
@@ -138,7 +138,7 @@ class Member:
 
     @property
     def cost_s(self) -> float:
-        """When it would have answered one more request."""
+        """Returns the time until one more request would be answered; 0 for a member that was idle for long."""
         if not self.load and time.perf_counter() - self._last_run > _FORGOTTEN_S:
             return 0.0
         return (self.load + 1) * self.latency_s

@@ -170,10 +170,10 @@ class Pool:
         self.close()
 
     def before_fork(self) -> None:
-        """Nothing of it is shared."""
+        """Does nothing: the pool shares nothing with a fork."""
 
     def after_fork(self) -> None:
-        """Its threads are those of the parent, which answers earlier requests; the next one here starts others."""
+        """Fails earlier requests, which the parent's threads answer; the next request starts new threads."""
         self._lock = threading.Condition()
         self._threads = []
         for member in self._members:

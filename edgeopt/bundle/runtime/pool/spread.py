@@ -22,7 +22,7 @@ _CUDA = ("onnxruntime-cuda", "onnxruntime-tensorrt")
 
 @dataclass(frozen=True, slots=True)
 class PoolPart:
-    """What one member of a pool runs on."""
+    """CPUs or GPU that one member of a pool runs on."""
 
     name: str
     cpus: tuple[int, ...] = ()
@@ -30,7 +30,7 @@ class PoolPart:
     cores: int | None = None
     """Physical cores to use; None where the backend does not run on the CPU."""
     gpu: int | None = None
-    """In CUDA's order."""
+    """Number of the GPU in CUDA's order."""
 
 
 def spread(
@@ -98,7 +98,7 @@ def _within(machine: tuple[tuple[int, ...], ...], cpus: tuple[int, ...]) -> tupl
 
 
 def _share(total: int, count: int, number: int) -> int:
-    """As equal as whole cores allow; the first ones get one more."""
+    """Returns a member's share of whole cores; the first members get one more."""
     return total // count + (number < total % count)
 
 

@@ -114,7 +114,7 @@ class RowAnalysis:
 
 
 def analyze_rows(path: Path) -> RowAnalysis:
-    """Of an ONNX file; of any other there is nothing that could be followed."""
+    """Analyzes the rows of an ONNX file; the result for any other file is "unknown"."""
     if path.suffix != ".onnx":
         return RowAnalysis("unknown", f"'{path.name}' has no graph that could be followed")
     try:
@@ -142,7 +142,7 @@ def _analyzed(graph: ModelGraph) -> RowAnalysis:
 
 
 def _input(shape: Shape | None) -> RowTensor:
-    """Of one sample; a size with the name of the batch's is that of a sample here."""
+    """Returns an input with the rows on its first axis; a named size of another axis is the same for all rows."""
     if not shape:
         return RowTensor(0, None) if shape is None else RowTensor(None, ())
     rest = (RowSize(ONE.number, (each,)) if isinstance(each, str) else size(each or 0) for each in shape[1:])
@@ -213,7 +213,7 @@ class _Walk:
 
 
 def _followed(node: GraphNode, inputs: tuple[RowTensor | None, ...], opset: int) -> Sequence[RowTensor]:
-    """What the rule of an operator finds, after the checks that are the same for all."""
+    """Returns the outputs by the operator's rule, after the checks that all operators share."""
     given = [each for each in inputs if each is not None]
     rows, counts = any(each.axis is not None for each in given), any(each.counts_rows for each in given)
     if node.domain not in _DOMAINS or node.operator not in _RULE_OF:
@@ -247,21 +247,21 @@ def _needed(graph: ModelGraph) -> list[GraphNode]:
 
 
 def _names_in(node: GraphNode) -> set[str]:
-    """Of its inputs and of all that is in its graphs, which see those around them."""
+    """Returns the names of a node's inputs and of all that its inner graphs use, which see outer tensors."""
     held = [each for each in node.attributes.values() if isinstance(each, ModelGraph)]
     inner = [_names_in(each) for graph in held for each in graph.nodes]
     return set(node.inputs).union(*inner, *(graph.outputs for graph in held))
 
 
 def _shape_only(tensor: RowTensor) -> RowTensor:
-    """What a graph inside another one takes or gives, without its values."""
+    """Returns an input or output of an inner graph without its values; rejects one that counts rows."""
     if tensor.counts_rows or tensor.numbering:
         unclear("its body computes with the number of rows")
     return RowTensor(tensor.axis, tensor.dims)
 
 
 def _either(one: RowTensor | None, other: RowTensor | None) -> RowTensor | None:
-    """What holds for both; None where nothing does."""
+    """Returns the properties that both tensors share, or None if they share none."""
     if one is None or other is None or one.axis != other.axis:
         return None
     first, second = _shape_only(one), _shape_only(other)
@@ -274,5 +274,5 @@ def _either(one: RowTensor | None, other: RowTensor | None) -> RowTensor | None:
 
 
 def _stacked(tensor: RowTensor) -> RowTensor:
-    """Of each turn of a loop one, along a new first axis."""
+    """Returns the tensors of all turns of a loop, stacked along a new first axis."""
     return RowTensor(None if tensor.axis is None else tensor.axis + 1, (unknown_size(), *dims_of(tensor)))

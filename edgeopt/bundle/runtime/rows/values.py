@@ -25,7 +25,7 @@ ROWS = "rows of the batch"
 class ConstantTensor:
     dims: tuple[int, ...]
     values: tuple[Fraction, ...] | None
-    """None where there are many, or they are not finite numbers."""
+    """The numbers; None if there are more than `_MOST_VALUES`, or not all are finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class _Message:
         return (self.texts(number) or ("",))[-1]
 
     def integers(self, number: int) -> tuple[int, ...]:
-        """Packed or one by one."""
+        """Returns the integers of a field, packed or one by one."""
         found: list[int] = []
         for each in self.fields.get(number, []):
             if not isinstance(each, bytes):
@@ -85,7 +85,7 @@ class _Message:
         return (self.integers(number) or (0,))[-1]
 
     def content(self, number: int) -> bytes:
-        """Of bytes and of fixed-size numbers, one after the other."""
+        """Returns the content of bytes and fixed-size numbers, one after the other."""
         found = self.fields.get(number, [])
         pieces = (self.data[slice(*each)] if isinstance(each, tuple) else each for each in found)
         return b"".join(each for each in pieces if isinstance(each, bytes))
@@ -220,9 +220,9 @@ class RowTensor:
 
     axis: int | None
     dims: tuple[RowSize, ...] | None
-    """None where the rank is unknown. Only the axis of the rows may depend on their number."""
+    """The sizes; None if the rank is unknown. Only the axis of the rows may depend on their number."""
     value: tuple[RowSize | None, ...] | None = None
-    """Of a scalar or a vector that shapes are computed with; None where a number is unknown."""
+    """Value of a scalar or vector that shapes are computed with; None for an unknown number."""
     counts_rows: bool = False
     """Whether its values depend on how many rows there are."""
     numbering: Literal["", "number", "index", "derived"] = ""

@@ -22,7 +22,7 @@ from edgeopt.hw.host import Host
 _NAMES = "/usr/share/libdrm/amdgpu.ids"
 _KFD = "/dev/kfd"
 _INSIDE_A_CPU = {"\x01": False, "\x02": True, "\x03": True}
-"""By the first number of the format of `gpu_metrics`."""
+"""Whether a GPU is inside a CPU, by the first number of the format of `gpu_metrics`."""
 
 
 def _fill_amd(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
@@ -77,7 +77,7 @@ def _drive(host: Host, sheet: Sheet) -> None:
 
 
 _INTEGRATED = "0000:00:02.0"
-"""Where every GPU inside an Intel CPU sits; cards are on other buses."""
+"""PCI slot of every GPU inside an Intel CPU; cards are on other buses."""
 
 
 def _fill_intel(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) -> None:
@@ -180,7 +180,7 @@ _FILL: dict[str, Fill] = {"AMD": _fill_amd, "Intel": _fill_intel}
 
 
 def find(host: Host, *, skip_nvidia: bool) -> Finding:
-    """Without displays of virtual machines and of servers' management chips, on which nothing computes.
+    """Finds the GPUs of the kernel's DRM, except displays of virtual machines and of servers' management chips.
 
     Those of NVIDIA, and on a Jetson that of the chip itself, are left out where they were found in another way.
     """

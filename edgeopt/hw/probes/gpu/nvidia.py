@@ -121,7 +121,7 @@ def _sheet(gpu: dict[str, object], machine: dict[str, object], machine_errors: d
 
 
 def _complete(host: Host, sheet: Sheet, names: tuple[str, ...], wsl: bool) -> None:
-    """What every NVIDIA GPU has, however it was found."""
+    """Adds the facts that every NVIDIA GPU has, from whichever source."""
     sheet.put("name", "NVIDIA GPU", DRIVER_FOLDER)
     sheet.put("vendor", "NVIDIA", DRIVER_FOLDER if not wsl else _WSL_FOLDER)
     if sheet.slot:
@@ -172,7 +172,7 @@ def _given(cards: tuple[tuple[Sheet, int | None], ...], minors: frozenset[int]) 
 
 
 def _merged(sheets: tuple[Sheet, ...], cards: tuple[Sheet, ...]) -> tuple[Sheet, ...]:
-    """What NVML leaves out, from the driver's own list."""
+    """Adds the names that NVML omits, from the driver's own list."""
     for sheet in sheets:
         for card in cards:
             if sheet.slot and sheet.slot == card.slot:
@@ -241,7 +241,7 @@ def smi_sheets(host: Host) -> tuple[Sheet, ...]:
 
 
 def cuda_of_branch(sheet: Sheet) -> None:
-    """Only NVML tells the newest CUDA; NVIDIA's table by the driver's branch does as well."""
+    """Adds the newest CUDA version by NVIDIA's table of driver branches, unless it is known from NVML."""
     branch = str(sheet.values.get("driver", "")).partition(".")[0]
     version = _CUDA_OF_BRANCH.get(int(branch)) if branch.isdecimal() else None
     sheet.put(
