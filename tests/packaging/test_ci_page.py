@@ -119,6 +119,7 @@ def test_a_slower_bundle_breaks_the_limit(job, null_model):
     assert re.search(r"slow\.null\.json is \d\.\dx slower than .*fast\.null\.json; 5 % allowed", page)
 
 
+@pytest.mark.slow
 def test_the_loop_fails_for_one_slower_model_and_still_measures_the_others(job, null_model):
     for folder, latencies in (("models", (4, 1)), ("deployed/models", (1, 4))):
         (job.checkout / folder).mkdir()
