@@ -43,13 +43,13 @@ QUOTES = (
     Quote(FOUND, ("README.md", "docs/tutorial.md"), "demo -o model.edgeopt"),
     Quote(
         "model.edgeopt is faster than model.onnx: {bench}x [{bench_low} {bench_high}]",
-        ("docs/tutorial.md",),
-        "bench model.edgeopt --against model.onnx --data data.npz --save before.json",
+        ("docs/tutorial.md", "docs/recipes/upgrade.md"),
+        "bench model.edgeopt --against model.onnx --data data.npz",
     ),
     Quote(
         "{slower}x slower than model.edgeopt; 5 % allowed",
         ("docs/tutorial.md",),
-        "bench model.onnx --against model.edgeopt --data data.npz --max-slowdown 5% --save after.json",
+        "bench model.onnx --against model.edgeopt --data data.npz --max-slowdown 5%",
     ),
     Quote("{slower}x slower than deployed.edgeopt; 5 % allowed", ("docs/recipes/ci-job.md",)),
     Quote(
@@ -67,14 +67,7 @@ QUOTES = (
         ("docs/recipes/upgrade.md",),
         "replay model.edgeopt model.onnx -o again.edgeopt --data data.npz --measure",
     ),
-    Quote(
-        "model.edgeopt against model.onnx, interleaved: {bench}x before, {bench_again}x after",
-        ("docs/recipes/upgrade.md",),
-        "bench compare before.json again.json",
-    ),
 )
-# Runs before the last quote, whose second run it is.
-_SECOND_RUN = "bench model.edgeopt --against model.onnx --data data.npz --save again.json"
 
 
 def pattern(line: str) -> re.Pattern[str]:
@@ -112,9 +105,7 @@ def measured(quotes: Iterable[Quote], folder: Path) -> dict[str, str]:
     figures: dict[str, str] = {}
     for quote in quotes:
         if quote.command:
-            if "again.json" in quote.command:
-                _printed(_SECOND_RUN, folder)
-            # The first to measure a figure decides: `{bench}` of both runs is that of the first.
+            # The first to measure a figure decides.
             figures = figures_in(quote, _printed(quote.command, folder)) | figures
     return figures
 
@@ -145,7 +136,7 @@ def write(quotes: Iterable[Quote], figures: Mapping[str, str], root: Path) -> No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", type=Path, help="new folder for the bundle and the saved runs")
+    parser.add_argument("--keep", type=Path, help="new folder for the bundle")
     kept = parser.parse_args().keep
     with tempfile.TemporaryDirectory(prefix="edgeopt-figures-") as folder:
         figures = measured(QUOTES, Path(folder))

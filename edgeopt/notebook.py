@@ -18,7 +18,6 @@ VIEWS: tuple[tuple[str, str], ...] = (
     ("SustainedReport", "edgeopt.cli.bench_show:shown"),
     ("ConcurrencyReport", "edgeopt.cli.bench_show:shown"),
     ("SweepReport", "edgeopt.cli.bench_show:shown"),
-    ("SuiteReport", "edgeopt.cli.bench_show:shown"),
     ("Quantized", "edgeopt.cli.quantize:show_quantized"),
     ("ModelComparison", "edgeopt.cli.compare:shown"),
 )

@@ -85,13 +85,10 @@ def _commands(group: TyperGroup, context: Context, path: str) -> Iterator[str]:
     """A subsection for each command, those of commands too."""
     for name, command in group.commands.items():
         own = command.make_context(name, [], parent=context, resilient_parsing=True)
-        shown = own.command  # a group may have a command that needs no name
-        if shown is context.command:
-            continue
         yield f'.SS "{_text(f"{path} {name}")}"'
         yield from _usage(own, f"{path} {name}")
         yield ".PP"
-        yield from _described(shown)
+        yield from _described(command)
         yield from _parameters(own)
         if isinstance(command, TyperGroup):
             yield from _commands(command, own, f"{path} {name}")

@@ -46,7 +46,6 @@ REQUESTS = (
     costing.CostRequest,
     running.RunRequest,
     request.WatchRequest,
-    request.CompareRequest,
     running.VerifyRequest,
     running.SignRequest,
     probing.ProbeRequest,

@@ -1,26 +1,31 @@
 """`edgeopt bench`: how fast, and how much faster than another."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
-from typer.core import TyperGroup
 
-from edgeopt.cli import bench_compare, program
-from edgeopt.cli.bench_compare import compare
-from edgeopt.cli.console import JsonFlag, MarkdownFlag, OnDevice, asks, execute, failure_as_page, refuse_two_voices
+from edgeopt.cli.console import (
+    JsonFlag,
+    MarkdownFlag,
+    OnDevice,
+    asks,
+    execute,
+    fail,
+    failure_as_page,
+    refuse_two_voices,
+)
 from edgeopt.commands.bench.request import Request
 from edgeopt.errors import EXIT_CANCELLED, EXIT_TERMINATED, InputError, exit_code_of
-from edgeopt.events import Log
+from edgeopt.events import Error, Log
 
 if TYPE_CHECKING:
     from edgeopt.commands.bench.bench import Report
-    from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.events import Emit, Event
     from edgeopt.measure.report import Judgement
 
 
 @asks(Request)
-def measure(request: Request, on: OnDevice = None, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
+def bench(request: Request, on: OnDevice = None, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
     """Measure and compare models, bundles, servers and programs, with confidence intervals.
 
     A side is FILE[@BACKEND[,option=value...]]. --against also takes a backend or options alone, which
@@ -54,39 +59,37 @@ def measure(request: Request, on: OnDevice = None, markdown: MarkdownFlag = Fals
           print("done", flush=True)
     """
     from edgeopt.cli.bench_show import shown, written
-    from edgeopt.commands.bench.limits import exit_code
+    from edgeopt.commands.bench.limits import broken, exit_code
 
     unwritten: list[str] = []
 
-    def work(emit: "Emit") -> "Report | SuiteReport":
-        from edgeopt.commands.bench.bench import bench, bench_suite
+    def work(emit: "Emit") -> "Report":
+        from edgeopt.commands.bench.bench import bench as measure
 
         refuse_two_voices(json, markdown)
         heard = emit if json else without_info(emit)
-        subject = request.suite or request.subject or request.url or request.baseline_command
+        subject = request.subject or request.url or request.baseline_command
         with failure_as_page(f"edgeopt bench: {subject}", markdown):
             if on is not None:
                 from edgeopt.commands.on_device import bench_on
 
                 return bench_on(on, request, heard)
-            if request.suite is not None:
-                return bench_suite(request.suite, request, heard, unwritten)
-            return bench(request, heard, unwritten)
+            return measure(request, heard, unwritten)
 
-    report = execute("bench-suite" if request.suite else "bench", work, written if markdown else shown, json)
+    report = execute("bench", work, written if markdown else shown, json)
     judged: Judgement | None = getattr(report, "judgement", None)
-    bench_compare.tell_broken(judged, getattr(report, "measured_while", ""), json)
+    error = broken(judged, getattr(report, "measured_while", ""))
+    if error is not None and not json:
+        # On stderr, because the result may go into a page; programs read it in the result.
+        fail(Error(error.code, error.message, error.hint), json)
     if code := exit_code(judged, _exit_code(report) or (InputError.exit_code if unwritten else 0)):
         raise typer.Exit(code)
 
 
-def _exit_code(report: "Report | SuiteReport") -> int:
+def _exit_code(report: "Report") -> int:
     """The exit code of a command with a report, which may still not have done everything."""
-    from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.measure.workloads.records import SustainedReport
 
-    if isinstance(report, SuiteReport):
-        return report.exit_code
     if isinstance(report, SustainedReport) and report.stopped_by:
         return EXIT_CANCELLED if report.stopped_by == "interrupt" else EXIT_TERMINATED
     sides = getattr(report, "sides", ())
@@ -104,20 +107,3 @@ def without_info(emit: "Emit") -> "Emit":
             emit(event)
 
     return tell
-
-
-class _MeasureUnlessCompare(TyperGroup):
-    """`edgeopt bench compare` is a command of its own; anything else is what to measure."""
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:  # noqa: ANN401 - the signature of typer's own
-        if args and args[0] in self.commands and args[0] != measure.__name__:
-            return super().make_context(info_name, args, parent, **extra)
-        return self.commands[measure.__name__].make_context(info_name, args, parent, **extra)
-
-
-def _bench() -> None:
-    """Measure and compare models, bundles, servers and programs, with confidence intervals."""
-
-
-bench = program.application(_bench, measure, compare)
-bench.info.cls = _MeasureUnlessCompare

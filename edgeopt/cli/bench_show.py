@@ -2,17 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from edgeopt import units
-from edgeopt.cli import bench_compare
 from edgeopt.cli.bench_rows import (
     circumstance_lines,
     fallback_lines,
     said,
     settled_lines,
     sides_table,
-    table,
     verdict_lines,
 )
 from edgeopt.cli.console import machine_line
@@ -32,75 +27,22 @@ from edgeopt.views.markdown import page
 from edgeopt.views.words import ratio_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from edgeopt.commands.bench.bench import Report
-    from edgeopt.commands.bench.suite import SuiteReport
-    from edgeopt.measure.report import Comparison, ContestReport, SideReport
+    from edgeopt.measure.report import Comparison, ContestReport, Judgement
     from edgeopt.measure.stats import Interval
 
-
-def models_table(report: "SuiteReport") -> list[Block]:
-    """A row a model that ran; a column for each other side."""
-    from edgeopt.commands.bench.suite import comparison_with
-
-    rows = {row.name: row for row in report.models if row.report and row.report.sides[0].figures}
-    sides = [msgspec.structs.replace(row.report.sides[0], name=name) for name, row in rows.items() if row.report]
-
-    def against(place: int) -> "Callable[[SideReport], str]":
-        return lambda side: _verdict(comparison_with(rows[side.name], place))
-
-    others = ((f">against {other}", against(place)) for place, other in enumerate(report.against))
-    return table(sides, "name", "p50", "p99", "runs", "load", "added", *others)
+# With more limits than people read sentences, only those that do not hold get one.
+_MOST_SENTENCES = 8
 
 
-def _verdict(comparison: "Comparison | None") -> str:
-    """A ratio where there is a difference, else why there is none."""
-    if comparison is None or comparison.verdict == "too few rounds to tell":
-        return "cannot tell"
-    if comparison.verdict == "too noisy to tell":
-        return "too noisy"
-    return "no difference" if comparison.verdict == "no difference seen" else f"{comparison.speedup}"
-
-
-def mean_lines(report: "SuiteReport") -> list[str]:
-    said = []
-    for mean in report.means:
-        ratio = mean.speedup
-        if ratio is None:
-            said.append(f"Geometric mean against {mean.against}: too few rounds with every model to tell.")
-            continue
-        models = units.count(ratio.rounds, "model")
-        line = (
-            f"Geometric mean against {mean.against}: {ratio} (a {100 * ratio.confidence:.3g} % interval) "
-            f"over {models} ({mean.faster} faster, {mean.slower} slower)"
-        )
-        left_out = f"; left out, after too few rounds: {', '.join(mean.left_out)}" if mean.left_out else ""
-        said.append(f"{line}{left_out}.")
-    return said
-
-
-def failure_lines(report: "SuiteReport") -> list[str]:
-    return [f"{model.name}: {model.failure} {model.hint}".strip() for model in report.models if model.failure]
-
-
-def suite(report: "SuiteReport") -> list[Block]:
-    """The models that ran, the means over them, those that did not run."""
-    failures = failure_lines(report)
-    if failures:
-        failures.insert(0, f"{len(failures)} of {len(report.models)} did not run to the end:")
-    return [*models_table(report), *lines(mean_lines(report), "strong"), *lines(failures, "warning")]
-
-
-def shown(report: "Report | SuiteReport") -> list[Block]:
+def shown(report: "Report") -> list[Block]:
     """Returns the blocks for a terminal, with the limits last."""
-    return [*blocks(report), *bench_compare.limit_blocks(getattr(report, "judgement", None))]
+    return [*blocks(report), *limit_blocks(getattr(report, "judgement", None))]
 
 
-def blocks(report: "Report | SuiteReport") -> list[Block]:
+def blocks(report: "Report") -> list[Block]:
     """Each kind of report in its own words."""
     from edgeopt.cli import bench_workloads as duties
-    from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.measure.report import ContestReport
     from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
 
@@ -115,8 +57,6 @@ def blocks(report: "Report | SuiteReport") -> list[Block]:
             return duties.sustained(report)
         case ConcurrencyReport():
             return duties.concurrency(report)
-        case SuiteReport():
-            return suite(report)
         case _:
             return duties.sweep(report)
 
@@ -157,23 +97,20 @@ def _chart(report: "ContestReport") -> Drawing:
     return Drawing(draw)
 
 
-def written(report: "Report | SuiteReport") -> str:
-    """Returns the report as a page: the verdict, the figures, how they were measured and on which device."""
-    from edgeopt.commands.bench.suite import SuiteReport
+def written(report: "Report") -> str:
+    """Returns the report as a page: the verdict, the figures, then how and on what they were measured."""
     from edgeopt.measure.report import ContestReport
 
     names = [side.name for side in getattr(report, "sides", ())] or [getattr(report, "subject", "")]
     duty = ""
     if isinstance(report, ContestReport):
         told = _contest(report)
-    elif isinstance(report, SuiteReport):
-        names, told = [report.folder, *report.against], _suite(report)
     else:
         verdicts = (said(each) for each in getattr(report, "comparisons", ()))
         told = [*lines(verdicts, "strong"), *blocks(report), *lines([machine_line(report.machine)])]
         duty = f" ({report.duty})"
     against = f" against {', '.join(names[1:])}" if names[1:] else ""
-    limits = bench_compare.limits_on_page(getattr(report, "judgement", None))
+    limits = limits_on_page(getattr(report, "judgement", None))
     return page(f"edgeopt bench: {names[0]}{against}{duty}", [*limits, *told], level=2)
 
 
@@ -188,30 +125,62 @@ def _contest(report: "ContestReport") -> list[Block]:
     ]
 
 
-def _comparisons(comparisons: "tuple[Comparison, ...]") -> Table:
-    def interval(ratio: "Interval | None") -> str:
-        if ratio is None or not ratio.usable:
-            return NO_INTERVAL
-        return f"{100 * ratio.confidence:.4g} %: {ratio.low:.2f} to {ratio.high:.2f}"
+def limit_blocks(judged: "Judgement | None") -> list[Block]:
+    """A sentence for each limit; where there are many, for those that do not simply hold."""
+    if judged is None:
+        return []
+    told = [each for each in judged.checks if len(judged.checks) <= _MOST_SENTENCES or each.state != "held"]
+    left = len(judged.checks) - len(told)
+    rest = [f"{left} of {len(judged.checks)} limits hold."] if left else []
+    return [section("", *lines((each.sentence for each in told), "strong"), *lines(rest))]
 
+
+def limits_on_page(judged: "Judgement | None") -> list[Block]:
+    """The verdict on all of them, a table of the checks, and why those that were not judged were not."""
+    if judged is None:
+        return []
+    why = (each.sentence for each in judged.checks if each.state in {"undecided", "not judged"})
+    checks = table_of(
+        judged.checks,
+        ("limit", lambda each: judged.limits.written(each.limit)),
+        ("against", lambda each: f"{each.second}, by {each.measured}" if each.measured else each.second),
+        (">speed-up", lambda each: f"{each.speedup.median:.3f}x" if each.speedup and each.speedup.usable else ""),
+        (">interval", lambda each: _interval(each.speedup, 3)),
+        (">least allowed", lambda each: f"{each.least:.3f}x"),
+        ("verdict", lambda each: "not proved" if each.state == "undecided" and not each.passed else each.state),
+    )
+    return [WordsBlock(_headline(judged), "strong"), checks, *lines(why)]
+
+
+def _headline(judged: "Judgement") -> str:
+    """The verdict on all limits in one sentence."""
+    from edgeopt.commands.bench.limits import broken
+
+    failed = broken(judged)
+    if failed is not None:
+        return failed.message
+    undecided = sum(each.state == "undecided" for each in judged.checks)
+    if undecided and len(judged.checks) == 1:
+        return "The limit is undecided: neither broken nor met for certain."
+    if undecided:
+        return f"No limit is broken, but {undecided} of {len(judged.checks)} could not be decided."
+    return "The limit holds." if len(judged.checks) == 1 else "All limits hold."
+
+
+def _interval(ratio: "Interval | None", digits: int) -> str:
+    if ratio is None or not ratio.usable:
+        return NO_INTERVAL
+    return f"{100 * ratio.confidence:.4g} %: {ratio.low:.{digits}f} to {ratio.high:.{digits}f}"
+
+
+def _comparisons(comparisons: "tuple[Comparison, ...]") -> Table:
     return table_of(
         comparisons,
         (f"{comparisons[0].first} against", lambda each: each.second),
         (">speed-up", lambda each: ratio_of(each.speedup)),
-        (">interval", lambda each: interval(each.speedup)),
+        (">interval", lambda each: _interval(each.speedup, 2)),
         ("verdict", lambda each: each.verdict),
     )
-
-
-def _suite(report: "SuiteReport") -> list[Block]:
-    measured = [row.report for row in report.models if row.report is not None]
-    machine = [machine_line(measured[0].machine, measured[0].versions)] if measured else []
-    return [
-        *lines(mean_lines(report), "strong"),
-        *_figures(models_table(report)),
-        *lines(machine),
-        *lines(failure_lines(report), "warning"),
-    ]
 
 
 def _figures(tables: list[Block]) -> list[Block]:

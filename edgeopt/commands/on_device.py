@@ -19,7 +19,6 @@ from edgeopt.remote.files import refuse_local
 if TYPE_CHECKING:
     from edgeopt.commands.bench.bench import Report
     from edgeopt.commands.bench.request import Request
-    from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.commands.optimize import OptimizeSourceRequest
     from edgeopt.commands.probe import ProbeRequest
     from edgeopt.hw.device import Device
@@ -56,9 +55,7 @@ def probe_on(device: str, request: "ProbeRequest", emit: Emit) -> "Device":
     return msgspec.convert(command.run(shown, frozenset({"record"}), emit), thread_safe(Device), str_keys=True)
 
 
-def bench_on(device: str, request: "Request", emit: Emit) -> "Report | SuiteReport":
-    from edgeopt.commands.bench.suite import SuiteReport
-
+def bench_on(device: str, request: "Request", emit: Emit) -> "Report":
     refuse_local(
         request,
         {
@@ -72,8 +69,7 @@ def bench_on(device: str, request: "Request", emit: Emit) -> "Report | SuiteRepo
     if request.save is not None and request.save.is_dir():
         raise UsageError(f"'{request.save}' is a folder.", "Name a file in it for --save.")
     data = command.run(request, frozenset({"save"}), emit, is_record=True)
-    kind: type[Report | SuiteReport] = SuiteReport if request.suite else _kind_of_report(data)
-    return msgspec.convert(with_open_ends(data), thread_safe(kind), str_keys=True)
+    return msgspec.convert(with_open_ends(data), thread_safe(_kind_of_report(data)), str_keys=True)
 
 
 def _kind_of_report(data: dict[str, object]) -> "type[Report]":

@@ -103,8 +103,6 @@ RESULTS = (
     ),
     RecordType("compare", "Two models compared", ("edgeopt.commands.compare.records:ModelComparison",)),
     RecordType("bench", "A contest; one of several kinds, by --duty and --sweep", _BENCH),
-    RecordType("bench-suite", "The contests of a suite", ("edgeopt.commands.bench.suite:SuiteReport",)),
-    RecordType("bench-compare", "Two saved runs compared", ("edgeopt.commands.bench.compare:RunsCompared",)),
     RecordType(
         "watch",
         "A watch of a model, or of an agent",

@@ -3,7 +3,6 @@ import signal
 import sys
 import time
 
-import numpy as np
 import psutil
 import pytest
 
@@ -19,69 +18,18 @@ def last(out):
     return json.loads(out.splitlines()[-1])
 
 
-def test_two_backends_by_name_and_the_runs_compared(edgeopt, conv_model, conv_data, tmp_path):
-    """The way of a user: measure, save, measure again, compare."""
+def test_two_backends_by_name(edgeopt, conv_model, conv_data):
     arguments = ["bench", conv_model, "--against", "openvino-cpu", "--data", conv_data, "--rounds", 6]
-    code, out, err = edgeopt(*arguments, "--save", "monday.json")
+    code, out, err = edgeopt(*arguments, "--save", "run.json")
     assert code == 0, err
     assert "conv.onnx · openvino-cpu" in out
     assert "conv.npz (32 samples)" in out
     assert "measuring" in err
-    code, out, _ = edgeopt(*arguments, "--json")
-    assert code == 0
-    (tmp_path / "tuesday.jsonl").write_text(out)
-    code, out, err = edgeopt("bench", "compare", "monday.json", "tuesday.jsonl")
-    assert (code, err) == (0, "")
-    assert "Not interleaved" in out
-    assert "conv.onnx against conv.onnx · openvino-cpu, interleaved" in out
-    code, out, _ = edgeopt("bench", "compare", "monday.json", "nowhere.json", "--json")
-    assert code == 3
-    assert "nowhere.json" in last(out)["message"]
-
-
-def test_other_devices_get_no_verdict(edgeopt, null_model, null_data, tmp_path):
-    model = null_model(latency_ms=1)
-    assert edgeopt("bench", model, "--data", null_data, "--rounds", 6, "--save", "a.json")[0] == 0
-    saved = json.loads((tmp_path / "a.json").read_text())
-    saved["device"]["cpu"] = "another"
-    (tmp_path / "b.json").write_text(json.dumps(saved))
-    code, out, _ = edgeopt("bench", "compare", "a.json", "b.json")
-    assert code == 0
-    assert "warning: Measured on different devices: they differ in cpu." in out
-    assert "Measured on different devices: no verdict." in out
-    assert "no difference" not in out
-
-
-def test_a_suite_has_a_row_a_model_and_the_exit_code_of_the_worst(edgeopt, null_model, tmp_path):
-    folder = tmp_path / "models"
-    folder.mkdir()
-    for name, behaviour in (("good", {}), ("bad", {"fail": "load"}), ("unfed", {})):
-        null_model(name, latency_ms=1, **behaviour).rename(folder / f"{name}.null.json")
-        if name != "unfed":
-            np.savez(folder / f"{name}.npz", x=np.ones((4, 3), np.float32))
-    code, out, _ = edgeopt("bench", "--suite", folder, "--against", "latency_ms=3", "--rounds", 6, "--json")
-    data = last(out)["data"]
-    assert code == 3
-    rows = {row["name"]: row for row in data["models"]}
-    assert rows["good.null.json"]["report"]["comparisons"][0]["speedup"]["median"] > 1.5
-    assert rows["bad.null.json"]["failure"]
-    assert "cannot be generated" in rows["unfed.null.json"]["failure"]
-    (mean,) = data["means"]
-    assert mean["against"] == "latency_ms=3"
-    assert mean["speedup"]["rounds"] == 1
-    for name in ("bad", "unfed"):
-        (folder / f"{name}.null.json").unlink()
-    code, out, _ = edgeopt("bench", "--suite", folder, "--against", "latency_ms=3", "--rounds", 6)
-    assert code == 0
-    assert "Geometric mean against latency_ms=3:" in out
-    assert "over 1 model" in out
 
 
 @pytest.mark.parametrize(
     ("more", "code", "says"),
     [
-        (["--suite", "nowhere"], 3, "no folder 'nowhere'"),
-        (["--suite", "."], 2, "measures the models in its folder"),
         (["--counters", "--backend", "openvino-cup"], 2, "no backend 'openvino-cup'"),
         (["--save", "nowhere/run.json"], 2, "does not exist"),
         (["--sweep", "nothing"], 2, "nothing"),
@@ -89,9 +37,7 @@ def test_a_suite_has_a_row_a_model_and_the_exit_code_of_the_worst(edgeopt, null_
     ],
 )
 def test_wrong_usage_is_said(edgeopt, null_model, null_data, more, code, says):
-    subject = [] if more[1] == "nowhere" else [null_model()]
-    data = [] if more[0] == "--suite" else ["--data", null_data]
-    found, out, _ = edgeopt("bench", *subject, *data, *more, "--json")
+    found, out, _ = edgeopt("bench", null_model(), "--data", null_data, *more, "--json")
     assert found == code
     assert says in last(out)["message"]
     assert last(out)["hint"]
@@ -175,7 +121,14 @@ def test_stopped_it_leaves_no_process_and_no_folder(start, ends, null_model, nul
     assert not (tmp_path / "run.json").exists()
 
 
-def test_a_file_named_compare_is_measured_by_its_path(edgeopt):
-    code, out, _ = edgeopt("bench", "./compare", "--json")
-    assert code == 3
-    assert "no model or bundle at 'compare'" in last(out)["message"]
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["compare", "a.json", "b.json"], "unexpected extra argument"),
+        (["--suite", "models"], "No such option: --suite"),
+    ],
+)
+def test_removed_commands_and_options_are_wrong_usage(edgeopt, arguments, says):
+    code, _, err = edgeopt("bench", *arguments)
+    assert code == 2
+    assert says in err

@@ -3,10 +3,9 @@
 import json
 import re
 
-import numpy as np
 import pytest
 
-from edgeopt.cli.bench_compare import limits_on_page
+from edgeopt.cli.bench_show import limits_on_page
 from edgeopt.commands.bench import bench
 from edgeopt.measure.report import Check, Judgement, Limits
 from edgeopt.measure.stats import Interval
@@ -89,60 +88,6 @@ def test_a_page_is_printed_in_full_and_the_code_is_4(edgeopt, sides, tmp_path):
     assert json.loads((tmp_path / "run.json").read_text())["judgement"]["passed"] is False
 
 
-def test_two_saved_runs(edgeopt, sides, tmp_path):
-    """The saved lines of a run that broke its limit are a measurement like any other."""
-    code, out, _ = edgeopt(*sides["slower"], "--max-slowdown", "2%", "--json")
-    assert code == 4
-    event = json.loads(out.splitlines()[-1])
-    slow, fast = event["data"]["sides"]
-    # The same in every round, so that what else the machine does decides nothing.
-    for name, slow_ms in (("a.jsonl", 3.0), ("b.json", 6.0)):
-        for side, latency_ms in ((slow, slow_ms), (fast, 1.0)):
-            for piece in side["slices"]:
-                piece["latencies_ms"] = [latency_ms]
-        (tmp_path / name).write_text(json.dumps(event if name == "a.jsonl" else event["data"]))
-    compare = ["bench", "compare", "a.jsonl"]
-    code, out, err = edgeopt(*compare, "a.jsonl", "--max-slowdown", "30%")
-    assert (code, err) == (0, "")
-    assert "--max-slowdown 30% holds: slow.null.json in a.jsonl against" in out
-    code, out, err = edgeopt(*compare, "b.json", "--max-slowdown", "30%", "--markdown")
-    assert code == 4
-    assert out.startswith("## edgeopt bench compare: a.jsonl and b.json\n\n**slow.null.json in b.json is ")
-    assert "by the ratio to fast.null.json | 0.5" in out
-    assert "| side | before ms | after ms | speed-up | after is |" in out
-    assert "\nMachine: Linux" in out
-    assert "slower than" in err
-    code, out, err = edgeopt(*compare, "b.json", "--min-speedup", "1.1", "--json")
-    assert (code, err) == (4, "")
-    assert result(out)["judgement"]["checks"][0]["state"] == "broken"
-    # Equal runs: a limit of nothing lies inside the interval, whatever the other file calls the side.
-    renamed = (
-        (tmp_path / "b.json").read_text().replace("slow.null.json", "new.null.json").replace("[6.0]", "[3.0]")
-    )
-    (tmp_path / "c.json").write_text(renamed)
-    inside = [*compare, "c.json", "--name", "slow.null.json=new.null.json", "--max-slowdown", "0"]
-    code, out, err = edgeopt(*inside)
-    assert (code, err) == (0, "")
-    assert "is undecided" in out
-    code, out, err = edgeopt(*inside, "--undecided", "fail")
-    assert code == 4
-    assert "an undecided limit fails (--undecided fail)" in " ".join(out.split())
-    assert "is undecided, which fails (--undecided fail)" in err
-
-
-def test_runs_that_get_no_verdict_do_not_pass(edgeopt, null_model, null_data, tmp_path):
-    model = null_model(latency_ms=1)
-    assert edgeopt("bench", model, "--data", null_data, "--rounds", 6, "--save", "a.json")[0] == 0
-    saved = json.loads((tmp_path / "a.json").read_text())
-    saved["device"]["cpu"] = "another"
-    (tmp_path / "b.json").write_text(json.dumps(saved))
-    assert edgeopt("bench", "compare", "a.json", "b.json")[0] == 0
-    code, out, err = edgeopt("bench", "compare", "a.json", "b.json", "--max-slowdown", "2%")
-    assert code == 4
-    assert "could not be judged: model.null.json in b.json against model.null.json in a.json: measured on" in out
-    assert "could not be judged" in err
-
-
 @pytest.mark.processes
 def test_a_side_that_crashes_passes_nothing(edgeopt, null_model, null_data):
     model, other = null_model(latency_ms=1), null_model("other", crash="run")
@@ -183,28 +128,6 @@ def test_other_duties_are_judged_too(edgeopt, sides, null_model, duty, slow_ms, 
     assert "| broken |" in out
 
 
-@pytest.mark.slow
-def test_a_suite_leaves_with_4_where_one_model_is_slower(edgeopt, null_model, tmp_path):
-    folder = tmp_path / "models"
-    folder.mkdir()
-    for name in ("one", "two"):
-        null_model(name, latency_ms=1).rename(folder / f"{name}.null.json")
-        np.savez(folder / f"{name}.npz", x=np.ones((4, 3), np.float32))
-    null_model("three", latency_ms=1, fail="load").rename(folder / "three.null.json")
-    common = ["bench", "--suite", folder, "--against", "latency_ms=0.3"]
-    code, out, _ = edgeopt(*common, "--max-slowdown", "10%", "--json")
-    assert code == 4
-    data = result(out)
-    assert [row["exit_code"] for row in data["models"]] == [4, 3, 4]
-    assert [each["state"] for each in data["judgement"]["checks"]] == ["broken", "not judged", "broken"]
-    for name in ("two", "three"):
-        (folder / f"{name}.null.json").unlink()
-    code, out, _ = edgeopt(*common, "--max-slowdown", "10000%", "--markdown")
-    assert code == 0
-    assert "**The limit holds.**" in out
-    assert out.count("| held |") == 1
-
-
 @pytest.mark.parametrize(
     ("more", "says"),
     [
@@ -224,20 +147,11 @@ def test_a_limit_that_cannot_be_judged_is_wrong_usage(edgeopt, null_model, null_
     assert error["hint"]
 
 
-def test_wrong_usage_of_a_suite_and_of_saved_runs(edgeopt, tmp_path):
+def test_json_and_markdown_exclude_each_other(edgeopt, tmp_path):
     (tmp_path / "m.null.json").write_text("{}")
-    assert "no other side" in edgeopt("bench", "--suite", ".", "--max-slowdown", "2%")[2]
-    assert (
-        "not a limit for --min-speedup" in edgeopt("bench", "compare", "a.json", "b.json", "--min-speedup", "x")[2]
-    )
-    for command in (["bench", "m.null.json"], ["bench", "--suite", "."], ["bench", "compare", "a.json", "b.json"]):
-        code, out, _ = edgeopt(*command, "--json", "--markdown")
-        assert code == 2
-        assert "exclude each other" in out
-    code, out, err = edgeopt("bench", "compare", "a.json", "b.json", "--markdown")
-    assert code == 3
-    assert out.startswith("## edgeopt bench compare: a.json and b.json\n\n**Failed: The saved run 'a.json' cannot")
-    assert "cannot be read" in err
+    code, out, _ = edgeopt("bench", "m.null.json", "--json", "--markdown")
+    assert code == 2
+    assert "exclude each other" in out
 
 
 def test_an_interval_without_an_end_is_not_printed():

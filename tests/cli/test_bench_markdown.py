@@ -3,7 +3,6 @@ import pytest
 
 from edgeopt.cli.bench_show import written
 from edgeopt.commands.bench.limits import judge
-from edgeopt.commands.bench.suite import SuiteReport, SuiteRow
 from edgeopt.measure.report import Comparison, ContestReport, Figures, Limits, SideReport
 from edgeopt.measure.stats import Interval
 
@@ -76,18 +75,3 @@ def test_names_cannot_break_the_table():
     assert "| \\[c\\](d) |" in text
     for lines in tables(text):
         assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
-
-
-def test_a_suite_is_judged_model_by_model():
-    judged = judge(REPORT, Limits(0.02))
-    rows = (
-        SuiteRow("a.onnx", msgspec.structs.replace(REPORT, judgement=judged)),
-        SuiteRow("z.onnx", failure="Broken."),
-    )
-    text = page(SuiteReport("models", rows, ("threads=1",), judgement=judged))
-    assert text.startswith(
-        "## edgeopt bench: models against threads=1\n\n**a.onnx is 11 % slower than b.onnx; 2 % allowed.**"
-    )
-    assert "against threads=1 |" in text
-    assert "> z.onnx: Broken." in text
-    assert "\nMachine: Linux" in text

@@ -82,7 +82,6 @@ ERRORS = [
     ("targets validate 'my camera.toml'", 3, "targets", ""),
     ("cache clear --older-than x", 2, "cache", ""),
     ("fleet status --url 127.0.0.1:9", 5, "run", ""),
-    ("bench compare device.json device.json", 3, "bench", "FILE MODEL"),
 ]
 # What is refused, a part of its hint, and the command with what the hint says.
 REMEDIES = [

@@ -84,7 +84,6 @@ def test_tab_after_a_program_offers_its_commands(offered, shell, program, comman
     ("line", "option", "other"),
     [
         ("edgeopt bench model.onnx --max-", "--max-slowdown", "--min-speedup"),
-        ("edgeopt bench compare a.json b.json --n", "--name", "--max-slowdown"),
         ("edgeopt-agent deploy --fo", "--force", "--rename"),
     ],
 )

@@ -94,7 +94,6 @@ def test_original_that_does_not_run_ends_the_measurement_at_once(imports, plante
         (("model.planted", "--backend", "onnxruntime-cpu", "--data", "out.npz"), "without backends"),
         (("model.planted@graph_level=none", "--data", "out.npz"), "without backends"),
         (("model.planted", "--task", "fill-mask", "--data", "out.npz"), "has no --task"),
-        (("--suite", ".", "--against", "model.planted"), "--suite compares each model with itself"),
     ],
 )
 def test_wrong_use_of_a_source_is_refused(planted, benches, relu_model, arguments, said):

@@ -13,8 +13,11 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "edgeopt" / "data" / "demo" / "digits_cnn"
-BLOCKS = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / "ci.md").read_text(), flags=re.MULTILINE | re.DOTALL)
-GITHUB, GITLAB = (yaml.safe_load(block) for block in BLOCKS)
+BLOCKS = re.findall(
+    r"^```(?:yaml|sh)\n(.*?)^```", (ROOT / "docs" / "ci.md").read_text(), flags=re.MULTILINE | re.DOTALL
+)
+GITHUB, GITLAB = (yaml.safe_load(block) for block in BLOCKS[:2])
+LOOP = BLOCKS[2]
 
 # What each step runs, by its command.
 STEPS = {
@@ -114,6 +117,19 @@ def test_a_slower_bundle_breaks_the_limit(job, null_model):
     code, page, err = job(line.replace("model.edgeopt", f"'{null_model('slow', latency_ms=4)}'"))
     assert code == 4, err
     assert re.search(r"slow\.null\.json is \d\.\dx slower than .*fast\.null\.json; 5 % allowed", page)
+
+
+@pytest.mark.slow
+def test_the_loop_fails_for_one_slower_model_and_still_measures_the_others(job, null_model):
+    for folder, latencies in (("models", (4, 1)), ("deployed/models", (1, 4))):
+        (job.checkout / folder).mkdir()
+        for name, latency_ms in zip(("one", "two"), latencies, strict=True):
+            null_model(name, latency_ms=latency_ms).rename(job.checkout / folder / f"{name}.null.json")
+            np.savez(job.checkout / folder / f"{name}.npz", x=np.ones((4, 8), np.float32))
+    code, page, err = job(LOOP.replace(".onnx", ".null.json"))
+    assert code == 4, err
+    assert page.count("## edgeopt bench: ") == 2
+    assert page.count("| broken |") == page.count("| held |") == 1
 
 
 def test_the_job_of_gitlab_fails_where_one_step_does(job):

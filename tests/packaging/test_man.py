@@ -36,18 +36,11 @@ def plain(page):
 def test_a_page_has_every_command_and_every_option(pages, program):
     text = plain(pages[program])
     group = typer.main.get_command(APPLICATIONS[program]())
-    found = [(path, each) for path, each in commands(group, program) if path != "edgeopt bench measure"]
+    found = [*commands(group, program)]
     assert [path for path, _ in found if f'.SS "{path}"' not in text] == []
     options = {option for _, command in found for each in command.params for option in each.opts if "--" in option}
     assert len(options) > 10
     assert [option for option in options if not re.search(rf"{option}\b", text)] == []
-
-
-def test_the_command_that_needs_no_name_is_described_where_it_belongs(pages):
-    text = plain(pages["edgeopt"])
-    section = text[text.index('.SS "edgeopt bench"') : text.index('.SS "edgeopt bench compare"')]
-    assert "--max-slowdown" in section
-    assert "bench measure" not in text
 
 
 @pytest.mark.parametrize("program", APPLICATIONS)

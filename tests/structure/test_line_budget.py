@@ -28,11 +28,11 @@ BUDGETS = {
     "edgeopt/pipeline": 9400,
     "edgeopt/remote": 1500,
     "edgeopt/views": 2550,
-    "edgeopt/commands": 16_100,
+    "edgeopt/commands": 15_450,
     "edgeopt/cli": 5650,
     "agent": 21_300,
     "gui": 23_500,
-    "tests": 112_400,
+    "tests": 111_900,
 }
 
 

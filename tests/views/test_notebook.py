@@ -123,7 +123,7 @@ def test_long_sections_are_folded(analysis):
 
 def test_every_record_with_a_view_is_shown_and_no_other():
     """What Python returns: the names of the table are those of the classes."""
-    for module in ("bench.suite", "bench.sweep", "compare.records"):
+    for module in ("bench.sweep", "compare.records"):
         importlib.import_module(f"edgeopt.commands.{module}")
     importlib.import_module("edgeopt.measure.workloads.records")
     assert {each.__name__ for each in _below(NotebookRecord)} - {"WorkloadReport", "ComparedReport"} == {

@@ -164,7 +164,6 @@ OPTIONS: Mapping[str, Mapping[str, Check]] = {
         "backend": _backend,
         "options": _option,
         "data": _file,
-        "suite": _file,
         "sweep": _sweep,
         "save": _name,
     },

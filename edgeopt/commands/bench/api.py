@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Literal, Unpack, cast, overload
 
 from edgeopt.backends.options import as_texts
-from edgeopt.commands.bench.bench import Report, bench_suite
+from edgeopt.commands.bench.bench import Report
 from edgeopt.commands.bench.bench import bench as measure
 from edgeopt.commands.bench.request import AllWishes, Request, Wishes
-from edgeopt.commands.bench.suite import SuiteReport
 from edgeopt.commands.bench.sweep import SweepReport
 from edgeopt.data.samples import as_file
 from edgeopt.events import Emit, ignore
@@ -80,18 +79,14 @@ def bench(
 ) -> SweepReport: ...
 
 
-@overload
-def bench(*, suite: str | Path, emit: Emit = ignore, **wishes: Unpack[Wishes]) -> SuiteReport: ...
-
-
 @takes(Request, AllWishes)
-def bench(subject: Subject = None, *, emit: Emit = ignore, **wishes: object) -> Report | SuiteReport:
+def bench(subject: Subject = None, *, emit: Emit = ignore, **wishes: object) -> Report:
     """Measures a model, bundle, program or served model, alone or interleaved with others.
 
     `against` names the other sides: a file, an address, a backend, or options, as on the command line.
     The report says how many times faster the first side is than each other one, with an interval and a verdict.
     `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds;
-    without it a bundle's golden inputs, or generated ones. `duty`, `concurrency`, `processes`, `sweep` and `suite`
+    without it a bundle's golden inputs, or generated ones. `duty`, `concurrency`, `processes` and `sweep`
     measure other workloads, and each has its own kind of report: see docs/measuring.md.
     `max_slowdown` (0.02 or "2%") and `min_speedup` (1.1 or "1.1x") are limits; `report.judgement.passed` says
     whether the intervals keep to them.
@@ -99,5 +94,4 @@ def bench(subject: Subject = None, *, emit: Emit = ignore, **wishes: object) -> 
     given = cast("AllWishes", wishes)
     with workspace(WORK) as folder:
         data, options = as_file(given.get("data"), folder), as_texts(given.get("options") or {})
-        request = read(Request, {**given, "subject": subject, "data": data, "options": options})
-        return measure(request, emit) if request.suite is None else bench_suite(request.suite, request, emit)
+        return measure(read(Request, {**given, "subject": subject, "data": data, "options": options}), emit)

@@ -16,7 +16,6 @@ from edgeopt.commands.bench.naming import first_side, read_options
 from edgeopt.commands.bench.request import Request, WatchRequest, check, levels, sides_of
 from edgeopt.commands.bench.saved import save
 from edgeopt.commands.bench.sides import PreparedSides, Settings, prepare
-from edgeopt.commands.bench.suite import SuiteReport, suite
 from edgeopt.commands.bench.sweep import Sweep, SweepReport, sweep
 from edgeopt.errors import ConstraintError, TrialError, UsageError
 from edgeopt.events import Emit, Event, Log, Progress
@@ -156,7 +155,7 @@ def _without_self_contests(report: Report, sides: Sequence[Side]) -> Report:
     return msgspec.structs.replace(report, **changed)
 
 
-def _save(report: Report | SuiteReport, place: Path | None, emit: Emit, unwritten: list[str] | None) -> None:
+def _save(report: Report, place: Path | None, emit: Emit, unwritten: list[str] | None) -> None:
     """Minutes of measuring are not lost because a disk is full or a reader went away."""
     if place is None:
         return
@@ -167,27 +166,6 @@ def _save(report: Report | SuiteReport, place: Path | None, emit: Emit, unwritte
         if unwritten is not None:
             unwritten.append(reason)
         emit(Log("warning", reason))
-
-
-def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str] | None = None) -> SuiteReport:
-    """Measures every model of a folder, interleaved with the other side; `unwritten` as above."""
-    _check(request)
-    refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
-    if request.duty != "steady" or request.concurrency or request.processes or request.sweep:
-        raise UsageError(
-            "--suite only measures steady, interleaved contests.",
-            "Leave out --duty, --sweep and similar options.",
-        )
-    plain = msgspec.structs.replace(request, save=None, suite=None)
-    found = suite(folder, plain, _contest_of, emit)
-    _save(found, request.save, emit, unwritten)
-    return found
-
-
-def _contest_of(request: Request, emit: Emit) -> ContestReport:
-    report = bench(request, emit)
-    assert isinstance(report, ContestReport)  # noqa: S101 - the duty is steady
-    return report
 
 
 def _check(request: Request) -> None:

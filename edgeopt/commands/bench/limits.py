@@ -108,7 +108,7 @@ def judge(report: Judged, limits: Limits) -> Judgement:
         fallen = [(side.name, why) for side in (first, other) if (why := failure_of(side))]
         why = "; ".join(f"'{name}' {said.rstrip('.')}" for name, said in fallen) or "too few rounds to tell"
         checks += [
-            check_of(limits, name, least, (first.name, other.name), found or why, measured, _ADVICE)
+            _check(limits, name, least, (first.name, other.name), found or why, measured)
             for name, least in limits.least
         ]
     return judgement(limits, tuple(checks))
@@ -121,19 +121,15 @@ def failure_of(side: object) -> str:
     return next((why for why in told if why), "")
 
 
-def check_of(
+def _check(
     limits: Limits,
     name: LimitName,
     least: float,
     pair: tuple[str, str],
-    found: Comparison | Interval | str,
-    measured: str = "",
-    advice: str = "",
+    found: Comparison | str,
+    measured: str,
 ) -> Check:
-    """Judges one limit by a comparison; `found` is a reason if there is no comparison.
-
-    `advice` is for where nothing is decided, as the end of a sentence.
-    """
+    """Judges one limit by a comparison; `found` is a reason if there is no comparison."""
     luck_percent = found.luck_percent if isinstance(found, Comparison) else 0.0
     interval = found.speedup or found.verdict if isinstance(found, Comparison) else found
     if isinstance(interval, Interval) and not interval.usable:
@@ -148,7 +144,7 @@ def check_of(
         by = f", by {measured}," if measured else ""
         state, says = _position(name, least, interval, luck_percent, f"{first} against {second}{by} is")
     if state == "undecided":
-        says += f"; {advice}" if advice else ""
+        says += f"; {_ADVICE}"
         if limits.undecided == "fail":
             says += "; an undecided limit fails (--undecided fail)"
     return Check(

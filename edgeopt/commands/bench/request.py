@@ -35,10 +35,6 @@ SamplesFile = Annotated[
         "Samples: .npz, or a folder of .npy files or pictures (default: the bundle's golden inputs, or generated)."
     ),
 ]
-UndecidedWord = Annotated[
-    str,
-    option("Result if --max-slowdown lies inside the interval: pass, or fail (exit code 4).", metavar="pass|fail"),
-]
 Strict = Annotated[bool, option("Fail (exit code 4) if a runtime moves part of the model to another backend.")]
 
 
@@ -102,11 +98,10 @@ class Request(msgspec.Struct, frozen=True):
         int | None,
         option("With --sweep: also report the total time to load and run N times.", least=1, most=10**12),
     ] = None
-    suite: Annotated[
-        Path | None, option("Folder of models to measure; NAME.npz holds the data of NAME.onnx.", metavar="FOLDER")
-    ] = None
     counters: Annotated[bool, option("Count cache misses and other hardware events.")] = False
-    save: Annotated[Path | None, option("Report to write, for `edgeopt bench compare`.", metavar="FILE")] = None
+    save: Annotated[
+        Path | None, option("JSON file to write the report to; `edgeopt cost` reads it.", metavar="FILE")
+    ] = None
     max_slowdown: Annotated[
         str | None,
         option(
@@ -121,7 +116,12 @@ class Request(msgspec.Struct, frozen=True):
         ),
     ] = None
 
-    undecided: UndecidedWord = "pass"
+    undecided: Annotated[
+        str,
+        option(
+            "Result if --max-slowdown lies inside the interval: pass, or fail (exit code 4).", metavar="pass|fail"
+        ),
+    ] = "pass"
     python: PythonPath = None
     task: Task = ""
     trust: Trust = False
@@ -148,31 +148,6 @@ class Request(msgspec.Struct, frozen=True):
             source,
             self.pre,
         )
-
-
-class CompareRequest(msgspec.Struct, frozen=True):
-    before: Annotated[Path, argument("Saved report of the earlier run.", metavar="A.json")]
-    after: Annotated[Path, argument("Saved report of the later run.", metavar="B.json")]
-    max_slowdown: Annotated[
-        str | None,
-        option("Fail (exit code 4) if the first side is proved slower by more than this.", metavar="2%"),
-    ] = None
-    min_speedup: Annotated[
-        str | None,
-        option("Fail (exit code 4) unless the first side is proved this many times faster.", metavar="1.1"),
-    ] = None
-    undecided: UndecidedWord = "pass"
-    names: Annotated[
-        tuple[str, ...],
-        option("Side with another name in the later run; repeatable.", "--name", metavar="OLD=NEW"),
-    ] = ()
-
-    @property
-    def limits(self) -> "Limits":
-        """Limits from the options; raises UsageError for an invalid one."""
-        from edgeopt.commands.bench.limits import read_limits
-
-        return read_limits(self.max_slowdown, self.min_speedup, self.undecided)
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
@@ -237,7 +212,6 @@ class AllWishes(Wishes, total=False):
     processes: Iterable[int]
     sweep: str | None
     runs: int | None
-    suite: str | Path | None
 
 
 def sides_of(request: Request) -> "list[Named]":

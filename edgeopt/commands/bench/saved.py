@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
 from edgeopt.measure.files import writing
-from edgeopt.measure.report import SCHEMA, ContestReport
+from edgeopt.measure.report import SCHEMA
 
 _HINT = "Save one with: edgeopt bench MODEL --save FILE"
 
@@ -21,19 +20,6 @@ def save(report: msgspec.Struct, path: Path) -> None:
     text = msgspec.json.encode(report) + b"\n"
     with writing(path) as file:
         file.write(text)
-
-
-def read_saved(path: Path) -> ContestReport:
-    """Reads the contest that `--save` or `--json` wrote; raises InputError with a sentence."""
-    data = read_result(path)
-    with _said_of(path):
-        if "sides" not in data or "rounds" not in data:
-            raise InputError(
-                f"'{path}' holds no interleaved contest: saved sweeps, suites and other workloads cannot be "
-                "compared.",
-                _HINT,
-            )
-        return msgspec.convert(data, thread_safe(ContestReport))
 
 
 def read_result(path: Path) -> dict[str, Any]:

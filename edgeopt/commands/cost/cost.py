@@ -85,7 +85,7 @@ def of_saved_run(path: Path, against: str | None) -> MeasuredRun:
     kind = _KINDS.get(str(found.get("duty", "")))
     if kind is None or "sides" not in found:
         raise InputError(
-            f"'{path}' has no throughput: cold starts, paced runs, sweeps and suites do not measure it.",
+            f"'{path}' has no throughput: cold starts, paced runs and sweeps do not measure it.",
             "Save an interleaved run, with --concurrency, or with --duty sustained.",
         )
     try:

@@ -167,7 +167,7 @@ def test_source_that_could_hold_a_program_is_refused(source):
 
 def test_bundle_that_came_with_the_command_is_taken():
     bundle = "/run/in/1/b.edgeopt"
-    words = ["bench", bundle, "--against", "/run/in/0/p.edgeopt", "--suite", bundle, "--json"]
+    words = ["bench", bundle, "--against", "/run/in/0/p.edgeopt", "--json"]
     assert checked(words, "/run", [*BUNDLE, "in/0/p.edgeopt"]) == words
 
 
@@ -187,7 +187,6 @@ def test_agent_imports_and_asks_nothing_for_a_client(agent, link, source):
     [
         ["-c", "print(1)"],
         ["deploy", "--json"],
-        ["bench", "compare", "--json"],
         ["probe"],
         ["probe", "--root", "/etc", "--json"],
         ["probe", "--device=/etc/passwd", "--json"],

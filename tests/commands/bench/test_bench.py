@@ -4,6 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ import edgeopt
 from edgeopt.commands.bench.api import bench as bench_in_python
 from edgeopt.commands.bench.bench import bench
 from edgeopt.commands.bench.request import Request
-from edgeopt.commands.bench.saved import read_saved
+from edgeopt.commands.bench.saved import read_result
 from edgeopt.errors import (
     BundleError,
     ConstraintError,
@@ -22,7 +23,7 @@ from edgeopt.errors import (
     UsageError,
 )
 from edgeopt.events import Log, Metric, Progress, ignore
-from edgeopt.measure.report import Limits
+from edgeopt.measure.report import ContestReport, Limits
 from edgeopt.measure.stats import TOO_FEW, TOO_NOISY
 
 
@@ -58,7 +59,7 @@ def test_a_bundle_against_its_model(conv_bundle, conv_model, tmp_path):
     assert {event.subject for event in said if isinstance(event, Metric)} >= {"conv.edgeopt", "conv.onnx"}
     phases = [event.phase for event in said if isinstance(event, Progress)]
     assert "loading" not in phases[phases.index("measuring") :]
-    assert read_saved(tmp_path / "run.json") == found
+    assert msgspec.convert(read_result(tmp_path / "run.json"), ContestReport) == found
 
 
 def test_the_same_model_with_another_backend_and_with_options(conv_model):
@@ -262,7 +263,7 @@ def test_two_models_in_turns_from_python(null_model, tmp_path):
     assert report.comparisons[0].verdict != "slower"
     assert "3 samples" in report.data
     assert said
-    assert read_saved(tmp_path / "run.json") == report
+    assert msgspec.convert(read_result(tmp_path / "run.json"), ContestReport) == report
 
 
 def test_what_is_asked_is_what_the_command_line_would_read(monkeypatch):

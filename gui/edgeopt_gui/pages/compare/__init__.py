@@ -1,1 +1,1 @@
-"""The page Compare: two models, bundles or saved bench reports, side by side."""
+"""The page Compare: two models or bundles, side by side."""

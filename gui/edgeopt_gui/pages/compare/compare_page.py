@@ -1,6 +1,5 @@
 """The page itself: two sides at the top, what their comparison found below."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -20,7 +19,7 @@ from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.compare.comparison_run import ComparisonRun
 from edgeopt_gui.pages.compare.head import LATEST, CompareHead
 from edgeopt_gui.pages.compare.rows import LayerRow, position_of
-from edgeopt_gui.pages.compare.sides import REPORT_ENDINGS, Part, Sides
+from edgeopt_gui.pages.compare.sides import Part, Sides
 from edgeopt_gui.pages.compare.view import CompareView
 from edgeopt_gui.pages.optimize.slow import slow
 from edgeopt_gui.source_model import SourceModel, source_of
@@ -30,9 +29,12 @@ from edgeopt_gui.widgets.states import EmptyState, ErrorState
 
 TIME_LIMIT = "compare.time-limit-s"
 _FOUND = "edgeopt_gui.pages.compare.found"
-_FILES = "Models, bundles and reports (*.onnx *.xml *.edgeopt *.json *.jsonl);;All files (*)"
-_EMPTY = "Open a model to compare it with another one, or drop two saved bench reports here."
-_ENDINGS = MODEL_ENDINGS | REPORT_ENDINGS | {BUNDLE_ENDING, ".xml"}
+_FILES = "Models and bundles (*.onnx *.xml *.edgeopt);;All files (*)"
+_PROMISE = (
+    "Compares outputs, layers, operators and sizes on the same inputs; then measures both sides interleaved."
+)
+_EMPTY = "Open a model to compare it with another one."
+_ENDINGS = MODEL_ENDINGS | {BUNDLE_ENDING, ".xml"}
 
 
 class ComparePage(Page):
@@ -66,18 +68,16 @@ class ComparePage(Page):
     # Actions of the user
 
     def start(self) -> None:
-        """Starts the comparison; saved reports are read first, because their sides may have other names."""
         sides = self.sides = self._sides_now
-        paths = sides.paths
-        if paths is None or not sides.reports:
-            self._launch(sides)
+        commands = sides.commands()
+        if not commands or self._runs:
             return
-
-        def named(renames: tuple[str, ...] | EdgeoptError) -> None:
-            # For a bad report, the command line reports the error.
-            self._launch(replace(sides, renames=() if isinstance(renames, EdgeoptError) else renames))
-
-        self._background.do(lambda: slow(_FOUND).renames_of(*paths), named)
+        run = self.comparing = ComparisonRun(self.context.jobs, sides, commands, self)
+        self.view.begin(run.commands)
+        run.told.connect(lambda: self._told(run))
+        run.part_ended.connect(lambda part: self._ended(run, cast("Part", part)))
+        run.start()
+        self._show()
 
     def cancel(self) -> None:
         if self.comparing is not None:
@@ -199,8 +199,7 @@ class ComparePage(Page):
 
     def command(self) -> Command | None:
         """Returns the command of the measurement, which takes most of the time."""
-        commands = self._sides_now.commands()
-        return commands.get("bench") or commands.get("reports")
+        return self._sides_now.commands().get("bench")
 
     def key_to_measure(self) -> str:
         return "compare.start"
@@ -281,18 +280,6 @@ class ComparePage(Page):
         self.sides = sides
         self._show()
 
-    def _launch(self, sides: Sides) -> None:
-        commands = sides.commands()
-        if not commands or self._runs:
-            return
-        self.sides = sides
-        run = self.comparing = ComparisonRun(self.context.jobs, sides, commands, self)
-        self.view.begin(run.commands)
-        run.told.connect(lambda: self._told(run))
-        run.part_ended.connect(lambda part: self._ended(run, cast("Part", part)))
-        run.start()
-        self._show()
-
     def _told(self, run: ComparisonRun) -> None:
         if run is not self.comparing or run.job is None or run.part is None:
             return
@@ -312,7 +299,7 @@ class ComparePage(Page):
             for each, told in run.endings.items():
                 if run.cancelled and told.how == "cancelled":
                     self.view.fail(each, told, run.commands)
-            measured = run.endings.get("bench") or run.endings.get("reports")
+            measured = run.endings.get("bench")
             self.context.say(self.view.headline.text() if measured is not None and measured.good else "")
         self._show()
 
@@ -328,10 +315,6 @@ class ComparePage(Page):
                 report = found.read_contest(ending.data)
                 self.view.show_verdict(found.verdict_of(report))
                 self.view.show_measured(found.sides_of(report), names, [commands[part]])
-            elif part == "reports":
-                runs, (first, second) = found.read_runs(ending.data), cast("tuple[Path, Path]", run.sides.paths)
-                self.view.show_verdict(found.verdict_of_runs(runs))
-                self._background.do(lambda: found.saved_sides(first, second, runs), self._saved(run))
             elif all(each in run.endings and run.endings[each].good for each in ("first", "second")):
                 first_read, second_read = (found.read_analysis(run.endings[each].data) for each in _ANALYSES)
                 own = [commands[each] for each in _ANALYSES]
@@ -341,17 +324,6 @@ class ComparePage(Page):
             details = f"{ending.details}\n{error}"
             unread = run.endings[part] = Ending("failed", {}, what, "Install one version of edgeopt.", details)
             self.view.fail(part, unread, commands)
-
-    def _saved(self, run: ComparisonRun) -> Callable[[object], None]:
-        def told(sides: object) -> None:
-            if run is not self.comparing:
-                return
-            if isinstance(sides, EdgeoptError):
-                self.view.fail("reports", Ending("failed", {}, sides.message, sides.hint), run.commands)
-            elif isinstance(sides, tuple):
-                self.view.show_measured(sides, run.sides.names, [run.commands["reports"]])
-
-        return told
 
     # Display
 
@@ -369,7 +341,7 @@ class ComparePage(Page):
     def _show_right(self, run: ComparisonRun | None) -> None:
         endings = list(run.endings.values()) if run is not None else []
         if run is None:
-            self.ready.set(self.sides.why_not() or _promise(self.sides), "compare.start")
+            self.ready.set(self.sides.why_not() or _PROMISE, "compare.start")
             self._right.setCurrentWidget(self.ready)
         elif not run.running and not any(ending.good for ending in endings) and not run.cancelled:
             self.failure.set(endings[0], "compare.start")
@@ -392,11 +364,3 @@ class ComparePage(Page):
 
 
 _ANALYSES: tuple[Part, Part] = ("first", "second")
-
-
-def _promise(sides: Sides) -> str:
-    if sides.reports:
-        return "Compares the latencies of the two saved reports."
-    return (
-        "Compares outputs, layers, operators and sizes on the same inputs; then measures both sides interleaved."
-    )

@@ -1,15 +1,12 @@
 """Results of the jobs as the engine's records; slow to import because of numpy, so not before the first window."""
 
 import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from edgeopt.cli import bench_compare, bench_rows, compare
-from edgeopt.commands.bench.compare import RunsCompared
-from edgeopt.commands.bench.saved import read_saved
+from edgeopt.cli import bench_rows, compare
 from edgeopt.commands.compare.records import ModelComparison
 from edgeopt.decoding import thread_safe
 from edgeopt.graph.analysis import Analysis
@@ -51,26 +48,12 @@ def read_contest(data: dict[str, Any]) -> ContestReport:
     return msgspec.convert(with_open_ends(data), thread_safe(ContestReport))
 
 
-def read_runs(data: dict[str, Any]) -> RunsCompared:
-    return msgspec.convert(with_open_ends(data), thread_safe(RunsCompared))
-
-
 def verdict_of(report: ContestReport) -> Verdict:
     """Returns the verdict in the words of the command line."""
     sentence, *more = bench_rows.verdict_lines(report) or ["Nothing was compared."]
     notes = (*more, *bench_rows.circumstance_lines(report)[:2], *report.warnings)
     speedup = report.comparisons[0].speedup if report.comparisons else None
     return Verdict(sentence, notes, speedup and speedup.stated)
-
-
-def verdict_of_runs(found: RunsCompared) -> Verdict:
-    """Returns the verdict of saved reports; a ratio within the runs is better evidence, and comes first."""
-    trust, *more = bench_compare.trust_lines(found)
-    side = found.sides[0]
-    own = f"{side.name}: {side.verdict}; {side.speedup} from {found.before} to {found.after}."
-    said = [*bench_compare.ratio_lines(found), own]
-    interval = found.ratios[0].change if found.ratios else side.speedup
-    return Verdict(said[0], (*said[1:], trust, *more, *found.differences), interval)
 
 
 def accuracy_line(found: ModelComparison) -> str:
@@ -81,22 +64,6 @@ def sides_of(report: ContestReport) -> tuple[SideReport, SideReport]:
     """Returns sides A and B of a report, in which `edgeopt bench B --against A` puts B first."""
     second, first = report.sides[:2]
     return first, second
-
-
-def saved_sides(first: Path, second: Path, found: RunsCompared) -> tuple[SideReport, SideReport]:
-    """Reads the first side that both reports have; call it in a thread."""
-    name = found.sides[0].name
-    runs = read_saved(first).sides, read_saved(second).sides
-    before = next((side for side in runs[0] if side.name == name), runs[0][0])
-    return before, next((side for side in runs[1] if side.name == name), runs[1][0])
-
-
-def renames_of(first: Path, second: Path) -> tuple[str, ...]:
-    """Pairs the first sides of two reports that have no name in common. Reads files: for a thread."""
-    old, new = ([side.name for side in read_saved(path).sides] for path in (first, second))
-    if not old or not new or set(old) & set(new):
-        return ()
-    return (f"{old[0]}={new[0]}",)
 
 
 def distributions(first: SideReport, second: SideReport) -> Distributions | None:

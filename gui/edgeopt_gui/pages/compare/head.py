@@ -12,7 +12,6 @@ from edgeopt_gui.widgets.heading import keep_room, quiet
 
 LATEST = "the latest bundle"
 _LONGEST_S = 3600
-_REPORTS = "Inputs: those of the saved runs."
 _MADE_UP = "Inputs: made up. Choose data on the page Optimize."
 
 
@@ -60,7 +59,7 @@ class CompareHead(QWidget):
         for field, path, note in zip(self.fields, (sides.first, sides.second), notes, strict=True):
             field.set(path, "" if path is None and note == LATEST else note)
         name = sides.data.name if sides.data is not None else ""
-        self.data.setText(_REPORTS if sides.reports else f"Inputs: {name}" if name else _MADE_UP)
+        self.data.setText(f"Inputs: {name}" if name else _MADE_UP)
 
     def show_running(self, on: bool) -> None:
         for widget in (self.running, self.bar, self.stop):

@@ -5,7 +5,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout
 
-from edgeopt_gui.pages.compare.sides import TITLES, kind_of
+from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.heading import heading, quiet
 
@@ -44,5 +44,5 @@ class SideField(QFrame):
         self.name.setText(self.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, wide))
         self.name.setToolTip(str(path) if path is not None else "")
         self.name.setAccessibleName(f"Side {self._side}: {shown}")
-        kind = TITLES[kind_of(path)].capitalize() if path is not None else ""
-        self.what.setText(" · ".join(part for part in (kind, note) if part) or "A model, bundle or saved report")
+        kind = subject_at(path).kind.capitalize() if path is not None else ""
+        self.what.setText(" · ".join(part for part in (kind, note) if part) or "A model or bundle")

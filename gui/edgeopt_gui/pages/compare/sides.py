@@ -5,19 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from edgeopt_gui.jobs.command import Command
-from edgeopt_gui.subject import subject_at
 
-Kind = Literal["model", "bundle", "report"]
-Part = Literal["compare", "first", "second", "bench", "reports"]
-"""One job: outputs and graphs, the analysis of each side, the measurement, two saved reports."""
-
-TITLES: dict[Kind, str] = {"model": "model", "bundle": "bundle", "report": "saved bench report"}
-REPORT_ENDINGS = frozenset({".json", ".jsonl"})
-
-
-def kind_of(path: Path) -> Kind:
-    """Returns the kind of a file by its name; the command line checks its content."""
-    return "report" if path.suffix in REPORT_ENDINGS and not path.is_dir() else subject_at(path).kind
+Part = Literal["compare", "first", "second", "bench"]
+"""One job: outputs and graphs, the analysis of each side, the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +20,10 @@ class Sides:
     """Time limit of the measurement in seconds; 0 measures until the result is clear."""
     layers: bool = False
     """Whether layers are compared even if the outputs pass."""
-    renames: tuple[str, ...] = ()
-    """Pairs `OLD=NEW` of sides in two saved reports that belong together although their names differ."""
 
     @property
     def paths(self) -> tuple[Path, Path] | None:
         return None if self.first is None or self.second is None else (self.first, self.second)
-
-    @property
-    def reports(self) -> bool:
-        """Whether both sides are saved reports."""
-        paths = self.paths
-        return paths is not None and all(kind_of(path) == "report" for path in paths)
 
     @property
     def names(self) -> tuple[str, str]:
@@ -55,15 +37,7 @@ class Sides:
         """Returns why the sides cannot be compared and what to do; "" if they can."""
         if self.first is None or self.second is None:
             side = "A" if self.first is None else "B"
-            return f"Side {side} is empty: choose a model, a bundle or a saved bench report."
-        kinds = kind_of(self.first), kind_of(self.second)
-        if "report" in kinds and kinds != ("report", "report"):
-            report = self.first if kinds[0] == "report" else self.second
-            return (
-                f"{report.name} is a saved bench report and can only be compared with another report, "
-                "because its runs were not interleaved with the other side. Choose its model instead, or save "
-                "a report of the other side too: edgeopt bench MODEL --save FILE.json."
-            )
+            return f"Side {side} is empty: choose a model or a bundle."
         if self.first == self.second:
             return "Both sides are the same file: choose another one for a side."
         return ""
@@ -75,9 +49,6 @@ class Sides:
             return {}
         first, second = (str(path) for path in paths)
         what = f"{paths[0].name} and {paths[1].name}"
-        if self.reports:
-            names = tuple(part for rename in self.renames for part in ("--name", rename))
-            return {"reports": Command(f"Comparing {what}", ("bench", "compare", first, second, *names))}
         data = ("--data", str(self.data)) if self.data is not None else ()
         limit = ("--time-limit", str(self.time_limit_s)) if self.time_limit_s else ()
         layers = ("--layers",) if self.layers else ()

@@ -125,8 +125,8 @@ class CompareView(QWidget):
     def parts(self) -> tuple[tuple[Section, tuple[Part, ...]], ...]:
         """Returns each section with the jobs that it needs."""
         return (
-            (self.latency_part, ("bench", "reports")),
-            (self.memory_part, ("bench", "reports")),
+            (self.latency_part, ("bench",)),
+            (self.memory_part, ("bench",)),
             (self.size_part, ("compare",)),
             (self.output_part, ("compare",)),
             (self.operator_part, ("compare",)),
@@ -140,11 +140,7 @@ class CompareView(QWidget):
         self.layers.records.set_rows(())
         self.interval.hide()
         for section, needed in self.parts():
-            own = [commands[part] for part in needed if part in commands]
-            section.wait("Waiting for its job." if own else "Saved bench reports do not include this.", own)
-        for place in range(2, self.tabs.count()):
-            self.tabs.setTabVisible(place, "compare" in commands)
-        self.size_part.setVisible("compare" in commands)
+            section.wait("Waiting for its job.", [commands[part] for part in needed])
 
     def tell(self, part: Part, said: str) -> None:
         """Shows the job's status in the sections that wait for its result."""
@@ -155,8 +151,8 @@ class CompareView(QWidget):
     def fail(self, part: Part, ending: Ending, commands: dict[Part, Command]) -> None:
         for section, needed in self.parts():
             if part in needed:
-                section.fail(ending, [commands[each] for each in needed if each in commands])
-        if part in {"bench", "reports"}:
+                section.fail(ending, [commands[each] for each in needed])
+        if part == "bench":
             self.headline.setText("Cancelled" if ending.how == "cancelled" else "Not measured")
 
     def show_verdict(self, verdict: "Verdict") -> None:

@@ -1,7 +1,4 @@
-"""What the tests of the page share: a model with one rounded weight, and saved bench reports."""
-
-import subprocess
-import sys
+"""What the tests of the page share: models with one rounded weight."""
 
 import onnx
 import pytest
@@ -27,14 +24,3 @@ def half_weights(tmp_path_factory, conv_model):
 @pytest.fixture(scope="session")
 def half_sample(tmp_path_factory):
     return rounded(MODEL, tmp_path_factory.mktemp("compare") / "half.onnx")
-
-
-@pytest.fixture(scope="session")
-def saved_reports(tmp_path_factory, conv_model, relu_model):
-    """Of two models whose names differ."""
-    folder = tmp_path_factory.mktemp("reports")
-    first, second = (folder / f"{model.stem}.json" for model in (conv_model, relu_model))
-    command = [sys.executable, "-m", "edgeopt", "bench", conv_model, "--rounds", "6", "--save", first]
-    subprocess.run([*map(str, command)], capture_output=True, check=True)
-    second.write_text(first.read_text().replace(conv_model.name, relu_model.name))
-    return first, second

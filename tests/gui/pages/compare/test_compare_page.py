@@ -100,13 +100,6 @@ def test_sides_chosen_by_hand_stay_and_can_be_swapped(ready, context, conv_model
     assert ready.head.fields[0].name.text() == half_weights.name
 
 
-def test_a_saved_report_and_a_model_are_refused_with_the_reason(page, context, tmp_path):
-    context.open(subject_at(MODEL))
-    page.put(1, tmp_path / "monday.json")
-    assert "not interleaved" in page.ready.sentence.text()
-    assert page.ready.sentence.text() == why_not(page, "compare.start")
-
-
 def test_what_is_dropped_on_the_page_becomes_a_side_but_data_does_not(page, context, half_weights, bundle):
     window = page.window()
     drop(window, MODEL, half_weights)
@@ -227,19 +220,6 @@ def test_a_side_that_cannot_be_read_is_named_in_every_tab(qtbot, page, tmp_path,
     for section in (view.latency_part, view.memory_part, view.output_part, view.precision_part):
         assert "broken.onnx" in section.message.text()
         assert section.message.property("role") == "problem"
-
-
-def test_saved_reports_are_compared_though_their_names_differ(qtbot, page, saved_reports):
-    for place, path in enumerate(saved_reports):
-        page.put(place, path)
-    page.start()
-    qtbot.waitUntil(lambda: page.comparing is not None and not page.comparing.running, timeout=LONG_MS)
-    view = page.view
-    assert page.comparing.endings["reports"].good
-    assert "--name conv.onnx=relu.onnx" in view.latency_part.command_lines[0].text()
-    qtbot.waitUntil(lambda: sum(view.histogram.outline) > 0)
-    assert view.interval.isVisibleTo(view)
-    assert not view.tabs.isTabVisible(2)
 
 
 def test_a_pair_of_another_page_starts_at_once(qtbot, page, context, conv_model, conv_bundle, conv_data):

@@ -16,7 +16,7 @@ from edgeopt.measure.report import ContestReport, Figures, SideReport, Slice
 from edgeopt.measure.stats import Interval
 from edgeopt_gui.pages.compare import found, rows
 from edgeopt_gui.pages.compare.rows import LayerRow
-from edgeopt_gui.pages.compare.sides import Sides, kind_of
+from edgeopt_gui.pages.compare.sides import Sides
 from edgeopt_gui.pages.compare.view import CompareView
 from edgeopt_gui.widgets.palette import Palette
 
@@ -107,29 +107,11 @@ def test_both_distributions_share_their_bins_and_count_every_run():
 
 
 A, B = Path("a.onnx"), Path("b.edgeopt")
-REPORT = Path("monday.json")
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("a.onnx", "model"), ("a.xml", "model"), ("a.edgeopt", "bundle"), ("a.json", "report")],
-)
-def test_a_side_is_what_its_name_says(name, kind):
-    assert kind_of(Path(name)) == kind
 
 
 @pytest.mark.parametrize(("sides", "letter"), [(Sides(), "A"), (Sides(None, B), "A"), (Sides(A), "B")])
 def test_an_empty_side_is_named(sides, letter):
     assert sides.why_not().startswith(f"Side {letter} is empty: choose")
-    assert sides.commands() == {}
-
-
-@pytest.mark.parametrize("sides", [Sides(REPORT, A), Sides(A, REPORT)])
-def test_a_saved_report_and_a_model_cannot_be_compared_and_the_reason_says_what_to_do(sides):
-    why = sides.why_not()
-    assert "monday.json is a saved bench report" in why
-    assert "not interleaved" in why
-    assert "edgeopt bench MODEL --save FILE.json" in why
     assert sides.commands() == {}
 
 
@@ -147,13 +129,6 @@ def test_models_are_compared_analyzed_and_measured_in_turns():
     ]
     assert commands["bench"].measures
     assert commands["compare"].alone
-
-
-def test_two_saved_reports_are_compared_without_measuring():
-    sides = Sides(REPORT, Path("tuesday.json"), renames=("old=new",))
-    (command,) = sides.commands().values()
-    assert command.line == "edgeopt bench compare monday.json tuesday.json --name old=new"
-    assert not command.measures
 
 
 def test_sides_of_one_name_are_told_apart_by_their_folders():
