@@ -165,8 +165,8 @@ def _multiply_adds(model: "ir.Model", shapes: dict[str, tuple[int, ...]]) -> "di
     from edgeopt.graph.analysis.onnx import sizes_of, walk
     from edgeopt.graph.analysis.records import GivenShapes
 
-    given = GivenShapes(shapes=shapes)
-    sizes = sizes_of(model, given, open_dimensions(model, given))
+    known_shapes = GivenShapes(shapes=shapes)
+    sizes = sizes_of(model, known_shapes, open_dimensions(model, known_shapes))
     return {
         node: each.cost.macs * each.runs if each.cost.macs is not None else None
         for (node, _), each in zip(walk(model.graph), sizes.weights, strict=True)

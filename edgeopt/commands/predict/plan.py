@@ -30,9 +30,9 @@ from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.space import first_candidates, starts_on
 from edgeopt.pipeline.race.baseline import baseline_order, plain
 from edgeopt.pipeline.request import OptimizeRequest, inputs_of
-from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
-from edgeopt.quant.measured.timing.courses import GROUPS
+from edgeopt.quant.measured.sample_sets import ModelRuns
+from edgeopt.quant.measured.timing.configs import GROUPS
 from edgeopt.quant.rules import rules_of
 from edgeopt.quant.schemes import SCHEMES
 from edgeopt.workspace import WORK, workspace

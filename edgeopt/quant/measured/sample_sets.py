@@ -57,7 +57,7 @@ class SampleSets:
         return {name: tuple(shape) for name, shape in self.samples.shapes().items()}
 
 
-def read_given(
+def read_samples(
     request: QuantizeRequest,
     inputs: tuple[TensorInfo, ...],
     preparation: Data | None,
