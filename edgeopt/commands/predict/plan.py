@@ -23,7 +23,7 @@ from edgeopt.commands.predict.variants import PredictedVariant, PredictionPlan, 
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import accuracy_text
-from edgeopt.graph.analysis.records import GivenShapes as Shapes
+from edgeopt.graph.analysis.records import AnalysisOptions as Shapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.model import load
 from edgeopt.pipeline.outcome import Candidate
