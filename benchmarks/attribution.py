@@ -20,7 +20,7 @@ from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 from edgeopt.measure.op_times import Timing, profile_ops, timeable
 from edgeopt.pipeline.quantize import quantize_model
 
@@ -75,7 +75,7 @@ def _samples(model: Path, data: Path) -> Samples:
 
 def _times(path: Path, data: Path | None, threads: int) -> tuple[OpTimes, ...]:
     feeds = feeds_for(path, data, {}, analyze_onnx(path).inputs)
-    analysis = analyze_onnx(path, GivenShapes({name: array.shape for name, array in feeds.items()}))
+    analysis = analyze_onnx(path, AnalysisOptions({name: array.shape for name, array in feeds.items()}))
     return profile_ops(path, analysis, timeable(path), feeds, Timing(threads=threads))
 
 

@@ -23,7 +23,7 @@ from edgeopt.backends.onnxruntime.profile import real_shapes
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs, decibels
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes.base import node_count
 from edgeopt.graph.pipeline import run_pipeline
@@ -69,7 +69,7 @@ def look(family: Family, folder: Path, backends: Sequence[Backend] = ()) -> Row:
         path.parent.mkdir(exist_ok=True)
     onnx.save(proto, source)
     feeds, model = family.feeds(proto), load(source)
-    analysis = analyze_onnx(source, GivenShapes(real=real_shapes(source, feeds)))
+    analysis = analyze_onnx(source, AnalysisOptions(real=real_shapes(source, feeds)))
     result = run_pipeline(model)
     save(result.model_ir, simplified)
     backends = backends or installed()

@@ -24,7 +24,7 @@ from edgeopt.commands.predict.variants import PredictedVariant, PredictionPlan, 
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.pipeline.request import OptimizeRequest
-from edgeopt.quant.measured.given import ModelRuns
+from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.workspace import WORK, workspace
 
 _VARIANTS = ("source", "cleaned", "int8", "int8-groups")

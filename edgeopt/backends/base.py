@@ -197,8 +197,8 @@ def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:
             )
         for want, got in zip(info.shape, array.shape, strict=True):
             if isinstance(want, int) and want != got:
-                wanted = f"the shape {list(info.shape)}, not {list(array.shape)}"
-                return f"The input '{info.name}' must have {wanted}."
+                difference = f"the shape {list(info.shape)}, not {list(array.shape)}"
+                return f"The input '{info.name}' must have {difference}."
     return None
 
 
@@ -258,10 +258,10 @@ def fallback(placement: Placement | None) -> str | None:
 
 def refuse_fallback(placement: Placement | None, path: Path) -> None:
     """Raises a ModelError if nodes fell back; an unknown placement passes."""
-    said = fallback(placement)
-    if said is not None:
+    reason = fallback(placement)
+    if reason is not None:
         raise ModelError(
-            f"'{path.name}': {said}.",
+            f"'{path.name}': {reason}.",
             "Load it without 'strict' to let them run there, or choose a backend that runs all of it.",
         )
 
@@ -278,7 +278,7 @@ def run_all(
 
 
 # OpenVINO computes floats in bf16 by default if the processor supports it.
-_TOLD: Mapping[str, Mapping[str, str]] = MappingProxyType({"openvino-cpu": {"precision": "f32"}})
+_FULL_PRECISION: Mapping[str, Mapping[str, str]] = MappingProxyType({"openvino-cpu": {"precision": "f32"}})
 
 
 def full_precision(backend: str) -> dict[str, str]:
@@ -288,16 +288,16 @@ def full_precision(backend: str) -> dict[str, str]:
     References must be computed with these options: a reference in fewer bits would pass candidates in fewer bits
     and fail more exact ones.
     """
-    return dict(_TOLD.get(backend, {}))
+    return dict(_FULL_PRECISION.get(backend, {}))
 
 
 def in_full_precision(backend: Backend) -> Backend:
     """Returns the backend with sessions in full precision, unless their options say otherwise."""
-    told = full_precision(backend.name)
-    if not told:
+    defaults = full_precision(backend.name)
+    if not defaults:
         return backend
 
     def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
-        return backend.load(path, {**told, **options}, strict=strict, custom_ops=custom_ops)
+        return backend.load(path, {**defaults, **options}, strict=strict, custom_ops=custom_ops)
 
     return replace(backend, load=load)

@@ -97,22 +97,22 @@ class Buckets(NamedTuple):
         """Whether sizes between the smallest and the largest need the program with open shapes."""
         return not all(dimension.is_whole for dimension in self.dimensions)
 
-    def fit(self, given: Mapping[str, tuple[int, ...]]) -> Fit | None:
+    def fit(self, input_shapes: Mapping[str, tuple[int, ...]]) -> Fit | None:
         """Returns the program for these shapes, or None if none fits; the inputs and their ranks must be valid."""
-        wanted: dict[str, int] = {}
+        buckets: dict[str, int] = {}
         sizes: dict[str, int] = {}
         for dimension in self.dimensions:
-            size = dimension.size_of(given)
+            size = dimension.size_of(input_shapes)
             bucket = None if size is None else dimension.bucket_for(size)
             if size is None or bucket is None:
                 return None
-            wanted[dimension.name], sizes[dimension.name] = bucket, size
+            buckets[dimension.name], sizes[dimension.name] = bucket, size
         own = self._with(sizes)
-        if any(given[name] != shape for name, shape in own.items()):
+        if any(input_shapes[name] != shape for name, shape in own.items()):
             return None
-        shapes = self._with(wanted)
+        shapes = self._with(buckets)
         padded = {name: _corner(own[name]) for name, shape in shapes.items() if shape != own[name]}
-        return Fit(shapes, padded, self._cuts(wanted, sizes) if padded else {})
+        return Fit(shapes, padded, self._cuts(buckets, sizes) if padded else {})
 
     def _with(self, sizes: Mapping[str, int]) -> Shapes:
         shapes = {name: list(shape) for name, shape in self.shapes.items()}
@@ -122,11 +122,11 @@ class Buckets(NamedTuple):
                     shapes[name][axis] = sizes[dimension.name]
         return {name: tuple(shape) for name, shape in shapes.items()}
 
-    def _cuts(self, wanted: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, Region]:
+    def _cuts(self, buckets: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, Region]:
         kept: dict[str, dict[int, int]] = {}
         for dimension in self.dimensions:
             size = sizes[dimension.name]
-            for name, axes in (dimension.cuts or {}).items() if size != wanted[dimension.name] else ():
+            for name, axes in (dimension.cuts or {}).items() if size != buckets[dimension.name] else ():
                 for axis in axes:
                     kept.setdefault(name, {})[axis] = size
         return {name: tuple(slice(by.get(axis)) for axis in range(max(by) + 1)) for name, by in kept.items()}

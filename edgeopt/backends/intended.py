@@ -45,7 +45,7 @@ def intended(path: Path) -> Intended | None:
         return None
 
 
-def metadata_value(path: Path, wanted: str) -> str:
+def metadata_value(path: Path, name: str) -> str:
     """Returns the value of a metadata entry of an ONNX file, or an empty text."""
     if path.suffix != ".onnx":
         return ""
@@ -53,7 +53,7 @@ def metadata_value(path: Path, wanted: str) -> str:
         with opened(path) as data:
             for entry in parts(data, (0, len(data)), (_METADATA,)):
                 key = [text(data, span) for span in parts(data, entry, (_KEY,))]
-                if key == [wanted]:
+                if key == [name]:
                     return next(text(data, span) for span in parts(data, entry, (_VALUE,)))
     except (OSError, ValueError, IndexError, KeyError, StopIteration):
         return ""

@@ -170,16 +170,16 @@ def _coloured(values: _Floats, order: str) -> _Floats:
 
 
 def _typed(values: _Floats, dtype: str, where: str) -> Array:
-    wanted = np.dtype(dtype)
-    if wanted.kind in "iu":
+    target = np.dtype(dtype)
+    if target.kind in "iu":
         values = np.rint(values)
-        limits = np.iinfo(wanted)
+        limits = np.iinfo(target)
         if values.min() < limits.min or values.max() > limits.max:
             raise DataError(
                 f"{where} has values from {values.min():g} to {values.max():g}, which do not fit into {dtype}.",
                 "Change scale, mean or dtype in [data] of the profile.",
             )
-    return np.ascontiguousarray(values, dtype=wanted)
+    return np.ascontiguousarray(values, dtype=target)
 
 
 def picture_files(path: Path) -> list[Path]:

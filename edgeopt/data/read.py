@@ -110,5 +110,5 @@ def _read_array(file: Path) -> Array:
 
 def _why(error: BaseException) -> str:
     """Describes a reading error; numpy takes unknown files for pickles, and advises to open them unsafely."""
-    said = said_by(error)
-    return "it is not an .npz archive, or holds Python objects" if "pickle" in said else said
+    reason = said_by(error)
+    return "it is not an .npz archive, or holds Python objects" if "pickle" in reason else reason

@@ -132,13 +132,13 @@ def _resized(
 
 def _one(info: TensorInfo, array: Array, sizes: Mapping[str, int], size_of: Callable[[int], int]) -> Array:
     for axis, (name, size) in enumerate(zip(info.shape, array.shape, strict=False)):
-        wanted = size if isinstance(name, int) and name >= 0 else _wanted(name, size, sizes, size_of)
-        if wanted != size and size:
-            array = array.take(np.arange(wanted) % size, axis)
+        new_size = size if isinstance(name, int) and name >= 0 else _new_size(name, size, sizes, size_of)
+        if new_size != size and size:
+            array = array.take(np.arange(new_size) % size, axis)
     return np.asarray(array, order="C")
 
 
-def _wanted(name: object, size: int, sizes: Mapping[str, int], size_of: Callable[[int], int]) -> int:
+def _new_size(name: object, size: int, sizes: Mapping[str, int], size_of: Callable[[int], int]) -> int:
     if not isinstance(name, str):
         return size_of(size)
     parts = [part.strip() for part in name.split("+")]  # `past_sequence + 1`

@@ -80,8 +80,8 @@ def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], w
     kept = {info.name: _checked(arrays[info.name], info, what) for info in inputs}
     counts = {n: len(a) for n, a in kept.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{n}: {c}" for n, c in counts.items())
-        raise DataError(f"The arrays in {what} hold different numbers of samples ({told}).", HOW)
+        lengths = ", ".join(f"{n}: {c}" for n, c in counts.items())
+        raise DataError(f"The arrays in {what} hold different numbers of samples ({lengths}).", HOW)
     ignored = tuple(n for n in arrays if n not in kept)
     ranks = {i.name: _rank(arrays[i.name], i) for i in inputs}
     return Samples(kept, ranks, ignored, _conversions(arrays, inputs, what))

@@ -56,10 +56,10 @@ class Split(msgspec.Struct, frozen=True):
         return range(self.prove_first, self.prove_first + self.prove_count)
 
 
-def split(count: int, given: bool, limits: SampleLimits | None = None) -> Split:
-    """Returns the use of `count` samples, which calibrate only if they are the user's (`given`), not generated."""
+def split(count: int, from_user: bool, limits: SampleLimits | None = None) -> Split:
+    """Returns the use of `count` samples; they calibrate only if they are `from_user`, not generated."""
     limits = limits or SampleLimits()
-    if not given or count < FEWEST_TO_QUANTIZE:
+    if not from_user or count < FEWEST_TO_QUANTIZE:
         return Split(0, 0, count, 0, count)
     half = count // 2
     if count < FEWEST_TO_PART:

@@ -135,9 +135,11 @@ def _pairs(
 ) -> tuple[list[Array], list[Array | None]]:
     """Pairs one output of all samples; a sequence element that a reference sample lacks is skipped."""
     both = [
-        (wanted[name], sample.get(name)) for wanted, sample in zip(reference, got, strict=True) if name in wanted
+        (expected[name], sample.get(name))
+        for expected, sample in zip(reference, got, strict=True)
+        if name in expected
     ]
-    return [wanted for wanted, _ in both], [result for _, result in both]
+    return [expected for expected, _ in both], [result for _, result in both]
 
 
 def lower_bound_db(accuracy: Accuracy, group: int = 16, confidence: float = 0.95) -> float:
@@ -166,11 +168,11 @@ def snr_lower_bound(powers: Sequence[tuple[float, float]], group: int = 16, conf
 
 def _judge(name: str, reference: Sequence[Array], got: Sequence[Array | None]) -> OutputAccuracy:
     noise, signal, dots, powers, tally = [], [], 0.0, 0.0, _Tally()
-    for index, (wanted, result) in enumerate(zip(reference, got, strict=True)):
-        problem = _problem(name, wanted, result)
+    for index, (expected, result) in enumerate(zip(reference, got, strict=True)):
+        problem = _problem(name, expected, result)
         if problem or result is None:
             return _incomparable(name, f"{problem} (sample {index}).")
-        a, b, odd = _numbers(np.asarray(wanted), np.asarray(result))
+        a, b, odd = _numbers(np.asarray(expected), np.asarray(result))
         if problem := _not_finite(a, b):
             return _incomparable(name, f"The output '{name}' {problem} (sample {index}).")
         difference = np.abs(a - b)
@@ -263,25 +265,25 @@ def _incomparable(name: str, problem: str) -> OutputAccuracy:
     return OutputAccuracy(name, -math.inf, math.inf, math.inf, 0.0, (), (), problem)
 
 
-def _problem(name: str, wanted: Array, result: Array | None) -> str | None:
+def _problem(name: str, expected: Array, result: Array | None) -> str | None:
     if result is None:
         return f"The output '{name}' is missing"
-    if np.shape(wanted) != np.shape(result):
-        return f"The output '{name}' has the shape {list(np.shape(result))} instead of {list(np.shape(wanted))}"
-    if (np.asarray(wanted).dtype.kind in "OUS") != (np.asarray(result).dtype.kind in "OUS"):
-        return f"The output '{name}' is of type {np.asarray(result).dtype} instead of {np.asarray(wanted).dtype}"
+    if np.shape(expected) != np.shape(result):
+        return f"The output '{name}' has the shape {list(np.shape(result))} instead of {list(np.shape(expected))}"
+    if (np.asarray(expected).dtype.kind in "OUS") != (np.asarray(result).dtype.kind in "OUS"):
+        return f"The output '{name}' is of type {np.asarray(result).dtype} instead of {np.asarray(expected).dtype}"
     return None
 
 
-def _numbers(wanted: Array, result: Array) -> tuple[Array, Array, int]:
+def _numbers(expected: Array, result: Array) -> tuple[Array, Array, int]:
     """Returns both as flat float64 arrays, and how many positions hold the same NaN or infinity.
 
     Equal values that are no numbers (NaN, infinities, texts) agree.
     """
-    if wanted.dtype.kind in "OUS":
-        wrong = (wanted.reshape(-1) != result.reshape(-1)).astype(np.float64)
+    if expected.dtype.kind in "OUS":
+        wrong = (expected.reshape(-1) != result.reshape(-1)).astype(np.float64)
         return np.ones_like(wrong), 1.0 - wrong, 0
-    a = wanted.astype(np.float64).reshape(-1)
+    a = expected.astype(np.float64).reshape(-1)
     b = result.astype(np.float64).reshape(-1)
     same = ~np.isfinite(a) & ((a == b) | (np.isnan(a) & np.isnan(b)))
     if same.any():

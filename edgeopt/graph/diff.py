@@ -251,11 +251,11 @@ def _differences(matching: Matching, rebuilt: "dict[ir.Node, str]") -> "dict[ir.
     """Describes the difference of each matched pair of nodes that is not identical."""
     different = {}
     for a, b in matching.nodes.items():
-        said = [*filter(None, [rebuilt.get(a)])]
+        differences = [*filter(None, [rebuilt.get(a)])]
         if a.op_type == b.op_type and matching.first.ids[a] != matching.second.ids[b]:
-            said += _other_inputs(a, b, matching, rebuilt)
-        if said:
-            different[a] = "; ".join(said)
+            differences += _other_inputs(a, b, matching, rebuilt)
+        if differences:
+            different[a] = "; ".join(differences)
     return different
 
 
@@ -271,28 +271,28 @@ def _own_difference(a: "ir.Node", b: "ir.Node", matching: Matching) -> str:
     if (a.domain, a.op_type) != (b.domain, b.op_type):
         return "another operator"
     old, new = first.attributes[a], second.attributes[b]
-    said = [
+    differences = [
         f"{name}: {_short(old.get(name))} → {_short(new.get(name))}"
         for name in sorted({*old, *new})
         if old.get(name) != new.get(name)
     ]
     if len(a.inputs) != len(b.inputs):
-        said.append(f"{len(a.inputs)} inputs → {len(b.inputs)}")
+        differences.append(f"{len(a.inputs)} inputs → {len(b.inputs)}")
     for position, (left, right) in enumerate(zip(a.inputs, b.inputs, strict=False)):
-        told = first.of(left), second.of(right)
-        if told[0] != told[1] and told[0].startswith("weight") and told[1].startswith("weight"):
-            said.append(f"other weights (input {position})")
-    return "; ".join(said)
+        sources = first.of(left), second.of(right)
+        if sources[0] != sources[1] and sources[0].startswith("weight") and sources[1].startswith("weight"):
+            differences.append(f"other weights (input {position})")
+    return "; ".join(differences)
 
 
 def _other_inputs(
     a: "ir.Node", b: "ir.Node", matching: Matching, rebuilt: "dict[ir.Node, str]"
 ) -> "Iterator[str]":
     for position, (left, right) in enumerate(zip(a.inputs, b.inputs, strict=False)):
-        told = matching.first.of(left), matching.second.of(right)
-        if told[0] == told[1] or told[0].startswith("weight"):
+        sources = matching.first.of(left), matching.second.of(right)
+        if sources[0] == sources[1] or sources[0].startswith("weight"):
             continue
-        if told[1].startswith("weight"):
+        if sources[1].startswith("weight"):
             yield f"input {position} is constant now"
         elif left is None or right is None or not _belong_together(left, right, matching, rebuilt):
             yield f"another input {position}"

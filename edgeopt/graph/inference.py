@@ -45,9 +45,9 @@ def _put_in(graph: Proto, opsets: dict[str, int], known: "dict[str, NDArray[np.g
     """Replaces nodes of one graph by constants and adds their values to `known`, which subgraphs may read."""
     import onnx.numpy_helper
 
-    given = {value.name for value in graph.input}
+    inputs = {value.name for value in graph.input}
     for weight in graph.initializer:
-        if weight.name not in given and _is_small(weight.dims) and _has_data(weight):
+        if weight.name not in inputs and _is_small(weight.dims) and _has_data(weight):
             known[weight.name] = onnx.numpy_helper.to_array(weight)
     infos = {info.name: info for info in (*graph.value_info, *graph.input, *graph.output)}
     count = 0
@@ -148,8 +148,8 @@ def _of_shape(node: Proto, infos: dict[str, Proto]) -> "NDArray[np.generic] | No
     sizes = [dimension.dim_value for dimension in dims]
     if node.op_type == "Size":
         return np.array(math.prod(sizes), np.int64)
-    wanted = {attribute.name: attribute.i for attribute in node.attribute}
-    return np.array(sizes[wanted.get("start", 0) : wanted.get("end", len(sizes))], np.int64)
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
+    return np.array(sizes[attributes.get("start", 0) : attributes.get("end", len(sizes))], np.int64)
 
 
 def _is_whole_and_small(info: Proto) -> bool:
@@ -201,10 +201,10 @@ def _correct(node: Proto, infos: Mapping[str, Proto]) -> bool:
     ]
     if all(a is None or b is None or a == b for a, b in zip(right, result, strict=True)):
         return False
-    for k, (size, wanted) in enumerate(zip(source, right, strict=True)):
-        if size is not None and wanted is not None:
+    for k, (size, target) in enumerate(zip(source, right, strict=True)):
+        if size is not None and target is not None:
             reach = dilations[k] * (kernel[k] - 1) + 1
-            pads[axes + k] = max(0, (wanted - 1) * strides[k] + reach - size - pads[k])
+            pads[axes + k] = max(0, (target - 1) * strides[k] + reach - size - pads[k])
     kept = [one for one in node.attribute if one.name not in {"ceil_mode", "pads"}]
     import onnx
 

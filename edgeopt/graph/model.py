@@ -103,8 +103,8 @@ def _load(path: Path, onnx: ModuleType) -> Model:
     ir = import_onnx_ir()  # slow, so it comes after the checks that reject most invalid files
     external = external_files(proto, path)
     repairs = _repair(proto, path)
-    if said := unsound(checkable(without_big_tensors(proto))):
-        raise _invalid(path, said)
+    if problem := unsound(checkable(without_big_tensors(proto))):
+        raise _invalid(path, problem)
     stripped.hide_maps(proto)
     graph = ir.from_proto(proto)
     ir.external_data.set_base_dir(graph.graph, str(path.parent.resolve()))
@@ -170,8 +170,8 @@ def _listed(names: list[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:3]) + rest
 
 
-def _invalid(path: Path, said: str) -> ModelError:
-    return ModelError(f"'{path.name}' is not a valid ONNX model: {said}", EXPORT_AGAIN)
+def _invalid(path: Path, problem: str) -> ModelError:
+    return ModelError(f"'{path.name}' is not a valid ONNX model: {problem}", EXPORT_AGAIN)
 
 
 def digest_of(files: tuple[Path, ...]) -> str:

@@ -108,8 +108,8 @@ def select(
             raise UsageError(
                 f"There is no pass '{name}'; did you mean '{meant}'?", "`edgeopt passes` lists all of them."
             )
-    wanted = {p.name for p in passes if (p.name in only if only else not p.on_request)} | set(also)
-    return tuple(p for p in passes if p.name in wanted - set(skip))
+    chosen = {p.name for p in passes if (p.name in only if only else not p.on_request)} | set(also)
+    return tuple(p for p in passes if p.name in chosen - set(skip))
 
 
 @rare_collections()
@@ -178,8 +178,8 @@ def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassConte
             with quiet():
                 infer_shapes(result.model)
     except Exception as error:  # noqa: BLE001 - rules come from libraries and users; one that fails must not take the model along
-        said = error.message if isinstance(error, EdgeoptError) else f"{type(error).__name__}: {error}"
-        reason = f"rolled back: it failed with {said}"
+        message = error.message if isinstance(error, EdgeoptError) else f"{type(error).__name__}: {error}"
+        reason = f"rolled back: it failed with {message}"
         return PipelineStep(_with(entry, start, rolled_back=reason), current)
     if broken is not None:
         return PipelineStep(

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto and FunctionProto.
 Proto = Any
-NOTHING_GIVEN: Mapping[str, tuple[int, ...]] = {}
+NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
 # onnx follows the contents of 1-D integer tensors at 140 bytes an element; shapes have a few dimensions.
 FOLLOWED_ELEMENTS = 10_000
 INTEGERS = {6, 7}
 ROUNDS = 12  # each finds the constants that follow from the shapes of the previous one
 
 
-def infer_shapes(model: "ir.Model", given: Mapping[str, tuple[int, ...]] = NOTHING_GIVEN) -> None:
+def infer_shapes(model: "ir.Model", shapes: Mapping[str, tuple[int, ...]] = NO_SHAPES) -> None:
     """Fills in unknown shapes and types, including subgraphs and functions; never fails.
 
-    Known shapes stay, and so do inputs and outputs, except that `given` first fixes open dimensions of inputs and
+    Known shapes stay, and so do inputs and outputs, except that `shapes` first fixes open dimensions of inputs and
     the dimensions of outputs that depend on them. A size that contradicts a declared one is ignored.
     """
-    bind(model, given)
-    if _all_known(model, outputs=bool(given)):
+    bind(model, shapes)
+    if _all_known(model, outputs=bool(shapes)):
         return
     inferred = _inferred(inferable(skeleton(model)[0]))
     if inferred is None:
         return
-    _fill(model.graph, inferred.graph, outputs=bool(given))
+    _fill(model.graph, inferred.graph, outputs=bool(shapes))
     _fill_functions(model)
 
 
@@ -43,32 +43,32 @@ def _all_known(model: "ir.Model", outputs: bool) -> bool:
     """Whether all shapes are known, which is faster to check than to infer."""
     if model.functions:
         return False
-    told = set() if outputs else set(model.graph.outputs)
+    ignored = set() if outputs else set(model.graph.outputs)
     return all(
         value.dtype is not None and value.shape is not None and value.shape.is_static()
         for graph in model.graphs()
         for node in graph
         for value in node.outputs
-        if value.name and value not in told
+        if value.name and value not in ignored
     )
 
 
-def bind(model: "ir.Model", given: Mapping[str, tuple[int, ...]]) -> None:
+def bind(model: "ir.Model", shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Fixes open dimensions of inputs; a named one is fixed wherever its name occurs."""
     import onnx_ir as ir
 
     sizes: dict[str, int] = {}
     for value in model.graph.inputs:
-        wanted = given.get(value.name or "")
-        if wanted is None:
+        shape = shapes.get(value.name or "")
+        if shape is None:
             continue
         if value.shape is None:
-            value.shape = ir.Shape(wanted)
-        elif len(value.shape) == len(wanted):
-            for dimension, size in zip(value.shape, wanted, strict=True):
+            value.shape = ir.Shape(shape)
+        elif len(value.shape) == len(shape):
+            for dimension, size in zip(value.shape, shape, strict=True):
                 if not isinstance(dimension, int) and dimension.value is not None:
                     sizes.setdefault(dimension.value, size)
-            value.shape = _merged(value.shape, ir.Shape(wanted))
+            value.shape = _merged(value.shape, ir.Shape(shape))
     if not sizes:
         return
     for value in _values(model):
@@ -296,8 +296,8 @@ def _fill_function(function: "ir.Function", calls: "list[ir.Node]", model: "ir.M
     body = ir.to_proto(function)
     graph = onnx.GraphProto(name="body", node=body.node)
     for place, name in enumerate(body.input):
-        given = [call.inputs[place] if place < len(call.inputs) else None for call in calls]
-        value = _common(given)
+        arguments = [call.inputs[place] if place < len(call.inputs) else None for call in calls]
+        value = _common(arguments)
         if value is not None:
             value.name = name
             graph.input.append(ir.to_proto(value))
@@ -335,10 +335,10 @@ def _resolve_references(graph: Proto, function: "ir.Function", calls: "list[ir.N
             if not attribute.ref_attr_name:
                 continue
             default = function.attributes.get(attribute.ref_attr_name)
-            said = [call.attributes.get(attribute.ref_attr_name, default) for call in calls]
-            protos = [ir.to_proto(each) for each in said if each is not None and each.value is not None]
+            attributes = [call.attributes.get(attribute.ref_attr_name, default) for call in calls]
+            protos = [ir.to_proto(each) for each in attributes if each is not None and each.value is not None]
             name = attribute.name
             node.attribute.remove(attribute)
-            if protos and len(protos) == len(said) and all(each == protos[0] for each in protos):
+            if protos and len(protos) == len(attributes) and all(each == protos[0] for each in protos):
                 node.attribute.add().CopyFrom(protos[0])
                 node.attribute[-1].name = name

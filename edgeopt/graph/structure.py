@@ -45,8 +45,8 @@ def fault(model: "ir.Model", before: Signature) -> str | None:
         for was, now in zip(old, new, strict=True):
             if was != now:
                 return f"it changed the {role} '{was[0]}' from {was[1]} to {now[1]}"
-    said = unsound(checkable(skeleton(model)[0]))
-    return f"it left an invalid graph: {said}" if said else None
+    problem = unsound(checkable(skeleton(model)[0]))
+    return f"it left an invalid graph: {problem}" if problem else None
 
 
 def unsound(proto: Proto) -> str | None:
@@ -78,21 +78,21 @@ Order = tuple[int, ...]
 _KEY = "edgeopt.turned"
 
 
-def turned(model: "ir.Model") -> Mapping[str, Order]:
+def axis_orders(model: "ir.Model") -> Mapping[str, Order]:
     """Returns the axis order of each transposed input or output: axis `a` here is the source's axis `order[a]`."""
     found: Mapping[str, Order] = model.graph.meta.get(_KEY, {})
     return found
 
 
-def note_turned(model: "ir.Model", orders: Mapping[str, Order]) -> None:
-    model.graph.meta[_KEY] = {**turned(model), **orders}  # a new dict: copies share the old one
+def record_axis_orders(model: "ir.Model", orders: Mapping[str, Order]) -> None:
+    model.graph.meta[_KEY] = {**axis_orders(model), **orders}  # a new dict: copies share the old one
 
 
 def as_model_takes(sample: Mapping[str, Any], model: "ir.Model") -> dict[str, Any]:
     """Converts a sample of the source model for this model."""
     import numpy as np
 
-    orders = turned(model)
+    orders = axis_orders(model)
     return {
         name: np.ascontiguousarray(np.transpose(array, orders[name])) if name in orders else array
         for name, array in sample.items()
@@ -103,8 +103,8 @@ def as_source_gives(outputs: Iterable[Mapping[str, Any]], model: "ir.Model") -> 
     """Converts outputs of this model to the axis order of the source model."""
     import numpy as np
 
-    orders = {name: np.argsort(order) for name, order in turned(model).items()}
+    orders = {name: np.argsort(order) for name, order in axis_orders(model).items()}
     return [
-        {name: np.transpose(array, orders[name]) if name in orders else array for name, array in given.items()}
-        for given in outputs
+        {name: np.transpose(array, orders[name]) if name in orders else array for name, array in output.items()}
+        for output in outputs
     ]

@@ -90,8 +90,8 @@ def series(
     names = _names([name for name, _ in known], ascii)
     spans = []
     for _, values in known:
-        told = [value for value in values if value is not None]
-        least, most = _figure(min(told)), _figure(max(told))
+        known_values = [value for value in values if value is not None]
+        least, most = _figure(min(known_values)), _figure(max(known_values))
         spans.append(f"{least} {unit}" if least == most else f"{least} to {most} {unit}")
     longest = max(map(len, spans))
     room = width - len(names[0]) - longest - 4
@@ -100,8 +100,8 @@ def series(
     lines = []
     for name, span, (_, values) in zip(names, spans, known, strict=True):
         columns = _columns(values, room)
-        told = [value for value in values if value is not None]
-        low, high = min(told), max(told)
+        known_values = [value for value in values if value is not None]
+        low, high = min(known_values), max(known_values)
         # A value that hardly moves is drawn as a level line, not as noise stretched to the full height.
         scale = max(high - low, 0.05 * abs(high)) or 1.0
         cells = [" " if value is None else _block(blocks, (value - low) / scale) for value in columns]
@@ -180,8 +180,8 @@ def _columns(values: Sequence[float | None], room: int) -> list[float | None]:
     found: list[float | None] = []
     for column in range(room):
         part = values[column * len(values) // room : (column + 1) * len(values) // room]
-        told = [value for value in part if value is not None]
-        found.append(float(np.median(told)) if told else None)
+        known_values = [value for value in part if value is not None]
+        found.append(float(np.median(known_values)) if known_values else None)
     return found
 
 

@@ -83,7 +83,7 @@ class _Contest:
             renew=self._renew,
             is_over=self._is_over,
             running=players,
-            after_round=self._tell,
+            after_round=self._emit_progress,
             begin_s=self._begin_s,
         )
 
@@ -160,15 +160,15 @@ class _Contest:
         failed = [t for t in self.players if t.failure]
         if not failed:
             return
-        said = "; ".join(f"'{t.name}' {(t.failure or '').rstrip('.')}" for t in failed)
+        reasons = "; ".join(f"'{t.name}' {(t.failure or '').rstrip('.')}" for t in failed)
         if self._running:
             return
         errors = [t.error for t in failed if t.error]
         hint = next((e.hint for e in errors if e.hint), how_to_check(failed[0].side))
         codes = {e.code for e in errors}
-        raise TrialError(f"{said}.", hint, codes.pop() if len(codes) == 1 else "")
+        raise TrialError(f"{reasons}.", hint, codes.pop() if len(codes) == 1 else "")
 
-    def _tell(self) -> None:
+    def _emit_progress(self) -> None:
         driver = self._driver
         left_s = max(0.0, driver.end_s - time.monotonic())
         running = self._running
@@ -206,31 +206,31 @@ class _Contest:
         )
 
     def _warnings(self) -> tuple[str, ...]:
-        said = []
+        warnings = []
         first, known = self.players[0], self._decided()
         for other, found in known:
             pair = f"'{first.name}' and '{other.name}'"
             if found.torn:
-                said.append(
+                warnings.append(
                     f"{pair}: the least disturbed slices and the median round disagree, for example because a "
                     "side switches between two speeds or other processes are busy at times; the interval "
                     "includes both."
                 )
-            said += [
+            warnings += [
                 f"{pair} were compared before '{player.name}' failed: it {player.failure.rstrip('.')}."
                 for player in (first, other)
                 if player.failure is not None
             ]
         if any(found.verdict != IDENTICAL for _, found in known) and not self._driver.plan.fresh:
-            said.append(
+            warnings.append(
                 "All rounds ran in the same processes, because there was too little time or too few rounds "
                 f"for fresh ones: differences below {LUCK_PERCENT:g} % may be chance of one process and are "
                 "not reported."
             )
         for player in self.players:
             if player.loaded is not None:
-                said += [f"'{player.name}': {warning}" for warning in player.loaded.warnings]
-        return tuple(said)
+                warnings += [f"'{player.name}': {warning}" for warning in player.loaded.warnings]
+        return tuple(warnings)
 
 
 def plan_legs(rules: Rules, span_ms: float, round_s: float, starting_s: float) -> LegPlan:
@@ -242,9 +242,9 @@ def plan_legs(rules: Rules, span_ms: float, round_s: float, starting_s: float) -
     by_rounds = rules.rounds_most // max(_ENOUGH_LEGS)
     # The longer a start takes, the more rounds follow it.
     usual, most = CONTEST.leg_rounds
-    wanted = min(most, max(usual, math.ceil(starting_s / _START_SHARE / round_s)))
+    target = min(most, max(usual, math.ceil(starting_s / _START_SHARE / round_s)))
     for legs in _ENOUGH_LEGS:
-        rounds = min(wanted, max(1, by_rounds), int((rules.time_limit_s / legs - starting_s) / round_s))
+        rounds = min(target, max(1, by_rounds), int((rules.time_limit_s / legs - starting_s) / round_s))
         worth_it = by_rounds >= usual or starting_s <= _START_SHARE * rounds * round_s
         if rounds >= 1 and worth_it:
             return LegPlan(span_ms, rounds, rounds * round_s + starting_s, True)

@@ -237,7 +237,7 @@ class Terms:
     """The most legs."""
     until_s: float
     """Time limit on the monotonic clock; if too few legs fit, the proof ends early."""
-    wanted: Sequence[int]
+    required: Sequence[int]
     """Indices, among the others, of the sides that the first must beat."""
     is_stopped: Callable[[], bool] = lambda: False
     """Whether to stop; called before each round too, so that a request to stop is reported at once."""
@@ -298,7 +298,7 @@ def run_legs(group: ProcessGroup, starter: Starter, terms: Terms, span_ms: float
         watch=DeviceWatch(StateSampler(tuple), before=lambda _number, _count: terms.is_stopped()),
         end_s=terms.until_s,
         renew=renew,
-        is_over=lambda: is_settled(driver.pairs.decisions, terms.wanted, driver.legs, terms.turns),
+        is_over=lambda: is_settled(driver.pairs.decisions, terms.required, driver.legs, terms.turns),
         running=group.every,
         collect=collect,
         is_stopped=terms.is_stopped,
@@ -357,13 +357,13 @@ def leg_rounds(starting_s: float, round_s: float, turns: Schedule = PROOF) -> in
 
 
 def is_settled(
-    decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int, turns: Schedule = PROOF
+    decisions: Sequence[Decision | None], required: Sequence[int], legs: int, turns: Schedule = PROOF
 ) -> bool:
-    """Whether every decision is clear, or a wanted gain is too small to continue."""
+    """Whether every decision is clear, or a required gain is too small to continue."""
     known = [each for each in decisions if each is not None]
     if len(known) < len(decisions):
         return False
     if all(each.verdict not in UNDECIDED for each in known):
         return True
     least = 1 + turns.same_percent / 100 if legs >= turns.patient else 1.0
-    return any(known[k].speedup.median < least for k in wanted if known[k].verdict != FASTER)
+    return any(known[k].speedup.median < least for k in required if known[k].verdict != FASTER)

@@ -184,11 +184,11 @@ class _Finder:
             for value in node.outputs:
                 self.made_by[value] = place
 
-    def told(self, kernel: Kernel) -> list[int]:
+    def named_by(self, kernel: Kernel) -> list[int]:
         """Returns the nodes that a kernel names; folded constants are included only if there is nothing else."""
         found = [place for text in kernel.sources for place in self._named(text)]
-        given = [self.made_by[value] for value in kernel.outputs if value in self.made_by]
-        places = list(dict.fromkeys((*found, *given)))
+        makers = [self.made_by[value] for value in kernel.outputs if value in self.made_by]
+        places = list(dict.fromkeys((*found, *makers)))
         return [place for place in places if not self.nodes[place].fixed] or places
 
     def _named(self, text: str) -> list[int]:
@@ -220,16 +220,16 @@ class _Finder:
 def members_of(kernels: Sequence[Kernel], nodes: Sequence[SourceNode]) -> list[Members]:
     """Returns the nodes of each kernel, in the same order; empty for a kernel without known nodes."""
     finder = _Finder(nodes)
-    told = [finder.told(kernel) for kernel in kernels]
+    named = [finder.named_by(kernel) for kernel in kernels]
     owner: dict[int, int] = {}
     for place in sorted(range(len(kernels)), key=lambda place: -kernels[place].time_ms):
-        for node in told[place]:
+        for node in named[place]:
             owner.setdefault(node, place)
             if _alike(kernels[place], nodes[node]) and not _alike(kernels[owner[node]], nodes[node]):
                 owner[node] = place
     taken = set(owner)
     found = []
-    for place, direct in enumerate(told):
+    for place, direct in enumerate(named):
         own = [node for node in direct if owner[node] == place]
         between = finder.between(own, taken)
         added = bool(direct) and not own

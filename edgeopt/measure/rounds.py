@@ -121,8 +121,8 @@ def take_turns(
     most, done, watch = terms.most if rounds is None else rounds, 0, watch or DeviceWatch()
     while done < most and (running := [player for player in players if player.failure is None]):
         watch.begin(first + done, len(running))
-        asked = ((player, _turn(player, turn)) for player in in_turn(running, first + done))
-        taken = [(player, found) for player, found in asked if found is not None]
+        turns = ((player, _turn(player, turn)) for player in in_turn(running, first + done))
+        taken = [(player, found) for player, found in turns if found is not None]
         if terms.falls == "ends it" and any(player.failure is not None for player in running):
             return
         if not watch.counts():

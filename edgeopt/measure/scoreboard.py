@@ -166,8 +166,8 @@ class Scoreboard:
         before, begin_s = known.joules() if known else None, time.monotonic()
         limit_s = max(self.patience_s, 8 * contender.loaded.first_run_ms / 1e3)
         try:
-            wanted = Time(span_ms, contender.concurrency)
-            answer = self.gauges.ask(contender.child, wanted, limit_s, self.name)
+            request = Time(span_ms, contender.concurrency)
+            answer = self.gauges.ask(contender.child, request, limit_s, self.name)
             if not isinstance(answer, Timed) or not answer.latencies_ms:
                 raise failed(answer)
         except TrialError as error:
@@ -180,7 +180,7 @@ class Scoreboard:
         after = known.joules() if known else None
         drawn = after - before if before is not None and after is not None else None
         seconds = answer.seconds or sum(answer.latencies_ms) / 1e3 / contender.concurrency
-        self._tell(answer, seconds)
+        self._emit_metrics(answer, seconds)
         return Turn(answer, seconds, wall_s, drawn)
 
     def warm_up(self, span_ms: float) -> None:
@@ -257,14 +257,14 @@ class Scoreboard:
             seen = contender.child.outside_peak_bytes
             self.outside_peak_bytes = max(seen or 0, self.outside_peak_bytes or 0) or None
 
-    def _tell(self, answer: Timed, seconds: float) -> None:
+    def _emit_metrics(self, answer: Timed, seconds: float) -> None:
         """Emits the latency for at least ten moments a second, however long the slice was."""
         runs = np.asarray(answer.latencies_ms)
         end_s = answer.begin_s + seconds if answer.begin_s else time.monotonic()
         parts = min(len(runs), max(1, int(np.ceil(seconds / SAMPLE_S))))
         for place, part in enumerate(np.array_split(runs, parts), 1):
             at_s = end_s - seconds * (1 - place / parts)
-            self.gauges.tell("latency_ms", float(np.median(part)), self.name, at_s)
+            self.gauges.emit_metric("latency_ms", float(np.median(part)), self.name, at_s)
 
 
 def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -282,15 +282,15 @@ def with_energy(side: SideReport, board: Scoreboard) -> SideReport:
     meter, contender = board.meter, board.contender
     if not isinstance(meter, EnergyMeter) or contender is None or side.failure or not side.slices:
         return side
-    told = side.energy is None or side.energy.joules_per_run is not None
+    is_known = side.energy is None or side.energy.joules_per_run is not None
     too_short = min(each.seconds for each in side.slices) < meter.resolution_s
     span_s = 2 * meter.resolution_s
-    if told or not too_short or span_s > _LONGEST_S:
+    if is_known or not too_short or span_s > _LONGEST_S:
         return side
     before, begin_s = meter.joules(), time.monotonic()
     try:
-        wanted = Time(1e3 * span_s, contender.concurrency)
-        answer = board.gauges.ask(contender.child, wanted, board.patience_s, side.name)
+        request = Time(1e3 * span_s, contender.concurrency)
+        answer = board.gauges.ask(contender.child, request, board.patience_s, side.name)
     except TrialError:
         return side
     after, wall_s = meter.joules(), time.monotonic() - begin_s

@@ -155,8 +155,8 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
         _exp(math.fsum(values) / len(kept))
         for values in ([leg.first for leg in kept], [leg.second for leg in kept])
     )
-    told = at_most if verdict == NO_DIFFERENCE else None
-    return Decision(done, verdict, speedup, told, looks, torn, luck, first_ms, second_ms)
+    stated = at_most if verdict == NO_DIFFERENCE else None
+    return Decision(done, verdict, speedup, stated, looks, torn, luck, first_ms, second_ms)
 
 
 def _luck_percent(legs: Sequence[Leg]) -> float:

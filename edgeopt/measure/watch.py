@@ -202,15 +202,15 @@ class RunGauges:
         if len(taken):
             # Rounded to nanoseconds, which no clock here exceeds, to keep the JSON short.
             samples = tuple(np.round(taken.astype(float), 6).tolist())
-            self.device.tell("latency_ms", float(np.median(taken)), self.subject, now, samples)
+            self.device.emit_metric("latency_ms", float(np.median(taken)), self.subject, now, samples)
         recent = self.latencies.recent()
         if recent is not None:
-            self._tell("latency_p50_ms", recent.p50_ms, now)
-            self._tell("latency_p90_ms", recent.p90_ms, now)
-            self._tell("latency_p99_ms", recent.p99_ms, now)
-            self._tell("percentile_runs", recent.runs, now)
-        self._tell("runs", self._runs, now)
-        self._tell("throughput_per_s", self._throughput(len(taken), answer.seconds), now)
+            self._emit_metric("latency_p50_ms", recent.p50_ms, now)
+            self._emit_metric("latency_p90_ms", recent.p90_ms, now)
+            self._emit_metric("latency_p99_ms", recent.p99_ms, now)
+            self._emit_metric("percentile_runs", recent.runs, now)
+        self._emit_metric("runs", self._runs, now)
+        self._emit_metric("throughput_per_s", self._throughput(len(taken), answer.seconds), now)
         self._count_missed(answer.missed)
 
     def _throughput(self, runs: int, seconds: float) -> float:
@@ -240,8 +240,8 @@ class RunGauges:
     def _many_missed(self) -> bool:
         return self.missed >= _FEWEST_MISSED and self.missed > _MISSED_SHARE * (self.missed + self._runs)
 
-    def _tell(self, name: str, value: float, now: float) -> None:
-        self.device.tell(name, value, self.subject, now)
+    def _emit_metric(self, name: str, value: float, now: float) -> None:
+        self.device.emit_metric(name, value, self.subject, now)
 
 
 def _report(contender: Contender, gauges: RunGauges, seconds: float, peak_bytes: int | None) -> WatchReport:

@@ -12,12 +12,12 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import agreement
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.pipeline.prove.quantized import finish, may_be_delivered
-from edgeopt.quant.measured.given import ModelRuns
-from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_forms
+from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_schemes
 from edgeopt.quant.measured.planning.entry import GROUPED, Entry, settings_for, write_entry
 from edgeopt.quant.measured.records import PLAN, Quantized, QuantizeRequest
-from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, ExecutionConfig, is_inexact
-from edgeopt.quant.measured.timing.gains import ConfigGains, tracks_of
+from edgeopt.quant.measured.sample_sets import ModelRuns
+from edgeopt.quant.measured.timing.configs import GROUPS, OPENVINO, ExecutionConfig, is_inexact
+from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains
 from edgeopt.quant.measured.work import QuantizeRun, check_request, prepare, unfit, why_none
 from edgeopt.quant.records import (
     FLOAT,
@@ -76,7 +76,7 @@ def _only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
         rows = compared(work)
         return Quantized(
             "reported",
-            _calibrations_summary(rows, len(work.given.plan)),
+            _calibrations_summary(rows, len(work.sample_sets.plan)),
             str(request.model),
             INT8.name,
             _course(work).backend,
@@ -96,7 +96,7 @@ def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
     from edgeopt.quant.write import tensors_wanted, write
 
     study, course = work.study, _course(work)
-    if not len(work.given.calibrate):
+    if not len(work.sample_sets.calibrate):
         raise DataError("There are no samples to calibrate with.", "Pass samples with --data.")
     path = work.folder / "calibrated.onnx"
 
@@ -109,7 +109,7 @@ def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
         if not choices:
             raise ModelError(f"There is nothing to calibrate: {unfit(study.layers)}.")
         save(write(study.model, study.layers, choices, context).model, path)
-        judged = work.judge.judged(path, course, work.given.plan)
+        judged = work.judge.judged(path, course, work.sample_sets.plan)
         return judged.snr_db or judged.value, judged.low_db or judged.low
 
     tensors = tensors_wanted(study.model, study.layers, study.known.settings)
@@ -117,13 +117,18 @@ def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
         raise ModelError(f"There is nothing to calibrate: {unfit(study.layers)}.", "See: edgeopt analyze MODEL")
     with study.phase("comparing calibrations", f"{len(tensors)} tensors"):
         return compare_calibrations(
-            study.path, work.given.samples[work.given.calibrate], tensors, study.known.settings, work.emit, judge
+            study.path,
+            work.sample_sets.samples[work.sample_sets.calibrate],
+            tensors,
+            study.known.settings,
+            work.emit,
+            judge,
         )
 
 
 def _course(work: QuantizeRun) -> ExecutionConfig:
     """Returns an available configuration on which int8 gains, or the first one."""
-    return next((each for each in work.courses if each.backend in INT8.backends), work.courses[0])
+    return next((each for each in work.configs if each.backend in INT8.backends), work.configs[0])
 
 
 def _calibrations_summary(rows: tuple[CalibrationTried, ...], samples: int) -> str:
@@ -180,7 +185,7 @@ def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
 def single(work: QuantizeRun) -> Quantized:
     """Returns the fastest result that meets the goal, measured; if none does, the one that comes nearest."""
     form = scheme_named(work.request.method)
-    if form.needs_ranges and not len(work.given.calibrate):
+    if form.needs_ranges and not len(work.sample_sets.calibrate):
         raise DataError(
             f"The method {form.name} calibrates activation ranges on samples, but there are none.",
             "Give some with --data, or choose int8-dynamic, w8 or another method without calibration.",
@@ -213,7 +218,7 @@ def proved_entries(work: QuantizeRun, form: Scheme) -> tuple[list[Entry], list[s
         work.emit(Progress("writing", f"{form.name} for {course.name}"))
         try:
             entry = write_entry(work.study, course, choices, work.folder / f"single-{number}.onnx")
-            entry.proof = work.judge.proof(entry.path, entry.course)
+            entry.proof = work.judge.proof(entry.path, entry.config)
         except EdgeoptError as error:
             reasons.append(f"{course.name}: {error.message}")
             continue
@@ -224,11 +229,11 @@ def proved_entries(work: QuantizeRun, form: Scheme) -> tuple[list[Entry], list[s
 
 def _courses(work: QuantizeRun, form: Scheme) -> tuple[ExecutionConfig, ...]:
     """Returns the configurations on which the scheme gains; if there are none, all, with a warning."""
-    able = tuple(course for course in work.courses if course.backend in form.backends)
+    able = tuple(course for course in work.configs if course.backend in form.backends)
     if not able:
-        names = ", ".join(dict.fromkeys(course.backend for course in work.courses))
+        names = ", ".join(dict.fromkeys(course.backend for course in work.configs))
         work.warn(f"No available backend computes {form.name} faster than float ({names}); it is written anyway.")
-        able = work.courses
+        able = work.configs
     if form.name == GROUPED:
         return tuple(
             course.having(**{GROUPS: work.study.known.settings.group_size})
@@ -240,14 +245,14 @@ def _courses(work: QuantizeRun, form: Scheme) -> tuple[ExecutionConfig, ...]:
 
 
 def _choices(work: QuantizeRun, form: Scheme, course: ExecutionConfig) -> dict[str, str]:
-    fitting = work.study.forms(course.backend, (form,), **settings_for(course))
+    fitting = work.study.fitting_schemes(course.backend, (form,), **settings_for(course))
     return dict.fromkeys(fitting, form.name)
 
 
 def _as_plan(work: QuantizeRun, form: Scheme, entry: Entry) -> PrecisionPlan:
     """Returns a single scheme in the form of a plan: a verdict for each layer, and one point."""
     proof = entry.proof
-    context = work.study.context(entry.course.backend)
+    context = work.study.context(entry.config.backend)
     verdicts = tuple(
         LayerVerdict(layer.name, form.name, f"{form.name}: requested")
         if layer.name in entry.choices
@@ -263,7 +268,7 @@ def _as_plan(work: QuantizeRun, form: Scheme, entry: Entry) -> PrecisionPlan:
     )
     floor_db = work.request.goal.target_db
     return PrecisionPlan(
-        entry.course.backend, dict(entry.course.options), floor_db or 0.0, point, (point,), verdicts
+        entry.config.backend, dict(entry.config.options), floor_db or 0.0, point, (point,), verdicts
     )
 
 
@@ -274,21 +279,21 @@ _FLOAT_COULD_WIN = 1.3
 def planned(work: QuantizeRun) -> Quantized:
     """Plans each configuration, proves each plan, and races the proven ones against each other."""
     study = work.study
-    floats = [Entry(course, {}, study.path) for course in work.courses]
+    floats = [Entry(course, {}, study.path) for course in work.configs]
     if all(layer.reason for layer in study.layers):
         return finish(work, floats[0], why=f"Keep float: {unfit(study.layers)}.")
     study.calibrated()
-    tracks = tracks_of(work)
+    tracks = measure_gains(work)
     able = promising_configs(work, tracks)
     entries: list[Entry] = []
     for number, track in enumerate(able):
         if number and work.left_s(_PLANNING_ENDS) < 0:
-            work.warn(f"{track.course.name} was not planned within the time limit; a longer one allows it.")
+            work.warn(f"{track.config.name} was not planned within the time limit; a longer one allows it.")
             continue
-        chooser = Chooser(work, track, shared_forms(track, able))
+        chooser = Chooser(work, track, shared_schemes(track, able))
         entries += [proven(work, entry) for entry in chooser.entries()]
     rivals = [each for entry in floats if (each := _float_rival(work, entry, tracks)) is not None]
-    if not entries and not any(is_inexact(each.course) for each in rivals):
+    if not entries and not any(is_inexact(each.config) for each in rivals):
         return finish(work, floats[0], why=f"Keep float: {_nothing_gained(tracks)}.")
     able_to_win = [each for each in (*entries, *rivals) if may_be_delivered(work, each)]
     best = fastest(work, _distinct(able_to_win)) if able_to_win else entries[0]
@@ -301,7 +306,7 @@ def planned(work: QuantizeRun) -> Quantized:
 def _nothing_gained(tracks: Sequence[ConfigGains]) -> str:
     if not tracks:
         return "no scheme fits any of its layers on the available backends"
-    return f"no layer is faster in any scheme on {' or '.join(track.course.name for track in tracks)}"
+    return f"no layer is faster in any scheme on {' or '.join(track.config.name for track in tracks)}"
 
 
 def _float_rival(work: QuantizeRun, entry: Entry, tracks: Sequence[ConfigGains]) -> Entry | None:
@@ -309,25 +314,25 @@ def _float_rival(work: QuantizeRun, entry: Entry, tracks: Sequence[ConfigGains])
 
     Floats that are rounded are a plan of their own, in which all layers have that precision.
     """
-    key = entry.course.backend, entry.course.options.get("precision")
-    track = next((t for t in tracks if (t.course.backend, t.course.options.get("precision")) == key), None)
+    key = entry.config.backend, entry.config.options.get("precision")
+    track = next((t for t in tracks if (t.config.backend, t.config.options.get("precision")) == key), None)
     if track is None or track.timed.float_ms >= _FLOAT_COULD_WIN * min(each.best_ms for each in tracks):
         return None
-    if not is_inexact(entry.course):
+    if not is_inexact(entry.config):
         return entry
-    with work.study.phase("proving", entry.course.name):
-        entry.proof = work.judge.proof(entry.path, entry.course)
+    with work.study.phase("proving", entry.config.name):
+        entry.proof = work.judge.proof(entry.path, entry.config)
     if not work.judge.met(entry.proof):
         return None
     form = str(key[1])
     proof, layers = entry.proof, work.study.layers
     verdicts = tuple(
-        LayerVerdict(layer.name, form, f"{form}: like all float nodes on {entry.course.name}") for layer in layers
+        LayerVerdict(layer.name, form, f"{form}: like all float nodes on {entry.config.name}") for layer in layers
     )
     point = FrontierPoint({}, track.timed.float_ms, proof.snr_db, proof.snr_db, proof.low_db)
     goal_db = work.request.goal.target_db or 0.0
     entry.plan = PrecisionPlan(
-        entry.course.backend, dict(entry.course.options), goal_db, point, (point,), verdicts, base_db=track.base_db
+        entry.config.backend, dict(entry.config.options), goal_db, point, (point,), verdicts, base_db=track.base_db
     )
     return entry
 
@@ -336,5 +341,5 @@ def _distinct(entries: Sequence[Entry]) -> list[Entry]:
     """Removes duplicates: a plan that chose nothing is the float model of its configuration."""
     found: dict[tuple[str, str], Entry] = {}
     for entry in entries:
-        found.setdefault((entry.course.name, str(entry.path)), entry)
+        found.setdefault((entry.config.name, str(entry.path)), entry)
     return list(found.values())

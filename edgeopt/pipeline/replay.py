@@ -31,8 +31,8 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.probe import probe
 from edgeopt.measure.stages import fill_timed
 from edgeopt.pipeline.replay_steps import rebuild, said_of
-from edgeopt.quant.measured.given import ModelRuns, Outputs
 from edgeopt.quant.measured.proof import RESULT, SOURCE, ContestSide, compared
+from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs
 from edgeopt.version import __version__
 from edgeopt.workers.host import LocalHost
 from edgeopt.workspace import WORK, workspace

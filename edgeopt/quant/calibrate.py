@@ -118,18 +118,20 @@ def observe(
     from edgeopt.graph.model import load
 
     model = load(model_path).ir
-    wanted = _wanted(model, samples, tensors)
-    tallies = {name: _Gathered(_channel_axis(value)) for name, value in wanted.items()}
-    given = [name for name in wanted if name in samples.arrays]
-    chunks = chunks_of({name: _sizes(value) for name, value in wanted.items() if name not in given}) or [[]]
+    observed = _find_values(model, samples, tensors)
+    tallies = {name: _Gathered(_channel_axis(value)) for name, value in observed.items()}
+    inputs = [name for name in observed if name in samples.arrays]
+    chunks = chunks_of({name: _sizes(value) for name, value in observed.items() if name not in inputs}) or [[]]
     looks = (_extremes, _counts)[: 2 if histograms else 1]
-    clock = _Clock(emit, f"{len(wanted)} tensors, {len(samples)} samples", len(samples) * len(looks) * len(chunks))
+    clock = _Clock(
+        emit, f"{len(observed)} tensors, {len(samples)} samples", len(samples) * len(looks) * len(chunks)
+    )
     for number, chunk in enumerate(chunks):
         with watched(model, chunk) as run:
             for look in looks:
                 for index in range(len(samples)):
                     feeds = samples.feeds(index)
-                    for name, values in _values(run, feeds, chunk, given if number == 0 else (), clock):
+                    for name, values in _values(run, feeds, chunk, inputs if number == 0 else (), clock):
                         look(tallies[name], index, values)
                     clock.tick(counting=look is _counts)
     seen = {name: _seen(name, tally) for name, tally in tallies.items()}
@@ -166,10 +168,10 @@ class _Clock:
 
 
 def _values(
-    run: Run | None, feeds: Mapping[str, Array], chunk: Sequence[str], given: Sequence[str], clock: "_Clock"
+    run: Run | None, feeds: Mapping[str, Array], chunk: Sequence[str], inputs: Sequence[str], clock: "_Clock"
 ) -> Iterator[tuple[str, Array]]:
     """Yields one tensor after the other, so that each is freed before the next."""
-    for name in given:
+    for name in inputs:
         yield name, feeds[name]
     if run is None:
         return
@@ -244,20 +246,20 @@ def _seen(name: str, tally: _Gathered) -> ObservedRange:
     )
 
 
-def _wanted(model: "ir.Model", samples: Samples, tensors: Sequence[str]) -> "dict[str, ir.Value]":
+def _find_values(model: "ir.Model", samples: Samples, tensors: Sequence[str]) -> "dict[str, ir.Value]":
     """Returns the tensors in the model's order, with their shapes for these samples."""
     from edgeopt.graph.copies import values_by_name
     from edgeopt.graph.shapes import infer_shapes
 
-    told = model.clone()
-    infer_shapes(told, {name: tuple(shape) for name, shape in samples.shapes().items()})
-    inputs = {str(value.name): value for value in told.graph.inputs if value.name in samples.arrays}
-    values = inputs | values_by_name(told)
+    inferred = model.clone()
+    infer_shapes(inferred, {name: tuple(shape) for name, shape in samples.shapes().items()})
+    inputs = {str(value.name): value for value in inferred.graph.inputs if value.name in samples.arrays}
+    values = inputs | values_by_name(inferred)
     unknown = [name for name in tensors if name not in values]
     if unknown:
         raise LookupError(f"the main graph has no input and no result named '{unknown[0]}'")
-    asked = set(tensors)
-    return {name: value for name, value in values.items() if name in asked}
+    requested = set(tensors)
+    return {name: value for name, value in values.items() if name in requested}
 
 
 def _sizes(value: "ir.Value") -> tuple[int, ...] | None:

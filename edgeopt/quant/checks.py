@@ -37,13 +37,15 @@ def check_data(samples: Samples) -> tuple[str, ...]:
 
 def _too_few(count: int, different: int) -> tuple[str, ...]:
     if count < FEWEST_TO_PART:
-        said = f"The data holds {count} samples; with fewer than {FEWEST_TO_PART} the same ones must calibrate, "
-        return (f"{said}plan and prove, so that the error on unseen inputs may be larger. {_WITHOUT_DATA}.",)
+        message = (
+            f"The data holds {count} samples; with fewer than {FEWEST_TO_PART} the same ones must calibrate, "
+        )
+        return (f"{message}plan and prove, so that the error on unseen inputs may be larger. {_WITHOUT_DATA}.",)
     if different < FEWEST_TO_PART:
-        said = (
+        message = (
             f"Only {different} of the {count} samples differ: the proof is made on samples that calibration saw."
         )
-        return (f"{said} Give {FEWEST_TO_PART} or more different ones.",)
+        return (f"{message} Give {FEWEST_TO_PART} or more different ones.",)
     return ()
 
 

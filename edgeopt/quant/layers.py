@@ -163,10 +163,10 @@ def _article(word: str) -> str:
 def _multiply_adds(model: "ir.Model", shapes: dict[str, tuple[int, ...]]) -> "dict[ir.Node, int | None]":
     from edgeopt.graph.analysis.dimensions import open_dimensions
     from edgeopt.graph.analysis.onnx import sizes_of, walk
-    from edgeopt.graph.analysis.records import GivenShapes
+    from edgeopt.graph.analysis.records import AnalysisOptions
 
-    given = GivenShapes(shapes=shapes)
-    sizes = sizes_of(model, given, open_dimensions(model, given))
+    known_shapes = AnalysisOptions(shapes=shapes)
+    sizes = sizes_of(model, known_shapes, open_dimensions(model, known_shapes))
     return {
         node: each.cost.macs * each.runs if each.cost.macs is not None else None
         for (node, _), each in zip(walk(model.graph), sizes.weights, strict=True)

@@ -57,18 +57,23 @@ def smoothing(
     found: dict[str, Smoothing] = {}
     ranges: dict[str, Range] = {}
     for tensor, some in _readers(layers).items():
-        told = seen.get(tensor)
-        if told is None or told.channel_axis != -1 or told.channel_lows is None or told.channel_highs is None:
+        observed = seen.get(tensor)
+        if (
+            observed is None
+            or observed.channel_axis != -1
+            or observed.channel_lows is None
+            or observed.channel_highs is None
+        ):
             continue
         weights = [_by_input(constant(nodes[layer.nodes[0]].inputs[1]), layer) for layer in some]
-        if any(weight is None or len(weight) != len(told.channel_lows) for weight in weights):
+        if any(weight is None or len(weight) != len(observed.channel_lows) for weight in weights):
             continue
         joined = np.concatenate([weight for weight in weights if weight is not None], axis=1)
-        factors = factors_for(told.channel_lows, told.channel_highs, joined)
+        factors = factors_for(observed.channel_lows, observed.channel_highs, joined)
         if factors is None:
             continue
         name = f"{tensor}/smoothed"
-        lows, highs = told.channel_lows / factors, told.channel_highs / factors
+        lows, highs = observed.channel_lows / factors, observed.channel_highs / factors
         ranges[name] = Range(min(float(lows.min()), 0.0), max(float(highs.max()), 0.0))
         found |= {layer.name: Smoothing(name, factors) for layer in some}
     return found, ranges
@@ -145,14 +150,14 @@ def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Obs
             continue
         end = _end_of(node)
         behind = _behind(node, end, own)
-        told = seen.get(str(end.name))
-        if not behind or told is None or told.channel_lows is None or told.channel_highs is None:
+        observed = seen.get(str(end.name))
+        if not behind or observed is None or observed.channel_lows is None or observed.channel_highs is None:
             continue
         weights = np.concatenate([_sizes_by_input(each) for each in behind], axis=1)
         axis = 1 if is_op(node, "Conv") else -1
-        if told.channel_axis != axis or len(told.channel_lows) != len(weights):
+        if observed.channel_axis != axis or len(observed.channel_lows) != len(weights):
             continue
-        factors = factors_for(told.channel_lows, told.channel_highs, weights)
+        factors = factors_for(observed.channel_lows, observed.channel_highs, weights)
         if factors is None:
             continue
         _divide(node, factors)

@@ -232,7 +232,7 @@ class _Workbench:
             last = max(points)
             raise ModelError(
                 f"The model does not reach {self._floor_db:g} dB with {len(firsts[last])} of {len(self.groups)} "
-                f"groups of quantizers returned to float: {_said(points[last])}.",
+                f"groups of quantizers returned to float: {_describe_accuracy(points[last])}.",
                 "Lower the floor, or use another way to quantize it.",
             )
         found, after = self._given_back(ranked, firsts[high], points[high])
@@ -305,7 +305,7 @@ def _noise(accuracy: Accuracy) -> float:
     return 0.0 if accuracy.snr_db >= EQUAL_DB else 10 ** (-accuracy.snr_db / 10)
 
 
-def _said(accuracy: Accuracy) -> str:
+def _describe_accuracy(accuracy: Accuracy) -> str:
     if accuracy.problem:
         return accuracy.problem.removesuffix(".")
     return f"{decibels(accuracy.snr_db)}, and on other samples at least {decibels(lower_bound_db(accuracy))}"

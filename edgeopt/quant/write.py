@@ -45,36 +45,37 @@ def write(
 ) -> QuantizedModel:
     """Returns the model with the chosen schemes; the given model is unchanged.
 
-    Raises UsageError for an unknown layer or form, or a form that does not fit its layer, and ModelError where the
-    opset that a form needs cannot be reached.
+    Raises UsageError for an unknown layer or scheme, or a scheme that does not fit its layer, and ModelError where
+    the opset that a scheme needs cannot be reached.
     """
     from onnx_ir.passes import common
 
-    by_form = _by_form(layers, choices, context)
+    by_scheme = _by_scheme(layers, choices, context)
     named = model.clone()
     for key, node in list(keyed(named.graph)):
         node.name = key  # a named node keeps its key when nodes around it are replaced
-    changed = _raised(named, max((form.lowest_opset for form in by_form), default=0))
-    changes = [change for form, chosen in by_form.items() for change in form.write(changed, chosen, context)]
+    changed = _raised(named, max((scheme.lowest_opset for scheme in by_scheme), default=0))
+    changes = [change for scheme, chosen in by_scheme.items() for change in scheme.write(changed, chosen, context)]
     common.RemoveUnusedNodesPass()(changed)
     return QuantizedModel(changed, tuple(changes), Trace(context))
 
 
-def _by_form(
+def _by_scheme(
     layers: Sequence[Layer], choices: Mapping[str, str], context: SchemeContext
 ) -> dict[Scheme, tuple[Layer, ...]]:
     from edgeopt.errors import UsageError
 
     by_name = {layer.name: layer for layer in layers}
-    for name, form in choices.items():
+    for name, scheme in choices.items():
         if name not in by_name:
             raise UsageError(f"There is no layer '{name}' in this model.", "`edgeopt quantize` lists all of them.")
-        if form != FLOAT and (reason := scheme_named(form).fits(by_name[name], context)):
-            raise UsageError(f"The layer '{name}' cannot be {form}: {reason}.", "Leave it float.")
+        if scheme != FLOAT and (reason := scheme_named(scheme).fits(by_name[name], context)):
+            raise UsageError(f"The layer '{name}' cannot be {scheme}: {reason}.", "Leave it float.")
     chosen = {
-        form: tuple(layer for layer in layers if choices.get(layer.name, FLOAT) == form.name) for form in SCHEMES
+        scheme: tuple(layer for layer in layers if choices.get(layer.name, FLOAT) == scheme.name)
+        for scheme in SCHEMES
     }
-    return {form: some for form, some in chosen.items() if some}
+    return {scheme: some for scheme, some in chosen.items() if some}
 
 
 def _raised(model: "ir.Model", opset: int) -> "ir.Model":
@@ -157,10 +158,10 @@ class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 def record_of(choices: Mapping[str, str], trace: "Trace", equalization: Mapping[str, Array]) -> Recorded:
     """Returns the record of a written model, without smoothing factors if no scheme smooths."""
     context = trace.context
-    forms = [scheme_named(name) for name in dict.fromkeys(choices.values())]
+    schemes = [scheme_named(name) for name in dict.fromkeys(choices.values())]
     smoothed: dict[str, list[str]] = {}
     factors: dict[str, Array] = {}
-    if any(form.smooths for form in forms):
+    if any(scheme.smooths for scheme in schemes):
         for layer, one in context.smoothing.items():
             smoothed.setdefault(one.tensor, []).append(layer)
             factors[one.tensor] = one.factors
@@ -206,7 +207,7 @@ def write_again(
 ) -> "QuantizedModel":
     """Returns the model with these schemes again, from the float model that it was written from.
 
-    Raises UsageError for layers and forms that do not fit this model.
+    Raises UsageError for layers and schemes that do not fit this model.
     """
     from edgeopt.quant.layers import find_layers
     from edgeopt.quant.preparing import evened_out

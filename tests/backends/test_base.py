@@ -26,7 +26,7 @@ from edgeopt.measure.exactness.runtimes import first_answer, first_opened
 from edgeopt.pipeline.context import placed
 from edgeopt.pipeline.inspect import prepare as prepare_search
 from edgeopt.pipeline.request import OptimizeRequest
-from edgeopt.quant.measured.given import ModelRuns
+from edgeopt.quant.measured.sample_sets import ModelRuns
 
 
 def test_an_installed_package_tells_its_version():

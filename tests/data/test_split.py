@@ -41,12 +41,12 @@ def test_all_are_samples_that_exist(count, of_user, limits):
 
 @given(strategies.integers(1, 500))
 def test_generated_samples_never_calibrate(count):
-    assert split(count, given=False).calibration_count == 0
+    assert split(count, from_user=False).calibration_count == 0
 
 
 @given(strategies.integers(4, 11))
 def test_few_samples_calibrate_with_one_half_and_are_judged_by_the_other(count):
-    found = split(count, given=True)
+    found = split(count, from_user=True)
     calibration, check, prove = places(found)
     assert found.is_shared
     assert check == prove
@@ -57,12 +57,12 @@ def test_few_samples_calibrate_with_one_half_and_are_judged_by_the_other(count):
 
 @given(strategies.integers(1, 3))
 def test_too_few_samples_never_calibrate(count):
-    assert split(count, given=True).calibration_count == 0
+    assert split(count, from_user=True).calibration_count == 0
 
 
 def test_half_of_the_samples_calibrate_up_to_a_hundred():
-    assert split(32, given=True).calibration_count == 16
-    assert split(10_000, given=True).calibration_count == 100
+    assert split(32, from_user=True).calibration_count == 16
+    assert split(10_000, from_user=True).calibration_count == 100
 
 
 def test_all_samples_that_do_nothing_else_prove_by_counted_answers():

@@ -26,7 +26,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.pipeline.quantize import proved_entries
-from edgeopt.quant.measured.given import ModelRuns
+from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.work import prepare
 from edgeopt.quant.schemes import scheme_named
 from tests.differential import check
@@ -164,7 +164,7 @@ def judged(case, method, regimes, runs, folder, seen):
         seen.counts["handed out"] += 1
         unseen = feeds[GIVEN:]
         right = runs.source_outputs(path, unseen)
-        got = runs.outputs(entry.path, entry.course.backend, entry.course.options, unseen)
+        got = runs.outputs(entry.path, entry.config.backend, entry.config.options, unseen)
         told = f"{case.data.hex()} {method} {regimes}, told {entry.proof.low_db:.1f} dB"
         if said := failing(work.request.goal, regimes, unseen, right, got):
             jumping = jumps(runs, path, unseen, right, floor_db)

@@ -5,8 +5,8 @@ import pytest
 
 from edgeopt.graph.model import load
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.measured.given import ModelRuns, read_given
 from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.sample_sets import ModelRuns, read_samples
 from edgeopt.quant.measured.study import begin
 from edgeopt.quant.records import QuantSettings
 from tests.conftest import seeded, write_onnx
@@ -44,7 +44,7 @@ def answers_of(model, data):
     """The samples, and what the source answers to those that plan and prove."""
     with ModelRuns() as runs:
         inputs = runs.inputs(model)
-        given = read_given(QuantizeRequest(model, data=data), inputs, None, calibrates=True)
+        given = read_samples(QuantizeRequest(model, data=data), inputs, None, calibrates=True)
         wanted = [*given.plan, *given.prove]
         answers = runs.source_outputs(model, [given.samples.feeds(k) for k in wanted])
     return given, dict(zip(wanted, answers, strict=True))

@@ -4,7 +4,7 @@ import pytest
 from edgeopt.errors import MissingError, UsageError
 from edgeopt.graph.analysis import NodeRow
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks
 from edgeopt.measure.op_times import Timing, profile_ops, timeable
 from tests.conftest import this_device
@@ -33,7 +33,7 @@ def timed(tmp_path):
 
         path = tmp_path / "model.onnx"
         onnx.save(parser.parse_model(HEAD + text), path)
-        analysis = analyze_onnx(path, GivenShapes({name: array.shape for name, array in feeds.items()}))
+        analysis = analyze_onnx(path, AnalysisOptions({name: array.shape for name, array in feeds.items()}))
         return profile_ops(path, analysis, backends, feeds, timing)
 
     return time
@@ -123,7 +123,7 @@ def test_weights_beside_the_model_are_found_from_its_copy(tmp_path):
         weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight), weight.name))
     onnx.save(model, path, save_as_external_data=True, size_threshold=2048, location="w.bin")
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    analysis = analyze_onnx(path, GivenShapes({"x": (1, 16, 32, 32)}))
+    analysis = analyze_onnx(path, AnalysisOptions({"x": (1, 16, 32, 32)}))
     (found,) = profile_ops(path, analysis, ("onnxruntime-cpu",), PICTURE, QUICK)
     assert found.attributed_share == 1.0
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before

@@ -21,7 +21,7 @@ from edgeopt.pipeline.cache.user import listing
 from edgeopt.pipeline.recall import Keys, Remembered, differences
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.measured.timing.courses import ExecutionConfig
+from edgeopt.quant.measured.timing.configs import ExecutionConfig
 from edgeopt.quant.records import QuantSettings
 from edgeopt.workers.host import LocalHost
 from tests.conftest import limited

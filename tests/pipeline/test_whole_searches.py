@@ -140,7 +140,7 @@ def test_the_evidence_tells_a_report_how_the_proof_went(with_data):
 def test_the_golden_samples_are_those_set_aside_for_the_proof(with_data, conv_data):
     with np.load(conv_data) as archive:
         images = archive["x"]
-    chosen = split(len(images), given=True)
+    chosen = split(len(images), from_user=True)
     golden = read_bundle(with_data.out).golden("inputs")
     places = golden_places(chosen.prove_count)
     assert (len(golden), places[0], places[-1]) == (4, 0, chosen.prove_count - 1)

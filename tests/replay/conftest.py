@@ -18,8 +18,8 @@ from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.pipeline import run_pipeline, select
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.quant.measured.given import SampleSets
 from edgeopt.quant.measured.records import SampleUse
+from edgeopt.quant.measured.sample_sets import SampleSets
 from edgeopt.quant.measured.study import begin
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import encoded, raised

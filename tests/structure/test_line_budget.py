@@ -28,7 +28,7 @@ BUDGETS = {
     "edgeopt/pipeline": 9400,
     "edgeopt/remote": 1500,
     "edgeopt/views": 2550,
-    "edgeopt/commands": 15_450,
+    "edgeopt/commands": 15_500,
     "edgeopt/cli": 5650,
     "agent": 21_300,
     "gui": 23_500,

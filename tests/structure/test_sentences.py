@@ -13,6 +13,8 @@ CUTS = {"removeprefix", "removesuffix"}
 # What a library says stands nowhere but in its sentence: a runtime of a model that it refuses, Qt of a platform.
 OF_A_LIBRARY = {
     ("edgeopt/backends/onnxruntime/cpu.py", "refusal.message"),
+    ("edgeopt/backends/openvino/model.py", "message"),  # OpenVINO, of an operator that it has no rule for
+    ("edgeopt/data/read.py", "reason"),  # NumPy, of a file with Python objects
 }
 # Reasons by what they are of: to look whether there is one reads no words.
 BY_KEY = {"facts.unknown"}

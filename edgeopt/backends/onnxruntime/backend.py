@@ -73,12 +73,12 @@ def _coverage(provider: Provider, path: Path) -> Coverage:
     """Returns the coverage that the runtime reports when it loads the model without rewriting it."""
     _require(provider)
     session = load_session(provider, path, {"graph_level": "none"}, strict=False, custom_ops=())
-    placed = session.placement
+    placement = session.placement
     session.close()
-    if placed is None:
+    if placement is None:
         raise MissingError(
             "This version of ONNX Runtime does not tell where the nodes run.",
             "Install ONNX Runtime 1.24 or later.",
         )
-    total = sum(placed.nodes.values())
-    return Coverage(total - len(placed.fallen), total, placed.fallen)
+    total = sum(placement.nodes.values())
+    return Coverage(total - len(placement.fallen), total, placement.fallen)

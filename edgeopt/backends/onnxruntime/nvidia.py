@@ -206,8 +206,8 @@ class CudaOptions(OrtOptions, frozen=True):
 
 def cuda_memory(options: CudaOptions) -> BoundMemory | None:
     """Returns the memory for bound inputs and outputs, which a CUDA graph requires for its fixed addresses."""
-    wanted = options.io_binding or options.enable_cuda_graph
-    return BoundMemory("cuda", options.device_id) if wanted else None
+    is_bound = options.io_binding or options.enable_cuda_graph
+    return BoundMemory("cuda", options.device_id) if is_bound else None
 
 
 CUDA_PROVIDER = Provider(
@@ -295,11 +295,11 @@ def tensorrt_missing() -> str | None:
 
 def kept(options: TensorrtOptions, model: Path) -> Settings:
     """Returns the settings of the engine cache, which the runtime would keep in the working directory."""
-    wanted = options.trt_engine_cache_enable or options.trt_timing_cache_enable
-    if not wanted:
+    caches = options.trt_engine_cache_enable or options.trt_timing_cache_enable
+    if not caches:
         return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
-    given = options.trt_engine_cache_path
-    folder = given or folder_for(model, "tensorrt", ("onnxruntime", "tensorrt"), _engine_of(options))
+    cache_path = options.trt_engine_cache_path
+    folder = cache_path or folder_for(model, "tensorrt", ("onnxruntime", "tensorrt"), _engine_of(options))
     if folder is None:
         return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
     return {
@@ -318,8 +318,8 @@ def _engine_of(options: TensorrtOptions) -> dict[str, str]:
 
 
 def tensorrt_memory(options: TensorrtOptions) -> BoundMemory | None:
-    wanted = options.io_binding or options.trt_cuda_graph_enable
-    return BoundMemory("cuda", options.device_id) if wanted else None
+    is_bound = options.io_binding or options.trt_cuda_graph_enable
+    return BoundMemory("cuda", options.device_id) if is_bound else None
 
 
 TENSORRT_PROVIDER = Provider(

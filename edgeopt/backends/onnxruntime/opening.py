@@ -66,11 +66,11 @@ def open_session(
 
 def check_dimensions(path: Path, options: OrtOptions, backend: str) -> None:
     """Raises a UsageError for an unknown dimension name, which the runtime ignores silently."""
-    wanted = dimensions(options.free_dimensions, backend)
-    if not wanted or not path.is_file():
+    requested = dimensions(options.free_dimensions, backend)
+    if not requested or not path.is_file():
         return
     known = dimension_names(path)
-    unknown = [name for name in wanted if name not in known]
+    unknown = [name for name in requested if name not in known]
     if unknown:
         hint = nearest(unknown[0], known) if known else "All dimensions of its inputs have a size."
         raise UsageError(f"The model '{path.name}' has no dimension named '{unknown[0]}'.", hint)

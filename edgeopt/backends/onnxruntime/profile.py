@@ -252,8 +252,8 @@ def _joined(events: list[Event], ports: dict[str, Ports]) -> dict[str, Shape]:
                 for value, kind in zip(values, listed, strict=True):
                     found.setdefault(value, {})[name] = tuple(next(iter(kind.values())))
     made_by: dict[str, set[str]] = {}
-    for name, (_, given) in ports.items():
-        for value in given:
+    for name, (_, outputs) in ports.items():
+        for value in outputs:
             made_by.setdefault(value, set()).add(name)
     return {value: shape for value, by in found.items() for shape in _agreed(value, by, made_by)}
 

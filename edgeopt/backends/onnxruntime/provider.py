@@ -95,15 +95,17 @@ def available(provider: Provider) -> Available | Unavailable:
     """
     system = platform.system()
     if provider.systems and system not in provider.systems:
-        return Unavailable(f"it exists on {_join(provider.systems, 'and')} only, and this is {_said(system)}")
+        return Unavailable(
+            f"it exists on {_join(provider.systems, 'and')} only, and this is {_system_title(system)}"
+        )
     spec = find_spec("onnxruntime")
     # A module without an origin is only a folder of that name, perhaps in the working directory.
     if spec is None or spec.origin is None:
-        return Unavailable(f"the Python package '{_wanted(provider)}' is not installed", provider.extra)
+        return Unavailable(f"the Python package '{_package(provider)}' is not installed", provider.extra)
     installed = [found for name in RUNTIMES if (found := _distribution(name)) is not None]
     names = [found.name for found in installed]
     if provider.plugin and find_spec(provider.plugin) is None:
-        return Unavailable(f"the Python package '{_wanted(provider)}' is not installed", provider.extra)
+        return Unavailable(f"the Python package '{_package(provider)}' is not installed", provider.extra)
     could_have = not installed or any(_is(name, provider.distributions) for name in names)
     if not provider.plugin and not could_have and not any(_built_here(found) for found in installed):
         return Unavailable(
@@ -113,10 +115,10 @@ def available(provider: Provider) -> Available | Unavailable:
     missing = provider.missing()
     if missing:
         return Unavailable(missing)
-    return _asked(provider, installed)
+    return _available_in_runtime(provider, installed)
 
 
-def _asked(provider: Provider, installed: "list[Distribution]") -> Available | Unavailable:
+def _available_in_runtime(provider: Provider, installed: "list[Distribution]") -> Available | Unavailable:
     try:
         import onnxruntime
     except ImportError as error:
@@ -131,8 +133,8 @@ def _asked(provider: Provider, installed: "list[Distribution]") -> Available | U
     others = [found.name for found in installed if not _is(found.name, provider.distributions)]
     if others and len(installed) > 1:
         return Unavailable(
-            f"{_join(others, 'and')} conflicts with {_wanted(provider)}: uninstall both, "
-            f"then install {_wanted(provider)} again",
+            f"{_join(others, 'and')} conflicts with {_package(provider)}: uninstall both, "
+            f"then install {_package(provider)} again",
             provider.extra,
         )
     return Unavailable(
@@ -162,7 +164,7 @@ def _is(name: str, names: tuple[str, ...]) -> bool:
     return name.lower().replace("_", "-") in names
 
 
-def _wanted(provider: Provider) -> str:
+def _package(provider: Provider) -> str:
     return provider.distributions[0] if provider.distributions else "onnxruntime"
 
 
@@ -173,9 +175,9 @@ def _source(provider: Provider) -> str:
 
 
 def _join(words: tuple[str, ...] | list[str], word: str) -> str:
-    said = [_said(each) for each in words]
-    return f" {word} ".join(filter(None, (", ".join(said[:-1]), said[-1])))
+    titles = [_system_title(each) for each in words]
+    return f" {word} ".join(filter(None, (", ".join(titles[:-1]), titles[-1])))
 
 
-def _said(system: str) -> str:
+def _system_title(system: str) -> str:
     return "macOS" if system == "Darwin" else system

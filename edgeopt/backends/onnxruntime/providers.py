@@ -140,7 +140,7 @@ def openvino_settings(options: OpenVinoProviderOptions, _model: Path) -> Setting
             f"The option 'device_type' of {_NAME} is not an OpenVINO device: '{options.device_type}'.",
             "Use CPU, GPU, GPU.1, NPU, AUTO:GPU,CPU, HETERO:GPU,CPU or MULTI:GPU,CPU.",
         )
-    given = _given(options.load_config)
+    configured = _read_load_config(options.load_config)
     if options.device_type == "AUTO":
         _refuse_for_auto(options)
         return {"device_type": "AUTO"}
@@ -153,7 +153,7 @@ def openvino_settings(options: OpenVinoProviderOptions, _model: Path) -> Setting
     own = {device: _own(options, device) for device in listed.split(",")}
     if mode in {"AUTO", "MULTI"}:
         own[mode] = {"PERFORMANCE_HINT": options.performance_hint.upper()}
-    properties = given | {name: part | given.get(name, {}) for name, part in own.items()}
+    properties = configured | {name: part | configured.get(name, {}) for name, part in own.items()}
     return {"device_type": options.device_type, "load_config": json.dumps(properties)}
 
 
@@ -182,17 +182,17 @@ def _refuse_for_auto(options: OpenVinoProviderOptions) -> None:
         )
 
 
-def _given(text: str) -> dict[str, dict[str, str]]:
+def _read_load_config(text: str) -> dict[str, dict[str, str]]:
     try:
-        given = json.loads(text or "{}")
+        configured = json.loads(text or "{}")
     except ValueError:
-        given = None
-    if not isinstance(given, dict) or not all(isinstance(part, dict) for part in given.values()):
+        configured = None
+    if not isinstance(configured, dict) or not all(isinstance(part, dict) for part in configured.values()):
         raise UsageError(
             f"The option 'load_config' of {_NAME} is not a JSON object of properties by device.",
             'Write it like this: {"CPU": {"NUM_STREAMS": "2"}}.',
         )
-    return given
+    return configured
 
 
 OPENVINO_PROVIDER = Provider(

@@ -41,7 +41,7 @@ class PlacedNode(NamedTuple):
     outputs: tuple[str, ...]
 
 
-def placement(session: "InferenceSession", path: Path, wanted: str) -> Placement | None:
+def placement(session: "InferenceSession", path: Path, requested: str) -> Placement | None:
     """Returns where ONNX Runtime placed the nodes of a model, or None if this version of the runtime does not
     report it.
 
@@ -53,9 +53,9 @@ def placement(session: "InferenceSession", path: Path, wanted: str) -> Placement
         return None
     assigned = [(group.ep_name, node.name, node.op_type) for group in ask() for node in group.get_nodes()]
     return Placement(
-        wanted=wanted,
+        wanted=requested,
         nodes=dict(Counter(provider for provider, _, _ in assigned)),
-        fallen=tuple(f"{op}: {name or 'unnamed'}" for provider, name, op in assigned if provider != wanted),
+        fallen=tuple(f"{op}: {name or 'unnamed'}" for provider, name, op in assigned if provider != requested),
         boundaries=boundaries(file_nodes(path), assigned),
     )
 
@@ -182,25 +182,25 @@ def load_session(
     if provider.key != CPU:
         made.add_session_config_entry(RECORD, "1")
     session = open_with(provider, path, chosen, made)
-    placed = None if provider.key == CPU else placement(session, path, provider.key)
+    found = None if provider.key == CPU else placement(session, path, provider.key)
     if strict:
-        _refuse(provider, placed, path)
+        _refuse(provider, found, path)
     known = frozenset[str]()
     if any(not info.shape for info in (*session.get_inputs(), *session.get_outputs())):
         known = names_with_shape(path)
     inputs = tuple(_tensor_info(info, known, path) for info in session.get_inputs())
     outputs = tuple(_tensor_info(info, known, path) for info in session.get_outputs())
     run = _bound_run(provider, session, chosen, (*inputs, *outputs))
-    return OrtSession(session, inputs, outputs, placed, run, run_options(chosen, provider.gpu(chosen)))
+    return OrtSession(session, inputs, outputs, found, run, run_options(chosen, provider.gpu(chosen)))
 
 
-def _refuse(provider: Provider, placed: Placement | None, path: Path) -> None:
-    if placed is None and provider.key != CPU:
+def _refuse(provider: Provider, found: Placement | None, path: Path) -> None:
+    if found is None and provider.key != CPU:
         raise MissingError(
             "This version of ONNX Runtime does not tell where the nodes run, so nothing can be strict.",
             "Install ONNX Runtime 1.24 or later.",
         )
-    refuse_fallback(placed, path)
+    refuse_fallback(found, path)
 
 
 def _bound_run(

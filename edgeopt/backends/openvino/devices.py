@@ -205,8 +205,8 @@ def auto_aim(options: AutoOptions) -> Aim:
         DEVICE_PROPERTIES={"CPU": {"INFERENCE_NUM_THREADS": options.threads}} if options.threads else None,
     )
     device = f"AUTO:{options.devices}" if options.devices else "AUTO"
-    wanted = options.devices.split(",", 1)[0] or "AUTO"
-    return Aim(device, wanted, config, {"ENABLE_STARTUP_FALLBACK": False, "ENABLE_RUNTIME_FALLBACK": False})
+    first = options.devices.split(",", 1)[0] or "AUTO"
+    return Aim(device, first, config, {"ENABLE_STARTUP_FALLBACK": False, "ENABLE_RUNTIME_FALLBACK": False})
 
 
 AUTO_BACKEND = backend_of(

@@ -74,11 +74,11 @@ def read_model(path: Path, runtime: "Core | None" = None, config: Mapping[str, A
                 f"OpenVINO cannot read '{path.name}': {odd}, and only tensors can go in and out.",
                 "Leave the step that makes it out of the model, such as ZipMap, or give out its parts as tensors.",
             ) from error
-        said = said_by(error)
+        message = said_by(error)
         hint = "Try another backend, or check that the file is complete: edgeopt simplify MODEL -o OUT"
-        if "No conversion rule" in said:
+        if "No conversion rule" in message:
             hint = "Try another backend, or give the library of your own operators: --custom-ops LIB"
-        raise ModelError(f"OpenVINO cannot read '{path.name}': {said}", hint) from error
+        raise ModelError(f"OpenVINO cannot read '{path.name}': {message}", hint) from error
     if path.suffix == ".onnx":
         _restore_input_names(model, path)
     return model
@@ -265,18 +265,18 @@ class PortPlaces:
         self._boundaries = boundaries
 
     def placement(self, compiled: "CompiledModel") -> Placement:
-        wanted = self._aim.wanted
+        required = self._aim.required
         if self.device_of:
             devices = [self.device_of.get(label.split(": ", 1)[1], "unknown") for label in self._nodes]
             fallen = tuple(
-                label for label, device in zip(self._nodes, devices, strict=True) if not _is(device, wanted)
+                label for label, device in zip(self._nodes, devices, strict=True) if not _is(device, required)
             )
             counts = {device: devices.count(device) for device in dict.fromkeys(devices)}
-            return Placement(wanted, counts, fallen, self._boundaries)
+            return Placement(required, counts, fallen, self._boundaries)
         # AUTO moves the whole model, perhaps during a run, so it is queried each time.
         now = [str(device) for device in compiled.get_property("EXECUTION_DEVICES")]
-        here = wanted == "AUTO" or any(_is(device, wanted) for device in now)
-        return Placement(wanted, dict.fromkeys(now, len(self._nodes)), () if here else self._nodes)
+        here = required == "AUTO" or any(_is(device, required) for device in now)
+        return Placement(required, dict.fromkeys(now, len(self._nodes)), () if here else self._nodes)
 
 
 def places(runtime: "Core", model: "Model", aim: Aim) -> PortPlaces:
@@ -311,11 +311,11 @@ def boundaries(model: "Model", device_of: dict[str, str]) -> int:
     return len(crossing)
 
 
-def _is(device: str, wanted: str) -> bool:
+def _is(device: str, required: str) -> bool:
     """Whether a device is the wanted one: `GPU` matches any GPU, and `(GPU)`, which runs only for a time, none."""
-    if device.startswith("(") or device_kind(device) != device_kind(wanted):
+    if device.startswith("(") or device_kind(device) != device_kind(required):
         return False
-    return device == wanted or "." not in device or "." not in wanted
+    return device == required or "." not in device or "." not in required
 
 
 def _name(op: "Node") -> str:

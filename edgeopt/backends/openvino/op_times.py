@@ -95,7 +95,7 @@ def _kernels(
         name, layer = full.get(bare, bare), layers.get(bare)
         counted = seen[-1].get(name)
         ran = counted is not None and counted.status == type(counted.status).EXECUTED
-        operator = _told(layer, "layerType") if counted is None else str(counted.node_type)
+        operator = _runtime_info(layer, "layerType") if counted is None else str(counted.node_type)
         if operator in _NOT_TIMED or bare in prepared or not (ran or layer):
             continue
         times = [each[name].real_time.total_seconds() * 1e3 for each in seen if name in each]
@@ -109,7 +109,7 @@ def _kernels(
             sources=_sources(layer) or (bare,),
             reads=() if layer is None else tuple(_tensor(value) for value in layer.input_values()),
             outputs=() if layer is None else tuple(_tensor(value) for value in layer.outputs()),
-            precision=_PRECISIONS.get(_told(layer, "runtimePrecision"), ""),
+            precision=_PRECISIONS.get(_runtime_info(layer, "runtimePrecision"), ""),
             range_ms=(range_ms[0], range_ms[1]),
         )
 
@@ -119,7 +119,7 @@ def _prepared(layers: "dict[str, Node]") -> set[str]:
     found: set[str] = set()
     for name, layer in layers.items():
         before = [str(value.get_node().get_friendly_name()) for value in layer.input_values()]
-        if all(each in found for each in before) if before else _told(layer, "layerType") == "Const":
+        if all(each in found for each in before) if before else _runtime_info(layer, "layerType") == "Const":
             found.add(name)
     return found
 
@@ -130,14 +130,14 @@ def _one_run(times: list[float], averaged: bool) -> RunTime:
 
 
 def _sources(layer: "Node | None") -> tuple[str, ...]:
-    return tuple(name for name in _told(layer, "originalLayersNames").split(",") if name)
+    return tuple(name for name in _runtime_info(layer, "originalLayersNames").split(",") if name)
 
 
-def _told(layer: "Node | None", key: str) -> str:
+def _runtime_info(layer: "Node | None", key: str) -> str:
     if layer is None or key not in layer.get_rt_info():
         return ""
-    told = layer.get_rt_info()[key]
-    return str(told if isinstance(told, str) else told.astype(str))
+    value = layer.get_rt_info()[key]
+    return str(value if isinstance(value, str) else value.astype(str))
 
 
 def _tensor(value: Any) -> str:  # noqa: ANN401 - an Output

@@ -123,7 +123,7 @@ class Aim(NamedTuple):
 
     device: str
     """Device in OpenVINO's format: `CPU`, `GPU.1`, `AUTO:GPU,CPU`, `HETERO:GPU,CPU`."""
-    wanted: str
+    required: str
     """The device that must run all nodes; `AUTO` if any may."""
     config: dict[str, Any]
     strict_config: Mapping[str, Any] = MappingProxyType({})

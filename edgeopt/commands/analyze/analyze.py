@@ -18,7 +18,7 @@ from edgeopt.decoding import thread_safe
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, DeploymentRow, ProvedOutput
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.import_proof import ImportProof
 from edgeopt.graph.nodes import rare_collections
@@ -183,7 +183,7 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
             and path.suffix != ".xml"
             and _asked_the_passes(path, size, worker, notes)
         )
-        given = GivenShapes(wishes.shapes, {}, device, wishes.threads)
+        given = AnalysisOptions(wishes.shapes, {}, device, wishes.threads)
         model, read = _reader(path)
         analysis = read(given)
         if wishes.shapes:
@@ -218,7 +218,7 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
     return msgspec.structs.replace(analysis, opportunities=found, warnings=(*analysis.warnings, *notes)), model
 
 
-def _reader(path: Path) -> "tuple[Model | None, Callable[[GivenShapes], Analysis]]":
+def _reader(path: Path) -> "tuple[Model | None, Callable[[AnalysisOptions], Analysis]]":
     """Loads the model once; it is looked at again when more is known about its shapes."""
     if path.suffix == ".xml":
         from edgeopt.graph.analysis.openvino_ir import analyze_ir
@@ -280,8 +280,8 @@ def _unknown(analysis: Analysis) -> bool:
 
 
 def _with_real_shapes(
-    path: Path, given: GivenShapes, wishes: AnalyzeKeywords, worker: WorkerClient, notes: list[str]
-) -> GivenShapes:
+    path: Path, given: AnalysisOptions, wishes: AnalyzeKeywords, worker: WorkerClient, notes: list[str]
+) -> AnalysisOptions:
     """Adds the shapes that the tensors had in one run; returns `given` and adds a note if the model cannot run."""
     data = str(wishes.data.absolute()) if wishes.data is not None else ""
     worker.send(RealShapes(str(path.absolute()), dict(given.shapes), data, wishes.pictures))
@@ -292,7 +292,9 @@ def _with_real_shapes(
     return given
 
 
-def _profiled(path: Path, analysis: Analysis, given: GivenShapes, wishes: AnalyzeKeywords, emit: Emit) -> Analysis:
+def _profiled(
+    path: Path, analysis: Analysis, given: AnalysisOptions, wishes: AnalyzeKeywords, emit: Emit
+) -> Analysis:
     from edgeopt.commands.analyze.inputs import feeds_for
     from edgeopt.measure.op_times import Timing, profile_ops, timeable
 

@@ -13,7 +13,7 @@ from edgeopt.diagram.colours import Colouring, change_colouring, colourings
 from edgeopt.diagram.page import PageGraph, page, pair_graphs, svg
 from edgeopt.diagram.scene import Layout, diagram_of, opened_at_first
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.graph.analysis import GivenShapes
+from edgeopt.graph.analysis import AnalysisOptions
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.hw.probe import probe
 from edgeopt.measure.files import check_place, writing
@@ -42,7 +42,7 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
         emit(Progress("comparing the graphs"))
         revisions = of_two(read, other)
     elif request.passes:
-        given = GivenShapes(read_shapes(request.shape), device=probe())
+        given = AnalysisOptions(read_shapes(request.shape), device=probe())
         revisions = of_passes(read, given, emit)
     else:
         revisions = (

@@ -6,7 +6,7 @@ import msgspec
 
 from edgeopt.errors import InputError
 from edgeopt.events import Emit, Progress
-from edgeopt.graph.analysis import Analysis, GivenShapes, NodeRow, OpTimes, TensorFacts
+from edgeopt.graph.analysis import Analysis, AnalysisOptions, NodeRow, OpTimes, TensorFacts
 from edgeopt.graph.diff import GraphDiff, diff, match, partners
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def of_two(first: "AnalyzedModel", second: "AnalyzedModel") -> tuple[Revision, .
     )
 
 
-def of_passes(source: "AnalyzedModel", given: GivenShapes, emit: Emit) -> tuple[Revision, ...]:
+def of_passes(source: "AnalyzedModel", given: AnalysisOptions, emit: Emit) -> tuple[Revision, ...]:
     """Returns the source, and the model after each exact rewrite that changed something."""
     from edgeopt.graph.analysis.onnx import analysis_of
     from edgeopt.graph.model import Model

@@ -23,16 +23,16 @@ from edgeopt.commands.predict.variants import PredictedVariant, PredictionPlan, 
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import accuracy_text
-from edgeopt.graph.analysis.records import GivenShapes as Shapes
+from edgeopt.graph.analysis.records import AnalysisOptions as Shapes
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.model import load
 from edgeopt.pipeline.baseline import baseline_order, plain
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.space import first_candidates, starts_on
 from edgeopt.pipeline.request import OptimizeRequest, inputs_of
-from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
-from edgeopt.quant.measured.timing.courses import GROUPS
+from edgeopt.quant.measured.sample_sets import ModelRuns
+from edgeopt.quant.measured.timing.configs import GROUPS
 from edgeopt.quant.rules import rules_of
 from edgeopt.quant.schemes import SCHEMES
 from edgeopt.workspace import WORK, workspace

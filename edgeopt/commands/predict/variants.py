@@ -23,11 +23,11 @@ from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for, without_planned
 from edgeopt.quant.inventory import inventory_of
-from edgeopt.quant.measured.given import ModelRuns, SampleSets, read_given
 from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_of, write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets, read_samples
 from edgeopt.quant.measured.study import LayerMeasurements, begin
-from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, ExecutionConfig
+from edgeopt.quant.measured.timing.configs import GROUPS, OPENVINO, ExecutionConfig
 from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, computed_factors, findings
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.schemes import Scheme
@@ -56,14 +56,14 @@ class PredictionContext:
     profile: TargetProfile
 
     def outputs(self, made: "PredictedVariant", which: Sequence[int]) -> list[dict[str, Array]]:
-        feeds = self.study.given.feeds(which)
+        feeds = self.study.sample_sets.feeds(which)
         own = made.judged_with == made.candidate.backend
         options = made.candidate.options if own else full_precision(made.judged_with)
         return self.runs.outputs(made.path, made.judged_with, options, feeds)
 
     def judged(self, made: "PredictedVariant", which: range) -> Judged:
         """Judges a variant's answers against the source's, on the level of input where they differ most."""
-        goal, levels = Goal(floor=self.floor_db, budget=""), self.study.given.levels.of(which)
+        goal, levels = Goal(floor=self.floor_db, budget=""), self.study.sample_sets.levels.of(which)
         return goal.judge(self.outputs(made, which), self.study.reference_of(which), levels=levels)
 
 
@@ -104,7 +104,9 @@ def in_form(
     if form.name == GROUPED and course.backend == OPENVINO and GROUPS not in course.options:
         course = course.having(**{GROUPS: bench.study.known.settings.group_size})
     made = PredictedVariant(msgspec.structs.replace(candidate, options=course.options), folder / "model.onnx")
-    choices = dict.fromkeys(bench.study.forms(candidate.backend, (form,), **settings_for(course)), form.name)
+    choices = dict.fromkeys(
+        bench.study.fitting_schemes(candidate.backend, (form,), **settings_for(course)), form.name
+    )
     if form.name == DYNAMIC:
         # onnxruntime's own guide: dynamic for matrices, static for convolutions. ConvInteger has slow kernels.
         convs = {layer.name for layer in bench.study.layers if layer.operator.startswith("Conv")}
@@ -120,7 +122,7 @@ def in_form(
         kept = f"{len(given_back)} of {len(choices)} layers kept float for the floor" if given_back else ""
         try:
             entry = write_entry(bench.study, course, mine, made.path)
-            made.candidate = Candidate(form.name, candidate.backend, dict(entry.course.options))
+            made.candidate = Candidate(form.name, candidate.backend, dict(entry.config.options))
             judge(bench, made)
         except EdgeoptError as error:
             made.failure = error.message.rstrip(".")
@@ -137,7 +139,7 @@ def in_form(
 
 def judge(bench: PredictionContext, made: PredictedVariant) -> None:
     """Holds its answers on samples that calibration never saw against the source's."""
-    found = bench.judged(made, bench.study.given.plan)
+    found = bench.judged(made, bench.study.sample_sets.plan)
     if found.problem:
         made.failure = found.problem.rstrip(".")
         return
@@ -235,7 +237,7 @@ def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRun
     source = load(wishes.model)
     floor_db = floor_from(wishes.floor or "transparent")
     request = QuantizeRequest(wishes.model, data=wishes.data, pre=wishes.pre, goal=Goal(floor=floor_db, budget=""))
-    given = read_given(request, runs.inputs(wishes.model), profile.data, calibrates=False, runs=runs)
+    given = read_samples(request, runs.inputs(wishes.model), profile.data, calibrates=False, runs=runs)
     wanted = sorted({*given.plan, *given.prove})
     emit(Progress("running the source model", f"{len(wanted)} samples"))
     answers = runs.source_outputs(wishes.model, [given.samples.feeds(k) for k in wanted])

@@ -158,15 +158,15 @@ class Goal(msgspec.Struct, frozen=True):
 
     def describe(self, judged: "Judged") -> str:
         """Returns the metric's value with its interval, the source's value, and the drop with its interval."""
-        said = f"{self.title} {self.shown(judged.value)}"
+        text = f"{self.title} {self.shown(judged.value)}"
         if judged.high is not None:
-            said += f" {self._interval(*sorted((judged.low, judged.high)))}"
+            text += f" {self._interval(*sorted((judged.low, judged.high)))}"
         if self.max_drop is None or judged.drop is None or judged.source is None:
-            return said
-        said += f" against {self.shown(judged.source)}, drop {self.points(judged.drop)}"
+            return text
+        text += f" against {self.shown(judged.source)}, drop {self.points(judged.drop)}"
         if judged.drop_low is not None and judged.drop_high is not None:
-            said += f" {self._interval(judged.drop_low, judged.drop_high)}"
-        return said
+            text += f" {self._interval(judged.drop_low, judged.drop_high)}"
+        return text
 
     def describe_unproven(self, judged: "Judged") -> str:
         """Returns why the samples do not show that the goal is met, and how many would."""
@@ -322,9 +322,9 @@ def _with_drop(goal: Goal, kind: "AccuracyMetric", text: str) -> Goal:
     if drop < 0:
         raise UsageError(f"{_DROP} is how much worse the result may be.", "Give 0 or more, as in 0.5%.", [_DROP])
     if kind.unit == "%" and drop > _LARGEST_BARE_DROP and not text.strip().endswith("%"):
-        given = Named("max_drop", text)
+        setting = Named("max_drop", text)
         hint = f"Write {text}% or {100 * drop:g}%."
-        raise UsageError(f"{given} would be {100 * drop:g} points.", hint, [given])
+        raise UsageError(f"{setting} would be {100 * drop:g} points.", hint, [setting])
     if kind.has_source:
         return msgspec.structs.replace(goal, max_drop=drop)
     if kind.unit == "%" and goal.floor is None:

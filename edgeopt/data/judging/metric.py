@@ -285,8 +285,8 @@ def _problems(name: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise UsageError(f"The metric '{name}' cannot be imported: {said_by(error)}.", HOW) from error
     except Exception as error:
-        said = f"{type(error).__name__}: {said_by(error)}"
-        raise InputError(f"The file of the metric '{name}' failed{_line(error)}: {said}.", HOW) from error
+        reason = f"{type(error).__name__}: {said_by(error)}"
+        raise InputError(f"The file of the metric '{name}' failed{_line(error)}: {reason}.", HOW) from error
 
 
 @contextmanager

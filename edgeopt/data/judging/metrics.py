@@ -58,7 +58,7 @@ def _ratio_of(accuracy: Accuracy, samples: int) -> Judged:
 
 def _cosine(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
     """Judges each sample and takes the mean, so that a sample of large values does not hide the others."""
-    singles = [compare_outputs([wanted], [result]) for wanted, result in zip(reference, got, strict=True)]
+    singles = [compare_outputs([expected], [result]) for expected, result in zip(reference, got, strict=True)]
     problem = next((f"{s.problem}" for s in singles if s.problem), "")
     values: dict[str, list[float]] = {}
     for single in singles:
@@ -100,7 +100,7 @@ def _agreement(name: str, got: Outputs, reference: Outputs, best: int) -> Judged
     outputs = []
     for output in scores:
         pairs = zip(reference, got, strict=True)
-        shares = np.array([_overlap(wanted[output], result[output], best) for wanted, result in pairs])
+        shares = np.array([_overlap(expected[output], result[output], best) for expected, result in pairs])
         outputs.append(OutputValue(output, float(shares.mean()), *share_interval(shares)))
     return _worst(name, tuple(outputs), len(got), "")
 
@@ -111,9 +111,9 @@ def _is_scores(value: object, classes: int) -> bool:
     return bool(value.shape[-1] >= classes)
 
 
-def _overlap(wanted: Array, result: Array, best: int) -> float:
+def _overlap(expected: Array, result: Array, best: int) -> float:
     """Returns the share of the source's best classes that are among the result's best."""
-    first, second = _best_classes(wanted, best), _best_classes(result, best)
+    first, second = _best_classes(expected, best), _best_classes(result, best)
     return float((first[:, :, None] == second[:, None, :]).any(axis=2).mean())
 
 
@@ -181,8 +181,8 @@ def _worst(
 ) -> Judged:
     if problem or not outputs:
         bad = np.inf if smaller_is_better else -np.inf
-        said = problem or "There are no outputs to compare."
-        return Judged(name, bad, bad, samples, smaller_is_better, outputs, problem=said)
+        reason = problem or "There are no outputs to compare."
+        return Judged(name, bad, bad, samples, smaller_is_better, outputs, problem=reason)
     pick = max if smaller_is_better else min
     value, low = pick(o.value for o in outputs), pick(o.low for o in outputs)
     high = pick((o.high for o in outputs if o.high is not None), default=None)

@@ -2,12 +2,12 @@
 
 from edgeopt.graph.analysis.records import (
     Analysis,
+    AnalysisOptions,
     CategoryRow,
     Cost,
     CoverageRow,
     DeploymentRow,
     FileRow,
-    GivenShapes,
     NodeRow,
     OpenDimension,
     OperatorRow,
@@ -23,12 +23,12 @@ from edgeopt.graph.analysis.records import (
 
 __all__ = [
     "Analysis",
+    "AnalysisOptions",
     "CategoryRow",
     "Cost",
     "CoverageRow",
     "DeploymentRow",
     "FileRow",
-    "GivenShapes",
     "NodeRow",
     "OpTimeRow",
     "OpTimes",

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.analysis.records import GivenShapes, OpenDimension
+from edgeopt.graph.analysis.records import AnalysisOptions, OpenDimension
 from edgeopt.graph.analysis.tensors import dtype_of
 from edgeopt.graph.feeds import input_shape
 from edgeopt.graph.nodes import label, subgraphs
@@ -43,7 +43,7 @@ class _Info:
     shape: tuple[int | str | None, ...]
 
 
-def open_dimensions(model: "ir.Model", given: GivenShapes) -> tuple[OpenSizes, ...]:
+def open_dimensions(model: "ir.Model", options: AnalysisOptions) -> tuple[OpenSizes, ...]:
     """Lists the open dimensions of the inputs with one size per name: given by the user, observed, or assumed."""
     found: dict[str, _Found] = {}
     for value in model.graph.inputs:
@@ -55,7 +55,7 @@ def open_dimensions(model: "ir.Model", given: GivenShapes) -> tuple[OpenSizes, .
             if isinstance(dimension, int):
                 continue
             called = dimension or f"{name}[{axis}]"
-            size, origin = _size(_Info(name, dtype_of(value) or "", shape), axis, given)
+            size, origin = _size(_Info(name, dtype_of(value) or "", shape), axis, options)
             known = found.setdefault(called, _Found(size, origin))
             known.at.append((name, axis))
             if known.origin == ASSUMED and origin != ASSUMED:
@@ -63,20 +63,22 @@ def open_dimensions(model: "ir.Model", given: GivenShapes) -> tuple[OpenSizes, .
     return tuple(OpenSizes(name, each.size, each.origin, tuple(each.at)) for name, each in found.items())
 
 
-def _size(info: _Info, axis: int, given: GivenShapes) -> tuple[int, str]:
-    for shapes, origin in ((given.shapes, GIVEN), (given.real, SEEN)):
+def _size(info: _Info, axis: int, options: AnalysisOptions) -> tuple[int, str]:
+    for shapes, origin in ((options.shapes, GIVEN), (options.real, SEEN)):
         shape = shapes.get(info.name)
         if shape is not None and len(shape) == len(info.shape):
             return int(shape[axis]), origin
     return input_shape(info)[axis], ASSUMED
 
 
-def concrete(model: "ir.Model", given: GivenShapes, opened: Iterable[OpenSizes]) -> "ir.Model":
+def concrete(model: "ir.Model", options: AnalysisOptions, opened: Iterable[OpenSizes]) -> "ir.Model":
     """Returns a clone in which the open dimensions have their sizes and all shapes are inferred from them."""
     clone = model.clone()
     sizes = {place: each.size for each in opened for place in each.at}
-    asked = {name for shapes in (given.real, given.shapes) for name in shapes}
-    bind(clone.graph.inputs, sizes, {name: given.shapes.get(name) or given.real.get(name, ()) for name in asked})
+    names = {name for shapes in (options.real, options.shapes) for name in shapes}
+    bind(
+        clone.graph.inputs, sizes, {name: options.shapes.get(name) or options.real.get(name, ()) for name in names}
+    )
     _forget_inner(clone)
     # Inference keeps declared output shapes; without a declaration it computes them.
     clone.graph.outputs.clear()
@@ -94,9 +96,9 @@ def bind(
         if value.shape is None:
             value.shape = ir.Shape(whole[name]) if name in whole else None
             continue
-        given = whole.get(name)
-        if given is not None and len(given) == len(value.shape):
-            value.shape = ir.Shape([int(d) for d in given])
+        fixed = whole.get(name)
+        if fixed is not None and len(fixed) == len(value.shape):
+            value.shape = ir.Shape([int(d) for d in fixed])
             continue
         value.shape = ir.Shape(
             [d if isinstance(d, int) else sizes[name, axis] for axis, d in enumerate(value.shape)]
@@ -149,7 +151,7 @@ def dimensions(
     made: dict[str, tuple[str, int | None, str]] = {}
     known = {each.name for each in opened}
     for node, original in zip(_all_nodes(named.graph), _all_nodes(model.graph), strict=True):
-        given = {name for value in node.inputs if value is not None for name in _names(value)}
+        input_names = {name for value in node.inputs if value is not None for name in _names(value)}
         nameless = any(_is_open(value) for value in node.inputs if value is not None)
         for value, own in zip(node.outputs, original.outputs, strict=True):
             names = list(_names(value))
@@ -157,7 +159,7 @@ def dimensions(
             shape = sizes.get(own)
             for axis, dimension in enumerate(value.shape or ()):
                 name = None if isinstance(dimension, int) else dimension.value
-                if isinstance(dimension, int) or name in known | given or (name is None and nameless):
+                if isinstance(dimension, int) or name in known | input_names or (name is None and nameless):
                     continue
                 size = shape[axis] if shape is not None and axis < len(shape) else None
                 if size is None or value.name in real:

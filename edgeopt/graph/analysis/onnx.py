@@ -12,8 +12,8 @@ from edgeopt.graph.analysis.dimensions import OpenSizes, claims, concrete, dimen
 from edgeopt.graph.analysis.propagate import propagate
 from edgeopt.graph.analysis.records import (
     Analysis,
+    AnalysisOptions,
     FileRow,
-    GivenShapes,
     NodeRow,
     WeightRow,
     largest,
@@ -40,7 +40,7 @@ from edgeopt.graph.shapes import infer_shapes
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-AS_IN_THE_FILE = GivenShapes()
+AS_IN_THE_FILE = AnalysisOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +62,21 @@ class TensorSizes:
     """Cost of each node, in the order of `walk`."""
 
 
-def analyze_onnx(path: Path, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
+def analyze_onnx(path: Path, options: AnalysisOptions = AS_IN_THE_FILE) -> Analysis:
     """Analyzes a model file; raises ModelError if it is not an ONNX model."""
-    return analysis_of(load(path), given)
+    return analysis_of(load(path), options)
 
 
-def analysis_of(model: Model, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
+def analysis_of(model: Model, options: AnalysisOptions = AS_IN_THE_FILE) -> Analysis:
     """Analyzes a loaded model and infers shapes that are not known yet."""
     infer_shapes(model.ir)
-    opened = open_dimensions(model.ir, given)
-    sizes = sizes_of(model.ir, given, opened)
+    opened = open_dimensions(model.ir, options)
+    sizes = sizes_of(model.ir, options, opened)
     stored = _weights(model)
-    looked = look([(each.value, each.tensor) for each in stored], given.large_weights)
+    looked = look([(each.value, each.tensor) for each in stored], options.large_weights)
     rows = [_with(each.row, looked.contents.get(id(each.tensor))) for each in stored]
     nodes, least_reason = timed(
-        _rows(model.ir, {each.value: row for each, row in zip(stored, rows, strict=True)}, sizes), given
+        _rows(model.ir, {each.value: row for each, row in zip(stored, rows, strict=True)}, sizes), options
     )
     graph = model.ir.graph
     names = {value.name for value in graph.inputs if value.name in graph.initializers}
@@ -113,15 +113,15 @@ def analysis_of(model: Model, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
             least_reason,
             tuple(f"{each.name} = {each.size} ({each.origin})" for each in opened),
         ),
-        dimensions=dimensions(model.ir, opened, sizes.shapes, given.real),
+        dimensions=dimensions(model.ir, opened, sizes.shapes, options.real),
         weights_summary=looked.summary,
     )
 
 
-def sizes_of(model: "ir.Model", given: GivenShapes, opened: tuple[OpenSizes, ...]) -> TensorSizes:
+def sizes_of(model: "ir.Model", options: AnalysisOptions, opened: tuple[OpenSizes, ...]) -> TensorSizes:
     """Computes shapes and bytes of all values and the cost of all nodes, without changing the model."""
-    bound = concrete(model, given, opened)
-    operands = Operands(given.real, propagate(bound, given.real, claims(model)))
+    bound = concrete(model, options, opened)
+    operands = Operands(options.real, propagate(bound, options.real, claims(model)))
     costs = weigh(bound, operands)
     shapes: dict[ir.Value, tuple[int, ...]] = {}
     sized: dict[ir.Value, int] = {}

@@ -11,9 +11,9 @@ from edgeopt.graph.analysis.cost import cost_of
 from edgeopt.graph.analysis.cost.call import Attribute, Call, Operand
 from edgeopt.graph.analysis.records import (
     Analysis,
+    AnalysisOptions,
     Cost,
     FileRow,
-    GivenShapes,
     NodeRow,
     TensorFacts,
     WeightRow,
@@ -67,15 +67,15 @@ def layer_call(
     kind: str, inputs: Sequence[Operand | None], outputs: Sequence[Operand | None], data: Mapping[str, str]
 ) -> Call:
     """Maps a layer to an ONNX operator; a type without an equivalent keeps its name, so that no rule matches."""
-    given = list(inputs)
-    if kind.startswith("Group") and "Convolution" in kind and len(given) > 1:
-        given[1] = _without_groups(given[1])
-    if kind in _WEIGHTS and len(given) > _WEIGHTS[kind][1]:
+    operands = list(inputs)
+    if kind.startswith("Group") and "Convolution" in kind and len(operands) > 1:
+        operands[1] = _without_groups(operands[1])
+    if kind in _WEIGHTS and len(operands) > _WEIGHTS[kind][1]:
         weights, recurrent = _WEIGHTS[kind]
-        given = [given[0], given[weights], given[recurrent]]
+        operands = [operands[0], operands[weights], operands[recurrent]]
     if kind == "ScaledDotProductAttention":
-        given = given[:3]
-    return Call(IN_ONNX.get(kind, kind), tuple(given), tuple(outputs), attributes=_attributes(data))
+        operands = operands[:3]
+    return Call(IN_ONNX.get(kind, kind), tuple(operands), tuple(outputs), attributes=_attributes(data))
 
 
 def _without_groups(weights: Operand | None) -> Operand | None:
@@ -102,7 +102,7 @@ def _attributes(data: Mapping[str, str]) -> dict[str, Attribute]:
 
 # xml.etree's elements; their class lives in a module that is imported late.
 Element = Any
-AS_IN_THE_FILE = GivenShapes()
+AS_IN_THE_FILE = AnalysisOptions()
 _DTYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3",
     "f8e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "i4": "int4",
@@ -117,17 +117,17 @@ _BITS = {
 _NOT_NODES = frozenset({"Parameter", "Const", "Result"})
 
 
-def analyze_ir(path: Path, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
+def analyze_ir(path: Path, options: AnalysisOptions = AS_IN_THE_FILE) -> Analysis:
     """Analyzes `NAME.xml`; raises ModelError if it is not an OpenVINO IR."""
     net = _parse(path)
     weights_file = path.with_suffix(".bin")
     files = (path, weights_file) if weights_file.is_file() else (path,)
     stored: dict[tuple[str, str], WeightRow] = {}
     main = {layer.get("id"): layer for layer in net.iterfind("layers/layer")}
-    batch, said = _batch(
-        [_ports(each, "output")[0] for each in main.values() if each.get("type") == "Parameter"], given
+    batch, batch_note = _batch(
+        [_ports(each, "output")[0] for each in main.values() if each.get("type") == "Parameter"], options
     )
-    nodes, least_reason = timed(_rows(net, stored, batch), given)
+    nodes, least_reason = timed(_rows(net, stored, batch), options)
     producers = _producers(net)
     weights = list(stored.values())
     return Analysis(
@@ -151,7 +151,7 @@ def analyze_ir(path: Path, given: GivenShapes = AS_IN_THE_FILE) -> Analysis:
         external_files=tuple(FileRow(file.name, file.stat().st_size) for file in files[1:]),
         warnings=tuple(_warnings(nodes, weights, weights_file)),
         categories=category_rows(nodes),
-        work=work(nodes, (None, "", 0), least_reason, said),
+        work=work(nodes, (None, "", 0), least_reason, batch_note),
     )
 
 
@@ -216,13 +216,13 @@ def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | N
             position += 1
 
 
-def _batch(inputs: list[TensorFacts], given: GivenShapes) -> tuple[int | None, tuple[str, ...]]:
+def _batch(inputs: list[TensorFacts], options: AnalysisOptions) -> tuple[int | None, tuple[str, ...]]:
     """Returns the first dimension's size (default 1) with a note, if no other is open; an IR has no names for
     more."""
     opened = [tensor for tensor in inputs if tensor.shape is None or None in tensor.shape]
     if not opened or any(tensor.shape is None or None in tensor.shape[1:] for tensor in opened):
         return None, ()
-    wished = next((given.shapes[tensor.name][0] for tensor in opened if given.shapes.get(tensor.name)), None)
+    wished = next((options.shapes[tensor.name][0] for tensor in opened if options.shapes.get(tensor.name)), None)
     places = ", ".join(f"{tensor.name}[0]" for tensor in opened)
     size = 1 if wished is None else wished
     return size, (f"{places} = {size} ({'assumed' if wished is None else 'given'})",)
@@ -243,10 +243,10 @@ def _cost(
     kind = layer.get("type", "")
     if kind in HOLDERS:
         return Cost(0, 0, 0, 0, "the number of iterations is not in the file; its body counts once")
-    given = [_operand(tensor, weight) for tensor, weight in zip(inputs, held, strict=True)]
+    operands = [_operand(tensor, weight) for tensor, weight in zip(inputs, held, strict=True)]
     data = layer.find("data")
     attributes = {} if data is None else dict(data.attrib)
-    return cost_of(layer_call(kind, given, [_operand(tensor, None) for tensor in outputs], attributes))
+    return cost_of(layer_call(kind, operands, [_operand(tensor, None) for tensor in outputs], attributes))
 
 
 def _operand(tensor: TensorFacts, weight: WeightRow | None) -> Operand:

@@ -85,11 +85,11 @@ def _sizes(node: "ir.Node") -> tuple[int, ...] | None:
 
 
 def _product(node: "ir.Node", first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    def turned(name: str) -> bool:
+    def is_transposed(name: str) -> bool:
         return name in node.attributes and bool(node.attributes[name].as_int())
 
-    rows = (*first[:-2], first[-1]) if turned("transA") else first[:-1]
-    return *rows, second[0] if turned("transB") else second[1]
+    rows = (*first[:-2], first[-1]) if is_transposed("transA") else first[:-1]
+    return *rows, second[0] if is_transposed("transB") else second[1]
 
 
 def _shape(value: "ir.Value") -> tuple[int, ...] | None:
@@ -233,7 +233,7 @@ class _Propagation:
         try:
             proto = ir.serde.serialize_node(node)
             proto.op_type, proto.domain = STANDS_FOR.get(node.op_type, node.op_type), ""
-            told = onnx.shape_inference.infer_node_outputs(
+            inferred = onnx.shape_inference.infer_node_outputs(
                 onnx.defs.get_schema(proto.op_type, version, ""),
                 proto,
                 types,
@@ -243,7 +243,7 @@ class _Propagation:
         except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, ValueError, RuntimeError, TypeError):
             return  # the shape stays open
         for value in node.outputs:
-            found = told.get(str(value.name))
+            found = inferred.get(str(value.name))
             if found is not None:
                 value.type = value.type or ir.serde.deserialize_type_proto_for_type(found)
                 self._merge(value, ir.serde.deserialize_type_proto_for_shape(found))

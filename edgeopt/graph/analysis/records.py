@@ -332,7 +332,7 @@ def unknown_shapes(nodes: Iterable[NodeRow]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenShapes:
+class AnalysisOptions:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Input shapes that the user fixes."""
     real: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

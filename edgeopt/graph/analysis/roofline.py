@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from edgeopt.graph.analysis.records import GivenShapes, NodeRow
+from edgeopt.graph.analysis.records import AnalysisOptions, NodeRow
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
 
@@ -69,15 +69,15 @@ _FLOATS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": 
 _BYTES = ("uint8", "int8")
 
 
-def timed(rows: Iterable[NodeRow], given: GivenShapes) -> tuple[tuple[NodeRow, ...], str]:
+def timed(rows: Iterable[NodeRow], options: AnalysisOptions) -> tuple[tuple[NodeRow, ...], str]:
     """Returns the rows with their minimum time, and why some have none."""
     rows = tuple(rows)
-    device = given.device
+    device = options.device
     if device is None:
         return rows, "no device was given"
     if device.peaks is None:
         return rows, HINT
-    threads = given.threads or device.limits.usable_cores
+    threads = options.threads or device.limits.usable_cores
     dequantized = {o.name for row in rows if row.operator == "DequantizeLinear" for o in row.outputs}
     found: list[NodeRow] = []
     reasons: dict[str, int] = {}
@@ -97,8 +97,8 @@ def timed(rows: Iterable[NodeRow], given: GivenShapes) -> tuple[tuple[NodeRow, .
         else:
             reasons[best] = reasons.get(best, 0) + 1
             found.append(row)
-    told = "; ".join(f"{count:,} nodes are not included: {reason}" for reason, count in reasons.items())
-    return tuple(found), told
+    unknown = "; ".join(f"{count:,} nodes are not included: {reason}" for reason, count in reasons.items())
+    return tuple(found), unknown
 
 
 def precision(row: NodeRow, dequantized: Collection[str]) -> str:

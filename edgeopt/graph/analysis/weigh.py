@@ -28,12 +28,12 @@ def called(
 
     function = model.functions[node.op_identifier()]
     body = function.clone().graph
-    given = {**function.attributes, **node.attributes}
+    attributes = {**function.attributes, **node.attributes}
     for part in (body, *body.subgraphs()):
         for inner in part:
             for name, attribute in tuple(inner.attributes.items()):
                 if attribute.is_ref():
-                    _resolve(inner, name, given.get(attribute.ref_attr_name))
+                    _resolve(inner, name, attributes.get(attribute.ref_attr_name))
     for value, passed in zip(body.inputs, node.inputs, strict=False):
         if passed is None:
             continue
@@ -51,12 +51,12 @@ def called(
     return found, propagate(found, {}, {})
 
 
-def _resolve(node: "ir.Node", name: str, given: "ir.Attr | None") -> None:
+def _resolve(node: "ir.Node", name: str, value: "ir.Attr | None") -> None:
     import onnx_ir as ir
 
     del node.attributes[name]
-    if given is not None and not given.is_ref() and given.value is not None:
-        node.attributes[name] = ir.Attr(name, given.type, given.value)
+    if value is not None and not value.is_ref() and value.value is not None:
+        node.attributes[name] = ir.Attr(name, value.type, value.value)
 
 
 OPSET_OF_TODAYS_SCAN = 9
@@ -117,9 +117,9 @@ class Weigher:
         costs = [self.graph(graph, 0) for graph in branches]
         taken = max(range(len(costs)), key=lambda place: (not costs[place].unknown, *_rank(costs[place])))
         if condition:
-            wanted = "then_branch" if condition[0] else "else_branch"
+            branch_name = "then_branch" if condition[0] else "else_branch"
             names = [name for name, _ in subgraphs(node)]
-            taken = names.index(wanted) if wanted in names else taken
+            taken = names.index(branch_name) if branch_name in names else taken
         return self.graph(branches[taken], runs)
 
     def _function(self, node: "ir.Node") -> tuple[Cost, OperatorType]:

@@ -60,12 +60,12 @@ def reads(node: Proto) -> Iterator[str]:
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for inner in subgraphs(attribute):
-            own = {*given(inner), *(name for n in inner.node for name in n.output)}
+            own = {*initial_names(inner), *(name for n in inner.node for name in n.output)}
             needed = [name for n in inner.node for name in reads(n)]
             yield from (name for name in (*needed, *(o.name for o in inner.output)) if name not in own)
 
 
-def given(graph: Proto) -> Iterator[str]:
+def initial_names(graph: Proto) -> Iterator[str]:
     """Yields the names that exist before any node of a graph runs: inputs and weights."""
     yield from (value.name for value in graph.input)
     yield from (weight.name for weight in graph.initializer)
@@ -78,7 +78,7 @@ def disorder(graph: Proto, outer: frozenset[str] = frozenset()) -> str | None:
         return f"contains the weight '{twice}' twice"
     if twice := _first_repeated(value.name for value in graph.input):
         return f"lists the input '{twice}' twice"
-    return _disorder(graph.node, frozenset(given(graph)), outer, [value.name for value in graph.output])
+    return _disorder(graph.node, frozenset(initial_names(graph)), outer, [value.name for value in graph.output])
 
 
 def function_disorder(function: Proto) -> str | None:

@@ -136,12 +136,12 @@ def tensor_fault(model: Proto) -> str | None:
         if tensor.data_location == EXTERNAL:
             continue
         if tensor.HasField("raw_data"):
-            wanted, got, what = math.ceil(count * bits / 8), len(tensor.raw_data), "bytes"
+            needed, got, what = math.ceil(count * bits / 8), len(tensor.raw_data), "bytes"
         else:
-            wanted, what = _stored(tensor.data_type, count, bits), "values"
+            needed, what = _stored(tensor.data_type, count, bits), "values"
             got = sum(len(getattr(tensor, field)) for field in TYPED_FIELDS)
-        if wanted != got:
-            return f"{name} has {got:,} {what}; its type and shape need {wanted:,}"
+        if needed != got:
+            return f"{name} has {got:,} {what}; its type and shape need {needed:,}"
     return None
 
 

@@ -177,13 +177,13 @@ class Ways:
     """Writes the source with its weights moved by rounding-sized steps; each number gives other steps."""
 
 
-def ask_in_other_ways(ways: Ways, asked: Sequence[Answered], thoroughly: bool) -> None:
+def ask_in_other_ways(ways: Ways, answers: Sequence[Answered], thoroughly: bool) -> None:
     """Runs the source again without the runtime's optimizer, and with inputs and weights moved a little."""
     plain = PLAIN.get(ways.backend.name, {})
     if not thoroughly:
-        _ask(ways, [one for one in asked if not one.others], ways.moved(0), plain, 0)
+        _ask(ways, [one for one in answers if not one.others], ways.moved(0), plain, 0)
         return
-    again = [one for one in asked if len(one.others) < _ALL_WAYS]
+    again = [one for one in answers if len(one.others) < _ALL_WAYS]
     _ask(ways, again, ways.path, plain, None)
     _ask(ways, again, ways.moved(1), {}, 1)
     extreme = [one for one in again if one.case.finite_only]
@@ -195,12 +195,16 @@ def ask_in_other_ways(ways: Ways, asked: Sequence[Answered], thoroughly: bool) -
             one.overflows = isinstance(values, Mapping) and not all_finite(values)
 
 
-def _ask(ways: Ways, asked: Sequence[Answered], path: Path, options: Mapping[str, str], seed: int | None) -> None:
+def _ask(
+    ways: Ways, answers: Sequence[Answered], path: Path, options: Mapping[str, str], seed: int | None
+) -> None:
     """Adds a model's answers to the cases; one that does not load or run adds none, so it excuses nothing."""
-    feeds = [one.case.feeds for one in asked]
+    feeds = [one.case.feeds for one in answers]
     if seed is not None:
         feeds = [moved_feeds(sample, seed) for sample in feeds]
     with contextlib.suppress(EdgeoptError):
-        for one, answer in zip(asked, run_each(path, feeds, ways.backend, options) if feeds else (), strict=True):
+        for one, answer in zip(
+            answers, run_each(path, feeds, ways.backend, options) if feeds else (), strict=True
+        ):
             if answer is not None and not isinstance(answer, EdgeoptError):
                 one.others.append(answer)

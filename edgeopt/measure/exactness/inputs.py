@@ -195,17 +195,17 @@ def padded_cases(model_ir: "ir.Model", sample: Sample) -> list[Sample]:
     return cases
 
 
-def _masks(given: "np.ndarray[Any, Any]") -> "Iterator[np.ndarray[Any, Any]]":
+def _masks(mask: "np.ndarray[Any, Any]") -> "Iterator[np.ndarray[Any, Any]]":
     """Yields masks of 1, STEP, STEP + 1, half, all but one and all tokens, then with gaps and an empty start."""
-    length = given.shape[1]
+    length = mask.shape[1]
     place = np.arange(length)
     for kept in dict.fromkeys(
         min(max(n, 1), length) for n in (1, STEP, STEP + 1, length // 2, length - 1, length)
     ):
-        yield np.broadcast_to(place < kept, given.shape).astype(given.dtype)
+        yield np.broadcast_to(place < kept, mask.shape).astype(mask.dtype)
     half = place < max(1, length // 2)
-    yield np.broadcast_to(half & ((place % 3 != 1) | (place == 0)), given.shape).astype(given.dtype)
-    yield np.broadcast_to(half & ((place >= length // 4) | (length < STEP)), given.shape).astype(given.dtype)
+    yield np.broadcast_to(half & ((place % 3 != 1) | (place == 0)), mask.shape).astype(mask.dtype)
+    yield np.broadcast_to(half & ((place >= length // 4) | (length < STEP)), mask.shape).astype(mask.dtype)
 
 
 def _filled(sample: Sample, mask: str) -> Iterator[Sample]:

@@ -251,8 +251,8 @@ class SourceCheck:
             return f"the source does not run there: {error.message.rstrip('.')}"
         agreement = compare_outputs(self.reference, reference)
         if agreement.problem or agreement.snr_db < LEAST_AGREEMENT_DB:
-            said = agreement.problem.rstrip(".") if agreement.problem else f"{agreement.snr_db:.1f} dB"
-            return f"the source differs there from the source in {self.backend.title}: {said}"
+            problem = agreement.problem.rstrip(".") if agreement.problem else f"{agreement.snr_db:.1f} dB"
+            return f"the source differs there from the source in {self.backend.title}: {problem}"
         judged = {id(one.case): one.answer for one in self.regimes}
         ordinary = zip(self.ordinary, reference, strict=True)
         return replace(
@@ -285,8 +285,8 @@ class SourceCheck:
 
         path = saved(Path(self.folder.name), model_ir, plain=self.plain)
         if not self.seen or self.seen[0].path != path:
-            asked = [as_model_takes(sample, model_ir) for sample in self._samples()]
-            found = run_each(path, asked, self.backend)
+            inputs = [as_model_takes(sample, model_ir) for sample in self._samples()]
+            found = run_each(path, inputs, self.backend)
             answers = [
                 one if one is None or isinstance(one, EdgeoptError) else as_source_gives([one], model_ir)[0]
                 for one in found
@@ -345,8 +345,8 @@ class SourceCheck:
             return (
                 f"{seen.accuracy.snr_db:.1f} dB against the source; exact rewrites must keep {self.floor_db:.0f}"
             )
-        if (said := self._beyond_rounding(seen)) is not None:
-            return said
+        if (problem := self._beyond_rounding(seen)) is not None:
+            return problem
         return next((reason for other in self.others if (reason := why_not_loading(seen.path, other))), None)
 
     def differs_at_edges(self, model_ir: "ir.Model") -> str | None:
@@ -365,11 +365,11 @@ class SourceCheck:
         found = first_difference(known, answers, self._ask_others)
         if found is None:
             return None
-        one, said = found
+        one, problem = found
         where = f"on inputs of the kind '{one.case.regime}'" if one.case.regime else "on ordinary samples"
-        return f"{where} {said}"
+        return f"{where} {problem}"
 
-    def _ask_others(self, asked: Sequence[Answered], thoroughly: bool) -> None:
+    def _ask_others(self, cases: Sequence[Answered], thoroughly: bool) -> None:
         source = self.source
         if source is None:
             return
@@ -382,7 +382,7 @@ class SourceCheck:
         def moved(seed: int) -> Path:
             return written(place, f"moved-{seed}", lambda: moved_model(source.model_ir, seed), plain=self.plain)
 
-        ask_in_other_ways(Ways(self.backend, source.path, inside, moved), asked, thoroughly)
+        ask_in_other_ways(Ways(self.backend, source.path, inside, moved), cases, thoroughly)
 
     def close(self) -> None:
         if self.isolated is not None:

@@ -36,24 +36,24 @@ MOST_MOVED_BYTES = 256 << 20
 """Largest size of weights that are moved; in a larger model only the inputs are."""
 
 
-def difference(wanted: Answer, got: Answer, others: Sequence[Answer] = ()) -> str | None:
+def difference(expected: Answer, got: Answer, others: Sequence[Answer] = ()) -> str | None:
     """Describes the first output that differs, or returns None; `others` are answers that rounding can give."""
-    flat_wanted, flat_got = flat(wanted), flat(got)
+    flat_expected, flat_got = flat(expected), flat(got)
     flat_others = [flat(one) for one in others]
-    for name, array in flat_wanted.items():
+    for name, array in flat_expected.items():
         if name not in flat_got:
             return f"the output '{name}' is missing"
-        said = _of_one(np.asarray(array), np.asarray(flat_got[name]), [one.get(name) for one in flat_others])
-        if said is not None:
-            return f"the output '{name}' {said}"
+        problem = _of_one(np.asarray(array), np.asarray(flat_got[name]), [one.get(name) for one in flat_others])
+        if problem is not None:
+            return f"the output '{name}' {problem}"
     return None
 
 
-def excess(wanted: Answer, got: Answer) -> float:
+def excess(expected: Answer, got: Answer) -> float:
     """Returns the largest difference in multiples of its limit; infinite for differences of another kind."""
-    flat_wanted, flat_got = flat(wanted), flat(got)
+    flat_expected, flat_got = flat(expected), flat(got)
     farthest = 0.0
-    for name, array in flat_wanted.items():
+    for name, array in flat_expected.items():
         a, b = np.asarray(array), np.asarray(flat_got.get(name))
         if a.dtype.kind in "OUSbiu" or a.shape != b.shape or not np.isfinite(b.astype(np.float64)).all():
             farthest = max(farthest, np.inf if difference({name: a}, {name: b}) else 0.0)
@@ -65,26 +65,26 @@ def excess(wanted: Answer, got: Answer) -> float:
     return farthest
 
 
-def _of_one(wanted: Array, got: Array, others: "Sequence[Array | None]") -> str | None:
-    same_kind = [np.asarray(one) for one in others if one is not None and np.shape(one) == wanted.shape]
-    if wanted.shape != got.shape:
+def _of_one(expected: Array, got: Array, others: "Sequence[Array | None]") -> str | None:
+    same_kind = [np.asarray(one) for one in others if one is not None and np.shape(one) == expected.shape]
+    if expected.shape != got.shape:
         unsteady = len(same_kind) < len(others)
-        return None if unsteady else f"has the shape {list(got.shape)} instead of {list(wanted.shape)}"
-    if wanted.dtype.kind in "OUS":
-        return None if np.array_equal(wanted, got) else "holds other texts"
-    if wanted.dtype.kind in "biu":
-        steady = np.ones(wanted.shape, bool)
+        return None if unsteady else f"has the shape {list(got.shape)} instead of {list(expected.shape)}"
+    if expected.dtype.kind in "OUS":
+        return None if np.array_equal(expected, got) else "holds other texts"
+    if expected.dtype.kind in "biu":
+        steady = np.ones(expected.shape, bool)
         for one in same_kind:
-            steady &= one == wanted
-        wrong = (wanted != got) & steady
+            steady &= one == expected
+        wrong = (expected != got) & steady
         return f"differs in {_count(wrong)}" if wrong.any() else None
-    return _of_numbers(wanted, got, same_kind)
+    return _of_numbers(expected, got, same_kind)
 
 
-def _of_numbers(wanted: Array, got: Array, others: Sequence[Array]) -> str | None:
-    if _alike_at_once(wanted, got):
+def _of_numbers(expected: Array, got: Array, others: Sequence[Array]) -> str | None:
+    if _alike_at_once(expected, got):
         return None
-    a, b = wanted.astype(np.float64), got.astype(np.float64)
+    a, b = expected.astype(np.float64), got.astype(np.float64)
     moved = np.isfinite(a) != np.isfinite(b)
     moved |= ~np.isfinite(a) & ~np.isfinite(b) & (np.isnan(a) != np.isnan(b))
     moved |= np.isinf(a) & np.isinf(b) & (np.sign(a) != np.sign(b))
@@ -97,7 +97,7 @@ def _of_numbers(wanted: Array, got: Array, others: Sequence[Array]) -> str | Non
     allowed = ALIKE * np.maximum(size, typical)
     if (apart > allowed).any() and others:
         spread = _spread(np.where(held, a, 0.0), held, others)
-        own = _unit(wanted.dtype) * size
+        own = _unit(expected.dtype) * size
         allowed = np.maximum(allowed, TIMES * (spread + own))
         doubtful = apart > allowed
         if doubtful.any():
@@ -109,23 +109,23 @@ def _of_numbers(wanted: Array, got: Array, others: Sequence[Array]) -> str | Non
     return f"has {b[place]:.6g} where the source has {a[place]:.6g}, beyond rounding in {_count(wrong)}"
 
 
-def _alike_at_once(wanted: Array, got: Array) -> bool:
+def _alike_at_once(expected: Array, got: Array) -> bool:
     """Whether all values are finite and close, tested without a conversion, because most answers are."""
-    if wanted.dtype != got.dtype or wanted.dtype not in (np.float32, np.float64):
+    if expected.dtype != got.dtype or expected.dtype not in (np.float32, np.float64):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        size, apart = np.abs(wanted), np.abs(wanted - got)
+        size, apart = np.abs(expected), np.abs(expected - got)
         # An infinity or NaN on either side is not less than any limit.
-        limit = ALIKE * np.maximum(size, wanted.dtype.type(_typical(size)))
-        return bool((apart <= limit).all()) and bool(np.isfinite(wanted).all())
+        limit = ALIKE * np.maximum(size, expected.dtype.type(_typical(size)))
+        return bool((apart <= limit).all()) and bool(np.isfinite(expected).all())
 
 
-def _spread(wanted: Array, held: Array, others: Sequence[Array]) -> Array:
+def _spread(expected: Array, held: Array, others: Sequence[Array]) -> Array:
     """Returns the largest distance of each value to its values in other answers; infinite if one is not finite."""
-    spread = np.zeros_like(wanted)
+    spread = np.zeros_like(expected)
     for one in others:
         other = one.astype(np.float64)
-        apart = np.abs(np.where(np.isfinite(other), other, np.inf) - wanted)
+        apart = np.abs(np.where(np.isfinite(other), other, np.inf) - expected)
         spread = np.maximum(spread, np.where(held, apart, 0.0))
     return spread
 

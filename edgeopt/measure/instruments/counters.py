@@ -196,11 +196,11 @@ def _reason(number: int, event: _Event, paranoid: str) -> str:
     if number in {errno.EACCES, errno.EPERM}:
         level = int(paranoid) if paranoid.lstrip("-").isdigit() else None
         if level is not None and level >= 2:
-            wanted = 1 if event.in_kernel else 2
-            if level > wanted:
+            needed = 1 if event.in_kernel else 2
+            if level > needed:
                 return (
                     f"the kernel lets only root count events (kernel.perf_event_paranoid is {level}): "
-                    f"sudo sysctl kernel.perf_event_paranoid={wanted}"
+                    f"sudo sysctl kernel.perf_event_paranoid={needed}"
                 )
         return (
             "perf_event_open is forbidden here, as the default seccomp profile of containers does: "

@@ -125,10 +125,12 @@ class Nvml:
         return None if now is None or self._begin_mj is None else (now - self._begin_mj) * _MILLI
 
     def close(self) -> None:
-        _asked(self._module, "nvmlShutdown")
+        _call_or_none(self._module, "nvmlShutdown")
 
     def _millijoules(self) -> int | None:
-        read = [_asked(self._module, "nvmlDeviceGetTotalEnergyConsumption", handle) for handle in self._handles]
+        read = [
+            _call_or_none(self._module, "nvmlDeviceGetTotalEnergyConsumption", handle) for handle in self._handles
+        ]
         counts = [count for count in read if isinstance(count, int)]
         return sum(counts) if len(counts) == len(read) else None
 
@@ -169,7 +171,7 @@ def open_nvml(host: Host, gpus: Sequence[int]) -> EnergySource | Unavailable:
         return counted
 
     def watts() -> float | None:
-        read = [_asked(module, "nvmlDeviceGetPowerUsage", handle) for handle in handles]
+        read = [_call_or_none(module, "nvmlDeviceGetPowerUsage", handle) for handle in handles]
         known = [milliwatts * _MILLI for milliwatts in read if isinstance(milliwatts, int)]
         return sum(known) if len(known) == len(read) else None
 
@@ -202,7 +204,7 @@ def open_battery(host: Host) -> EnergySource | Unavailable:
     return Integrator("battery (the whole device)", watts, _BATTERY_PERIOD_S, 30.0)
 
 
-def _asked(module: Any, function: str, *arguments: object) -> object:  # noqa: ANN401 - pynvml has no types
+def _call_or_none(module: Any, function: str, *arguments: object) -> object:  # noqa: ANN401 - pynvml has no types
     try:
         return getattr(module, function)(*arguments)
     except Exception:  # noqa: BLE001 - a foreign library: whatever it raises means that it does not tell

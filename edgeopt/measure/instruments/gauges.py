@@ -82,7 +82,7 @@ class Gauges:
         self.held_bytes = held
         if held is not None:
             self.peak_bytes = max(held, self.peak_bytes or 0)
-        told = {
+        values = {
             "process_memory_bytes": (held, "the system does not report the memory of other processes"),
             "device_memory_bytes": (sample.memory_used_bytes, sample.unavailable.get("memory_used_bytes", "")),
             "load_percent": (sample.load_percent, sample.unavailable.get("load_percent", "")),
@@ -91,15 +91,15 @@ class Gauges:
         }
         on_gpus = self._gpus.held_bytes(pids) if self._gpus is not None and pids else None
         if on_gpus is not None:
-            self.tell("gpu_memory_bytes", on_gpus, subject, now)
-        for name, (value, why) in told.items():
+            self.emit_metric("gpu_memory_bytes", on_gpus, subject, now)
+        for name, (value, why) in values.items():
             if value is not None:
-                self.tell(name, value, subject, now)
+                self.emit_metric(name, value, subject, now)
             elif name not in self._absent:
                 self._absent.add(name)
                 self.emit(Log("info", f"No {name}: {why}.", kind="no-metric", subject=name, reason=why))
 
-    def tell(
+    def emit_metric(
         self,
         name: str,
         value: float,

@@ -27,8 +27,8 @@ def operations(task: Layers) -> int:
 def nothing() -> tuple[bytes, NDArray[Any]]:
     """Returns a model with one ReLU of eight numbers, and its input."""
     nodes = [onnx.node("Relu", ["x"], "y")]
-    given, result = (onnx.port(name, "float32", (1, 8)) for name in "xy")
-    return onnx.model(nodes, {}, given, result), np.ones((1, 8), np.float32)
+    x, result = (onnx.port(name, "float32", (1, 8)) for name in "xy")
+    return onnx.model(nodes, {}, x, result), np.ones((1, 8), np.float32)
 
 
 def _float_chain(task: Layers) -> tuple[bytes, NDArray[Any]]:
@@ -63,8 +63,8 @@ def _int8_chain(task: Layers) -> tuple[bytes, NDArray[Any]]:
             _layer(task, [f"d{layer}", f"dw{layer}"], f"r{layer}"),
             onnx.node("QuantizeLinear", [f"r{layer}", "s", "z"], values[layer + 1]),
         ]
-    given = draw.integers(64, 192, _input_shape(task), np.uint8)
-    return _model(task, nodes, constants, "uint8"), given
+    array = draw.integers(64, 192, _input_shape(task), np.uint8)
+    return _model(task, nodes, constants, "uint8"), array
 
 
 def _layer(task: Layers, inputs: list[str], output: str) -> bytes:
@@ -75,8 +75,8 @@ def _layer(task: Layers, inputs: list[str], output: str) -> bytes:
 
 
 def _model(task: Layers, nodes: list[bytes], constants: dict[str, NDArray[Any]], dtype: str) -> bytes:
-    given, result = (onnx.port(name, dtype, _input_shape(task)) for name in "xy")
-    return onnx.model(nodes, constants, given, result)
+    x, result = (onnx.port(name, dtype, _input_shape(task)) for name in "xy")
+    return onnx.model(nodes, constants, x, result)
 
 
 def _names(depth: int) -> list[str]:

@@ -53,7 +53,7 @@ class RuntimeTasks:
         self.slices: dict[Task, list[tuple[float, ...]]] = {task: [] for task in tasks}
         self.failures: dict[Task, str] = {}
         self._worker = WorkerClient(host, _MOST_STARTS)
-        self._asked: Task | None = None
+        self._pending: Task | None = None
 
     @property
     def tasks(self) -> list[Task]:
@@ -61,7 +61,7 @@ class RuntimeTasks:
 
     @property
     def is_busy(self) -> bool:
-        return self._asked is not None
+        return self._pending is not None
 
     def is_ready(self, timeout_s: float) -> bool:
         """Whether the slice that was begun has ended."""
@@ -71,12 +71,12 @@ class RuntimeTasks:
         """Begins a slice; `answer` waits for its end."""
         if task in self.failures:
             return
-        self._asked = task
+        self._pending = task
         self._worker.send(Repeat(task, slice_ms))
 
     def answer(self, deadline: float, keep: bool = True) -> None:
         """Waits for the slice that was begun; a task that fails is not run again."""
-        task, self._asked = self._asked, None
+        task, self._pending = self._pending, None
         if task is None:
             return
         answer = self._worker.answer(Ran, max(0.1, deadline - time.monotonic()))

@@ -23,14 +23,14 @@ Attribute = int | float | str | Sequence[int] | Sequence[float]
 def model(
     nodes: Iterable[bytes],
     constants: dict[str, NDArray[Any]],
-    given: bytes | Sequence[bytes],
+    inputs: bytes | Sequence[bytes],
     result: bytes | Sequence[bytes],
     opset: int = _OPSET,
 ) -> bytes:
     """Returns a ModelProto with one input and one output, or several (see `port`)."""
     tensors = b"".join(_bytes(5, _tensor(name, array)) for name, array in constants.items())
     graph = b"".join(_bytes(1, node) for node in nodes) + _bytes(2, b"peaks") + tensors
-    graph += b"".join(_bytes(11, each) for each in ([given] if isinstance(given, bytes) else given))
+    graph += b"".join(_bytes(11, each) for each in ([inputs] if isinstance(inputs, bytes) else inputs))
     graph += b"".join(_bytes(12, each) for each in ([result] if isinstance(result, bytes) else result))
     return _number(1, _IR_VERSION) + _bytes(7, graph) + _bytes(8, _bytes(1, b"") + _number(2, opset))
 

@@ -33,17 +33,17 @@ def _open_model(task: Layers | Dispatch) -> Rates:
     options: dict[str, str | int] = {"threads": 1}
     units = 1
     if isinstance(task, Layers):
-        model, given = layers.chain(task)
+        model, array = layers.chain(task)
         units = layers.operations(task)
         options["threads"] = task.threads
         if task.backend == "openvino-cpu" and task.precision != "int8":
             options["precision"] = task.precision.replace("fp", "f")
     else:
-        model, given = layers.nothing()
+        model, array = layers.nothing()
     with tempfile.NamedTemporaryFile(suffix=".onnx", delete=False) as file:
         file.write(model)  # the folder for temporary files goes away with the measuring
     session = backend_named(task.backend).load(Path(file.name), options)
-    feeds = {"x": given}
+    feeds = {"x": array}
     for _ in range(_WARM_UP_RUNS):
         session.run(feeds)
 

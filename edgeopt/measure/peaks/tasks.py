@@ -111,9 +111,9 @@ def alone(task: Task, tasks: Collection[Task]) -> Task | None:
 def _precisions(device: Device, backend: str) -> tuple[Precision, ...]:
     """Returns fp32, int8, and the other precisions that the runtime reports for this CPU."""
     runtime = next((r for r in device.runtimes if r.name == RUNTIMES[backend]), None)
-    told = runtime.capabilities.get("CPU", ()) if runtime else ()
+    supported = runtime.capabilities.get("CPU", ()) if runtime else ()
     more: tuple[tuple[str, Precision], ...] = (("BF16", "bf16"), ("FP16", "fp16"))
-    return ("fp32", "int8", *(precision for name, precision in more if name in told))
+    return ("fp32", "int8", *(precision for name, precision in more if name in supported))
 
 
 def _streams(device: Device, counts: list[int]) -> tuple[list[Task], dict[str, str]]:
@@ -133,8 +133,8 @@ def _streams(device: Device, counts: list[int]) -> tuple[list[Task], dict[str, s
                 continue
             # Half of the innermost cache; a quarter of the others, which hold other data too, but more than the
             # level below.
-            wanted = max(share // 4, min(share // 2, 2 * inner_bytes)) if inner_bytes else share // 2
-            tasks += _level(f"L{level}", threads, wanted // 2, one_array=False)
+            working_set_bytes = max(share // 4, min(share // 2, 2 * inner_bytes)) if inner_bytes else share // 2
+            tasks += _level(f"L{level}", threads, working_set_bytes // 2, one_array=False)
             inner_bytes = share
         array_bytes = max(_LEAST_ARRAY_BYTES, 4 * _all_caches_bytes(device)) // threads
         if 2 * array_bytes * threads > _MOST_OF_MEMORY * device.memory.usable_bytes:

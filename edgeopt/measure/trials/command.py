@@ -117,9 +117,9 @@ class Program:
             how = "closed its output"
         else:
             how = f"ended with exit code {code}" if code >= 0 else f"crashed ({signal_name(-code)})"
-        said = last_words(_STDERR)
+        output = last_words(_STDERR)
         return TrialError(
-            f"The program {how} before it printed '{word.decode()}'{f': {said}' if said else '.'}", _HINT
+            f"The program {how} before it printed '{word.decode()}'{f': {output}' if output else '.'}", _HINT
         )
 
 
@@ -165,9 +165,9 @@ def warnings(program: Program, turns: Sequence[bytes]) -> tuple[str, ...]:
     return (warning,)
 
 
-def _lap_s(what: Callable[..., object], *given: object) -> float:
+def _lap_s(what: Callable[..., object], *arguments: object) -> float:
     begin = time.perf_counter()
-    what(*given)
+    what(*arguments)
     return time.perf_counter() - begin
 
 

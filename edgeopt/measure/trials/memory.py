@@ -107,6 +107,8 @@ class Phases:
             return None
         known = [size for size in self._on_device.values() if size is not None]
         # A process that NVML lists only later held nothing before; one that it never lists is unknown.
-        told = {phase: size if size is not None or not known else 0 for phase, size in self._on_device.items()}
-        phases = {f"{p}_bytes": told.get(p) for p in ("import", "load", "first_run", "steady")}
+        known_sizes = {
+            phase: size if size is not None or not known else 0 for phase, size in self._on_device.items()
+        }
+        phases = {f"{p}_bytes": known_sizes.get(p) for p in ("import", "load", "first_run", "steady")}
         return DeviceMemory(**phases, peak_bytes=max(known, default=None))

@@ -69,11 +69,11 @@ def time_stages(request: TimeStages) -> Staged:
 
     path, seconds = Path(request.bundle_path), request.seconds
     bundle = locate(path).bundle
-    told = bundle.deployment.processing if bundle is not None else None
-    if bundle is None or told is None:
+    processing = bundle.deployment.processing if bundle is not None else None
+    if bundle is None or processing is None:
         raise UsageError(f"'{path.name}' has no pre- or postprocessing.", "There is nothing to time.")
     feeds = bundle.golden("inputs")
-    raw = bundle.golden(RAW) if told.pre is not None and bundle.has_golden(RAW) else None
+    raw = bundle.golden(RAW) if processing.pre is not None and bundle.has_golden(RAW) else None
     laps: list[tuple[float, float, float]] = []
     with load(path) as session:
         for position in range(_WARM_UP_RUNS):
@@ -86,7 +86,7 @@ def time_stages(request: TimeStages) -> Staged:
         inference_ms=inference,
         runs=len(laps),
         pre_ms=pre if raw is not None else None,
-        post_ms=post if told.post is not None else None,
+        post_ms=post if processing.post is not None else None,
     )
     return Staged(times)
 
@@ -95,13 +95,13 @@ def _lap(
     session: Session, raw: list[dict[str, Array]] | None, feeds: list[dict[str, Array]], position: int
 ) -> tuple[float, float, float]:
     """Times the stages once; inference runs golden inputs, not preprocessed samples that may be made up."""
-    processor, given = session.processor, feeds[position % len(feeds)]
+    processor, inputs = session.processor, feeds[position % len(feeds)]
     assert processor is not None  # noqa: S101 - the bundle processes
     begin = time.perf_counter()
     if raw is not None:
         processor.pre(raw[position % len(raw)])
     prepared = time.perf_counter()
-    outputs = session.run(given)
+    outputs = session.run(inputs)
     answered = time.perf_counter()
     processor.after(outputs)
     return prepared - begin, answered - prepared, time.perf_counter() - answered

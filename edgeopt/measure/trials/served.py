@@ -141,12 +141,12 @@ class Served:
         return MissingError(f"The server at {url} cannot be reached: {said_by(error)}.", "Look at its log.")
 
     def _refused(self, status: int, body: bytes) -> EdgeoptError:
-        said = said_in(body)
-        if said is not None and status in {401, 403, 429}:
-            refused_access = InputError(said.message, said.hint)
-            refused_access.code = said.code or refused_access.code
+        reply = said_in(body)
+        if reply is not None and status in {401, 403, 429}:
+            refused_access = InputError(reply.message, reply.hint)
+            refused_access.code = reply.code or refused_access.code
             return refused_access
-        words = said.message if said else http.client.responses.get(status, "")
+        words = reply.message if reply else http.client.responses.get(status, "")
         return ModelError(f"The server at {self._place.url} refused ({status}): {words.rstrip('.')}.", _HINT)
 
     def _no_protocol(self) -> EdgeoptError:

@@ -191,11 +191,11 @@ def _cache_sentence(members: list[_Starting], rules: ColdRules) -> str:
     if not any(m.model or m.libraries for m in members):
         return "Nothing was dropped from the page cache: no side is a file."
     parts = []
-    for what, kept, asked in (
+    for what, kept, is_requested in (
         ("model files", [k for m in members for k in m.kept], rules.drop_files),
         ("runtime's libraries", [k for m in members for k in m.libraries_kept], rules.drop_libraries),
     ):
-        if asked and kept:
+        if is_requested and kept:
             parts.append(_kept_words(what, kept))
     if not rules.drop_libraries:
         parts.append("Python and the runtime's libraries came from memory.")

@@ -62,12 +62,12 @@ def run_concurrent(
         alone = [level for level in levels if level.count == 1]
         slice_ms = _slice_ms(levels, alone, gauges)
 
-        def tell(number: int, count: int) -> None:
+        def emit_progress(number: int, count: int) -> None:
             left_s = (rules.rounds - number) * count * slice_ms / 1e3
             emit(Progress("measuring", f"{count} levels, interleaved", number, rules.rounds, time_left_s=left_s))
 
         watch = run_members(
-            levels, sides, CONCURRENT, rules.rounds, lambda lv: _slice(lv, slice_ms, gauges), tell, alone
+            levels, sides, CONCURRENT, rules.rounds, lambda lv: _slice(lv, slice_ms, gauges), emit_progress, alone
         )
     busy = (_BUSY,) if any(each.bad for each in watch.states) else ()
     return ConcurrencyReport(
@@ -140,8 +140,8 @@ def _slice(level: _Running, slice_ms: float, gauges: Gauges) -> float | None:
     sizes = [each.memory.steady_bytes or each.memory.first_run_bytes for each in timed]
     level.memory_bytes = sum(size or 0 for size in sizes) or None
     throughput = sum(len(each.latencies_ms) / each.seconds for each in timed if each.seconds)
-    gauges.tell("latency_ms", float(np.median(latencies_ms)), level.name)
-    gauges.tell("throughput_per_s", throughput, level.name)
+    gauges.emit_metric("latency_ms", float(np.median(latencies_ms)), level.name)
+    gauges.emit_metric("throughput_per_s", throughput, level.name)
     return throughput
 
 

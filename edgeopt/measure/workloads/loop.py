@@ -72,10 +72,10 @@ def require_one(failures: dict[str, str | None], hint: str = "Run it in its own 
         raise TrialError(f"'{name}' {(why or '').rstrip('.')}.", hint)
 
 
-def skipped(members: Iterable[NamedSide], form: str = "'{}' {}") -> list[str]:
-    """Returns a sentence for each side that failed; `form` joins its name and the reason."""
+def skipped(members: Iterable[NamedSide], template: str = "'{}' {}") -> list[str]:
+    """Returns a sentence for each side that failed; `template` joins its name and the reason."""
     return [
-        f"{form.format(each.name, each.failure.rstrip('.'))}; it was skipped from then on."
+        f"{template.format(each.name, each.failure.rstrip('.'))}; it was skipped from then on."
         for each in members
         if each.failure
     ]
@@ -83,10 +83,10 @@ def skipped(members: Iterable[NamedSide], form: str = "'{}' {}") -> list[str]:
 
 def warn(emit: Emit, texts: Iterable[str]) -> tuple[str, ...]:
     """Emits each as a warning and returns them for the report."""
-    said = tuple(texts)
-    for text in said:
+    warnings = tuple(texts)
+    for text in warnings:
         emit(Log("warning", text))
-    return said
+    return warnings
 
 
 @dataclass(slots=True)
@@ -142,10 +142,10 @@ def compared(
     if not rounds:
         return None
     ratio = sign_interval(paired_ratios(theirs_ms[:rounds], mine_ms[:rounds]), 1 - schedule.error)
-    said = _verdict(ratio, schedule)
-    at_most = 100 * (max(ratio.high, 1 / max(ratio.low, 1e-9)) - 1) if said == "no difference seen" else None
+    verdict = _verdict(ratio, schedule)
+    at_most = 100 * (max(ratio.high, 1 / max(ratio.low, 1e-9)) - 1) if verdict == "no difference seen" else None
     luck_percent = schedule.same_percent if schedule.same_percent >= LUCK_PERCENT else 0.0
-    return Comparison(name, other, ratio.stated, said, at_most, error=schedule.error, luck_percent=luck_percent)
+    return Comparison(name, other, ratio.stated, verdict, at_most, error=schedule.error, luck_percent=luck_percent)
 
 
 def _verdict(ratio: Interval, schedule: Schedule) -> Verdict:

@@ -69,7 +69,7 @@ def run_paced(
     gauges = Gauges(emit)
     members = [_Pacing(side.name, energy=EnergyLog(meter)) for side in sides]
 
-    def tell(number: int, count: int) -> None:
+    def emit_progress(number: int, count: int) -> None:
         left_s = (rules.rounds - number) * slice_s * count
         rate = f"at {rules.rate_per_s:g} a second"
         emit(Progress("measuring", rate, number, rules.rounds, time_left_s=left_s))
@@ -84,7 +84,7 @@ def run_paced(
                 member.failure = error.message
         require_one({member.side: member.failure for member in members})
         watch = run_members(
-            members, sides, PACED, rules.rounds, lambda m: _turn(m, interval_s, slice_s, gauges), tell
+            members, sides, PACED, rules.rounds, lambda m: _turn(m, interval_s, slice_s, gauges), emit_progress
         )
     found = tuple(_side(member, rules.rate_per_s) for member in members)
     behind = (_not_kept(side, rules.rate_per_s) for side in found if not side.kept)
@@ -117,7 +117,7 @@ def _turn(member: _Pacing, interval_s: float, slice_s: float, gauges: Gauges) ->
             answers.append(answer)
             taken = np.frombuffer(answer.latencies_ms, "<f4")
             if len(taken):
-                gauges.tell("latency_ms", float(np.median(taken)), member.name)
+                gauges.emit_metric("latency_ms", float(np.median(taken)), member.name)
         cpu_after_s = _cpu_s(contender)
     member.missed += sum(a.missed for a in answers)
     member.seconds += sum(a.seconds for a in answers)

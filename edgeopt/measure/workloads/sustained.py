@@ -97,21 +97,21 @@ def _turning_point(values: Sequence[float]) -> int:
 
 def _why(early: Sequence[Window], late: Sequence[Window]) -> str:
     """Describes other changes between the two spans, as observations and not as the cause."""
-    told = []
+    observations = []
     clock = _both(early, late, lambda w: w.clock_hz)
     if clock and abs(clock[1] / clock[0] - 1) >= _CLOCK_FELL:
         word = "fell" if clock[1] < clock[0] else "rose"
-        told.append(f"the clock {word} from {clock[0] / 1e9:.2f} to {clock[1] / 1e9:.2f} GHz")
+        observations.append(f"the clock {word} from {clock[0] / 1e9:.2f} to {clock[1] / 1e9:.2f} GHz")
     heat = _both(early, late, lambda w: w.temperature_c)
     if heat and heat[1] - heat[0] >= _WARMER_C:
-        told.append(f"the temperature rose from {heat[0]:.0f} to {heat[1]:.0f} °C")
+        observations.append(f"the temperature rose from {heat[0]:.0f} to {heat[1]:.0f} °C")
     others = _both(early, late, lambda w: w.others_percent)
     others_changed = others is not None and abs(others[1] - others[0]) >= _OTHERS_PERCENT
     if others is not None and others_changed:
-        told.append(f"other processes went from {others[0]:.0f} to {others[1]:.0f} % of the cores")
+        observations.append(f"other processes went from {others[0]:.0f} to {others[1]:.0f} % of the cores")
     loaded = "" if others_changed else _others([*early, *late])
-    if told:
-        return f", while {' and '.join(told)}{loaded}"
+    if observations:
+        return f", while {' and '.join(observations)}{loaded}"
     if clock is None and heat is None:
         return f"; this device reports neither its clock nor its temperature{loaded}"
     return f"; neither clock nor temperature nor other processes changed with it{loaded}"
@@ -290,15 +290,15 @@ def _measure(
         gauges.sample([contender.child], side.name)
         measured.start(contender, gauges.latest)
         total = max(1, round(60 * rules.minutes / measured.window_s))
-        told = -1
+        emitted = -1
         # The time limit is a tenth of a second longer, because a last window that is cut short would be lost.
         for answer in follow(contender, None, 60 * rules.minutes + 2 * SAMPLE_S, gauges, contender.patience_s(2)):
             taken = measured.add(answer, gauges.latest, gauges.held_bytes)
             if len(taken):
-                gauges.tell("latency_ms", float(np.median(taken)), side.name)
-            if len(measured.windows) != told:
-                told = len(measured.windows)
-                _tell(measured, rules, total, emit)
+                gauges.emit_metric("latency_ms", float(np.median(taken)), side.name)
+            if len(measured.windows) != emitted:
+                emitted = len(measured.windows)
+                _emit_progress(measured, rules, total, emit)
         if not measured.windows:
             measured.too_short = True
             measured.failure = f"failed: no run ended in {60 * rules.minutes:.3g} s"
@@ -309,7 +309,7 @@ def _measure(
             contender.close()
 
 
-def _tell(measured: _Measured, rules: SustainedRules, total: int, emit: Emit) -> None:
+def _emit_progress(measured: _Measured, rules: SustainedRules, total: int, emit: Emit) -> None:
     done = len(measured.windows)
     best = ""
     if done:

@@ -12,7 +12,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.graph.import_proof import ImportProof
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.profiles import TargetProfile
-from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
+from edgeopt.quant.measured.timing.configs import ExecutionConfig, OptionValue
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import Recorded
 

@@ -26,15 +26,15 @@ from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
 from edgeopt.pipeline.builders.inspect import describe
 from edgeopt.pipeline.builders.messages import PLANNED, BuildTask, PlannedVariant, Plans
-from edgeopt.quant.measured.given import ModelRuns, SampleSets
-from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_forms
+from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_schemes
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
+from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets
 from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
-from edgeopt.quant.measured.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, ExecutionConfig, OptionValue
-from edgeopt.quant.measured.timing.gains import ConfigGains, tracks_of
+from edgeopt.quant.measured.timing.configs import GROUP_SIZES, GROUPS, OPENVINO, ExecutionConfig, OptionValue
+from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains
 from edgeopt.quant.measured.work import QuantizeRun, unfit, why_none
 from edgeopt.quant.records import FLOAT, QuantSettings
 from edgeopt.quant.schemes import Scheme, scheme_named
@@ -122,28 +122,28 @@ def plan(task: BuildTask) -> Plans:
         work = _work(task, runs, begun)
         layers = work.study.layers
         if all(layer.reason for layer in layers):
-            return Plans((), _backends(work.courses), f"No plan possible: {unfit(layers)}.")
+            return Plans((), _backends(work.configs), f"No plan possible: {unfit(layers)}.")
         work.study.calibrated()
-        tracks = tracks_of(work)
+        tracks = measure_gains(work)
         able = promising_configs(work, tracks)
-        seen = _backends([track.course for track in tracks])
+        seen = _backends([track.config for track in tracks])
         if not able:
-            names = " or ".join(track.course.name for track in tracks)
+            names = " or ".join(track.config.name for track in tracks)
             said = f"no layer is faster in any scheme on {names}" if tracks else "no scheme fits any layer"
             return Plans((), seen, _with_warnings(f"No gain: {said}.", work))
         entries: list[Entry] = []
         open_ends: set[str] = set()
         for track in able:
             if entries and work.left_s(_PLANNING_ENDS) < 0:
-                open_ends.add(track.course.backend)
-                work.warn(f"{track.course.name} was not planned within the time limit; a longer one allows it.")
+                open_ends.add(track.config.backend)
+                work.warn(f"{track.config.name} was not planned within the time limit; a longer one allows it.")
                 continue
             mine = _of_track(work, track, able)
             entries += mine
             if not mine:
-                open_ends.add(track.course.backend)
+                open_ends.add(track.config.backend)
         # One plan for a backend is enough, on whichever of its configurations.
-        open_ends -= set(_backends([entry.course for entry in entries]))
+        open_ends -= set(_backends([entry.config for entry in entries]))
         return _plans(task, work, entries, tuple(name for name in seen if name not in open_ends))
 
 
@@ -151,21 +151,21 @@ def _of_track(work: QuantizeRun, track: ConfigGains, able: Sequence[ConfigGains]
     """Returns the proven plans of one configuration; warns and returns none if it failed or ran out of time."""
     until = work.begin_s + _CHOOSING_ENDS * work.limit_s
     try:
-        chooser = Chooser(work, track, shared_forms(track, able), until)
+        chooser = Chooser(work, track, shared_schemes(track, able), until)
         entries = chooser.entries()
         if chooser.cut_short and all(entry.is_float for entry in entries):
-            work.warn(f"{track.course.name} was only partly planned within the time limit.")
+            work.warn(f"{track.config.name} was only partly planned within the time limit.")
             return []
         return [proven(work, entry) for entry in entries]
     except EdgeoptError as error:
-        work.warn(f"No plan for {track.course.name}: {error.message}")
+        work.warn(f"No plan for {track.config.name}: {error.message}")
         return []
 
 
 def _plans(task: BuildTask, work: QuantizeRun, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
     found: list[PlannedVariant] = []
-    for backend in _backends([entry.course for entry in entries if not entry.is_float]):
-        mine = [entry for entry in entries if entry.course.backend == backend and not entry.is_float]
+    for backend in _backends([entry.config for entry in entries if not entry.is_float]):
+        mine = [entry for entry in entries if entry.config.backend == backend and not entry.is_float]
         best = fastest(work, mine) if work.left_s() > 0 else mine[0]
         found.append(_written(task, work, best))
     if found:
@@ -181,12 +181,12 @@ def _written(task: BuildTask, work: QuantizeRun, entry: Entry) -> PlannedVariant
     from edgeopt.graph.model import load
 
     model = load(entry.path).ir
-    out = put(task, model, entry.course.backend)
+    out = put(task, model, entry.config.backend)
     ledger = msgspec.structs.replace(_ledger_entry(work, entry), nodes_after=len(list(model.graph)))
     assert entry.trace is not None  # noqa: S101 - one that is not float was written
     recorded = work.study.recorded(entry.choices, entry.trace)
     step = _step(task, entry.trace.context.settings, entry.choices)
-    return PlannedVariant(entry.course.backend, entry.course.options, str(out), (ledger,), step, recorded)
+    return PlannedVariant(entry.config.backend, entry.config.options, str(out), (ledger,), step, recorded)
 
 
 def _step(task: BuildTask, settings: QuantSettings, choices: Mapping[str, str]) -> Step:
@@ -238,7 +238,7 @@ def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
         runs=runs,
         device=probe(),
         profile=planning.profile,
-        courses=planning.courses,
+        configs=planning.courses,
         study=study,
         judge=Judge(study, runs, goal),
         emit=study.emit,
@@ -267,7 +267,7 @@ def form_all(task: BuildTask, name: str) -> Plans:
     found: list[PlannedVariant] = []
     reasons: dict[str, None] = {}
     for backend in task.backends:
-        fitting = study.forms(backend, (form,), **_changes(form))
+        fitting = study.fitting_schemes(backend, (form,), **_changes(form))
         if not fitting:
             reasons[why_none(study, form, backend, **_changes(form))] = None
             continue

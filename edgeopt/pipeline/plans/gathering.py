@@ -38,7 +38,7 @@ from edgeopt.pipeline.plans.recipes import (
     why_not,
 )
 from edgeopt.pipeline.stopping import StopControl
-from edgeopt.quant.measured.timing.courses import ExecutionConfig
+from edgeopt.quant.measured.timing.configs import ExecutionConfig
 from edgeopt.workers.protocol import Failed
 
 # Making may take this share of the time before the proof; racing needs the rest.

@@ -5,7 +5,7 @@ from functools import partial
 from edgeopt.pipeline.builders.messages import PLANNED, BuildTask, Plans
 from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe
 from edgeopt.quant.measured.planning.entry import GROUPED
-from edgeopt.quant.measured.timing.courses import GROUPS
+from edgeopt.quant.measured.timing.configs import GROUPS
 from edgeopt.quant.schemes import Scheme
 
 _NEEDS = ("onnxruntime", "onnx_ir")

@@ -20,7 +20,7 @@ from edgeopt.pipeline.outcome import Candidate, RuntimeOptions
 from edgeopt.pipeline.plans.recipes import RECIPES, recipe_named
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import runtime_space, settled_options
-from edgeopt.quant.measured.timing.courses import ExecutionConfig, backends_for
+from edgeopt.quant.measured.timing.configs import ExecutionConfig, backends_for
 
 Value = str | int | float | bool
 

@@ -4,10 +4,10 @@ from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
-from edgeopt.quant.measured.given import JUDGES
 from edgeopt.quant.measured.planning.entry import Entry
 from edgeopt.quant.measured.records import RuntimeProof
-from edgeopt.quant.measured.timing.courses import ExecutionConfig
+from edgeopt.quant.measured.sample_sets import JUDGES
+from edgeopt.quant.measured.timing.configs import ExecutionConfig
 from edgeopt.quant.measured.work import QuantizeRun
 
 _SAME_RESULTS = ("shapes", "threads")
@@ -16,7 +16,7 @@ _SAME_RESULTS = ("shapes", "threads")
 
 def prove_elsewhere(work: QuantizeRun, entry: Entry) -> tuple[RuntimeProof, ...]:
     """Returns what the file reaches with the default options of each installed runtime, its own excepted."""
-    own = entry.course
+    own = entry.config
     is_plain = not own.options.keys() - set(_SAME_RESULTS)
     return tuple(
         _proof(work, entry, name)

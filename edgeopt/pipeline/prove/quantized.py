@@ -31,7 +31,7 @@ from edgeopt.quant.measured.proof import (
     with_one_float,
 )
 from edgeopt.quant.measured.records import PLAN, AccuracyProof, File, Quantized, QuantizeVerdict, RuntimeProof
-from edgeopt.quant.measured.timing.courses import ExecutionConfig, exact
+from edgeopt.quant.measured.timing.configs import ExecutionConfig, exact
 from edgeopt.quant.measured.work import QuantizeRun, passes_of
 from edgeopt.quant.records import PrecisionPlan
 
@@ -68,7 +68,7 @@ def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: Co
 
 
 def _write_golden(work: QuantizeRun, entry: Entry, folder: Path) -> None:
-    given, course = work.given, entry.course
+    given, course = work.sample_sets, entry.config
     some = [given.prove[k] for k in write.golden_places(len(given.prove))]
     feeds = given.feeds(some)
     outputs = work.runs.outputs(entry.path, course.backend, course.options, feeds)
@@ -80,7 +80,7 @@ def _plan(work: QuantizeRun, entry: Entry, model: Path) -> DeployPlan:
     return DeployPlan(
         source=SourceModel(source.name, work.source_digest, work.source_bytes),
         target=work.profile.name,
-        run=Run(entry.course.backend, str(model), dict(entry.course.options)),
+        run=Run(entry.config.backend, str(model), dict(entry.config.options)),
         inputs=work.runs.ports[0],
         outputs=work.runs.ports[1],
         steps=_steps(work, entry),
@@ -100,7 +100,7 @@ def _steps(work: QuantizeRun, entry: Entry) -> list[Step]:
     schemes = by_scheme(entry.choices)
     return [
         Step("cleaned", cleaning),
-        quantized_step("quantized", len(work.given.calibrate), settings, schemes),
+        quantized_step("quantized", len(work.sample_sets.calibrate), settings, schemes),
     ]
 
 
@@ -115,7 +115,7 @@ def _trace(work: QuantizeRun, entry: Entry) -> "Trace":
     from edgeopt.quant.schemes import SchemeContext
     from edgeopt.quant.write import Trace
 
-    return entry.trace or Trace(SchemeContext(entry.course.backend, work.study.known.settings))
+    return entry.trace or Trace(SchemeContext(entry.config.backend, work.study.known.settings))
 
 
 def has_evidence(measured: ContestResult) -> bool:
@@ -195,8 +195,8 @@ def finish(work: QuantizeRun, entry: Entry, why: str = "") -> Quantized:
         summary=kept or _summary(work, entry, timed),
         model=str(work.request.model),
         method=work.request.method,
-        backend=entry.course.backend,
-        options=dict(entry.course.options),
+        backend=entry.config.backend,
+        options=dict(entry.config.options),
         goal=work.request.shown_goal,
         plan=_with_speed(entry.plan, timed.rival),
         proof=entry.proof,
@@ -205,7 +205,7 @@ def finish(work: QuantizeRun, entry: Entry, why: str = "") -> Quantized:
         float_ms=_float_ms(entry, timed),
         float_on=timed.float_on,
         float_side=timed.float_side,
-        use=work.given.use,
+        use=work.sample_sets.use,
         quantized_share=share_of(work.study.layers, entry.choices),
         source_bytes=work.source_bytes,
         changes=(*work.study.known.changes, *entry.changes),
@@ -240,7 +240,7 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
             if source is not None and source.speedup.usable
             else ""
         )
-        where = entry.course.name
+        where = entry.config.name
         return f"Keep float: no plan that meets the goal ({goal}) is faster than float on {where}{quicker}."
     if not work.judge.met(entry.proof):
         what = "the best plan" if planned else work.request.method
@@ -307,12 +307,12 @@ def _with_speed(plan: PrecisionPlan | None, rival: Speed | None) -> PrecisionPla
 
 def _differs(entry: Entry) -> bool:
     """Whether the float model in this configuration is anything but the source in plain ONNX Runtime."""
-    return entry.course.backend != "onnxruntime-cpu" or bool(entry.course.options)
+    return entry.config.backend != "onnxruntime-cpu" or bool(entry.config.options)
 
 
 def _timed(work: QuantizeRun, entry: Entry) -> _Timed:
     """Times the entry, the float model on each allowed backend, and the source in plain ONNX Runtime."""
-    course, judge = entry.course, work.runs.judge
+    course, judge = entry.config, work.runs.judge
     floats = {} if entry.is_source else {f"{FLOAT} on {each.name}": each for each in float_courses(work, entry)}
     runners = [
         ContestSide(RESULT, entry.path, course.backend, course.options),
@@ -349,7 +349,7 @@ def float_courses(work: QuantizeRun, entry: Entry) -> tuple[ExecutionConfig, ...
     """Returns the float model's full-precision configurations: those of the result, and one for the source."""
     judge, threads = work.runs.judge, work.request.options.get("threads")
     plain = ExecutionConfig(judge, {**full_precision(judge), **({} if threads is None else {"threads": threads})})
-    able = [exact(entry.course), *(exact(course) for course in work.courses)]
+    able = [exact(entry.config), *(exact(course) for course in work.configs)]
     if all(course.backend != judge for course in able):
         able.append(plain)
     return tuple({course.name: course for course in able}.values())
@@ -367,7 +367,7 @@ def _written(work: QuantizeRun, entry: Entry, answer: Quantized, measured: Conte
     model = load(entry.path).ir
     unproven = {each.backend: _why_unproven(work, each) for each in answer.elsewhere if not each.meets_goal}
     proved = [each.backend for each in answer.elsewhere if each.meets_goal]
-    model.metadata_props[KEY] = encoded(entry.course.backend, entry.course.options, proved, unproven)
+    model.metadata_props[KEY] = encoded(entry.config.backend, entry.config.options, proved, unproven)
     save(model, out)
     beside = sorted(set(out.absolute().parent.glob(f"{out.name}*.data")) - before)
     return tuple(File(str(path), path.stat().st_size) for path in (out, *beside))
@@ -387,7 +387,7 @@ def _summary(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     """Returns the summary of the delivered model: its quantized share, its accuracy and its speed."""
     assert entry.proof is not None  # noqa: S101 - `_why_float` refuses what was not proved
     share = f"{share_of(work.study.layers, entry.choices):.0%} of the multiply-adds"
-    precision = entry.course.options.get("precision") or "the runtime's own precision"
+    precision = entry.config.options.get("precision") or "the runtime's own precision"
     what = f"All layers in {precision}" if entry.is_float else f"{share} in fewer bits"
     rival = timed.rival
     speed = (
@@ -395,4 +395,4 @@ def _summary(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
         if rival is None or not rival.speedup.usable
         else f", {rival.speedup.median:.2f} times as fast as float on {timed.float_on}"
     )
-    return f"{what} on {entry.course.name}: {_reached(work, entry.proof)}{speed}."
+    return f"{what} on {entry.config.name}: {_reached(work, entry.proof)}{speed}."

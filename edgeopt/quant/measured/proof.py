@@ -25,10 +25,10 @@ from edgeopt.measure.rounds import run_rounds, slice_ms
 from edgeopt.measure.schedules import PLANS, QUANTIZED
 from edgeopt.measure.scoreboard import TrialLog, trial_log
 from edgeopt.measure.stats import Interval
-from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.records import AccuracyProof
+from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.study import LayerMeasurements
-from edgeopt.quant.measured.timing.courses import ExecutionConfig, OptionValue
+from edgeopt.quant.measured.timing.configs import ExecutionConfig, OptionValue
 from edgeopt.workers.host import LocalHost
 
 
@@ -40,26 +40,26 @@ class Judge:
     runs: ModelRuns
     goal: Goal
 
-    def judged(self, path: Path, course: ExecutionConfig, which: range) -> Judged:
+    def judged(self, path: Path, config: ExecutionConfig, which: range) -> Judged:
         """Returns the result by the goal's metric; raises an EdgeoptError if the file does not run there."""
-        given = self.study.given
-        got = self.runs.outputs(path, course.backend, course.options, given.feeds(which))
+        sets = self.study.sample_sets
+        got = self.runs.outputs(path, config.backend, config.options, sets.feeds(which))
         reference = self.study.reference_of(which)
-        return self.goal.judge(got, reference, given.labels_of(which), given.levels.of(which))
+        return self.goal.judge(got, reference, sets.labels_of(which), sets.levels.of(which))
 
-    def proof(self, path: Path, course: ExecutionConfig, steps_back: int = 0) -> AccuracyProof:
+    def proof(self, path: Path, config: ExecutionConfig, steps_back: int = 0) -> AccuracyProof:
         """Returns the accuracy of a file on the proof samples."""
-        given = self.study.given
-        got = self.runs.outputs(path, course.backend, course.options, given.feeds(given.prove))
-        reference = self.study.reference_of(given.prove)
+        sets = self.study.sample_sets
+        got = self.runs.outputs(path, config.backend, config.options, sets.feeds(sets.prove))
+        reference = self.study.reference_of(sets.prove)
         accuracy = compare_outputs(reference, got)
-        planned = self.study.reference_of(given.plan)
+        planned = self.study.reference_of(sets.plan)
         usual = usual_power(compare_outputs(planned, planned))
-        labels, levels = given.labels_of(given.prove), given.levels.of(given.prove)
+        labels, levels = sets.labels_of(sets.prove), sets.levels.of(sets.prove)
         judged = self.goal.judge(got, reference, labels, levels, usual)
         return AccuracyProof(
-            len(given.prove),
-            set_aside=not (given.use.shared or given.use.generated),
+            len(sets.prove),
+            set_aside=not (sets.use.shared or sets.use.generated),
             snr_db=accuracy.snr_db if judged.snr_db is None else judged.snr_db,
             low_db=lower_bound_db(accuracy) if judged.low_db is None else judged.low_db,
             judged=None if self.goal.is_ratio else judged,

@@ -18,7 +18,7 @@ from edgeopt.backends.base import Array
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Change
-from edgeopt.quant.measured.given import Outputs, SampleSets
+from edgeopt.quant.measured.sample_sets import Outputs, SampleSets
 from edgeopt.quant.ranges import ObservedRange
 from edgeopt.quant.records import Layer, QuantFinding, QuantSettings, Range, Sensitivity
 from edgeopt.quant.rules import rules_of
@@ -56,7 +56,7 @@ class LayerMeasurements:
 
     folder: Path
     model: "ir.Model"
-    given: SampleSets
+    sample_sets: SampleSets
     reference: Mapping[int, Mapping[str, Array]]
     """The source model's outputs on the planning and proof samples, by sample."""
     known: Known
@@ -93,14 +93,18 @@ class LayerMeasurements:
         settings = msgspec.structs.replace(self.known.settings, **changes)
         return SchemeContext(backend, settings, self.known.ranges, smoothing=self.smoothing)
 
-    def forms(self, backend: str, wanted: Sequence[Scheme], **changes: int) -> dict[str, tuple[str, ...]]:
+    def fitting_schemes(
+        self, backend: str, schemes: Sequence[Scheme], **changes: int
+    ) -> dict[str, tuple[str, ...]]:
         """Returns the schemes that fit each layer, by layer; layers that none fits are missing."""
         context = self.context(backend, **changes)
         fitting = {
-            layer.name: tuple(form.name for form in wanted if not layer.reason and not form.fits(layer, context))
+            layer.name: tuple(
+                scheme.name for scheme in schemes if not layer.reason and not scheme.fits(layer, context)
+            )
             for layer in self.layers
         }
-        return {name: forms for name, forms in fitting.items() if forms}
+        return {name: names for name, names in fitting.items() if names}
 
     def calibrated(self, backend: str = "") -> None:
         """Measures unknown ranges and smoothing factors; `backend` is one that needs more ranges than most."""
@@ -108,13 +112,13 @@ class LayerMeasurements:
         from edgeopt.quant.preparing import smoothing
         from edgeopt.quant.write import tensors_wanted
 
-        if self.known.ranges or not len(self.given.calibrate):
+        if self.known.ranges or not len(self.sample_sets.calibrate):
             return
         tensors = tensors_wanted(self.model, self.layers, self.known.settings, backend)
         if not tensors:
             return
-        with self.phase("calibrating", f"{len(tensors)} tensors on {len(self.given.calibrate)} samples"):
-            samples = self.given.samples[self.given.calibrate]
+        with self.phase("calibrating", f"{len(tensors)} tensors on {len(self.sample_sets.calibrate)} samples"):
+            samples = self.sample_sets.samples[self.sample_sets.calibrate]
             found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
             if self._equalized(found.seen):
                 found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
@@ -137,7 +141,7 @@ class LayerMeasurements:
     def sensitivities(
         self,
         backend: str,
-        forms: Mapping[str, Sequence[str]],
+        schemes: Mapping[str, Sequence[str]],
         floor_db: float | None = None,
         limit_s: float | None = None,
         **changes: int,
@@ -147,28 +151,30 @@ class LayerMeasurements:
 
         key = _key(self.context(backend, **changes))
         known = {(each.layer, each.form): each for each in self.known.sensitivities.get(key, ())}
-        missing = {name: tuple(f for f in some if (name, f) not in known) for name, some in forms.items()}
+        missing = {name: tuple(f for f in some if (name, f) not in known) for name, some in schemes.items()}
         missing = {name: some for name, some in missing.items() if some}
         if missing:
-            first = self.given.plan.start
-            few = range(first, min(self.given.plan.stop, first + _MOST_TO_ESTIMATE))
+            first = self.sample_sets.plan.start
+            few = range(first, min(self.sample_sets.plan.stop, first + _MOST_TO_ESTIMATE))
             with (
                 self.phase("measuring the error of each layer", f"{len(missing)} layers"),
                 self.switchboard(backend, missing, **changes) as board,
             ):
                 found = sensitivities(
-                    *(board, self.given.samples[few], self.reference_of(few), self.emit),
+                    *(board, self.sample_sets.samples[few], self.reference_of(few), self.emit),
                     floor_db=floor_db,
                     limit_s=LIMIT_S if limit_s is None else min(limit_s, LIMIT_S),
                 )
             known |= {(each.layer, each.form): each for each in found}
             self._learn(sensitivities={**self.known.sensitivities, key: tuple(known.values())})
-        return tuple(known[name, form] for name, some in forms.items() for form in some if (name, form) in known)
+        return tuple(
+            known[name, scheme] for name, some in schemes.items() for scheme in some if (name, scheme) in known
+        )
 
-    def switchboard(self, backend: str, forms: Mapping[str, Sequence[str]], **changes: int) -> "GatedModel":
+    def switchboard(self, backend: str, schemes: Mapping[str, Sequence[str]], **changes: int) -> "GatedModel":
         from edgeopt.quant.sensitivity.switchboard import GatedModel
 
-        return GatedModel(self.model, self.layers, forms, self.context(backend, **changes))
+        return GatedModel(self.model, self.layers, schemes, self.context(backend, **changes))
 
     def written(self, choices: Mapping[str, str], backend: str, **changes: int) -> "QuantizedModel":
         """Returns the model with these schemes, in the form that the backend requires."""
@@ -197,7 +203,7 @@ class LayerMeasurements:
 
 def begin(
     model: "ir.Model",
-    given: SampleSets,
+    sample_sets: SampleSets,
     reference: Mapping[int, Mapping[str, Array]],
     settings: QuantSettings,
     folder: Path,
@@ -210,13 +216,15 @@ def begin(
 
     folder.mkdir(parents=True, exist_ok=True)
     save(model, folder / MODEL)
-    layers = _kept(find_layers(model, given.shapes()), keep_float)
-    return LayerMeasurements(folder, model, given, reference, Known(layers, settings), emit)
+    layers = _kept(find_layers(model, sample_sets.shapes()), keep_float)
+    return LayerMeasurements(folder, model, sample_sets, reference, Known(layers, settings), emit)
 
 
 def schemes_for(backend: str, calibrated: bool) -> tuple[Scheme, ...]:
     """Returns the schemes that a backend computes faster; those that need ranges only if `calibrated`."""
-    return tuple(form for form in SCHEMES if backend in form.backends and (calibrated or not form.needs_ranges))
+    return tuple(
+        scheme for scheme in SCHEMES if backend in scheme.backends and (calibrated or not scheme.needs_ranges)
+    )
 
 
 def _kept(layers: Sequence[Layer], patterns: Sequence[str]) -> tuple[Layer, ...]:
@@ -243,5 +251,5 @@ def _is_meant(layer: Layer, pattern: str) -> bool:
 def _key(context: SchemeContext) -> str:
     """Returns a key of the backend's rules and the settings, on which a simulated scheme depends."""
     rules = rules_of(context.backend)
-    told = f"{rules.style} symmetric={rules.symmetric} signed={rules.signed} everywhere={rules.everywhere}"
-    return f"{told} {msgspec.json.encode(context.settings).decode()}"
+    rules_key = f"{rules.style} symmetric={rules.symmetric} signed={rules.signed} everywhere={rules.everywhere}"
+    return f"{rules_key} {msgspec.json.encode(context.settings).decode()}"

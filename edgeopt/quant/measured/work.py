@@ -22,12 +22,12 @@ from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.measured.given import ModelRuns, SampleSets, read_given
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
+from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets, read_samples
 from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
-from edgeopt.quant.measured.timing.courses import ExecutionConfig, backends_for, courses_for, with_shapes
+from edgeopt.quant.measured.timing.configs import ExecutionConfig, backends_for, configs_for, with_shapes
 from edgeopt.quant.records import Layer, QuantSettings
 from edgeopt.quant.schemes import Scheme, scheme_named
 
@@ -53,7 +53,7 @@ class QuantizeRun:
     runs: ModelRuns
     device: Device
     profile: TargetProfile
-    courses: tuple[ExecutionConfig, ...]
+    configs: tuple[ExecutionConfig, ...]
     study: LayerMeasurements
     judge: Judge
     emit: Emit
@@ -65,8 +65,8 @@ class QuantizeRun:
     warnings: list[str] = field(default_factory=list)
 
     @property
-    def given(self) -> SampleSets:
-        return self.study.given
+    def sample_sets(self) -> SampleSets:
+        return self.study.sample_sets
 
     @property
     def samples_path(self) -> Path:
@@ -123,26 +123,26 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
     check_request(request)
     device = probe()
     profile = profile_for(device, named=request.profile or None)
-    courses = courses_for(backends_for(request.backend, profile), request.options, device)
+    configs = configs_for(backends_for(request.backend, profile), request.options, device)
     emit(Progress("reading the model", request.model.name))
     model = load(request.model)
     check_not_random(model.ir, "Export it in eval mode, or without these operators.")
     inputs = runs.inputs(request.model)
     emit(Progress("reading the data", request.data.name if request.data is not None else "made up"))
     calibrates = request.method == PLAN or scheme_named(request.method).needs_ranges
-    given = read_given(request, inputs, profile.data, calibrates, runs)
-    courses = tuple(with_shapes(course, inputs, given.samples) for course in courses)
-    save_samples(given.samples, folder / "samples")
-    emit(Progress("running the source model", f"{len(given.plan) + len(given.prove)} samples"))
-    wanted = sorted({*given.plan, *given.prove})
-    answers = runs.source_outputs(request.model, [given.samples.feeds(k) for k in wanted])
-    reference = dict(zip(wanted, answers, strict=True))
+    sets = read_samples(request, inputs, profile.data, calibrates, runs)
+    configs = tuple(with_shapes(config, inputs, sets.samples) for config in configs)
+    save_samples(sets.samples, folder / "samples")
+    emit(Progress("running the source model", f"{len(sets.plan) + len(sets.prove)} samples"))
+    places = sorted({*sets.plan, *sets.prove})
+    answers = runs.source_outputs(request.model, [sets.samples.feeds(k) for k in places])
+    reference = dict(zip(places, answers, strict=True))
     if not request.goal.is_ratio:
         # An error in the metric or the labels must show now, not after the long work.
-        request.goal.judge(answers, answers, None if given.labels is None else given.labels[wanted])
+        request.goal.judge(answers, answers, None if sets.labels is None else sets.labels[places])
     emit(Progress("preparing the model", request.model.name))
     ready = prepared(model, request)
-    study = begin(ready, given, reference, _settings(profile, request), folder / "study", request.keep_float, emit)
+    study = begin(ready, sets, reference, _settings(profile, request), folder / "study", request.keep_float, emit)
     judge = Judge(study, runs, request.goal)
     size = request.model.stat().st_size + sum(file.stat().st_size for file in model.external)
     limit_s = request.time_limit_s or USUAL_LIMIT_S + _S_A_BYTE * max(0, size - _LARGE_BYTES)
@@ -152,7 +152,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
         runs,
         device,
         profile,
-        courses,
+        configs,
         study,
         judge,
         emit,
@@ -193,10 +193,10 @@ def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings
 
 def _check_prepared(work: QuantizeRun) -> None:
     """Raises a VerificationError if the outputs of the prepared model differ from the source's."""
-    given = work.given
-    few = range(given.plan.start, min(given.plan.stop, given.plan.start + _MOST_TO_COMPARE))
+    sets = work.sample_sets
+    few = range(sets.plan.start, min(sets.plan.stop, sets.plan.start + _MOST_TO_COMPARE))
     judge = work.runs.judge
-    got = work.runs.outputs(work.study.path, judge, full_precision(judge), given.feeds(few))
+    got = work.runs.outputs(work.study.path, judge, full_precision(judge), sets.feeds(few))
     accuracy = compare_outputs(work.study.reference_of(few), got)
     if accuracy.problem or accuracy.snr_db < _EXACT_DB:
         raise VerificationError(
@@ -206,14 +206,14 @@ def _check_prepared(work: QuantizeRun) -> None:
 
 
 def _warn_of_the_data(work: QuantizeRun) -> None:
-    given = work.given
-    if given.use.generated:
+    sets = work.sample_sets
+    if sets.use.generated:
         work.warn(
             "No data: accuracy is judged on generated inputs (ordinary, silent, quiet, sparse and "
             "others), which says little, and schemes that calibrate are skipped. Pass samples with "
             "--data."
         )
-    for warning in given.warnings:
+    for warning in sets.warnings:
         work.warn(warning)
     used = [work.study.reference[k] for k in work.study.reference]
     for output in compare_outputs(used, used).outputs:
@@ -224,11 +224,11 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
             )
 
 
-def why_none(study: LayerMeasurements, form: Scheme, backend: str, **changes: int) -> str:
+def why_none(study: LayerMeasurements, scheme: Scheme, backend: str, **changes: int) -> str:
     """Returns the reason that no layer fits a scheme, as the end of a sentence; `changes` replace settings."""
     context = study.context(backend, **changes)
-    said = dict.fromkeys(layer.reason or form.fits(layer, context) for layer in study.layers)
-    return "; ".join([each for each in said if each][:3]) or unfit(study.layers)
+    reasons = dict.fromkeys(layer.reason or scheme.fits(layer, context) for layer in study.layers)
+    return "; ".join([each for each in reasons if each][:3]) or unfit(study.layers)
 
 
 def unfit(layers: tuple[Layer, ...]) -> str:
@@ -236,5 +236,5 @@ def unfit(layers: tuple[Layer, ...]) -> str:
     if not layers:
         return "it has no product with weights (Conv, MatMul, Gemm)"
     reasons = Counter(layer.reason for layer in layers if layer.reason)
-    told = "; ".join(f"{count} of them: {reason}" for reason, count in reasons.most_common(3))
-    return f"none of its {len(layers)} layers can be quantized ({told})" if told else "no scheme fits its layers"
+    text = "; ".join(f"{count} of them: {reason}" for reason, count in reasons.most_common(3))
+    return f"none of its {len(layers)} layers can be quantized ({text})" if text else "no scheme fits its layers"

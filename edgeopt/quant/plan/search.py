@@ -132,9 +132,9 @@ class PlanSearch:
         return _TOO_LITTLE * self.problem.saved_ms(self.within(math.inf))
 
     def _next(self, holds: float, fails: float) -> float:
-        wanted = self.target / self.scale * _CAUTION
-        if self.in_decibels and holds * 1.01 < wanted < fails * 0.999:
-            return wanted
+        cautious = self.target / self.scale * _CAUTION
+        if self.in_decibels and holds * 1.01 < cautious < fails * 0.999:
+            return cautious
         if not math.isfinite(fails):
             return max(holds, self.target) * 4
         return math.sqrt(holds * fails) if holds else fails / 4
@@ -160,8 +160,8 @@ class PlanSearch:
         found: tuple[float, dict[str, str]] | None = None
         now_ms, now = self.problem.saved_ms(best), self.problem.noise(best)
         for name, options in zip(self.problem.layers, self.problem.options, strict=True):
-            rest = {layer: form for layer, form in best.items() if layer != name}
-            for changed in (*({**rest, name: option.form} for option in options), rest):
+            rest = {layer: scheme for layer, scheme in best.items() if layer != name}
+            for changed in (*({**rest, name: option.scheme} for option in options), rest):
                 saves = self.problem.saved_ms(changed) - now_ms
                 if saves <= self._too_little or self.result(changed) is not None:
                     continue
@@ -271,11 +271,11 @@ def verdicts(
             why = layer.reason or reasons.get(layer.name) or "no scheme fits it on this backend"
             found.append(LayerVerdict(layer.name, FLOAT, f"kept float: {why}"))
         elif not options:
-            forms = _listed([each.form for each in known])
-            found.append(LayerVerdict(layer.name, FLOAT, f"kept float: its time in {forms} is unknown"))
+            schemes = _listed([each.form for each in known])
+            found.append(LayerVerdict(layer.name, FLOAT, f"kept float: its time in {schemes} is unknown"))
         elif layer.name in best:
-            option = next(each for each in options if each.form == best[layer.name])
-            found.append(_changed(layer.name, option, costs[layer.name, option.form], timed=timed))
+            option = next(each for each in options if each.scheme == best[layer.name])
+            found.append(_changed(layer.name, option, costs[layer.name, option.scheme], timed=timed))
         else:
             found.append(_kept(layer.name, options, search, best, costs, timed=timed))
     return tuple(found)
@@ -284,13 +284,13 @@ def verdicts(
 def _changed(layer: str, option: SchemeOption, cost: Sensitivity, *, timed: bool) -> LayerVerdict:
     alone = _alone(cost.snr_db)
     if not timed:
-        text = f"{option.form}: {alone}"
+        text = f"{option.scheme}: {alone}"
     elif option.saves_ms > 0:
-        text = f"{option.form}: saves {_ms(option.saves_ms)}, {alone}"
+        text = f"{option.scheme}: saves {_ms(option.saves_ms)}, {alone}"
     else:
         slower = f"{_ms(-option.saves_ms)} slower itself, but it saves conversions next to it"
-        text = f"{option.form}: {slower}, {alone}"
-    return LayerVerdict(layer, option.form, text, option.saves_ms if timed else None, cost.snr_db)
+        text = f"{option.scheme}: {slower}, {alone}"
+    return LayerVerdict(layer, option.scheme, text, option.saves_ms if timed else None, cost.snr_db)
 
 
 def _kept(
@@ -304,26 +304,26 @@ def _kept(
 ) -> LayerVerdict:
     """Returns the verdict of a float layer, about the scheme that would save the most."""
     option = max(options, key=lambda each: (each.saves_ms, -float(each.noise.max(initial=0.0))))
-    cost = costs[layer, option.form]
+    cost = costs[layer, option.scheme]
     why = _why(layer, option, search, best, timed=timed)
     return LayerVerdict(layer, FLOAT, f"kept float: {why}", option.saves_ms if timed else None, cost.snr_db)
 
 
 def _why(layer: str, option: SchemeOption, search: PlanSearch, best: Choices, *, timed: bool) -> str:
-    form, problem = option.form, search.problem
+    scheme, problem = option.scheme, search.problem
     if timed and option.saves_ms <= 0:
         return (
-            f"{form} is {_ms(-option.saves_ms)} slower here"
+            f"{scheme} is {_ms(-option.saves_ms)} slower here"
             if option.saves_ms < 0
-            else f"{form} saves nothing here"
+            else f"{scheme} saves nothing here"
         )
-    changed = {**best, layer: form}
+    changed = {**best, layer: scheme}
     gained = problem.saved_ms(changed) - problem.saved_ms(best)
     if timed and gained <= 0:
         lost = _ms(option.saves_ms - gained)
-        return f"{form} saves {_ms(option.saves_ms)}, but {lost} go into conversions next to float layers"
+        return f"{scheme} saves {_ms(option.saves_ms)}, but {lost} go into conversions next to float layers"
     alone = decibels(float((problem.base + option.noise).max(initial=0.0)))
-    start = f"{form} saves {_ms(option.saves_ms)}, but" if timed else form
+    start = f"{scheme} saves {_ms(option.saves_ms)}, but" if timed else scheme
     run = search.result(changed)
     if not search.in_decibels:
         if run is not None:
@@ -401,8 +401,8 @@ def choose(  # noqa: PLR0913 - optional parameters are keywords
     best = search.best()
     total_ms = _products_ms(timed) if float_ms is None else float_ms
     points = frontier(search, best, total_ms)
-    told = verdicts(layers, search, best, sensitivities, reasons or {}, timed=bool(gains))
-    return Chosen(points, point_of(search, best, total_ms), told, len(search.results))
+    found = verdicts(layers, search, best, sensitivities, reasons or {}, timed=bool(gains))
+    return Chosen(points, point_of(search, best, total_ms), found, len(search.results))
 
 
 def _products_ms(gains: Sequence[LayerGain]) -> float:

@@ -38,7 +38,7 @@ class SchemeOption:
     """A scheme that a layer may have."""
 
     layer: int
-    form: str
+    scheme: str
     saves_ms: float
     noise: Array
     """The noise at each output of the model, as a ratio to the signal."""
@@ -74,7 +74,7 @@ class Problem:
             for place, name in enumerate(self.layers)
             if name in choices
             for option in self.options[place]
-            if option.form == choices[name]
+            if option.scheme == choices[name]
         }
 
 
@@ -179,7 +179,7 @@ def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict
             options={"presolve": False, "mip_rel_gap": 0.0, "node_limit": _MOST_NODES, "time_limit": limit_s},
         )
     taken = [] if found.x is None else found.x[:many] > 0.5
-    return {problem.layers[each.layer]: each.form for each, yes in zip(options, taken, strict=False) if yes}
+    return {problem.layers[each.layer]: each.scheme for each, yes in zip(options, taken, strict=False) if yes}
 
 
 @contextmanager

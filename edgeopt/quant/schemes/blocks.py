@@ -181,14 +181,14 @@ def _write_dequantized(writer: Writer, layer: Layer, nodes: "list[ir.Node]", blo
     """Writes the weights as DequantizeLinear with a block size, which OpenVINO reads as compressed weights."""
     import onnx_ir as ir
 
-    turned = layer.channel_axis == 0
-    integers = blocks.integers.T if turned else blocks.integers
+    by_column = layer.channel_axis == 0
+    integers = blocks.integers.T if by_column else blocks.integers
     single = len(blocks.scales) == 1
-    scales = blocks.scales[0] if single else blocks.scales.T if turned else blocks.scales
+    scales = blocks.scales[0] if single else blocks.scales.T if by_column else blocks.scales
     name, kind = layer.weight, ir.DataType.INT8 if blocks.bits > 4 else ir.DataType.INT4
     stored = writer.typed(f"{name}_quantized", np.ascontiguousarray(integers), kind)
     scale = writer.constant(f"{name}_scale", np.ascontiguousarray(scales))
-    axis = layer.channel_axis if single else 1 if turned else 0
+    axis = layer.channel_axis if single else 1 if by_column else 0
     up = writer.node(
         "DequantizeLinear",
         (stored, scale),

@@ -64,7 +64,7 @@ class Flow:
     """Ranges of the values that get a pair of QuantizeLinear and DequantizeLinear."""
     readers: "dict[ir.Value, list[Use]]" = field(default_factory=dict)
     """Readers of the output of each pair; all others read the floats."""
-    given: "set[ir.Value]" = field(default_factory=set)
+    quantized: "set[ir.Value]" = field(default_factory=set)
     """Values that no node reads as floats; outputs of the model read the pair too."""
     folded: "dict[ir.Value, ir.Value]" = field(default_factory=dict)
     """Results of a Relu or Clip that rounding to the range replaces, with the inputs of the operators."""
@@ -90,18 +90,18 @@ def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool,
     for node, follower in accepted.items():
         for place in places_of(node, follower):
             read.setdefault(node.inputs[place], []).append((node, place))
-    given = ends | {end_of(value, symmetric) for node in accepted for value in node.outputs}
-    flow = Flow(given=given)
+    quantized = ends | {end_of(value, symmetric) for node in accepted for value in node.outputs}
+    flow = Flow(quantized=quantized)
     # The order of the graph is the same each time, unlike that of a set, so the written file is too.
-    ordered = [value for node in graph for value in node.outputs if value in given]
+    ordered = [value for node in graph for value in node.outputs if value in quantized]
     for value in (*read, *ordered):
         kept = range_of(value)
         if kept is None:
             raise LookupError(f"The range of '{value.name}' was not calibrated; see `tensors_wanted`.")
         flow.ranges[value] = kept
-        flow.readers[value] = uses(value) if value in given else read[value]
+        flow.readers[value] = uses(value) if value in quantized else read[value]
     _share(flow, accepted)
-    for value in given:
+    for value in quantized:
         before = _before(value)
         # A shared range may be wider than the bounds of the Clip, which must then stay.
         cuts_off_as_much = bounded(value, flow.ranges[value]) == flow.ranges[value]
@@ -197,8 +197,10 @@ class _Between:
         self._accept(graph, range_of, FOLLOWERS)
         layers = {use for readers in self.read.values() for use in readers}
         while True:
-            given = {end_of(value, self.symmetric) for node in self.accepted for value in node.outputs} | self.ends
-            wrong = [node for node in self.accepted if not self._pays(node, given, layers)]
+            quantized = {
+                end_of(value, self.symmetric) for node in self.accepted for value in node.outputs
+            } | self.ends
+            wrong = [node for node in self.accepted if not self._pays(node, quantized, layers)]
             if not wrong:
                 return self.accepted
             for node in wrong:
@@ -223,12 +225,12 @@ class _Between:
             if all(range_of(end_of(value, self.symmetric)) is not None for value in node.outputs):
                 self.accepted[node] = follower
 
-    def _pays(self, node: "ir.Node", given: "set[ir.Value]", layers: "set[Use]") -> bool:
+    def _pays(self, node: "ir.Node", quantized: "set[ir.Value]", layers: "set[Use]") -> bool:
         follower = self.accepted[node]
         sources = [node.inputs[place] for place in places_of(node, follower)]
-        if not all(value in given or value in self.read for value in sources):
+        if not all(value in quantized or value in self.read for value in sources):
             return False
-        if follower.kind == "exact" and all(value in given for value in sources):
+        if follower.kind == "exact" and all(value in quantized for value in sources):
             return True
         ends = [end_of(value, self.symmetric) for value in node.outputs]
         return all(

@@ -194,7 +194,7 @@ def _give_back(
     value.type = ir.TensorType(to)
 
 
-def _form(kind: str, title: str, backends: tuple[str, ...], lowest_opset: int) -> Scheme:
+def _define_scheme(kind: str, title: str, backends: tuple[str, ...], lowest_opset: int) -> Scheme:
     return Scheme(
         name=kind,
         title=title,
@@ -210,7 +210,7 @@ def _form(kind: str, title: str, backends: tuple[str, ...], lowest_opset: int) -
     )
 
 
-FP16 = _form(
+FP16 = _define_scheme(
     "fp16",
     "sixteen-bit floats, with layers that leave their range kept in float32",
     (
@@ -219,7 +219,7 @@ FP16 = _form(
     ),
     13,
 )
-BF16 = _form(
+BF16 = _define_scheme(
     "bf16",
     "sixteen-bit floats with the range of float32",
     ("onnxruntime-cuda", "onnxruntime-tensorrt"),

@@ -135,9 +135,9 @@ def _write_product(
         if operator == "ConvInteger":
             rank = len(node.inputs[1].shape)
             shape = writer.constant(f"{bias.name}_shape", np.array([1, -1, *([1] * (rank - 2))], np.int64))
-            turned = writer.node("Reshape", (bias, shape), f"{bias.name}_by_channel", kind=ir.DataType.FLOAT)
-            made.append(turned)
-            bias = turned.outputs[0]
+            reshape = writer.node("Reshape", (bias, shape), f"{bias.name}_by_channel", kind=ir.DataType.FLOAT)
+            made.append(reshape)
+            bias = reshape.outputs[0]
         made.append(
             writer.node("Add", (product.outputs[0], bias), f"{name}_sum", like=old, kind=ir.DataType.FLOAT)
         )

@@ -268,7 +268,7 @@ def _write_pair(writer: Writer, value: "ir.Value", steps: Steps, flow: flows.Flo
     down, up = writer.pair(value, steps)
     result = up.outputs[0]
     read_by(value, result, flow.readers[value])
-    if value in flow.given:
+    if value in flow.quantized:
         give_as_output(writer, value, result)
     if value in flow.folded and not value.is_graph_output():
         # Rounding to the range also clips as the Relu or Clip does; runtimes fuse only directly connected

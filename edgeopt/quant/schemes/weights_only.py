@@ -109,7 +109,7 @@ def _write_rows(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: S
         writer.take_over(old, whole.outputs[0])
 
 
-def _form(bits: int, title: str, operators: tuple[str, ...], backends: tuple[str, ...]) -> Scheme:
+def _define_scheme(bits: int, title: str, operators: tuple[str, ...], backends: tuple[str, ...]) -> Scheme:
     return Scheme(
         name=f"w{bits}",
         title=title,
@@ -124,13 +124,13 @@ def _form(bits: int, title: str, operators: tuple[str, ...], backends: tuple[str
     )
 
 
-W8 = _form(
+W8 = _define_scheme(
     _EIGHT,
     "weights in eight bits; what is computed stays float",
     (*PRODUCTS, "Gather"),
     ("openvino-cpu", "openvino-gpu", "openvino-npu", "onnxruntime-cpu", "onnxruntime-cuda"),
 )
-W4 = _form(
+W4 = _define_scheme(
     _FOUR,
     "weights in four bits, by blocks",
     blocks.MATRIX_PRODUCTS,

@@ -112,21 +112,21 @@ class Writer:
                 self._taken |= {str(value.name) for value in node.outputs} | {str(node.name)}
                 waiting.extend(inner_graphs(node))
 
-    def name(self, wanted: str) -> str:
+    def name(self, base: str) -> str:
         """Returns this name, or a similar one if it is taken."""
         if self.counted:
-            return f"{wanted}__{next(_NUMBERS)}"
-        name, number = wanted, 1
+            return f"{base}__{next(_NUMBERS)}"
+        name, number = base, 1
         while name in self._taken:
             number += 1
-            name = f"{wanted}_{number}"
+            name = f"{base}_{number}"
         self._taken.add(name)
         return name
 
-    def constant(self, wanted: str, array: Array) -> "ir.Value":
+    def constant(self, base: str, array: Array) -> "ir.Value":
         import onnx_ir as ir
 
-        name = self.name(wanted)
+        name = self.name(base)
         tensor = ir.tensor(np.ascontiguousarray(array) if array.ndim else array, name=name)
         value = ir.Value(
             name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor
@@ -134,11 +134,11 @@ class Writer:
         self.graph.register_initializer(value)
         return value
 
-    def typed(self, wanted: str, array: Array, kind: "ir.DataType") -> "ir.Value":
+    def typed(self, base: str, array: Array, kind: "ir.DataType") -> "ir.Value":
         """Adds a constant of a type that numpy does not have."""
         import onnx_ir as ir
 
-        name = self.name(wanted)
+        name = self.name(base)
         tensor = ir.Tensor(array.astype(kind.numpy()), dtype=kind, name=name)
         value = ir.Value(name=name, type=ir.TensorType(kind), shape=ir.Shape(array.shape), const_value=tensor)
         self.graph.register_initializer(value)
@@ -160,7 +160,7 @@ class Writer:
         self,
         operator: str,
         inputs: "Iterable[ir.Value | None]",
-        wanted: str,
+        base: str,
         *,
         like: "ir.Value | None" = None,
         kind: "ir.DataType | None" = None,
@@ -170,7 +170,7 @@ class Writer:
         """Returns a new node, not inserted yet, whose output has the name `wanted` and the shape of `like`."""
         import onnx_ir as ir
 
-        result = ir.Value(name=self.name(wanted))
+        result = ir.Value(name=self.name(base))
         if like is not None:
             result.shape = like.shape
         if kind is not None:
@@ -181,7 +181,7 @@ class Writer:
             attributes,
             domain=domain,
             outputs=[result],
-            name=self.name(f"{wanted}_{operator}"),
+            name=self.name(f"{base}_{operator}"),
         )
 
     def behind(self, value: "ir.Value", nodes: "list[ir.Node]") -> None:

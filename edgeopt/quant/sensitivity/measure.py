@@ -46,8 +46,8 @@ def local_noise(board: GatedModel, samples: Samples) -> dict[Pair, float]:
         for meter, value in zip(meters, running.run(None, samples.feeds(place)), strict=True):
             sums[meter] += float(value)
     totals: dict[Pair, float] = {}
-    for (layer, form, _), value in sums.items():
-        totals[layer, form] = totals.get((layer, form), 0.0) + value
+    for (layer, scheme, _), value in sums.items():
+        totals[layer, scheme] = totals.get((layer, scheme), 0.0) + value
     return {pair: _ratio(totals[pair], totals[pair[0], FLOAT]) for pair in board.pairs}
 
 
@@ -73,10 +73,10 @@ def _with_meters(board: GatedModel) -> "tuple[ir.Model, list[Meter]]":
             node = nodes[key]
             exact = node.outputs[0]
             last, sums[layer.name, FLOAT, key] = _summed(copy.graph, node, exact, None)
-            for form in board.forms[layer.name]:
-                made, (faked, *_) = fakes.nodes(key, layer, form, round_outputs=False)
+            for scheme in board.schemes[layer.name]:
+                made, (faked, *_) = fakes.nodes(key, layer, scheme, round_outputs=False)
                 copy.graph.insert_after(last, made)
-                last, sums[layer.name, form.name, key] = _summed(copy.graph, made[-1], faked, exact)
+                last, sums[layer.name, scheme.name, key] = _summed(copy.graph, made[-1], faked, exact)
     copy.graph.outputs.clear()
     copy.graph.outputs.extend(sums.values())
     with quiet():
@@ -141,7 +141,7 @@ def sensitivities(
 
 
 def _noisiest(board: GatedModel, layer: str, local: Mapping[Pair, float]) -> str:
-    return max((form.name for form in board.forms[layer]), key=lambda form: local[layer, form])
+    return max((scheme.name for scheme in board.schemes[layer]), key=lambda scheme: local[layer, scheme])
 
 
 def _matters(noise: Sequence[float], floor_db: float | None) -> bool:
@@ -182,8 +182,8 @@ class _Study:
         def one(job: tuple[Pair, int]) -> tuple[tuple[Pair, int], list[float] | None]:
             if not must and time.monotonic() > self.until:
                 return job, None
-            (layer, form), place = job
-            got = self.board.run({layer: form}, self.samples.feeds(place))
+            (layer, scheme), place = job
+            got = self.board.run({layer: scheme}, self.samples.feeds(place))
             return job, _powers(self.exact[place], got)[0]
 
         for done, ((pair, place), noise) in enumerate(pool.map(one, jobs), 1):
@@ -210,13 +210,13 @@ class _Study:
         return [min(n / max(s, SILENT_POWER), _WORST) for n, s in zip(noise, signal, strict=True)]
 
     def estimate(self, pair: Pair, leading: Mapping[str, str]) -> list[float]:
-        """Measured, or from the layer's leading form: noise arrives in proportion to what there is of it."""
+        """Measured, or from the layer's leading scheme: noise arrives in proportion to what there is of it."""
         known = self.measured(pair)
         if known is not None:
             return known
         whole = pair[0], leading[pair[0]]
         reached = self.measured(whole)
-        assert reached is not None  # noqa: S101 - the leading forms are run first
+        assert reached is not None  # noqa: S101 - the leading schemes are run first
         share = self.local[pair] / self.local[whole] if self.local[whole] else 0.0
         return [min(noise * share, _WORST) for noise in reached]
 
@@ -243,16 +243,20 @@ def decibels_of(noise: float) -> float:
 def _powers(exact: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[list[float], list[float]]:
     """Returns the noise power and the signal power of each output in one sample."""
     noise, signal = [], []
-    for name, wanted in exact.items():
-        if isinstance(wanted, np.ndarray) and wanted.dtype.kind == "f" and np.shape(got[name]) == wanted.shape:
-            flat = wanted.astype(np.float64).ravel()
+    for name, expected in exact.items():
+        if (
+            isinstance(expected, np.ndarray)
+            and expected.dtype.kind == "f"
+            and np.shape(got[name]) == expected.shape
+        ):
+            flat = expected.astype(np.float64).ravel()
             apart = got[name].astype(np.float64).ravel() - flat
             n, s = float(np.dot(apart, apart)), float(np.dot(flat, flat))
             if math.isfinite(n) and math.isfinite(s):
                 noise.append(n)
                 signal.append(s)
                 continue
-        each = compare_outputs([{name: wanted}], [{name: got[name]}])
+        each = compare_outputs([{name: expected}], [{name: got[name]}])
         noise.append(math.inf if each.problem else sum(sum(o.noise_power) for o in each.outputs))
         signal.append(sum(sum(o.signal_power) for o in each.outputs))
     return noise, signal

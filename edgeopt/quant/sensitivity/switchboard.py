@@ -48,7 +48,7 @@ class Fakes:
         self._count = 0
 
     def nodes(
-        self, key: str, layer: Layer, form: Scheme, *, round_outputs: bool = True
+        self, key: str, layer: Layer, scheme: Scheme, *, round_outputs: bool = True
     ) -> "tuple[list[ir.Node], tuple[ir.Value, ...]]":
         """Returns new nodes, not inserted yet, and the values that replace the node's own outputs."""
         node = self._nodes[key]
@@ -59,11 +59,11 @@ class Fakes:
             if value is None:
                 inputs.append(None)
             elif layer.weight and value.name == layer.weight:
-                inputs.append(self._weight(layer, form))
+                inputs.append(self._weight(layer, scheme))
             elif value.name in layer.inputs:
                 if value not in faked:
-                    source = self._smoothed(node, value, layer, form)
-                    result = form.fake_input(self._sketch, node, source, layer, self.context)
+                    source = self._smoothed(node, value, layer, scheme)
+                    result = scheme.fake_input(self._sketch, node, source, layer, self.context)
                     faked[value] = self._lifted(result, value, self._values[value.name], made)
                 inputs.append(faked[value])
             else:
@@ -72,14 +72,14 @@ class Fakes:
         made.append(product)
         self._name(product)
         outputs = list(product.outputs)
-        if form.fake_output is not None and round_outputs:
+        if scheme.fake_output is not None and round_outputs:
             value = node.outputs[0]
-            result = form.fake_output(self._sketch, node, value, layer, self.context)
+            result = scheme.fake_output(self._sketch, node, value, layer, self.context)
             outputs[0] = self._lifted(result, value, outputs[0], made)
         return made, tuple(outputs)
 
-    def _smoothed(self, node: "ir.Node", value: "ir.Value", layer: Layer, form: Scheme) -> "ir.Value":
-        how = self.context.smoothing.get(layer.name) if form.smooths else None
+    def _smoothed(self, node: "ir.Node", value: "ir.Value", layer: Layer, scheme: Scheme) -> "ir.Value":
+        how = self.context.smoothing.get(layer.name) if scheme.smooths else None
         if how is None:
             return value
         dividing = division(Writer(self._sketch, counted=True), value, how)
@@ -131,7 +131,7 @@ class Fakes:
             self._values[value.name] = known
         return known
 
-    def _weight(self, layer: Layer, form: Scheme) -> "ir.Value":
+    def _weight(self, layer: Layer, scheme: Scheme) -> "ir.Value":
         """Returns the weights as the scheme can represent them; schemes that round alike share them."""
         import onnx_ir as ir
 
@@ -139,15 +139,15 @@ class Fakes:
         if source is None:
             source = constant(self._values[layer.weight])
         assert source is not None  # noqa: S101 - layers have constant weights
-        if form.smooths and layer.name in self.context.smoothing:
+        if scheme.smooths and layer.name in self.context.smoothing:
             source = multiplied(source, layer, self.context.smoothing[layer.name])
-        array = np.ascontiguousarray(form.fake_weights(source, layer, self.context), np.float32)
+        array = np.ascontiguousarray(scheme.fake_weights(source, layer, self.context), np.float32)
         made = self._weights.setdefault(layer.name, [])
         for value in made:
             if np.array_equal(value.const_value.numpy(), array):
                 return value
         self._count += 1
-        value = ir.Value(name=f"{layer.weight}/{form.name}/{self._count}", const_value=ir.tensor(array))
+        value = ir.Value(name=f"{layer.weight}/{scheme.name}/{self._count}", const_value=ir.tensor(array))
         value.type, value.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape(array.shape)
         self._target.register_initializer(value)
         made.append(value)
@@ -193,7 +193,7 @@ _MOST_WORKERS = 4
 class GatedModel:
     """A float model that runs with any choice of simulated schemes; a context manager that releases the session.
 
-    `forms` has the names of the possible schemes of each layer that may change. `run` may be called by `workers`
+    `schemes` has the names of the possible schemes of each layer that may change. `run` may be called by `workers`
     threads at once. Differences between the simulation and a runtime (its accumulators, its fused operators) are
     not measured here.
     """
@@ -202,30 +202,34 @@ class GatedModel:
         self,
         model: "ir.Model",
         layers: Sequence[Layer],
-        forms: Mapping[str, Sequence[str]],
+        schemes: Mapping[str, Sequence[str]],
         context: SchemeContext,
         registry: Sequence[Scheme] | None = None,
     ) -> None:
         """Creates the session; `registry` has the schemes to look up, by default all of edgeopt's."""
-        known = {form.name: form for form in (_registry() if registry is None else registry)}
+        known = {scheme.name: scheme for scheme in (_registry() if registry is None else registry)}
         self.model, self.context = model, context
-        self.layers = tuple(layer for layer in layers if forms.get(layer.name))
-        self.forms = {layer.name: tuple(known[form] for form in forms[layer.name]) for layer in self.layers}
-        self.pairs = tuple((layer.name, form.name) for layer in self.layers for form in self.forms[layer.name])
+        self.layers = tuple(layer for layer in layers if schemes.get(layer.name))
+        self.schemes = {
+            layer.name: tuple(known[scheme] for scheme in schemes[layer.name]) for layer in self.layers
+        }
+        self.pairs = tuple(
+            (layer.name, scheme.name) for layer in self.layers for scheme in self.schemes[layer.name]
+        )
         """Each layer with each of its schemes."""
         self.workers = min(_cores(), _MOST_WORKERS)
         self._places = {pair: place for place, pair in enumerate(self.pairs)}
-        self._session = session(with_switches(model, self.layers, self.forms, context), _cores() // self.workers)
+        self._session = session(with_switches(model, self.layers, self.schemes, context), _cores() // self.workers)
         self.outputs = tuple(output.name for output in self._session.get_outputs())
 
     def run(self, choices: Mapping[str, str], feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Returns the outputs with these layers in these schemes; the others are float."""
         gates = np.zeros(len(self._places), np.bool_)
-        for layer, form in choices.items():
-            if form != FLOAT:
-                gates[self._places[layer, form]] = True
-        given = {**feeds, GATES: gates} if self._places else dict(feeds)
-        return dict(zip(self.outputs, self._session.run(None, given), strict=True))
+        for layer, scheme in choices.items():
+            if scheme != FLOAT:
+                gates[self._places[layer, scheme]] = True
+        inputs = {**feeds, GATES: gates} if self._places else dict(feeds)
+        return dict(zip(self.outputs, self._session.run(None, inputs), strict=True))
 
     def run_all(self, choices: Mapping[str, str], samples: Samples) -> list[dict[str, Array]]:
         """Returns the outputs for all samples, several at a time."""
@@ -247,7 +251,7 @@ class GatedModel:
 def with_switches(
     model: "ir.Model",
     layers: Sequence[Layer],
-    forms: Mapping[str, Sequence[Scheme]],
+    schemes: Mapping[str, Sequence[Scheme]],
     context: SchemeContext,
 ) -> "ir.Model":
     """Returns a copy of the model with a switch around each layer; the copy shares the float weights."""
@@ -255,10 +259,10 @@ def with_switches(
 
     copy = model.clone()
     nodes = nodes_by_key(copy.graph)
-    gates = _gates(copy.graph, sum(len(forms[layer.name]) for layer in layers))
+    gates = _gates(copy.graph, sum(len(schemes[layer.name]) for layer in layers))
     fakes = Fakes(model, copy, context)
     for layer in layers:
-        ways = [(next(gates), form) for form in forms[layer.name]]
+        ways = [(next(gates), scheme) for scheme in schemes[layer.name]]
         for key in layer.nodes:
             node = nodes[key]
             names = [value.name for value in node.outputs]
@@ -297,17 +301,17 @@ def _switch(
     """Returns a switch to the first scheme whose gate is on, or else to the unchanged node."""
     import onnx_ir as ir
 
-    (gate, form), rest = ways[0], ways[1:]
-    faked, results = fakes.nodes(key, layer, form)
+    (gate, scheme), rest = ways[0], ways[1:]
+    faked, results = fakes.nodes(key, layer, scheme)
     inner = _switch(node, key, layer, rest, fakes) if rest else twin(node)
     for place, value in enumerate(inner.outputs):
-        value.name = f"{key}/not {form.name}/{place}"
+        value.name = f"{key}/not {scheme.name}/{place}"
     branches = {
-        "then_branch": ir.Graph([], results, nodes=faked, name=f"{key}/{form.name}"),
-        "else_branch": ir.Graph([], inner.outputs, nodes=[inner], name=f"{key}/not {form.name}"),
+        "then_branch": ir.Graph([], results, nodes=faked, name=f"{key}/{scheme.name}"),
+        "else_branch": ir.Graph([], inner.outputs, nodes=[inner], name=f"{key}/not {scheme.name}"),
     }
     attributes = [ir.AttrGraph(name, graph) for name, graph in branches.items()]
-    return ir.Node("", "If", [gate], attributes, num_outputs=len(node.outputs), name=f"{key}/switch/{form.name}")
+    return ir.Node("", "If", [gate], attributes, num_outputs=len(node.outputs), name=f"{key}/switch/{scheme.name}")
 
 
 def _registry() -> Sequence[Scheme]:

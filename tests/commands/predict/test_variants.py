@@ -27,8 +27,10 @@ def bench():
     x = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
     x[-QUIET:] *= np.float32(0.01)
     samples = Samples({"x": x}, {"x": 2})
-    given = SimpleNamespace(plan=range(8), levels=Levels(samples))
-    study = SimpleNamespace(given=given, reference_of=lambda which: [{"y": samples.feeds(k)["x"]} for k in which])
+    sample_sets = SimpleNamespace(plan=range(8), levels=Levels(samples))
+    study = SimpleNamespace(
+        sample_sets=sample_sets, reference_of=lambda which: [{"y": samples.feeds(k)["x"]} for k in which]
+    )
     return Apart(study, None, 30.0, None, None)
 
 

@@ -11,7 +11,7 @@ from edgeopt.backends.onnxruntime.profile import real_shapes
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.graph.analysis.dimensions import open_dimensions
 from edgeopt.graph.analysis.onnx import analyze_onnx, sizes_of
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 from edgeopt.graph.model import load
 from edgeopt.graph.shapes import infer_shapes
 
@@ -92,7 +92,7 @@ def test_a_transformer_layer(write_model, batch, length):
         shift=ones(64),
         eighth=np.float32(0.25),
     )
-    given = GivenShapes() if (batch, length) == (1, 16) else GivenShapes(shapes={"x": (batch, length, 64)})
+    given = AnalysisOptions() if (batch, length) == (1, 16) else AnalysisOptions(shapes={"x": (batch, length, 64)})
     found = analyze_onnx(path, given)
     tokens = batch * length
     macs = (
@@ -117,7 +117,7 @@ def test_a_transformer_layer(write_model, batch, length):
 
 def test_figures_are_for_the_shapes_that_were_asked_for(write_model):
     path = write_model("g (float[b, s] x) => (float[b, s] y) { y = Relu(x) }")
-    found = analyze_onnx(path, GivenShapes(shapes={"x": (3, 5)}))
+    found = analyze_onnx(path, AnalysisOptions(shapes={"x": (3, 5)}))
     assert found.work.operations == 15
     assert found.work.shapes == ("b = 3 (given)", "s = 5 (given)")
     # What people read is the model as it is.
@@ -139,13 +139,13 @@ def check(path, data):
                 rank = None if value.shape is None else len(value.shape)
                 feeds[value.name] = np.asarray(first if rank in {None, first.ndim} else first[0])
     real = real_shapes(path, feeds)
-    given = GivenShapes(shapes={name: array.shape for name, array in feeds.items()})
+    given = AnalysisOptions(shapes={name: array.shape for name, array in feeds.items()})
     sizes = sizes_of(model.ir, given, open_dimensions(model.ir, given))
     # What only the run tells comes from a branch that both shapes fit; all that is told without it is right.
     told = {value.name: shape for value, shape in sizes.shapes.items() if value.name in real}
     assert {name: (shape, real[name]) for name, shape in told.items() if shape != real[name]} == {}
     assert len(told) > 20
-    found = analyze_onnx(path, GivenShapes(shapes=given.shapes, real=real))
+    found = analyze_onnx(path, AnalysisOptions(shapes=given.shapes, real=real))
     assert (found.work.unknown, found.work.unsized) == (0, 0)
 
 

@@ -6,7 +6,7 @@ from edgeopt.graph.analysis import TensorFacts
 from edgeopt.graph.analysis.cost import Operand, cost_of
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.analysis.openvino_ir import analyze_ir, layer_call, layer_type
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 
 
 def operands(*shapes):
@@ -78,7 +78,7 @@ def test_layers_cost_what_the_nodes_of_the_source_cost(saved, conv_model):
     assert found.work.macs == source.work.macs > 0
     assert (found.work.unknown, found.work.shapes) == (0, ("x[0] = 1 (assumed)",))
     assert "unknown" not in {row.category for row in found.categories}
-    assert analyze_ir(saved, GivenShapes(shapes={"x": (4, 3, 16, 16)})).work.macs == 4 * found.work.macs
+    assert analyze_ir(saved, AnalysisOptions(shapes={"x": (4, 3, 16, 16)})).work.macs == 4 * found.work.macs
 
 
 def test_neither_openvino_nor_the_weights_are_needed(saved, tmp_path):

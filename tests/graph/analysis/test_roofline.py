@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 from edgeopt.graph.analysis.roofline import HINT, least
 from edgeopt.hw.device import Cache, ComputePeak, MemoryPeak, Peaks
 from edgeopt.hw.probe import probe
@@ -74,7 +74,7 @@ def product(write_model):
 
 
 def test_each_node_has_the_time_that_peaks_allow_and_what_it_is_spent_on(product, device):
-    found = analyze_onnx(product, GivenShapes(device=device, threads=1))
+    found = analyze_onnx(product, AnalysisOptions(device=device, threads=1))
     assert [(node.least_ms, node.bound) for node in found.nodes] == [
         (pytest.approx(2.0), "compute"),  # 2 * 100 * 50 * 200 operations at 1e9 a second
         (pytest.approx(0.04), "memory"),  # 40,000 bytes
@@ -91,15 +91,15 @@ def test_between_dequantize_and_quantize_the_peak_of_int8_counts(write_model, de
     text = """g (uint8[100, 200] x) => (float[100, 50] y) {
         a = DequantizeLinear(x, s)  b = DequantizeLinear(w, s)  y = MatMul(a, b) }"""
     path = write_model(text, w=np.ones((200, 50), np.int8), s=np.float32(0.1))
-    product = analyze_onnx(path, GivenShapes(device=device, threads=1)).nodes[-1]
+    product = analyze_onnx(path, AnalysisOptions(device=device, threads=1)).nodes[-1]
     assert (product.least_ms, product.bound) == (pytest.approx(0.5), "compute")
 
 
 def test_without_peaks_the_reason_has_a_next_step(product, device):
     without = msgspec.structs.replace(device, peaks=None)
-    work = analyze_onnx(product, GivenShapes(device=without)).work
+    work = analyze_onnx(product, AnalysisOptions(device=without)).work
     assert work.least_ms is None
     assert "edgeopt probe --deep" in work.least_reason
-    other = analyze_onnx(product, GivenShapes(device=device, threads=64)).work
+    other = analyze_onnx(product, AnalysisOptions(device=device, threads=64)).work
     assert other.least_ms is None
     assert "with 64 threads" in other.least_reason

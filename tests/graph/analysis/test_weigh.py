@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 
 
 def costs(analysis):
@@ -86,7 +86,7 @@ def test_a_scan_counts_its_body_for_each_step(write_model):
     text = """g (float[3] s, float[n, 3] x) => (float[3] f, float[n, 3] y) {
         f, y = Scan <num_scan_inputs = 1, body = step (float[3] a, float[3] b) => (float[3] c, float[3] d) {
             c = Add(a, b)  d = Identity(c) }> (s, x) }"""
-    found = analyze_onnx(write_model(text), GivenShapes(shapes={"x": (9, 3)}))
+    found = analyze_onnx(write_model(text), AnalysisOptions(shapes={"x": (9, 3)}))
     assert costs(found)["Add"] == (3, 9)
     assert found.work.operations == 27
 
@@ -128,7 +128,7 @@ def test_the_shapes_of_a_run_win_over_what_follows_from_the_file(write_model):
     text = "g (float[n] x, int64[1] s) => (float[a, b] y) { r = Expand(x, s)  y = Sin(r) }"
     path = write_model(text)
     assert analyze_onnx(path).work.unknown == 2
-    found = analyze_onnx(path, GivenShapes(real={"x": (6,), "s": (1,), "r": (6,), "y": (6,)}))
+    found = analyze_onnx(path, AnalysisOptions(real={"x": (6,), "s": (1,), "r": (6,), "y": (6,)}))
     assert (found.work.operations, found.work.unknown) == (6, 0)
     assert found.work.shapes == ("n = 6 (as in the run)",)
 
@@ -158,7 +158,7 @@ def test_shapes_follow_from_arithmetic_that_inference_does_not_follow(write_mode
     text = """g (float[n, 6] x) => (float[a, b] y) {
         s = Shape(x)  two = Constant<value = int64[1] {2}>()  half = Div(s, two)
         zero = Constant<value = float {0}>()  filled = Expand(zero, half)  y = Sin(filled) }"""
-    found = analyze_onnx(write_model(text), GivenShapes(shapes={"x": (8, 6)}))
+    found = analyze_onnx(write_model(text), AnalysisOptions(shapes={"x": (8, 6)}))
     assert found.work.unknown == 0
     assert costs(found)["Sin"][0] == 4 * 3
     assert [(row.name, row.size) for row in found.dimensions][:1] == [("n", 8)]
@@ -169,5 +169,5 @@ def test_sizes_that_a_file_claims_give_way_to_those_that_were_asked_for(write_mo
     proto = onnx.load(path)
     proto.graph.value_info.append(onnx.helper.make_tensor_value_info("a", 1, [1, 6]))
     onnx.save(proto, path)
-    found = analyze_onnx(path, GivenShapes(shapes={"x": (5, 6)}))
+    found = analyze_onnx(path, AnalysisOptions(shapes={"x": (5, 6)}))
     assert [node.cost.operations for node in found.nodes] == [30, 30]

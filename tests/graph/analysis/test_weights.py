@@ -8,7 +8,7 @@ import pytest
 
 from edgeopt.graph.analysis import weights as module
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 from edgeopt.graph.analysis.weights import content, twins
 from edgeopt.graph.model import load
 
@@ -73,7 +73,7 @@ def test_very_large_weights_are_left_alone_unless_asked_for(write_model, monkeyp
     assert summary.zeros_share is None
     assert "values not analyzed" in summary.note
     assert summary.twins == (("a", "b"),)
-    assert analyze_onnx(path, GivenShapes(large_weights=True)).weights_summary.zeros_share == 0
+    assert analyze_onnx(path, AnalysisOptions(large_weights=True)).weights_summary.zeros_share == 0
 
 
 @pytest.mark.timing

@@ -15,7 +15,7 @@ from edgeopt.pipeline.builders.messages import Made, Make, Planning
 from edgeopt.pipeline.builders.variants import BuildWorker, make_all
 from edgeopt.pipeline.replay import replay
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.measured.timing.courses import ExecutionConfig
+from edgeopt.quant.measured.timing.configs import ExecutionConfig
 from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.schemes import SCHEMES
 from edgeopt.workers.host import LocalHost

@@ -9,9 +9,9 @@ from edgeopt.data.judging.goals import NO_FLOOR, goal_from
 from edgeopt.errors import TrialError
 from edgeopt.pipeline.prove import quantized as module
 from edgeopt.pipeline.quantize import quantize_model
-from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.proof import ContestResult
 from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.sample_sets import ModelRuns
 from tests.conftest import seeded, write_onnx
 
 TWENTY = goal_from(None, "20dB")

@@ -28,7 +28,6 @@ from edgeopt.pipeline.prove import quantized as module
 from edgeopt.pipeline.prove.quantized import finish
 from edgeopt.pipeline.quantize import quantize_model
 from edgeopt.pipeline.replay import replay
-from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.choosing import proven
 from edgeopt.quant.measured.planning.entry import Entry, write_entry
 from edgeopt.quant.measured.proof import (
@@ -42,7 +41,8 @@ from edgeopt.quant.measured.proof import (
     with_one_float,
 )
 from edgeopt.quant.measured.records import QuantizeRequest
-from edgeopt.quant.measured.timing.courses import ExecutionConfig
+from edgeopt.quant.measured.sample_sets import ModelRuns
+from edgeopt.quant.measured.timing.configs import ExecutionConfig
 from edgeopt.quant.measured.work import prepare
 from tests.conftest import seeded, write_onnx
 
@@ -77,7 +77,7 @@ def measuring(monkeypatch, speeds):
 
 
 def entry_of(work, choices=DYNAMIC):
-    return proven(work, write_entry(work.study, work.courses[0], choices, work.folder / "plan.onnx"))
+    return proven(work, write_entry(work.study, work.configs[0], choices, work.folder / "plan.onnx"))
 
 
 def test_a_plan_that_is_slower_than_the_source_stays_float(working, monkeypatch):
@@ -96,7 +96,7 @@ def test_a_plan_that_is_slower_than_the_source_stays_float(working, monkeypatch)
 
 def test_a_plan_must_be_faster_than_the_float_model_of_the_other_runtime(working, monkeypatch):
     work = working()
-    work.courses = (*work.courses, ExecutionConfig("openvino-cpu", {"precision": "f32"}))
+    work.configs = (*work.configs, ExecutionConfig("openvino-cpu", {"precision": "f32"}))
     measuring(monkeypatch, {"onnxruntime-cpu": FASTER, "(precision=f32)": UNCLEAR, SOURCE: FASTER})
 
     found = finish(work, entry_of(work))

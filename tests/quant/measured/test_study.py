@@ -11,8 +11,8 @@ from edgeopt.data.judging.goals import Goal, goal_from
 from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, ModelError, UsageError, VerificationError
 from edgeopt.graph.model import load
-from edgeopt.quant.measured.given import ModelRuns, read_given
 from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.sample_sets import ModelRuns, read_samples
 from edgeopt.quant.measured.study import KEPT, begin, schemes_for
 from edgeopt.quant.records import QuantSettings
 
@@ -33,9 +33,11 @@ def test_ranges_and_sensitivities_are_found_once_and_kept(study):
 
 
 def test_large_channels_are_evened_out(study):
-    rows = study.given.samples.arrays["x"].copy()
+    rows = study.sample_sets.samples.arrays["x"].copy()
     rows[..., 3] *= 100
-    study.given = dataclasses.replace(study.given, samples=Samples({"x": rows}, study.given.samples.ranks))
+    study.sample_sets = dataclasses.replace(
+        study.sample_sets, samples=Samples({"x": rows}, study.sample_sets.samples.ranks)
+    )
     study.calibrated()
     assert study.smoothing["MatMul_0"].tensor in study.context("openvino-cpu").ranges
 
@@ -52,7 +54,7 @@ def test_what_was_not_asked_before_is_added(study):
 
 def test_layers_stay_float_by_name_and_by_pattern(study, tmp_path):
     def kept(*patterns):
-        made = begin(study.model, study.given, {}, QuantSettings(), tmp_path / "other", patterns)
+        made = begin(study.model, study.sample_sets, {}, QuantSettings(), tmp_path / "other", patterns)
         return [layer.name for layer in made.layers if layer.reason == KEPT]
 
     assert kept("MatMul_2") == ["MatMul_2"]
@@ -66,7 +68,7 @@ def test_what_stays_float_fits_no_form(study):
     study.known = msgspec.structs.replace(study.known, layers=(*kept, *study.layers[1:]))
     study.calibrated()
 
-    fitting = study.forms("onnxruntime-cpu", schemes_for("onnxruntime-cpu", True))
+    fitting = study.fitting_schemes("onnxruntime-cpu", schemes_for("onnxruntime-cpu", True))
     assert set(fitting) == {"MatMul_2", "MatMul_4"}
 
 
@@ -95,7 +97,7 @@ def given_of(path, samples, goal=DEFAULT, most=None, calibrates=True, **more):
     data = path / "data.npz"
     np.savez(data, x=np.random.default_rng(0).standard_normal((samples, 4)).astype(np.float32), **more)
     request = QuantizeRequest(path / "model.onnx", data=data, goal=goal, samples=most)
-    return read_given(request, INPUTS, None, calibrates)
+    return read_samples(request, INPUTS, None, calibrates)
 
 
 def test_no_sample_does_two_things(tmp_path):
@@ -158,7 +160,7 @@ def test_one_sample_can_judge_what_calibrates_nothing(tmp_path):
 
 def test_without_data_inputs_are_made_up(stack_model):
     inputs = (TensorInfo("x", "float32", (64, 512)),)
-    given = read_given(QuantizeRequest(stack_model), inputs, None, False)
+    given = read_samples(QuantizeRequest(stack_model), inputs, None, False)
 
     assert given.use.generated
     assert not len(given.calibrate)
@@ -175,7 +177,7 @@ def test_without_data_inputs_are_made_up(stack_model):
 def test_labels_cannot_be_made_up(stack_model):
     request = QuantizeRequest(stack_model, goal=goal_from("top1-labels", None, "1%"))
     with pytest.raises(DataError, match="needs labels"):
-        read_given(request, INPUTS, None, False)
+        read_samples(request, INPUTS, None, False)
 
 
 X = {"x": np.ones((1, 4), np.float32)}

@@ -49,7 +49,7 @@ def most_saved():
         best = 0.0
         for combination in itertools.product(*[(None, *some) for some in problem.options]):
             choices = {
-                name: option.form for name, option in zip(problem.layers, combination, strict=True) if option
+                name: option.scheme for name, option in zip(problem.layers, combination, strict=True) if option
             }
             if problem.worst(choices) <= budget:
                 best = max(best, problem.saved_ms(choices))

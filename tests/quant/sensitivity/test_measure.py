@@ -70,7 +70,7 @@ def test_with_no_time_only_the_noisiest_form_is_run_and_the_others_are_estimated
     quick = sensitivities(board, samples, limit_s=0.0)
     assert [each.form for each in quick if not each.measured]
     by_layer = {each.layer: each for each in quick if each.measured}
-    assert by_layer.keys() == board.forms.keys()
+    assert by_layer.keys() == board.schemes.keys()
     off = [abs(estimated.snr_db - exact.snr_db) for estimated, exact in zip(quick, found, strict=True)]
     assert np.median(off) < 3
     assert max(off) < 15
@@ -164,7 +164,7 @@ def test_more_bits_leave_less_noise_in_every_layer(varied, layers, contexts, fit
         found = local_noise(board, samples)
     assert set(found) == {(name, form) for name in forms for form in ("w8", "w4")}
     assert all(0 < found[name, "w8"] < 0.1 * found[name, "w4"] < math.inf for name in forms)
-    assert scheme_named("w8") in board.forms[next(iter(forms))]
+    assert scheme_named("w8") in board.schemes[next(iter(forms))]
 
 
 def test_shared_weights_are_one_layer_with_both_products(varied, layers, contexts, samples):
@@ -212,7 +212,7 @@ def test_with_all_switches_off_it_is_the_float_model(switchboard_board, samples,
 def test_it_foretells_what_the_written_model_answers(switchboard_board, varied, layers, samples, exact, tmp_path):
     chance = np.random.default_rng(4)
     for _ in range(4):
-        forms = {name: some[chance.integers(len(some))].name for name, some in switchboard_board.forms.items()}
+        forms = {name: some[chance.integers(len(some))].name for name, some in switchboard_board.schemes.items()}
         choices = {name: form for name, form in forms.items() if chance.random() < 0.6}
         save(write(varied, layers, choices, switchboard_board.context).model, tmp_path / "written.onnx")
         written = compare_outputs(exact, answers(tmp_path / "written.onnx", samples))
@@ -232,7 +232,7 @@ def test_every_switch_changes_something_of_its_own(switchboard_board, samples):
 def test_layers_with_a_reason_and_those_without_forms_have_no_switch(switchboard_board, layers):
     unfit = {layer.name for layer in layers if layer.reason}
     assert any("branch" in name for name in unfit)
-    assert not unfit & switchboard_board.forms.keys()
+    assert not unfit & switchboard_board.schemes.keys()
     assert switchboard_board.outputs == ("y", "z")
 
 

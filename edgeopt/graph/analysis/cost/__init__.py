@@ -54,7 +54,7 @@ def cost_of(call: Call) -> Cost:
     """Computes the figures that the shapes allow; the others are None, with the first reason."""
     reasons: list[Unknown] = []
 
-    def told(figure: Callable[[], int]) -> int | None:
+    def known_or_none(figure: Callable[[], int]) -> int | None:
         try:
             return figure()
         except Unknown as reason:
@@ -69,8 +69,8 @@ def cost_of(call: Call) -> Cost:
     return Cost(
         None if operations is None else operations.macs,
         None if operations is None else operations.operations,
-        told(lambda: read_bytes(call)),
-        told(lambda: written_bytes(call)),
+        known_or_none(lambda: read_bytes(call)),
+        known_or_none(lambda: written_bytes(call)),
         str(reasons[0]) if reasons else "",
         reasons[0].kind if reasons else "",
     )

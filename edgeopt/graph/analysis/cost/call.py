@@ -105,7 +105,7 @@ class Call:
             raise Unknown(f"its input {position + 1} has {len(shape)} dimensions, fewer than expected")
         return shape[place]
 
-    def given(self) -> int:
+    def input_size(self) -> int:
         """Returns the number of elements of the first input."""
         return self.input(0).count()
 

@@ -13,8 +13,8 @@ def _each_out(operations: int) -> Rule:
     return lambda call: Arithmetic(0, operations * call.out())
 
 
-def _each_given(operations: int, out: int = 0) -> Rule:
-    return lambda call: Arithmetic(0, operations * call.given() + (out * call.out() if out else 0))
+def _each_input(operations: int, out: int = 0) -> Rule:
+    return lambda call: Arithmetic(0, operations * call.input_size() + (out * call.out() if out else 0))
 
 
 def joined(call: Call) -> Arithmetic:
@@ -36,12 +36,12 @@ def with_bias(operations: int) -> Rule:
 
 def skipped_norm(operations: int, bias: int) -> Rule:
     """Returns the rule of a normalization that first adds the skip connection, and a bias if there is one."""
-    return lambda call: Arithmetic(0, call.given() * (operations + 1 + call.has(bias)))
+    return lambda call: Arithmetic(0, call.input_size() * (operations + 1 + call.has(bias)))
 
 
 def drawn(call: Call) -> Arithmetic:
     """Counts one operation for each random number; a choice among classes also sums them up."""
-    choices = call.given() if call.operator == "Multinomial" else 0
+    choices = call.input_size() if call.operator == "Multinomial" else 0
     return Arithmetic(0, call.out() + choices)
 
 
@@ -102,7 +102,7 @@ def scaled_and_shifted(call: Call) -> Arithmetic:
 
 def neighbours(call: Call) -> Arithmetic:
     """Counts LRN: the squares of its window of channels, and scale, shift, power and quotient."""
-    return Arithmetic(0, call.given() * (2 * call.whole("size", 1) + 4))
+    return Arithmetic(0, call.input_size() * (2 * call.whole("size", 1) + 4))
 
 
 def embedded(call: Call) -> Arithmetic:
@@ -286,26 +286,26 @@ RULES: dict[str, Rule] = {
         "InstanceNormalization LayerNormalization GroupNormalization GroupNorm RMSNormalization Softmax "
         "LogSoftmax SimplifiedLayerNormalization LpNormalization MeanVarianceNormalization Hardmax Normalizer "
         "QLinearSoftmax QOrderedLayerNormalization SoftmaxCrossEntropyLoss",
-        _each_given(5),
+        _each_input(5),
     ),
-    "BiasSoftmax": _each_given(6),
+    "BiasSoftmax": _each_input(6),
     "SkipLayerNormalization": skipped_norm(5, 4),
     "SkipSimplifiedLayerNormalization": skipped_norm(5, 3),
     "SkipGroupNorm": skipped_norm(5, 4),
     "EmbedLayerNormalization": embedded,
     "LRN": neighbours,
     **rules(
-        "ReduceMax ReduceMin ReduceSum ReduceProd ReduceSumInteger ArgMax ArgMin CumSum CumProd", _each_given(1)
+        "ReduceMax ReduceMin ReduceSum ReduceProd ReduceSumInteger ArgMax ArgMin CumSum CumProd", _each_input(1)
     ),
-    **rules("ReduceMean ReduceLogSum", _each_given(1, 1)),
-    **rules("ReduceL1 ReduceSumSquare", _each_given(2)),
-    **rules("ReduceL2 ReduceLogSumExp", _each_given(2, 1)),
+    **rules("ReduceMean ReduceLogSum", _each_input(1, 1)),
+    **rules("ReduceL1 ReduceSumSquare", _each_input(2)),
+    **rules("ReduceL2 ReduceLogSumExp", _each_input(2, 1)),
     # Each element is dequantized and summed, and the results are quantized.
-    "QLinearReduceMean": _each_given(2, 2),
+    "QLinearReduceMean": _each_input(2, 2),
     # Each element is compared at least once.
-    **rules("TopK Unique", _each_given(1)),
+    **rules("TopK Unique", _each_input(1)),
     # The maximum and the minimum come first.
-    "DynamicQuantizeLinear": _each_given(3),
+    "DynamicQuantizeLinear": _each_input(3),
     **rules("RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli", drawn),
     "NegativeLogLikelihoodLoss": lambda call: Arithmetic(0, 2 * call.input(1).count()),
     "Momentum": updated(5),
@@ -314,8 +314,8 @@ RULES: dict[str, Rule] = {
     # Windows.
     **rules("AveragePool MaxPool NhwcMaxPool MaxpoolWithMask QLinearAveragePool", pooled),
     "LpPool": pooled_by_norm,
-    **rules("GlobalAveragePool GlobalMaxPool QLinearGlobalAveragePool Col2Im", _each_given(1)),
-    "GlobalLpPool": _each_given(2, 1),
+    **rules("GlobalAveragePool GlobalMaxPool QLinearGlobalAveragePool Col2Im", _each_input(1)),
+    "GlobalLpPool": _each_input(2, 1),
     "MaxUnpool": moved,
     "RoiAlign": of_regions,
     **rules("Resize Upsample", resized),

@@ -27,7 +27,7 @@ def activated_product(call: Call) -> Arithmetic:
 
 def quantizing(call: Call) -> Arithmetic:
     """Counts the quantization of the first factor (two operations for its range, one for each number) as well."""
-    return Arithmetic(call.out() * _inner(call), call.out() + 3 * call.given())
+    return Arithmetic(call.out() * _inner(call), call.out() + 3 * call.input_size())
 
 
 def packed(call: Call) -> Arithmetic:
@@ -39,11 +39,11 @@ def packed(call: Call) -> Arithmetic:
 def determinant(call: Call) -> Arithmetic:
     """Counts Gaussian elimination: n³ / 3 MACs for each matrix of n rows."""
     size = call.axis(0, -1)
-    return Arithmetic(call.given() * size // 3)
+    return Arithmetic(call.input_size() * size // 3)
 
 
 def inverse(call: Call) -> Arithmetic:
-    return Arithmetic(call.given() * call.axis(0, -1))
+    return Arithmetic(call.input_size() * call.axis(0, -1))
 
 
 def distances(call: Call) -> Arithmetic:
@@ -114,7 +114,7 @@ def activated_convolution(call: Call) -> Arithmetic:
 
 def transposed(call: Call) -> Arithmetic:
     """Counts the product of each input element with all weights of its channel."""
-    return Arithmetic(call.given() * prod(call.shape(1)[1:]))
+    return Arithmetic(call.input_size() * prod(call.shape(1)[1:]))
 
 
 def quantized(call: Call) -> Arithmetic:
@@ -123,7 +123,7 @@ def quantized(call: Call) -> Arithmetic:
 
 
 def quantized_transposed(call: Call) -> Arithmetic:
-    return Arithmetic(call.given() * prod(call.shape(3)[1:]), call.out())
+    return Arithmetic(call.input_size() * prod(call.shape(3)[1:]), call.out())
 
 
 def deformed(call: Call) -> Arithmetic:
@@ -226,7 +226,7 @@ def linear_attention(call: Call) -> Arithmetic:
 
 def rotary(call: Call) -> Arithmetic:
     """Counts two products and a sum for each element."""
-    return Arithmetic(0, 3 * call.given())
+    return Arithmetic(0, 3 * call.input_size())
 
 
 def _layer(of_state: int) -> Rule:

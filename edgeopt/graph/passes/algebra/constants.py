@@ -86,15 +86,15 @@ def _merge(part: "ir.Graph", last: "ir.Node", notes: Notes) -> None:
     if len(chain) < 2 or source.dtype is None:
         return
     whole = chained(steps, source.dtype.numpy())
-    wanted = [("Mul", whole.factor)] if not (whole.factor == 1).all() else []
-    wanted += [("Add", whole.shift)] if whole.shift.any() else []
-    if len(wanted) >= len(chain) or not wanted:
+    merged = [("Mul", whole.factor)] if not (whole.factor == 1).all() else []
+    merged += [("Add", whole.shift)] if whole.shift.any() else []
+    if len(merged) >= len(chain) or not merged:
         return
     names = [label(node) for node in reversed(chain)]
-    if reason := _why_not(source, chain, wanted, whole):
+    if reason := _why_not(source, chain, merged, whole):
         notes.refuse(reason, *names)
         return
-    _put(part, last, source, wanted)
+    _put(part, last, source, merged)
     for node in chain:
         part.remove(node, safe=True)
     notes.did("merged chains of arithmetic with constants", *names)
@@ -115,10 +115,10 @@ def _chain(last: "ir.Node") -> "tuple[list[ir.Node], list[ScaleAndShift]]":
 
 
 def _why_not(
-    source: "ir.Value", chain: "list[ir.Node]", wanted: "list[tuple[str, NDArray[Any]]]", whole: Chain
+    source: "ir.Value", chain: "list[ir.Node]", merged: "list[tuple[str, NDArray[Any]]]", whole: Chain
 ) -> str | None:
     assert source.dtype is not None  # noqa: S101 - tells mypy; the caller has seen it
-    given = 0
+    chain_elements = 0
     for node in chain:
         step = step_of(node)
         for value in node.inputs:
@@ -126,9 +126,9 @@ def _why_not(
                 number = constant(value)
                 if number is None or widens(source, number):
                     return f"the constant '{value.name}' may broadcast the tensor to a larger shape"
-                given += number.size
-    numbers = [number for _, number in wanted]
-    if sum(number.size for number in numbers) > _GROWTH * given:
+                chain_elements += number.size
+    numbers = [number for _, number in merged]
+    if sum(number.size for number in numbers) > _GROWTH * chain_elements:
         return "the merged constants would be larger than those of the chain"
     if not all(fits(number, source.dtype.numpy()) for number in numbers):
         return f"the merged constants do not fit into {source.dtype.name.lower()}"
@@ -142,13 +142,13 @@ def _why_not(
     return None
 
 
-def _put(part: "ir.Graph", last: "ir.Node", source: "ir.Value", wanted: "list[tuple[str, NDArray[Any]]]") -> None:
+def _put(part: "ir.Graph", last: "ir.Node", source: "ir.Value", merged: "list[tuple[str, NDArray[Any]]]") -> None:
     import onnx_ir as ir
 
     result, current = last.outputs[0], source
     assert source.dtype is not None  # noqa: S101 - _why_not() has seen to it
     stem = last.name or result.name or "chain"
-    for kind, number in wanted:
+    for kind, number in merged:
         weight = new_weight(part, f"{stem}_{_ROLE[kind]}", number.astype(source.dtype.numpy()))
         node = ir.node(kind, [current, weight], name=f"{stem}_{kind.lower()}")
         node.outputs[0].name = f"{result.name}_{kind.lower()}"

@@ -206,7 +206,7 @@ def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: N
         return f"it sums '{called(own[0])}' over one operand only"
     writer = ProductWriter(graph, node)
     if len(operands) == 1:
-        writer.finish(writer.turned(operands[0], equation.terms[0], equation.result))
+        writer.finish(writer.transposed(operands[0], equation.terms[0], equation.result))
         return "Transpose"
     lengths = _lengths(equation, operands)
     found: MatrixForm | str = "its values may not be floats, and not every runtime multiplies other types"
@@ -302,7 +302,7 @@ class ProductWriter:
         stem = self.node.name or self.node.outputs[0].name
         return new_weight(self.graph, f"{stem}_{what}", np.asarray(numbers, np.int64))
 
-    def turned(self, value: "ir.Value", old: str, new: str) -> "ir.Value":
+    def transposed(self, value: "ir.Value", old: str, new: str) -> "ir.Value":
         return value if old == new else self.put("Transpose", value, perm=[old.index(c) for c in new])
 
     def reshaped(self, value: "ir.Value", shape: list[int] | str | None) -> "ir.Value":
@@ -330,18 +330,18 @@ class ProductWriter:
             # Dimensions before the first are broadcast.
             begun = equation.result.index(order[0]) if order else len(equation.result)
             missing = [place for place, c in enumerate(equation.result[begun:]) if c not in term]
-            side = self.turned(value, term, order)
+            side = self.transposed(value, term, order)
             sides.append(self.put("Unsqueeze", side, self.numbers("axes", missing)) if missing else side)
         self.finish(self.put("Mul", *sides))
 
     def product(self, equation: Equation, operands: "list[ir.Value]", lengths: Lengths, way: MatrixForm) -> None:
         sides = (equation.terms, operands) if not way.swapped else (equation.terms[::-1], operands[::-1])
         factors = [
-            self.reshaped(self.turned(value, term, "".join(groups)), joined(groups, lengths))
+            self.reshaped(self.transposed(value, term, "".join(groups)), joined(groups, lengths))
             for term, value, groups in zip(*sides, (way.left, way.right), strict=True)
         ]
         result = self.reshaped(self.put("MatMul", *factors), parted(way.out, lengths))
-        self.finish(self.turned(result, "".join(way.out), equation.result))
+        self.finish(self.transposed(result, "".join(way.out), equation.result))
 
 
 EINSUM_INTO_MATMUL = Pass(

@@ -203,12 +203,12 @@ def _rows_are_the_last_axis(
 
     if not _rank(x) or not all(isinstance(dim, int) for dim in x.shape):
         return MatchResult().fail("the shape is not known")
-    rank, wanted = len(x.shape), constant(bound["shape"])
+    rank, target = len(x.shape), constant(bound["shape"])
     result = None if bound["result"].is_graph_output() else bound["result"].shape  # a declared shape need not hold
     flat_axis = rows.producer().attributes.get_int("axis", 1) % rank
     if flat_axis != rank - 1 or chances.producer().attributes.get_int("axis", -1) not in {1, -1}:
         return MatchResult().fail("the Softmax goes over more than the last axis")
-    if list(x.shape) not in (list(result or ()), [] if wanted is None else wanted.tolist()):
+    if list(x.shape) not in (list(result or ()), [] if target is None else target.tolist()):
         return MatchResult().fail("the shape after the Softmax is not the one before")
     return True
 

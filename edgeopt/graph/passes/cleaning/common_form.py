@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, inner_graphs, nodes_of, plural, quiet
 from edgeopt.graph.shapes import infer_shapes
-from edgeopt.graph.structure import turned
+from edgeopt.graph.structure import axis_orders
 from edgeopt.nearest import near
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def _why_not(function: "ir.Function", model: "ir.Model") -> str | None:
         elif here != version:
             return f"it is written in opset {version} of '{domain or 'ai.onnx'}', and the model in {here}"
     calls = [node for node in nodes_of(model) if node.op_identifier() == function.identifier()]
-    given = [attribute.type for call in calls for attribute in call.attributes.values()]
-    if any(kind in {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS} for kind in given):
+    kinds = [attribute.type for call in calls for attribute in call.attributes.values()]
+    if any(kind in {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS} for kind in kinds):
         return "it is called with a graph as an attribute"
     return None
 
@@ -147,14 +147,14 @@ def fix_shapes(model: "ir.Model", context: PassContext) -> PassResult:
     source, model, notes = model, context.copy(model), Notes()
     sizes: dict[str, int] = {}
     changed: list[str] = []
-    for name, given in context.shapes.items():
-        order = turned(model).get(name, ())
-        wanted = tuple(given[axis] for axis in order) if len(order) == len(given) else given
+    for name, requested in context.shapes.items():
+        order = axis_orders(model).get(name, ())
+        target = tuple(requested[axis] for axis in order) if len(order) == len(requested) else requested
         value = next((v for v in model.graph.inputs if v.name == name and not v.is_initializer()), None)
-        reason = _why_not_fixed(model, name, wanted) if value is None else _misfit(value, wanted, sizes)
+        reason = _why_not_fixed(model, name, target) if value is None else _misfit(value, target, sizes)
         if reason is not None:
             notes.refuse(reason, name)
-        elif value is not None and _set(value, wanted):
+        elif value is not None and _set(value, target):
             changed.append(f"{name} {_written(value)}")
     if notes.refused:
         return PassResult(source, (), notes.result(source).refused)
@@ -166,40 +166,40 @@ def fix_shapes(model: "ir.Model", context: PassContext) -> PassResult:
     return notes.result(model)
 
 
-def _why_not_fixed(model: "ir.Model", name: str, wanted: tuple[int, ...]) -> str:  # noqa: ARG001 - like its sister
+def _why_not_fixed(model: "ir.Model", name: str, target: tuple[int, ...]) -> str:  # noqa: ARG001 - like its sister
     names = [str(value.name) for value in model.graph.inputs if not value.is_initializer()]
     meant = near(name, names, alike=0.0)
     return f"the model has no input '{name}'" + (f"; did you mean '{meant[0]}'?" if meant else "")
 
 
-def _misfit(value: "ir.Value", wanted: tuple[int, ...], sizes: dict[str, int]) -> str | None:
+def _misfit(value: "ir.Value", target: tuple[int, ...], sizes: dict[str, int]) -> str | None:
     """Returns why an input cannot have this shape, or None; records the size of each named dimension in
     `sizes`."""
-    if any(size < 1 and size != AS_IT_IS for size in wanted):
-        return f"{_text(wanted)} is not a shape: sizes are at least 1, or -1 to keep a size"
+    if any(size < 1 and size != AS_IT_IS for size in target):
+        return f"{_text(target)} is not a shape: sizes are at least 1, or -1 to keep a size"
     if value.shape is None:
         return None
-    if len(value.shape) != len(wanted):
+    if len(value.shape) != len(target):
         return (
-            f"{_text(wanted)} has {len(wanted)} dimensions, and the input {_written(value)} has {len(value.shape)}"
+            f"{_text(target)} has {len(target)} dimensions, and the input {_written(value)} has {len(value.shape)}"
         )
-    for have, size in zip(value.shape, wanted, strict=True):
+    for have, size in zip(value.shape, target, strict=True):
         if size == AS_IT_IS:
             continue
         if isinstance(have, int):
             if have != size:
-                return f"{_text(wanted)} contradicts the {have} in {_written(value)}"
+                return f"{_text(target)} contradicts the {have} in {_written(value)}"
         elif have.value is not None and sizes.setdefault(have.value, size) != size:
             return f"the dimension '{have.value}' cannot be {sizes[have.value]} and {size} at once"
     return None
 
 
-def _set(value: "ir.Value", wanted: tuple[int, ...]) -> bool:
+def _set(value: "ir.Value", target: tuple[int, ...]) -> bool:
     import onnx_ir as ir
 
     before = value.shape
-    have = [None] * len(wanted) if before is None else list(before)
-    after = ir.Shape([old if new == AS_IT_IS else new for old, new in zip(have, wanted, strict=True)])
+    have = [None] * len(target) if before is None else list(before)
+    after = ir.Shape([old if new == AS_IT_IS else new for old, new in zip(have, target, strict=True)])
     value.shape = after
     return before is None or before != after
 

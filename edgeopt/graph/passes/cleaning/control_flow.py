@@ -67,19 +67,19 @@ def _resolve_loop(node: "ir.Node", notes: Notes) -> None:
     body = node.attributes["body"]
     if body.is_ref():
         return
-    starts = goes_on is not False and (not _given(node, 1) or goes_on is True)
+    starts = goes_on is not False and (not _has_input(node, 1) or goes_on is True)
     if times == 0 or goes_on is False:
         _skip_loop(node, body.as_graph(), notes)
     elif starts and times is not None and (times == 1 or (times > 0 and _stops_at_once(body.as_graph()))):
         _run_once(node, body.as_graph(), notes)
 
 
-def _given(node: "ir.Node", index: int) -> bool:
+def _has_input(node: "ir.Node", index: int) -> bool:
     return index < len(node.inputs) and node.inputs[index] is not None
 
 
 def _constant_input(node: "ir.Node", index: int) -> int | bool | None:
-    array = constant(node.inputs[index]) if _given(node, index) else None
+    array = constant(node.inputs[index]) if _has_input(node, index) else None
     return None if array is None or array.size != 1 else array.reshape(-1)[0].item()
 
 
@@ -149,11 +149,11 @@ def _move_out(inner: "ir.Graph", node: "ir.Node") -> "list[ir.Value]":
     inner.remove(nodes)
     for name in list(inner.initializers):
         weight = inner.initializers.pop(name)
-        number, wanted = 0, name
-        while wanted in outer.initializers:
+        number, unique = 0, name
+        while unique in outer.initializers:
             number += 1
-            wanted = f"{name}_{number}"
-        weight.name = wanted
+            unique = f"{name}_{number}"
+        weight.name = unique
         outer.register_initializer(weight)
     outer.insert_before(node, nodes)
     return results

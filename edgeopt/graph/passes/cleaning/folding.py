@@ -107,16 +107,16 @@ def _constant_input(graph: "ir.Graph", node: "ir.Node", index: int, elements: li
 def _reshape(
     graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]", notes: Notes, *, empty_inputs: bool
 ) -> None:
-    wanted = _computed(node, 1, known)
-    if wanted is None or _allows_zero(node):
+    computed = _computed(node, 1, known)
+    if computed is None or _allows_zero(node):
         return
     before = shape_of(node.inputs[0]) or ()
     target: list[int] = []
-    for place, size in enumerate(wanted):
+    for place, size in enumerate(computed):
         same = place < len(before) and size is not None and size == before[place]
         target.append(size if isinstance(size, int) else 0 if same else -1)
     if target.count(-1) > 1:
-        open_sizes = sum(not isinstance(size, int) for size in wanted)
+        open_sizes = sum(not isinstance(size, int) for size in computed)
         notes.refuse(
             f"{plural(open_sizes, 'dimension')} of the new shape {'is' if open_sizes == 1 else 'are'} "
             "known only at run time; fix the shapes of the inputs to know it",
@@ -139,11 +139,11 @@ def _allows_zero(node: "ir.Node") -> bool:
 
 
 def _expand(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]", notes: Notes) -> None:
-    wanted, before = _computed(node, 1, known), shape_of(node.inputs[0])
-    if wanted is None or before is None:
+    computed, before = _computed(node, 1, known), shape_of(node.inputs[0])
+    if computed is None or before is None:
         return
     target: list[int] = []
-    for place, size in enumerate(reversed(wanted), start=1):
+    for place, size in enumerate(reversed(computed), start=1):
         have: Size = before[-place] if place <= len(before) else None
         if isinstance(size, int):
             target.insert(0, size)

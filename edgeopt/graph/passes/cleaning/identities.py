@@ -123,10 +123,10 @@ def _pad(node: "ir.Node") -> "ir.Value | None":
 
 def _expand(node: "ir.Node") -> "ir.Value | None":
     """Returns the source of an Expand whose target shape adds no dimension and changes no size."""
-    shape, wanted = node.inputs[0].shape, constant(node.inputs[1])
-    if shape is None or wanted is None or len(wanted) > len(shape):
+    shape, target = node.inputs[0].shape, constant(node.inputs[1])
+    if shape is None or target is None or len(target) > len(shape):
         return None
-    pairs = zip(reversed(list(shape)), reversed(wanted.tolist()), strict=False)
+    pairs = zip(reversed(list(shape)), reversed(target.tolist()), strict=False)
     return node.inputs[0] if all(want in {1, have} for have, want in pairs) else None
 
 
@@ -159,10 +159,10 @@ def _resize(node: "ir.Node") -> "ir.Value | None":
     scales = constant(node.inputs[index]) if len(node.inputs) > index else None
     if scales is not None and scales.size:
         return source if (scales == 1).all() else None
-    wanted = constant(node.inputs[3]) if len(node.inputs) > 3 else None
+    target = constant(node.inputs[3]) if len(node.inputs) > 3 else None
     plain = not {"axes", "keep_aspect_ratio_policy"} & set(node.attributes)
     have = shape_of(source)
-    return source if wanted is not None and plain and have == tuple(wanted.tolist()) else None
+    return source if target is not None and plain and have == tuple(target.tolist()) else None
 
 
 def _tile(node: "ir.Node") -> "ir.Value | None":

@@ -40,8 +40,8 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     assert length is not None  # noqa: S101 - _why_not() has seen to it
     cut = [value for value in _inputs(model) if length in _names(value)]
     _skip(model.graph, mask, cut, length)
-    said = ", ".join(str(value.name) for value in cut)
-    notes.did(f"skips the end of {said} that '{mask.name}' masks, in steps of {STEP}", str(mask.name))
+    names = ", ".join(str(value.name) for value in cut)
+    notes.did(f"skips the end of {names} that '{mask.name}' masks, in steps of {STEP}", str(mask.name))
     return notes.result(model)
 
 

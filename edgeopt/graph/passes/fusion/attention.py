@@ -96,8 +96,8 @@ def find_attention(node: "ir.Node") -> Attention | None:
         return Attention(node, value, value, (), value, scores, (node, weights), reason=GUARDED)
     scores = replace(scores, nodes=(*scores.nodes, *guard))
     query, at_query, query_nodes = _unscaled(scores.product.inputs[0])
-    turned, at_key, key_nodes = _unscaled(scores.product.inputs[1])
-    turn = producer(turned, "Transpose")
+    transposed, at_key, key_nodes = _unscaled(scores.product.inputs[1])
+    turn = producer(transposed, "Transpose")
     if query is None or turn is None or turn.inputs[0] is None:
         return None
     if permutation(turn) == (0, 2, 1):
@@ -118,14 +118,14 @@ def find_attention(node: "ir.Node") -> Attention | None:
 def _unexpanded(scores: Scores) -> Scores:
     """Returns the scores without an Expand of the condition to their shape, as Where broadcasts by itself."""
     expand = producer(scores.condition, "Expand")
-    asked = producer(expand.inputs[1], "Shape") if expand is not None else None
+    shape_node = producer(expand.inputs[1], "Shape") if expand is not None else None
     own = {value for node in scores.nodes for value in node.outputs}
-    if expand is None or asked is None or asked.inputs[0] not in own:
+    if expand is None or shape_node is None or shape_node.inputs[0] not in own:
         return scores
     reshape = producer(expand.inputs[0], "Reshape")
     if 4 not in {rank(expand.inputs[0]), len(target_shape(reshape)) if reshape is not None else 0}:
         return scores
-    return replace(scores, condition=expand.inputs[0], nodes=(*scores.nodes, expand, asked))
+    return replace(scores, condition=expand.inputs[0], nodes=(*scores.nodes, expand, shape_node))
 
 
 def _weights(product: "ir.Node") -> "tuple[ir.Node | None, tuple[ir.Node, ...]]":
@@ -133,15 +133,15 @@ def _weights(product: "ir.Node") -> "tuple[ir.Node | None, tuple[ir.Node, ...]]"
     where = producer(product.inputs[0], "Where")
     if where is None:
         return producer(product.inputs[0], "Softmax"), ()
-    weights, asked = producer(where.inputs[2], "Softmax"), producer(where.inputs[0], "IsNaN")
+    weights, is_nan = producer(where.inputs[2], "Softmax"), producer(where.inputs[0], "IsNaN")
     if (
         weights is None
-        or asked is None
-        or asked.inputs[0] is not weights.outputs[0]
+        or is_nan is None
+        or is_nan.inputs[0] is not weights.outputs[0]
         or scalar(where.inputs[1]) != 0
     ):
         return None, ()
-    return weights, (where, asked)
+    return weights, (where, is_nan)
 
 
 def _packed(found: Attention, turn: "ir.Node") -> Attention:
@@ -283,7 +283,7 @@ def refusal(found: Attention) -> str | None:
     return None
 
 
-def _standard(node: "ir.Node") -> PatternMatch | None:
+def _match_standard(node: "ir.Node") -> PatternMatch | None:
     found = find_attention(node)
     if found is None:
         return None
@@ -342,7 +342,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Fuses every attention, including those in subgraphs and functions."""
 
     def find(node: "ir.Node") -> PatternMatch | None:
-        found = _standard(node)
+        found = _match_standard(node)
         if found is None or found.reason or not context.empty_inputs or not _may_be_empty(found.inputs):
             return found
         return replace(found, reason=EMPTY)

@@ -69,7 +69,7 @@ def _strided(value: "ir.Value | None") -> "tuple[ir.Value, int, tuple[int, int]]
     node = value.producer() if value is not None else None
     if node is None or not is_op(node, "Slice") or len(node.inputs) < 5:
         return None
-    starts, ends, axes, steps = (constant(given) for given in node.inputs[1:5])
+    starts, ends, axes, steps = (constant(each) for each in node.inputs[1:5])
     source = node.inputs[0]
     if source is None or source.shape is None or starts is None or ends is None or axes is None or steps is None:
         return None
@@ -126,8 +126,8 @@ def _widen_kernel(
     conv.replace_input_with(0, source)
     conv.replace_input_with(1, new_weight(part, f"{conv.name or conv.outputs[0].name}_stepped_weight", wide))
     for name, default in (("strides", [1, 1]), ("pads", [0, 0, 0, 0])):
-        given = list(conv.attributes[name].as_ints()) if name in conv.attributes else default
-        conv.attributes[name] = ir.AttrInt64s(name, [n * step for n in given])
+        sizes = list(conv.attributes[name].as_ints()) if name in conv.attributes else default
+        conv.attributes[name] = ir.AttrInt64s(name, [n * step for n in sizes])
     conv.attributes.pop("auto_pad", None)  # redundant: `pads` states the padding
     conv.attributes["kernel_shape"] = ir.AttrInt64s("kernel_shape", wide.shape[2:])
 
@@ -218,12 +218,12 @@ def _widen_output(part: "ir.Graph", concat: "ir.Node", group: "list[ir.Node]") -
     first = group[0]
     arrays = [constant(conv.inputs[1]) for conv in group]
     weights = [array for array in arrays if array is not None]
-    given = [constant(conv.inputs[2]) if len(conv.inputs) > 2 else None for conv in group]
+    found = [constant(conv.inputs[2]) if len(conv.inputs) > 2 else None for conv in group]
     stem = first.name or first.outputs[0].name or "conv"
     first.replace_input_with(1, new_weight(part, f"{stem}_wider_weight", np.concatenate(weights)))
-    if any(bias is not None for bias in given):
+    if any(bias is not None for bias in found):
         biases = [
-            np.zeros(len(w), w.dtype) if bias is None else bias for bias, w in zip(given, weights, strict=True)
+            np.zeros(len(w), w.dtype) if bias is None else bias for bias, w in zip(found, weights, strict=True)
         ]
         first.resize_inputs(3)
         first.replace_input_with(2, new_weight(part, f"{stem}_wider_bias", np.concatenate(biases)))

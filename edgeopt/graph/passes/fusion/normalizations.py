@@ -118,12 +118,12 @@ def affine(value: "ir.Value", kind: str, x: "ir.Value", axis: int) -> "tuple[ir.
     for one, weight in operands(users[0]):
         if one is not value or weight is value:
             continue
-        wanted = sizes(x, axis)
+        normalized = sizes(x, axis)
         array = constant(weight)
         if (
             array is not None
-            and wanted is not None
-            and array.shape[-len(wanted) :] == wanted
+            and normalized is not None
+            and array.shape[-len(normalized) :] == normalized
             and array.ndim == -axis
         ):
             return weight, users[0]

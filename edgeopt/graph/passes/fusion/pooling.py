@@ -51,10 +51,10 @@ def apply_pad_into_pool(model: "ir.Model", context: PassContext) -> PassResult:
 
 def _spatial_pads(pad: "ir.Node") -> list[int] | str:
     """Returns the paddings before and after each spatial axis, or why a Pad affects other axes."""
-    given = constant(pad.inputs[1]) if len(pad.inputs) > 1 else None
-    if given is None and "pads" not in pad.attributes:
+    pads = constant(pad.inputs[1]) if len(pad.inputs) > 1 else None
+    if pads is None and "pads" not in pad.attributes:
         return "its padding is known only at run time"
-    amounts = (given if given is not None else np.asarray(pad.attributes["pads"].as_ints())).astype(np.int64)
+    amounts = (pads if pads is not None else np.asarray(pad.attributes["pads"].as_ints())).astype(np.int64)
     if len(pad.inputs) > 3 and pad.inputs[3] is not None:
         axes, shape = constant(pad.inputs[3]), pad.inputs[0].shape if pad.inputs[0] is not None else None
         if axes is None or shape is None:

@@ -47,10 +47,10 @@ def tensors_of(node: "ir.Node") -> "tuple[ir.Value, ...]":
     )
     for names, holds in kinds:
         if is_op(node, *names):
-            given = [value for value in node.inputs if value is not None]
-            if not given or not holds(node) or any(output.shape is None for output in _named(node)):
+            inputs = [value for value in node.inputs if value is not None]
+            if not inputs or not holds(node) or any(output.shape is None for output in _named(node)):
                 return ()
-            return tuple(given) if names is BROADCAST or is_op(node, "Concat") else (given[0],)
+            return tuple(inputs) if names is BROADCAST or is_op(node, "Concat") else (inputs[0],)
     return ()
 
 
@@ -88,18 +88,18 @@ def _slices_known_axes(node: "ir.Node") -> bool:
     return len(node.inputs) > 1 and all(v is None or constant(v) is not None for v in node.inputs[1:])
 
 
-def tell(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
+def reorder_axes(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
     """Changes the axes of a node from those of y to those of x; new constants are named after `stem`."""
     rank = len(order)
     if is_op(node, *WITH_AXIS):
         axis = integer(node, "axis", WITH_AXIS[node.op_type])
         _set_axis(node, order[axis % rank])
     elif is_op(node, *REDUCE):
-        _tell_axes(node, order, graph, stem)
+        _reorder_reduced_axes(node, order, graph, stem)
     elif is_op(node, "Pad"):
-        _tell_pads(node, order, graph, stem)
+        _reorder_pads(node, order, graph, stem)
     elif is_op(node, "Slice"):
-        _tell_slice(node, order, graph, stem)
+        _reorder_sliced_axes(node, order, graph, stem)
 
 
 def _set_axis(node: "ir.Node", axis: int) -> None:
@@ -108,36 +108,36 @@ def _set_axis(node: "ir.Node", axis: int) -> None:
     node.attributes["axis"] = ir.AttrInt64("axis", int(axis))
 
 
-def _tell_axes(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
+def _reorder_reduced_axes(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
     import onnx_ir as ir
 
     if "axes" in node.attributes:
         axes = [order[axis % len(order)] for axis in node.attributes["axes"].as_ints()]
         node.attributes["axes"] = ir.AttrInt64s("axes", axes)
-    elif len(node.inputs) > 1 and (given := constant(node.inputs[1])) is not None:
-        axes = [order[int(axis) % len(order)] for axis in given.reshape(-1)]
+    elif len(node.inputs) > 1 and (reduced := constant(node.inputs[1])) is not None:
+        axes = [order[int(axis) % len(order)] for axis in reduced.reshape(-1)]
         node.replace_input_with(1, new_weight(graph, f"{stem}_axes", np.asarray(axes, np.int64)))
 
 
-def _tell_pads(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
+def _reorder_pads(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
     import onnx_ir as ir
 
-    given = constant(node.inputs[1]) if len(node.inputs) > 1 else None
-    amounts = list(node.attributes["pads"].as_ints()) if given is None else [int(n) for n in given]
+    pads = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    amounts = list(node.attributes["pads"].as_ints()) if pads is None else [int(n) for n in pads]
     rank, moved = len(order), [0] * len(amounts)
     for axis, place in enumerate(order):
         moved[place], moved[rank + place] = amounts[axis], amounts[rank + axis]
-    if given is None:
+    if pads is None:
         node.attributes["pads"] = ir.AttrInt64s("pads", moved)
     else:
         node.replace_input_with(1, new_weight(graph, f"{stem}_pads", np.asarray(moved, np.int64)))
 
 
-def _tell_slice(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
-    given = constant(node.inputs[3]) if len(node.inputs) > 3 else None
+def _reorder_sliced_axes(node: "ir.Node", order: Order, graph: "ir.Graph", stem: str) -> None:
+    sliced = constant(node.inputs[3]) if len(node.inputs) > 3 else None
     starts = constant(node.inputs[1])
     count = len(starts) if starts is not None else 0
-    axes = list(range(count)) if given is None else [int(axis) for axis in given]
+    axes = list(range(count)) if sliced is None else [int(axis) for axis in sliced]
     if len(node.inputs) < 4:
         node.resize_inputs(4)
     kind = np.int64 if starts is None else starts.dtype  # all inputs have one type

@@ -160,9 +160,9 @@ def arithmetic(node: "ir.Node") -> "ir.Value | str | None":
 def _is_neutral(node: "ir.Node", array: "NDArray[Any]") -> bool:
     if array.dtype.kind in "OSU" or array.dtype.name.startswith("complex"):
         return False
-    wanted = 0 if is_op(node, "Add", "Sub") else 1
+    neutral = 0 if is_op(node, "Add", "Sub") else 1
     first = array.reshape(-1)[:1]  # large weights usually differ in their first number
-    return bool((first == wanted).all()) and bool((array == wanted).all())
+    return bool((first == neutral).all()) and bool((array == neutral).all())
 
 
 def _makes_zeros_positive(node: "ir.Node", array: "NDArray[Any]") -> bool:

@@ -63,9 +63,9 @@ def _is_product(
     right: "ir.Value | None" = None,
     **_: Op,
 ) -> bool:
-    wanted = constant(shape)
+    target = constant(shape)
     sizes = [_sizes(value) for value in (a, b, left, right if right is not None else b)]
-    if wanted is None or wanted.ndim != 1 or any(each is None or len(each) < 2 for each in sizes):
+    if target is None or target.ndim != 1 or any(each is None or len(each) < 2 for each in sizes):
         return False
     one, other, cut, other_cut = (each or () for each in sizes)
     if one[-1] != other[-2] or cut[-1] != one[-1] or other_cut[-2:] != other[-2:]:
@@ -78,7 +78,7 @@ def _is_product(
         batch = np.broadcast_shapes(one[:-2], other[:-2])
     except ValueError:
         return False
-    return bool(wanted.tolist() == [*batch, one[-2], other[-1]])
+    return bool(target.tolist() == [*batch, one[-2], other[-1]])
 
 
 def _sizes(value: "ir.Value") -> tuple[int, ...] | None:
@@ -150,7 +150,7 @@ def reshape_rules() -> tuple[Op, Op]:
 
     return (
         RewriteRule(known.pattern, known.rewrite, follows, name="shape-that-follows"),
-        RewriteRule(_two_reshapes, _one_reshape, _can_say_at_once, name="merge-reshapes"),
+        RewriteRule(_two_reshapes, _one_reshape, _has_literal_shape, name="merge-reshapes"),
     )
 
 
@@ -158,27 +158,27 @@ def _two_reshapes(op: Op, x: Op, first: Op, shape: Op) -> Op:
     return op.Reshape(op.Reshape(x, first), shape, _outputs=["result"])
 
 
-def _can_say_at_once(context: Op, shape: "ir.Value", result: "ir.Value", **_: Op) -> Op:  # noqa: ARG001 - rules get all they bind
+def _has_literal_shape(context: Op, shape: "ir.Value", result: "ir.Value", **_: Op) -> Op:  # noqa: ARG001 - rules get all they bind
     from onnxscript.rewriter import MatchResult
 
     array = constant(shape)
     if array is None:
         return MatchResult().fail("Shape is not a constant.")
-    wanted = _said_at_once(array, result)
-    return True if wanted is not None else MatchResult().fail("Shape copies dimensions that are not known.")
+    literal_shape = _literal_shape(array, result)
+    return True if literal_shape is not None else MatchResult().fail("Shape copies dimensions that are not known.")
 
 
-def _said_at_once(shape: "NDArray[Any]", result: "ir.Value") -> "NDArray[Any] | None":
+def _literal_shape(shape: "NDArray[Any]", result: "ir.Value") -> "NDArray[Any] | None":
     """Replaces the zeros of a shape, which copy intermediate dimensions, by known sizes; None if it cannot."""
     if result.producer().attributes.get_int("allowzero", 0):
         return shape
     inferred = None if result.is_graph_output() else result.shape
     known = [None] * shape.size if inferred is None else list(inferred)
-    wanted = [size or have for size, have in zip(shape.tolist(), known, strict=True)]
-    if any(size == 0 for size in wanted):
+    sizes = [size or have for size, have in zip(shape.tolist(), known, strict=True)]
+    if any(size == 0 for size in sizes):
         return None
-    wanted = [size if isinstance(size, int) else -1 for size in wanted]
-    return np.asarray(wanted, np.int64) if wanted.count(-1) <= 1 else None
+    sizes = [size if isinstance(size, int) else -1 for size in sizes]
+    return np.asarray(sizes, np.int64) if sizes.count(-1) <= 1 else None
 
 
 def _one_reshape(op: Op, x: "ir.Value", shape: "ir.Value", result: "ir.Value", **_: Op) -> Op:
@@ -187,8 +187,8 @@ def _one_reshape(op: Op, x: "ir.Value", shape: "ir.Value", result: "ir.Value", *
     array = constant(shape)
     assert array is not None  # noqa: S101 - _can_say_at_once() has seen to it
     literal = bool(result.producer().attributes.get_int("allowzero", 0))
-    wanted = op.Constant(value=ir.tensor(_said_at_once(array, result)))
-    return op.Reshape(x, wanted, **({"allowzero": 1} if literal else {}))
+    target = op.Constant(value=ir.tensor(_literal_shape(array, result)))
+    return op.Reshape(x, target, **({"allowzero": 1} if literal else {}))
 
 
 def padding_rules() -> tuple[Op, ...]:
@@ -198,7 +198,7 @@ def padding_rules() -> tuple[Op, ...]:
 
     def rule(of_library: Op, why_not: Op) -> Op:
         def check(context: Op, x: "ir.Value", pad: "ir.Value", conv: "ir.Value") -> Op:
-            if reason := _given(*pad.producer().inputs[1:]) or why_not(conv.producer()):
+            if reason := _why_not_constant(*pad.producer().inputs[1:]) or why_not(conv.producer()):
                 return MatchResult().fail(reason)
             return of_library.check(context, x, pad, conv)
 
@@ -210,7 +210,7 @@ def padding_rules() -> tuple[Op, ...]:
     )
 
 
-def _given(*values: "ir.Value | None") -> str | None:
+def _why_not_constant(*values: "ir.Value | None") -> str | None:
     """Returns why values are not constant (they are graph inputs, which the caller may override), or None."""
     return next((f"'{each.name}' is an input" for each in values if each and each.is_graph_input()), None)
 
@@ -230,7 +230,7 @@ def bias_rules() -> tuple[Op, ...]:
 
     def rule(of_library: Op) -> Op:
         def check(context: Op, b: "ir.Value", **bound: Op) -> Op:
-            if reason := _given(b):
+            if reason := _why_not_constant(b):
                 return MatchResult().fail(reason)
             return of_library.check(context, b, **bound)
 
@@ -355,8 +355,8 @@ def _why_not(before: "ir.Node", behind: "ir.Node") -> str | None:
     if not _others(before, behind):
         return "it has no limits"
     if before.op_type == behind.op_type and is_op(before, "Min", "Max"):
-        merged, given = _joined(before, behind), [constant(value) for value in _others(before, behind)]
-        larger = merged.size > sum(array.size for array in given if array is not None)
+        merged, limits = _joined(before, behind), [constant(value) for value in _others(before, behind)]
+        larger = merged.size > sum(array.size for array in limits if array is not None)
         return "the merged limits would be larger than both" if larger else None
     for value in _others(before, behind):
         array = constant(value)

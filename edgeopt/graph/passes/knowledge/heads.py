@@ -92,10 +92,10 @@ def _same(part: Part, axis: int, x: "ir.Value", of: "ir.Value") -> bool:
     if isinstance(part, int):
         # 0 copies the size, and -1 is correct if all others are.
         return part in {0, -1} or part == extent(x, axis)
-    asked = asked_extent(part)
-    if asked is None:
+    extent_source = asked_extent(part)
+    if extent_source is None:
         return False
-    z, at = asked
+    z, at = extent_source
     if at == axis and z is of:
         return True
     return same_extent(z, at, x, axis)
@@ -218,7 +218,7 @@ def _keeps(node: "ir.Node", x: "ir.Value", axes: tuple[int | None, ...]) -> bool
             continue
         if is_op(node, "Reshape") and len(target) == len(axes) and target[place] == -1:
             continue  # correct if all others are
-        asked = asked_extent(target[place]) if len(target) == len(axes) else None
-        if asked is None or not (asked == (x, axis) or same_dimension(*asked, x, axis)):
+        extent_source = asked_extent(target[place]) if len(target) == len(axes) else None
+        if extent_source is None or not (extent_source == (x, axis) or same_dimension(*extent_source, x, axis)):
             return False
     return True

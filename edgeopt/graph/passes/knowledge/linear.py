@@ -350,9 +350,9 @@ def spread_out(value: "ir.Value | None") -> "NDArray[Any] | None":
     small = _filling(node) if filled else constant(node.inputs[0])
     if shape is None or small is None:
         return None
-    wanted = tuple(int(dim) for dim in shape.reshape(-1))
+    sizes = tuple(int(dim) for dim in shape.reshape(-1))
     try:  # an Expand keeps a dimension of its input where the wanted shape has a 1
-        return np.broadcast_to(small, wanted if filled else np.broadcast_shapes(small.shape, wanted))
+        return np.broadcast_to(small, sizes if filled else np.broadcast_shapes(small.shape, sizes))
     except ValueError:
         return None
 
@@ -379,8 +379,8 @@ def expanded_before(node: "ir.Node", small: "ir.Value", shape: "ir.Value", name:
 
     made = ir.node("Expand", [small, shape], name=f"{name}_expand")
     result = made.outputs[0]
-    wanted = constant(shape)
-    assert wanted is not None and node.graph is not None  # noqa: S101, PT018 - the caller has just made both
-    result.name, result.type, result.shape = name, small.type, ir.Shape([int(dim) for dim in wanted])
+    sizes = constant(shape)
+    assert sizes is not None and node.graph is not None  # noqa: S101, PT018 - the caller has just made both
+    result.name, result.type, result.shape = name, small.type, ir.Shape([int(dim) for dim in sizes])
     node.graph.insert_before(node, made)
     return result

@@ -210,7 +210,7 @@ def _is_whole(value: "ir.Value") -> bool:
     return value.dtype in {ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL}
 
 
-def _shape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+def _shape(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
     source = node.inputs[0]
     # An exporter's declared output shape need not hold for every input.
     dims = None if source is None or source.is_graph_output() else shape_of(source)
@@ -220,8 +220,8 @@ def _shape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  #
     return None if start is None or end is None else Elements(dims[start:end])
 
 
-def _element_count(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
-    dims = _shape(node, given)
+def _element_count(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
+    dims = _shape(node, inputs)
     return None if dims is None else Elements((_product(dims.elements),), scalar=True)
 
 
@@ -232,26 +232,26 @@ def _product(elements: tuple[Size, ...]) -> Size:
     return product
 
 
-def _same(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
-    return given[0]
+def _same(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+    return inputs[0]
 
 
-def _cast(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+def _cast(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
     """Follows a Cast between integers; a size that may not fit into 32 bits is unknown."""
     import onnx_ir as ir
 
-    if given[0] is None:
+    if inputs[0] is None:
         return None
     to = node.outputs[0].dtype
     if to == ir.DataType.BOOL:
-        return _each(lambda a: int(a != 0) if isinstance(a, int) else None)(node, given)
-    numbers = [element for element in given[0].elements if isinstance(element, int)]
+        return _each(lambda a: int(a != 0) if isinstance(a, int) else None)(node, inputs)
+    numbers = [element for element in inputs[0].elements if isinstance(element, int)]
     fits = all(-(2**31) <= number < 2**31 for number in numbers)
-    return given[0] if to == ir.DataType.INT64 or fits else None
+    return inputs[0] if to == ir.DataType.INT64 or fits else None
 
 
-def _gather(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
-    data, at = given[0], given[1]
+def _gather(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
+    data, at = inputs[0], inputs[1]
     if data is None or data.scalar or at is None or not at.known or _integer(node, "axis", 0) not in {0, -1}:
         return None
     count = len(data.elements)
@@ -261,9 +261,9 @@ def _gather(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     return Elements(tuple(data.elements[place] for place in places), at.scalar)
 
 
-def _concat(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+def _concat(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
     parts: list[Size] = []
-    for value, part in zip(node.inputs, given, strict=True):
+    for value, part in zip(node.inputs, inputs, strict=True):
         if part is not None and not part.scalar:
             parts += part.elements
         elif value is not None and value.shape is not None and len(value.shape) == 1 and value.shape.is_static():
@@ -276,60 +276,60 @@ def _concat(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     return Elements(tuple(parts))
 
 
-def _slice(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
-    numbers = [_only(part) for part in given[1:]]
+def _slice(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
+    numbers = [_only(part) for part in inputs[1:]]
     absent = [value is None for value in node.inputs[1:]]
-    if given[0] is None or given[0].scalar or len(numbers) < 2:
+    if inputs[0] is None or inputs[0].scalar or len(numbers) < 2:
         return None
     defaults = [None, None, 0, 1]
     start, end, axis, step = (numbers[i] if i < len(numbers) and not absent[i] else defaults[i] for i in range(4))
     if start is None or end is None or axis not in {0, -1} or not step:
         return None
-    if step < 0 and end < -len(given[0].elements):
-        return Elements(given[0].elements[start::step])
-    return Elements(given[0].elements[start:end:step])
+    if step < 0 and end < -len(inputs[0].elements):
+        return Elements(inputs[0].elements[start::step])
+    return Elements(inputs[0].elements[start:end:step])
 
 
-def _squeeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+def _squeeze(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
     """Converts a list of one element to a scalar; other Squeezes give None."""
     if squeezes_by_no_axes(node):
         return None
-    if given[0] is None or len(given[0].elements) != 1 or given[0].scalar:
+    if inputs[0] is None or len(inputs[0].elements) != 1 or inputs[0].scalar:
         return None
-    return Elements(given[0].elements, scalar=True)
+    return Elements(inputs[0].elements, scalar=True)
 
 
-def _unsqueeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
+def _unsqueeze(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
     axes = list(node.attributes["axes"].as_ints()) if "axes" in node.attributes else None
-    if len(given) > 1 and given[1] is not None:
-        axes = [element for element in given[1].elements if isinstance(element, int)]
-    if given[0] is None or not given[0].scalar or axes is None or len(axes) != 1:
+    if len(inputs) > 1 and inputs[1] is not None:
+        axes = [element for element in inputs[1].elements if isinstance(element, int)]
+    if inputs[0] is None or not inputs[0].scalar or axes is None or len(axes) != 1:
         return None
-    return Elements(given[0].elements)
+    return Elements(inputs[0].elements)
 
 
-def _reshape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
-    if given[0] is None or given[1] is None:
+def _reshape(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+    if inputs[0] is None or inputs[1] is None:
         return None
-    if not given[1].elements and len(given[0].elements) == 1:
-        return Elements(given[0].elements, scalar=True)
-    return Elements(given[0].elements) if len(given[1].elements) == 1 else None
+    if not inputs[1].elements and len(inputs[0].elements) == 1:
+        return Elements(inputs[0].elements, scalar=True)
+    return Elements(inputs[0].elements) if len(inputs[1].elements) == 1 else None
 
 
-def _constant_of_shape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
-    if given[0] is None or len(given[0].elements) != 1 or not isinstance(given[0].elements[0], int):
+def _constant_of_shape(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
+    if inputs[0] is None or len(inputs[0].elements) != 1 or not isinstance(inputs[0].elements[0], int):
         return None
-    attribute, length = node.attributes.get("value"), given[0].elements[0]
+    attribute, length = node.attributes.get("value"), inputs[0].elements[0]
     if attribute is None or not 0 <= length <= MOST_ELEMENTS:
         return None
     return Elements((int(attribute.as_tensor().numpy().reshape(-1)[0]),) * length)
 
 
-def _reduce_prod(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
-    if given[0] is None or given[0].scalar or _integer(node, "noop_with_empty_axes", 0):
+def _reduce_prod(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
+    if inputs[0] is None or inputs[0].scalar or _integer(node, "noop_with_empty_axes", 0):
         return None
     scalar = _integer(node, "keepdims", 1) == 0
-    return Elements((_product(given[0].elements),), scalar)
+    return Elements((_product(inputs[0].elements),), scalar)
 
 
 def _pairwise(
@@ -337,12 +337,12 @@ def _pairwise(
 ) -> "Callable[[ir.Node, list[Elements | None]], Elements | None]":
     """Makes the rule of a binary operator, which repeats a single number for all elements of the other operand."""
 
-    def rule(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
-        if len(given) != 2 or given[0] is None or given[1] is None:
+    def rule(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
+        if len(inputs) != 2 or inputs[0] is None or inputs[1] is None:
             return None
         if node.attributes:  # Mod as C computes it
             return None
-        return _broadcast(operation, given[0], given[1])
+        return _broadcast(operation, inputs[0], inputs[1])
 
     return rule
 
@@ -361,8 +361,8 @@ def _repeated(part: Elements, count: int) -> tuple[Size, ...]:
     return part.elements * count if len(part.elements) == 1 else part.elements
 
 
-def _where(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
-    condition, yes, no = given
+def _where(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+    condition, yes, no = inputs
     if condition is None or yes is None or no is None:
         return None
     count = max(len(part.elements) for part in (condition, yes, no))
@@ -376,8 +376,8 @@ def _where(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  #
 
 
 def _each(operation: "Callable[[Size], Size]") -> "Callable[[ir.Node, list[Elements | None]], Elements | None]":
-    def rule(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
-        return None if given[0] is None else Elements(tuple(map(operation, given[0].elements)), given[0].scalar)
+    def rule(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+        return None if inputs[0] is None else Elements(tuple(map(operation, inputs[0].elements)), inputs[0].scalar)
 
     return rule
 

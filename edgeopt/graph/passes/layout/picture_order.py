@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.agnostic import tensors_of
 from edgeopt.graph.passes.knowledge.names import separate_names
-from edgeopt.graph.structure import Order, note_turned, turned
+from edgeopt.graph.structure import Order, axis_orders, record_axis_orders
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -49,36 +49,36 @@ class Sight:
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     model, notes, blocked = context.copy(model), Notes(), Notes()
-    wanted = context.layout
-    if wanted not in LAYOUTS:
+    layout = context.layout
+    if layout not in LAYOUTS:
         notes.refuse(f"choose the order: --layout {LAST} or --layout {FIRST}")
         return notes.result(model)
-    done = turned(model)
+    done = axis_orders(model)
     sights = _sights(model)
     inputs = {str(value.name): value for value in model.graph.inputs}
     pictures: dict[ir.Value, str] = {}
     chosen: list[ir.Value] = []
     for name, sight in sights.items():
         if name in done:
-            pictures[inputs[name]] = wanted
-        elif reason := _why_not(name, sight, wanted):
+            pictures[inputs[name]] = layout
+        elif reason := _why_not(name, sight, layout):
             nodes = sight.strangers if len(sight.orders) == 1 else [n for ns in sight.orders.values() for n in ns]
             blocked.refuse(reason, *nodes)
         elif sight.orders:
             pictures[inputs[name]] = next(iter(sight.orders))
-            if wanted not in sight.orders:
+            if layout not in sight.orders:
                 chosen.append(inputs[name])
             else:
-                notes.refuse(f"the input '{name}' is {wanted} already", *sight.orders[wanted])
+                notes.refuse(f"the input '{name}' is {layout} already", *sight.orders[layout])
     if blocked.refused:
         return blocked.result(model)  # all pictures get the same layout, or none
-    given = _given(model, pictures)
-    leaving = [v for v in model.graph.outputs if v.name not in done and given.get(v) == _other(wanted)]
+    layouts = _layouts_of(model, pictures)
+    leaving = [v for v in model.graph.outputs if v.name not in done and layouts.get(v) == _other(layout)]
     for value in chosen:
-        _turn_input(model, value, wanted)
+        _transpose_input(model, value, layout)
         notes.did(f"takes '{value.name}' as {_dims(value)}", str(value.name))
     for value in leaving:
-        output = _turn_output(model, value, wanted)
+        output = _transpose_output(model, value, layout)
         notes.did(f"gives '{output.name}' as {_dims(output)}", str(output.name))
     if not (notes.applied or notes.refused or done):
         notes.refuse("no input is read as a picture, and no output comes from one")
@@ -86,10 +86,10 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     return notes.result(model)
 
 
-def _why_not(name: str, sight: Sight, wanted: str) -> str | None:
+def _why_not(name: str, sight: Sight, layout: str) -> str | None:
     if len(sight.orders) > 1:
         return f"the input '{name}' is read as a picture in both orders"
-    if sight.orders and wanted not in sight.orders and sight.strangers:
+    if sight.orders and layout not in sight.orders and sight.strangers:
         return f"the input '{name}' is also read by nodes that depend on the order of its dimensions"
     return None
 
@@ -122,7 +122,7 @@ def _sights(model: "ir.Model") -> dict[str, Sight]:
     return sights
 
 
-def _given(model: "ir.Model", pictures: "dict[ir.Value, str]") -> "dict[ir.Value, str]":
+def _layouts_of(model: "ir.Model", pictures: "dict[ir.Value, str]") -> "dict[ir.Value, str]":
     """Returns the layouts of values that are pictures, or derive from pictures without losing the layout."""
     known: dict[ir.Value, dict[str, Order]] = {}
     for value, layout in pictures.items():
@@ -227,15 +227,15 @@ def _kept(node: "ir.Node") -> set[int]:
     return set(range(rank)) - changed if changed else set()
 
 
-def _turn_input(model: "ir.Model", value: "ir.Value", wanted: str) -> None:
+def _transpose_input(model: "ir.Model", value: "ir.Value", layout: str) -> None:
     """Gives an input the requested layout and its readers a transposed value."""
     import onnx_ir as ir
 
     rank = len(value.shape or ())
-    order, back = (_last(rank), _first(rank)) if wanted == LAST else (_first(rank), _last(rank))
-    node = ir.node("Transpose", [value], {"perm": list(back)}, name=_called(value, wanted))
+    order, back = (_last(rank), _first(rank)) if layout == LAST else (_first(rank), _last(rank))
+    node = ir.node("Transpose", [value], {"perm": list(back)}, name=_inner_name(value, layout))
     out = node.outputs[0]
-    out.name, out.type, out.shape = _called(value, wanted), value.type, value.shape
+    out.name, out.type, out.shape = _inner_name(value, layout), value.type, value.shape
     for use in list(value.uses()):
         result = use.node.outputs[0]
         if use.node is node:
@@ -250,18 +250,18 @@ def _turn_input(model: "ir.Model", value: "ir.Value", wanted: str) -> None:
     else:
         node.replace_input_with(0, None)
     value.shape = ir.Shape([value.shape[axis] for axis in order]) if value.shape is not None else None
-    note_turned(model, {str(value.name): order})
+    record_axis_orders(model, {str(value.name): order})
 
 
-def _turn_output(model: "ir.Model", value: "ir.Value", wanted: str) -> "ir.Value":
+def _transpose_output(model: "ir.Model", value: "ir.Value", layout: str) -> "ir.Value":
     """Transposes an output to the requested layout under the output's name."""
     import onnx_ir as ir
 
     graph, name, rank = model.graph, str(value.name), len(value.shape or ())
-    order = _last(rank) if wanted == LAST else _first(rank)
+    order = _last(rank) if layout == LAST else _first(rank)
     producer = value.producer()
     assert producer is not None  # noqa: S101 - tells mypy; inputs that are outputs are none of those
-    node = ir.node("Transpose", [value], {"perm": list(order)}, name=_called(value, _other(wanted)))
+    node = ir.node("Transpose", [value], {"perm": list(order)}, name=_inner_name(value, _other(layout)))
     out = node.outputs[0]
     out.type = value.type
     out.shape = ir.Shape([value.shape[axis] for axis in order]) if value.shape is not None else None
@@ -269,15 +269,15 @@ def _turn_output(model: "ir.Model", value: "ir.Value", wanted: str) -> "ir.Value
     for place, output in enumerate(graph.outputs):
         if output is value:
             graph.outputs[place] = out
-    value.name, out.name = _called(value, wanted), name
-    note_turned(model, {name: order})
+    value.name, out.name = _inner_name(value, layout), name
+    record_axis_orders(model, {name: order})
     return out
 
 
-def _called(value: "ir.Value", wanted: str) -> str:
+def _inner_name(value: "ir.Value", layout: str) -> str:
     """Returns a name for a picture inside the model, because the transposed input or output keeps the original
     name."""
-    return f"{value.name}_{_other(wanted).replace('-', '_')}"
+    return f"{value.name}_{_other(layout).replace('-', '_')}"
 
 
 def _other(layout: str) -> str:

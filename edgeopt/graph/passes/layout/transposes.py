@@ -27,7 +27,7 @@ from edgeopt.graph.passes.base import (
     plural,
     replace_value,
 )
-from edgeopt.graph.passes.knowledge.agnostic import BROADCAST, tell, tensors_of
+from edgeopt.graph.passes.knowledge.agnostic import BROADCAST, reorder_axes, tensors_of
 from edgeopt.graph.passes.knowledge.linear import new_weight
 from edgeopt.graph.passes.knowledge.names import separate_names
 
@@ -214,19 +214,19 @@ def _saves(region: Region) -> int:
 def _change(part: "ir.Graph", region: Region) -> None:
     """Transposes entering values back, adapts each node to the order, and transposes leaving values."""
     inverse = _inverse(region.order)
-    turned = {value: _transpose(part, value, inverse) for value in region.entering()}
+    transposed = {value: _transpose(part, value, inverse) for value in region.entering()}
     leaving = region.leaving()
     for node, values in region.nodes.items():
         stem = node.name or node.outputs[0].name or node.op_type
         for place, value in enumerate(node.inputs):
             if value is None or not any(value is each for each in values):
                 continue
-            if value in turned:
-                node.replace_input_with(place, turned[value])
+            if value in transposed:
+                node.replace_input_with(place, transposed[value])
             elif (array := constant(value)) is not None and array.size != 1:
                 full = array.reshape((1,) * (len(inverse) - array.ndim) + array.shape).transpose(inverse)
                 node.replace_input_with(place, new_weight(part, f"{stem}_turned", full))
-        tell(node, region.order, part, stem)
+        reorder_axes(node, region.order, part, stem)
         for output in node.outputs:
             if output.shape is not None:
                 output.shape = _shape([output.shape[axis] for axis in inverse])

@@ -37,7 +37,7 @@ class Chooser:
     def __init__(
         self,
         work: QuantizeRun,
-        track: ConfigGains,
+        gains: ConfigGains,
         shared: Mapping[str, Sequence[str]],
         until: float | None = None,
     ) -> None:
@@ -46,27 +46,27 @@ class Chooser:
 
         Choices that are not checked before `until`, on the monotonic clock, count as below the goal.
         """
-        self.work, self.track, self._until = work, track, until
+        self.work, self.gains, self._until = work, gains, until
         self.cut_short = False
         """Whether some choices were not checked for lack of time."""
         target_db, limit_s = work.request.goal.target_db, _SENSITIVITY_SHARE * work.limit_s
         known = work.study.sensitivities(
-            track.course.backend, shared, target_db, limit_s, **settings_for(track.course)
+            gains.config.backend, shared, target_db, limit_s, **settings_for(gains.config)
         )
-        self.sensitivities = tuple(each for each in known if each.form in track.forms.get(each.layer, ()))
+        self.sensitivities = tuple(each for each in known if each.form in gains.schemes.get(each.layer, ()))
         self.held_back: Judged | None = None
         """The first rejected result that reached the floor over all samples together, but not on each level."""
         self._scores: dict[frozenset[tuple[str, str]], Score] = {}
 
     def entries(self) -> list[Entry]:
         """Returns the entry of the plan, and of alternatives that may be faster than the layers' times show."""
-        with self.work.study.phase("choosing", self.track.course.name):
+        with self.work.study.phase("choosing", self.gains.config.name):
             best = self._chosen(self.sensitivities)
             main = self._entry(best)
             found = [main]
-            forms = [form for _, form in sorted(best.point.choices.items())]
-            if len(set(forms)) > 1 and not self._mixes_well():
-                leading = max(dict.fromkeys(forms), key=forms.count)
+            schemes = [scheme for _, scheme in sorted(best.point.choices.items())]
+            if len(set(schemes)) > 1 and not self._mixes_well():
+                leading = max(dict.fromkeys(schemes), key=schemes.count)
                 alone = self._chosen(tuple(each for each in self.sensitivities if each.form == leading))
                 found.append(self._entry(alone))
             if (goal := self.work.request.goal).is_ratio and goal.needed < _STRICTER_DB:
@@ -77,12 +77,12 @@ class Chooser:
             if not weighted.issuperset(main.choices):
                 rest = self._chosen(tuple(each for each in self.sensitivities if each.layer in weighted))
                 found.append(self._entry(rest))
-            for form in self.track.timed.form_ms:
-                found += self._uniform(form, main)
+            for scheme in self.gains.timed.form_ms:
+                found += self._uniform(scheme, main)
         held = self.held_back
         if held is not None and held.weakest is not None:
             self.work.warn(
-                f"On {self.track.course.name}, plans were rejected that reach the floor only over all samples "
+                f"On {self.gains.config.name}, plans were rejected that reach the floor only over all samples "
                 f"together. {held.weakest.sentence}"
             )
         return found
@@ -94,13 +94,13 @@ class Chooser:
             if self._until is not None and time.monotonic() > self._until:
                 self.cut_short = True
                 return -math.inf, -math.inf
-            work, name = self.work, self.track.course.name
-            said = f"{len(key)} layers together on {name}"
+            work, name = self.work, self.gains.config.name
+            task = f"{len(key)} layers together on {name}"
             left_s = max(0.0, work.left_s())
-            work.emit(Progress("checking plans", said, len(self._scores), _MOST_CHECKS, time_left_s=left_s))
+            work.emit(Progress("checking plans", task, len(self._scores), _MOST_CHECKS, time_left_s=left_s))
             try:
-                entry = write_entry(work.study, self.track.course, choices, self._path("checked"))
-                judged = work.judge.judged(entry.path, entry.course, work.given.plan)
+                entry = write_entry(work.study, self.gains.config, choices, self._path("checked"))
+                judged = work.judge.judged(entry.path, entry.config, work.sample_sets.plan)
                 self._scores[key] = work.request.goal.score(judged)
                 self._note(judged)
             except EdgeoptError as error:
@@ -122,44 +122,44 @@ class Chooser:
         most_checks: int = _MOST_CHECKS,
     ) -> Chosen:
         """Chooses the schemes of the layers; `floor` replaces the goal's."""
-        goal, timed = self.work.request.goal, self.track.timed
+        goal, timed = self.work.request.goal, self.gains.timed
         return choose(
             *(self.work.study.layers, sensitivities, timed.gains, floor or goal.needed, self.check),
-            base=self.track.base,
+            base=self.gains.base,
             borders=timed.borders,
             float_ms=timed.float_ms,
             in_decibels=goal.is_ratio,
-            reasons=unfit_reasons(self.work, self.track),
+            reasons=unfit_reasons(self.work, self.gains),
             most_checks=most_checks,
-            emit=self._told,
+            emit=self._ignore_event,
         )
 
-    def _told(self, event: object) -> None:
+    def _ignore_event(self, event: object) -> None:
         """Ignores the progress events of `choose`, because `check` emits more detailed ones."""
 
     def _entry(self, found: Chosen) -> Entry:
-        entry = write_entry(self.work.study, self.track.course, found.point.choices, self._path("plan"))
+        entry = write_entry(self.work.study, self.gains.config, found.point.choices, self._path("plan"))
         entry.plan = self._plan(entry, found.point, found.frontier, found.verdicts)
         entry.points = [point for point in found.frontier if point.expected_ms > found.point.expected_ms][::-1]
         return entry
 
-    def _uniform(self, form: str, main: Entry) -> list[Entry]:
+    def _uniform(self, scheme: str, main: Entry) -> list[Entry]:
         """Returns entries with a single scheme if they meet the goal: they need no conversions within the model.
 
         One entry has the scheme on all layers that it fits, another only on layers with weights, because a scheme
         on the products of attention changes the kernels around them.
         """
-        alone = {gain.layer: gain for gain in self.track.timed.gains if gain.form == form}
+        alone = {gain.layer: gain for gain in self.gains.timed.gains if gain.form == scheme}
         weighted = self._weighted()
         those = {name: gain for name, gain in alone.items() if name in weighted}
         several = [alone, those] if len(those) < len(alone) else [alone]
-        return [entry for gains in several if (entry := self._alone(form, gains, main)) is not None]
+        return [entry for gains in several if (entry := self._alone(scheme, gains, main)) is not None]
 
-    def _alone(self, form: str, gains: Mapping[str, LayerGain], main: Entry) -> Entry | None:
-        track, goal = self.track, self.work.request.goal
-        choices = dict.fromkeys(gains, form)
+    def _alone(self, scheme: str, gains: Mapping[str, LayerGain], main: Entry) -> Entry | None:
+        planned, goal = self.gains, self.work.request.goal
+        choices = dict.fromkeys(gains, scheme)
         assert main.plan is not None  # noqa: S101 - `_entry` made it
-        expected_ms = track.timed.float_ms - sum(gain.saves_ms for gain in gains.values())
+        expected_ms = planned.timed.float_ms - sum(gain.saves_ms for gain in gains.values())
         if (
             not choices
             or choices == main.choices
@@ -169,7 +169,7 @@ class Chooser:
         value, low = self.check(choices)
         if (low if goal.kind.decided_by_low else value) < goal.needed:
             return None
-        entry = write_entry(self.work.study, track.course, choices, self._path("plan"))
+        entry = write_entry(self.work.study, planned.config, choices, self._path("plan"))
         snr_db, low_db = (value, low) if goal.is_ratio else (None, None)
         point = FrontierPoint(choices, expected_ms, snr_db or 0.0, snr_db, low_db)
         before = {verdict.layer: verdict for verdict in main.plan.verdicts}
@@ -184,7 +184,7 @@ class Chooser:
 
     def _mixes_well(self) -> bool:
         """Whether conversions between schemes cost nothing on this backend."""
-        return not self.track.timed.borders
+        return not self.gains.timed.borders
 
     def _plan(
         self,
@@ -193,13 +193,13 @@ class Chooser:
         frontier: tuple[FrontierPoint, ...],
         verdicts: tuple[LayerVerdict, ...],
     ) -> PrecisionPlan:
-        track, goal = self.track, self.work.request.goal
+        planned, goal = self.gains, self.work.request.goal
         return PrecisionPlan(
-            *(entry.course.backend, dict(entry.course.options), goal.target_db or 0.0, point, frontier, verdicts),
+            *(entry.config.backend, dict(entry.config.options), goal.target_db or 0.0, point, frontier, verdicts),
             sensitivities=self.sensitivities,
-            gains=track.timed.gains,
-            base_db=track.base_db,
-            warnings=track.timed.warnings,
+            gains=planned.timed.gains,
+            base_db=planned.base_db,
+            warnings=planned.timed.warnings,
         )
 
     def _path(self, kind: str) -> Path:
@@ -209,22 +209,22 @@ class Chooser:
         return self.work.folder / f"plan-{len(list(self.work.folder.glob('plan-*.onnx')))}.onnx"
 
 
-def _instead(verdict: LayerVerdict, form: str) -> LayerVerdict:
+def _instead(verdict: LayerVerdict, scheme: str) -> LayerVerdict:
     """Returns the verdict of a layer after a single scheme replaced the plan's choice."""
-    if verdict.form == form:
+    if verdict.form == scheme:
         return verdict
     why = (
         "kept float: no scheme here makes the whole model faster"
-        if form == FLOAT
-        else f"{form}: all layers in this scheme run faster than some"
+        if scheme == FLOAT
+        else f"{scheme}: all layers in this scheme run faster than some"
     )
-    return msgspec.structs.replace(verdict, form=form, reason=why)
+    return msgspec.structs.replace(verdict, form=scheme, reason=why)
 
 
 def stepped_back(work: QuantizeRun, entry: Entry) -> Entry:
     """Returns the entry of the next more exact point, or of the float model if there is none."""
     point, rest = (entry.points[0], entry.points[1:]) if entry.points else (FrontierPoint({}, 0.0, math.inf), [])
-    found = write_entry(work.study, entry.course, point.choices, entry.path)
+    found = write_entry(work.study, entry.config, point.choices, entry.path)
     found.points = rest
     if entry.plan is not None:
         verdicts = tuple(_given_back(verdict, point) for verdict in entry.plan.verdicts)
@@ -234,37 +234,37 @@ def stepped_back(work: QuantizeRun, entry: Entry) -> Entry:
 
 def _given_back(verdict: LayerVerdict, point: FrontierPoint) -> LayerVerdict:
     """Returns the verdict of a layer after a step back to a more exact point."""
-    form = point.choices.get(verdict.layer, "float")
-    if form == verdict.form:
+    scheme = point.choices.get(verdict.layer, "float")
+    if scheme == verdict.form:
         return verdict
-    said = "kept float" if form == "float" else form
-    why = f"{said}: with {verdict.form} the plan missed the goal on samples set aside"
-    return msgspec.structs.replace(verdict, form=form, reason=why)
+    result = "kept float" if scheme == "float" else scheme
+    why = f"{result}: with {verdict.form} the plan missed the goal on samples set aside"
+    return msgspec.structs.replace(verdict, form=scheme, reason=why)
 
 
 # A backend configuration whose best case is slower than another's by this factor is not planned.
 _HOPELESS = 1.2
 
 
-def promising_configs(work: QuantizeRun, tracks: Sequence[ConfigGains]) -> list[ConfigGains]:
+def promising_configs(work: QuantizeRun, candidates: Sequence[ConfigGains]) -> list[ConfigGains]:
     """Returns the configurations whose best case is close to the best of all."""
-    able = [track for track in tracks if track.forms]
-    least_ms = min((track.best_ms for track in tracks), default=0.0)
-    for track in able:
-        if track.best_ms > _HOPELESS * least_ms:
-            said = f"at best {track.best_ms:.2f} ms, while another reaches {least_ms:.2f}"
-            work.emit(Log("info", f"{track.course.name} is not planned: {said}."))
-    return [track for track in able if track.best_ms <= _HOPELESS * least_ms]
+    able = [gains for gains in candidates if gains.schemes]
+    least_ms = min((gains.best_ms for gains in candidates), default=0.0)
+    for gains in able:
+        if gains.best_ms > _HOPELESS * least_ms:
+            reason = f"at best {gains.best_ms:.2f} ms, while another reaches {least_ms:.2f}"
+            work.emit(Log("info", f"{gains.config.name} is not planned: {reason}."))
+    return [gains for gains in able if gains.best_ms <= _HOPELESS * least_ms]
 
 
-def shared_forms(track: ConfigGains, tracks: Sequence[ConfigGains]) -> Mapping[str, Sequence[str]]:
+def shared_schemes(gains: ConfigGains, planned: Sequence[ConfigGains]) -> Mapping[str, Sequence[str]]:
     """Returns the schemes of all configurations of a backend, by layer, so that all share one simulation."""
     found: dict[str, dict[str, None]] = {}
-    for each in tracks:
-        if each.course.backend == track.course.backend:
-            for layer, forms in each.forms.items():
-                found.setdefault(layer, {}).update(dict.fromkeys(forms))
-    return {layer: tuple(forms) for layer, forms in found.items()}
+    for each in planned:
+        if each.config.backend == gains.config.backend:
+            for layer, schemes in each.schemes.items():
+                found.setdefault(layer, {}).update(dict.fromkeys(schemes))
+    return {layer: tuple(schemes) for layer, schemes in found.items()}
 
 
 def proven(work: QuantizeRun, entry: Entry) -> Entry:
@@ -275,14 +275,14 @@ def proven(work: QuantizeRun, entry: Entry) -> Entry:
     """
     steps = 0
     while not entry.is_source:
-        with work.study.phase("proving", entry.course.name):
-            proof = work.judge.proof(entry.path, entry.course, steps)
+        with work.study.phase("proving", entry.config.name):
+            proof = work.judge.proof(entry.path, entry.config, steps)
         if work.judge.met(proof) or entry.is_float:
             entry.proof = proof
             return entry
         steps += 1
-        said = f"{proof.snr_db:.1f} dB ({proof.low_db:.1f} on others perhaps)"
-        work.emit(Log("info", f"On the samples set aside the plan reaches {said}: one step back."))
+        accuracy = f"{proof.snr_db:.1f} dB ({proof.low_db:.1f} on others perhaps)"
+        work.emit(Log("info", f"On the samples set aside the plan reaches {accuracy}: one step back."))
         entry = stepped_back(work, entry)
         entry.proof = proof
     return entry
@@ -300,7 +300,7 @@ def fastest(work: QuantizeRun, entries: Sequence[Entry]) -> Entry:
     if len(entries) == 1:
         return entries[0]
     runners = [
-        ContestSide(f"{number}: {each.name}", each.path, each.course.backend, each.course.options)
+        ContestSide(f"{number}: {each.name}", each.path, each.config.backend, each.config.options)
         for number, each in enumerate(entries)
     ]
     with work.study.phase(PHASE, f"{len(entries)} candidates, interleaved"):

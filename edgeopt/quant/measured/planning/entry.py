@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.measured.records import AccuracyProof
 from edgeopt.quant.measured.study import LayerMeasurements
-from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, ExecutionConfig, OptionValue, is_inexact
+from edgeopt.quant.measured.timing.configs import GROUPS, OPENVINO, ExecutionConfig, OptionValue, is_inexact
 from edgeopt.quant.records import FLOAT, FrontierPoint, Layer, PrecisionPlan, QuantSettings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ WEIGHTS_ALONE = frozenset({"w8", "w4"})
 class Entry:
     """A candidate made from a plan, or from one scheme for all layers."""
 
-    course: ExecutionConfig
+    config: ExecutionConfig
     choices: Mapping[str, str]
     path: Path
     plan: PrecisionPlan | None = None
@@ -43,20 +43,20 @@ class Entry:
     @property
     def is_source(self) -> bool:
         """The float model in full precision, which answers as the source does."""
-        return self.is_float and not is_inexact(self.course)
+        return self.is_float and not is_inexact(self.config)
 
     @property
     def name(self) -> str:
-        return f"{'float' if self.is_float else 'plan'} on {self.course.name}"
+        return f"{'float' if self.is_float else 'plan'} on {self.config.name}"
 
 
 def quantized(choices: Mapping[str, str]) -> dict[str, str]:
-    return {layer: form for layer, form in choices.items() if form != FLOAT}
+    return {layer: scheme for layer, scheme in choices.items() if scheme != FLOAT}
 
 
-def settings_for(course: ExecutionConfig, choices: Mapping[str, str] | None = None) -> dict[str, int]:
+def settings_for(config: ExecutionConfig, choices: Mapping[str, str] | None = None) -> dict[str, int]:
     """Returns the changes of scheme settings that the options of a configuration require."""
-    size = course.options.get(GROUPS)
+    size = config.options.get(GROUPS)
     grouped = choices is None or GROUPED in choices.values()
     if not isinstance(size, int) or not size or not grouped:
         return {}
@@ -64,28 +64,28 @@ def settings_for(course: ExecutionConfig, choices: Mapping[str, str] | None = No
     return {"group_size": size, "block_size": max(size, QuantSettings().block_size)}
 
 
-def options_for(course: ExecutionConfig, choices: Mapping[str, str]) -> dict[str, OptionValue]:
+def options_for(config: ExecutionConfig, choices: Mapping[str, str]) -> dict[str, OptionValue]:
     """Returns the options of a configuration, without the group size if no layer is quantized by groups.
 
     With compressed weights, OpenVINO quantizes by groups unless the group size is 0.
     """
     if GROUPED in choices.values():
-        return course.options
-    rest = {name: value for name, value in course.options.items() if name != GROUPS}
-    only_weights = course.backend == OPENVINO and WEIGHTS_ALONE & set(choices.values())
+        return config.options
+    rest = {name: value for name, value in config.options.items() if name != GROUPS}
+    only_weights = config.backend == OPENVINO and WEIGHTS_ALONE & set(choices.values())
     return {**rest, GROUPS: 0} if only_weights else rest
 
 
 def write_entry(
-    study: LayerMeasurements, course: ExecutionConfig, choices: Mapping[str, str], path: Path
+    study: LayerMeasurements, config: ExecutionConfig, choices: Mapping[str, str], path: Path
 ) -> Entry:
     """Writes the model with these schemes and returns its entry; without any, that of the float model."""
     chosen = quantized(choices)
-    course = ExecutionConfig(course.backend, options_for(course, chosen))
+    config = ExecutionConfig(config.backend, options_for(config, chosen))
     if not chosen:
-        return Entry(course, {}, study.path)
-    written = study.save_written(chosen, course.backend, path, **settings_for(course, chosen))
-    return Entry(course, chosen, path, changes=written.changes, trace=written.trace)
+        return Entry(config, {}, study.path)
+    written = study.save_written(chosen, config.backend, path, **settings_for(config, chosen))
+    return Entry(config, chosen, path, changes=written.changes, trace=written.trace)
 
 
 def share_of(layers: tuple[Layer, ...], choices: Mapping[str, str]) -> float:

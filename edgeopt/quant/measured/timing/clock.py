@@ -14,7 +14,7 @@ from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.graph.analysis import Analysis, OpTimeRow
-from edgeopt.graph.analysis.records import GivenShapes
+from edgeopt.graph.analysis.records import AnalysisOptions
 from edgeopt.measure.kernel_times import OptionValue, TimeKernels
 from edgeopt.measure.op_times import ask_for_times
 from edgeopt.measure.op_times_rows import Prepared, prepared, rows_of
@@ -48,7 +48,7 @@ class Sources:
         if path not in self._known:
             folder = self.folder / f"timed-{len(self._known)}"
             folder.mkdir()
-            analysis = analyze_onnx(path, GivenShapes(shapes=dict(shapes)))
+            analysis = analyze_onnx(path, AnalysisOptions(shapes=dict(shapes)))
             self._known[path] = (prepared(path, folder), analysis)
         return self._known[path]
 

@@ -22,7 +22,7 @@ from edgeopt.measure.schedules import LAYERS
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, settings_for
 from edgeopt.quant.measured.study import schemes_for
 from edgeopt.quant.measured.timing.clock import KernelClock, Lap, Sources
-from edgeopt.quant.measured.timing.courses import (
+from edgeopt.quant.measured.timing.configs import (
     CONVERSIONS,
     GROUP_SIZES,
     GROUPS,
@@ -67,13 +67,13 @@ class TimedKernels:
 class _Member:
     """The model in one scheme; the float model has an empty name."""
 
-    form: str
+    scheme: str
     laps: list[Lap] = field(default_factory=list)
-    asked: int = 0
+    laps_taken: int = 0
     failure: str | None = None
 
 
-def time_forms(  # noqa: PLR0913, PLR0917 - the models, where they run, and the device
+def time_schemes(  # noqa: PLR0913, PLR0917 - the models, where they run, and the device
     float_path: Path,
     written: Mapping[str, Path],
     layers: Sequence[Layer],
@@ -93,44 +93,46 @@ def time_forms(  # noqa: PLR0913, PLR0917 - the models, where they run, and the 
     with ExitStack() as stack:
         sources = sources or Sources(stack.enter_context(workspace(WORK)))
         emit(Progress(PHASE, f"preparing the models for {backend}"))
-        known = {form: sources.of(path, shapes) for form, path in {"": float_path, **written}.items()}
-        analyses = {form: analysis for form, (_, analysis) in known.items()}
+        known = {scheme: sources.of(path, shapes) for scheme, path in {"": float_path, **written}.items()}
+        analyses = {scheme: analysis for scheme, (_, analysis) in known.items()}
         if backend_named(backend).op_times is None:
             reason = "its runtime does not report the time of single kernels"
             return _estimated(layers, tuple(written), analyses[""], device, reason)
         clock = stack.enter_context(KernelClock(backend, options, feeds, _RUNS, _LIMIT_S))
-        members = [_Member(form) for form in known]
+        members = [_Member(scheme) for scheme in known]
 
         def lap_of(member: _Member) -> Lap | None:
             if member.laps and until is not None and time.monotonic() > until:
                 return None
-            done = sum(each.asked for each in members)
-            member.asked += 1
-            emit(Progress(PHASE, f"{member.form or 'float'} on {backend}", done, LAYERS.most * len(known)))
-            lap = clock.lap(*known[member.form])
+            done = sum(each.laps_taken for each in members)
+            member.laps_taken += 1
+            emit(Progress(PHASE, f"{member.scheme or 'float'} on {backend}", done, LAYERS.most * len(known)))
+            lap = clock.lap(*known[member.scheme])
             member.failure = None if lap.rows else lap.reason
             return lap if lap.rows else None
 
         for each in take_turns(members, LAYERS, lap_of):
             for member, lap in each.taken:
                 member.laps.append(lap)
-    times = {member.form: member.laps for member in members}
-    reasons = {member.form: member.failure for member in members if member.failure is not None}
+    times = {member.scheme: member.laps for member in members}
+    reasons = {member.scheme: member.failure for member in members if member.failure is not None}
     if not times[""]:
         return _estimated(layers, tuple(written), analyses[""], device, reasons[""])
-    said = tuple(
-        f"The kernels of the model in {form} could not be measured on {backend}: {reason.rstrip('.')}."
-        for form, reason in reasons.items()
+    warnings = tuple(
+        f"The kernels of the model in {scheme} could not be measured on {backend}: {reason.rstrip('.')}."
+        for scheme, reason in reasons.items()
     )
-    return _measured(analyses, times, layers, tuple(form for form in written if times[form]), said, backend)
+    return _measured(
+        analyses, times, layers, tuple(scheme for scheme in written if times[scheme]), warnings, backend
+    )
 
 
 def _measured(
     analyses: Mapping[str, Analysis],
     times: Mapping[str, Sequence[Lap]],
     layers: Sequence[Layer],
-    forms: tuple[str, ...],
-    said: tuple[str, ...],
+    schemes: tuple[str, ...],
+    warnings: tuple[str, ...],
     backend: str,
 ) -> TimedKernels:
     home = territory_of(analyses[""].nodes, layers)
@@ -138,12 +140,14 @@ def _measured(
     sizes = _sizes(analyses[""])
     found: list[LayerGain] = []
     borders: tuple[Border, ...] = ()
-    for form in forms:
-        there = territory_of(analyses[form].nodes, layers, home)
-        form_ms = _least_disturbed([_shared_out(each, there) for each in times[form]])
-        changed = _changed(analyses[form], layers)
-        rate = None if backend_named(backend).converts_within else _conversion_rate(times[form], analyses[form])
-        converted = _converted(analyses[form], times[form])
+    for scheme in schemes:
+        there = territory_of(analyses[scheme].nodes, layers, home)
+        form_ms = _least_disturbed([_shared_out(each, there) for each in times[scheme]])
+        changed = _changed(analyses[scheme], layers)
+        rate = (
+            None if backend_named(backend).converts_within else _conversion_rate(times[scheme], analyses[scheme])
+        )
+        converted = _converted(analyses[scheme], times[scheme])
         for layer in layers:
             if layer.name not in changed:
                 continue
@@ -151,16 +155,16 @@ def _measured(
             found.append(
                 LayerGain(
                     layer.name,
-                    form,
+                    scheme,
                     float_ms.get(layer.name, 0.0),
                     form_ms.get(layer.name, 0.0),
                     rate * sum(sizes.get(name, 0) for name in border) if rate is not None else 0.0,
                 )
             )
-        if rate is not None and form == _STATIC:
+        if rate is not None and scheme == _STATIC:
             borders = _borders(analyses[""], home, layers, rate)
-    totals = {form: min(each.kernels_ms for each in times[form]) for form in ("", *forms)}
-    return TimedKernels(tuple(found), totals.pop(""), totals, said, borders)
+    totals = {scheme: min(each.kernels_ms for each in times[scheme]) for scheme in ("", *schemes)}
+    return TimedKernels(tuple(found), totals.pop(""), totals, warnings, borders)
 
 
 def _borders(analysis: Analysis, home: Territory, layers: Sequence[Layer], rate: float) -> tuple[Border, ...]:
@@ -257,7 +261,7 @@ def _converted(analysis: Analysis, turns: Sequence[Lap]) -> set[str]:
 
 
 def _estimated(
-    layers: Sequence[Layer], forms: tuple[str, ...], analysis: Analysis, device: Device | None, reason: str
+    layers: Sequence[Layer], schemes: tuple[str, ...], analysis: Analysis, device: Device | None, reason: str
 ) -> TimedKernels:
     """Estimates the gains from the operations and bytes of each layer and the device's peaks."""
     rows = {label_of(row): row for row in analysis.nodes}
@@ -271,15 +275,15 @@ def _estimated(
         total += float_ms
         if layer.reason:
             continue
-        for form in forms:
-            precision = _PRECISIONS.get(form, "int8")
+        for scheme in schemes:
+            precision = _PRECISIONS.get(scheme, "int8")
             smaller = moved // (2 if precision in {"bf16", "fp16"} else 4)
             form_ms = _least_ms(device, precision, operations, smaller)
-            found.append(LayerGain(layer.name, form, float_ms, form_ms, basis="estimated"))
-    said = (
+            found.append(LayerGain(layer.name, scheme, float_ms, form_ms, basis="estimated"))
+    warning = (
         f"The gains of the layers are estimated, because their kernels could not be timed: {reason.rstrip('.')}."
     )
-    return TimedKernels(tuple(found), total, {}, (said,))
+    return TimedKernels(tuple(found), total, {}, (warning,))
 
 
 def _least_ms(device: Device | None, precision: str, operations: int, moved: int) -> float:
@@ -306,9 +310,9 @@ _LEAST_OF_ALL, _LEAST_OF_LAYER = 0.03, 0.05
 class ConfigGains:
     """Gains of one configuration, from which a plan is made."""
 
-    course: ExecutionConfig
+    config: ExecutionConfig
     timed: TimedKernels
-    forms: Mapping[str, tuple[str, ...]]
+    schemes: Mapping[str, tuple[str, ...]]
     """Schemes that may save time there, by layer."""
     base_db: float | None = None
     """Signal-to-noise ratio of the float model if the backend rounds floats; None if it does not."""
@@ -324,36 +328,36 @@ class ConfigGains:
         return self.timed.float_ms - sum(saves.values())
 
 
-def tracks_of(work: QuantizeRun) -> list[ConfigGains]:
+def measure_gains(work: QuantizeRun) -> list[ConfigGains]:
     """Returns the configurations that fit a layer and whose floats meet the goal, the fastest best case first."""
     found: list[ConfigGains] = []
-    for course in work.courses:
+    for config in work.configs:
         if found and work.left_s(_TIMING_ENDS) < 0:
-            work.warn(f"{course.name} was skipped within the time limit; a longer one includes it.")
+            work.warn(f"{config.name} was skipped within the time limit; a longer one includes it.")
             continue
         try:
-            track = _track(work, course)
+            gains = _measure_gains(work, config)
         except EdgeoptError as error:
-            work.warn(f"{course.name} was skipped: {error.message}")
+            work.warn(f"{config.name} was skipped: {error.message}")
             continue
-        if track is not None:
-            found.append(track)
-    return sorted(found, key=lambda track: track.best_ms)
+        if gains is not None:
+            found.append(gains)
+    return sorted(found, key=lambda gains: gains.best_ms)
 
 
-def _track(work: QuantizeRun, course: ExecutionConfig) -> ConfigGains | None:
+def _measure_gains(work: QuantizeRun, config: ExecutionConfig) -> ConfigGains | None:
     base_db: float | None = None
     base: tuple[float, ...] = ()
-    if is_inexact(course):
-        accuracy, met = _floats(work, course)
+    if is_inexact(config):
+        accuracy, met = _floats(work, config)
         base_db, base = accuracy.snr_db, noise_of(accuracy)
         if not met:
-            said = f"float itself reaches only {base_db:.1f} dB there"
-            work.emit(Log("info", f"{course.name} is skipped: {said}."))
+            reason = f"float itself reaches only {base_db:.1f} dB there"
+            work.emit(Log("info", f"{config.name} is skipped: {reason}."))
             return None
-    forms = schemes_for(course.backend, bool(work.study.known.ranges))
-    settled = _grouped(work, course, forms)
-    fitting = _fitting(work, settled, forms)
+    schemes = schemes_for(config.backend, bool(work.study.known.ranges))
+    settled = _grouped(work, config, schemes)
+    fitting = _fitting(work, settled, schemes)
     if not fitting:
         return None
     timed = _timed(work, settled, fitting)
@@ -362,15 +366,17 @@ def _track(work: QuantizeRun, course: ExecutionConfig) -> ConfigGains | None:
     return ConfigGains(settled, timed, worth(timed), base_db, base)
 
 
-def _fitting(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ...]) -> dict[str, tuple[str, ...]]:
+def _fitting(
+    work: QuantizeRun, config: ExecutionConfig, schemes: tuple[Scheme, ...]
+) -> dict[str, tuple[str, ...]]:
     """Returns the schemes to try for each layer, by layer.
 
     Schemes for weights alone are included only for layers that use each weight a few times per run, which memory
     limits, and not beside groups, because OpenVINO has one option for the whole model.
     """
-    fitting = work.study.forms(course.backend, forms, **settings_for(course))
+    fitting = work.study.fitting_schemes(config.backend, schemes, **settings_for(config))
     few = {layer.name for layer in work.study.layers if layer.multiply_adds <= _FEW_USES * layer.parameters}
-    grouped = bool(course.options.get(GROUPS))
+    grouped = bool(config.options.get(GROUPS))
     return {
         name: kept
         for name, some in fitting.items()
@@ -378,12 +384,12 @@ def _fitting(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ..
     }
 
 
-def _floats(work: QuantizeRun, course: ExecutionConfig) -> tuple[Accuracy, bool]:
+def _floats(work: QuantizeRun, config: ExecutionConfig) -> tuple[Accuracy, bool]:
     """Returns the accuracy of the float model on the planning samples, and whether it meets the goal."""
-    given, study, goal = work.given, work.study, work.request.goal
-    got = work.runs.outputs(study.path, course.backend, course.options, given.feeds(given.plan))
-    reference = study.reference_of(given.plan)
-    judged = goal.judge(got, reference, given.labels_of(given.plan), given.levels.of(given.plan))
+    sets, study, goal = work.sample_sets, work.study, work.request.goal
+    got = work.runs.outputs(study.path, config.backend, config.options, sets.feeds(sets.plan))
+    reference = study.reference_of(sets.plan)
+    judged = goal.judge(got, reference, sets.labels_of(sets.plan), sets.levels.of(sets.plan))
     return compare_outputs(reference, got), goal.met(judged)
 
 
@@ -395,55 +401,55 @@ def noise_of(accuracy: Accuracy) -> tuple[float, ...]:
     )
 
 
-def _grouped(work: QuantizeRun, course: ExecutionConfig, forms: tuple[Scheme, ...]) -> ExecutionConfig:
+def _grouped(work: QuantizeRun, config: ExecutionConfig, schemes: tuple[Scheme, ...]) -> ExecutionConfig:
     """Returns the configuration with the largest (fastest) groups with which all layers nearly meet the goal."""
-    grouped = next((form for form in forms if form.name == GROUPED), None)
-    if grouped is None or course.backend != OPENVINO or GROUPS in course.options:
-        return course
-    if not work.study.forms(course.backend, (grouped,)):
-        return course
-    goal, tried = work.request.goal, course
+    grouped = next((scheme for scheme in schemes if scheme.name == GROUPED), None)
+    if grouped is None or config.backend != OPENVINO or GROUPS in config.options:
+        return config
+    if not work.study.fitting_schemes(config.backend, (grouped,)):
+        return config
+    goal, tried = work.request.goal, config
     for size in GROUP_SIZES:
-        before, tried = tried, course.having(**{GROUPS: size})
-        work.emit(Progress(PHASE, f"groups of {size} on {course.name}"))
+        before, tried = tried, config.having(**{GROUPS: size})
+        work.emit(Progress(PHASE, f"groups of {size} on {config.name}"))
         try:
-            fitting = work.study.forms(course.backend, (grouped,), **settings_for(tried))
+            fitting = work.study.fitting_schemes(config.backend, (grouped,), **settings_for(tried))
             path = _uniform(work, tried, GROUPED, fitting)
-            judged = work.judge.judged(path, tried, work.given.plan)
+            judged = work.judge.judged(path, tried, work.sample_sets.plan)
         except EdgeoptError as error:
-            work.emit(Log("info", f"Groups of {size} do not run on {course.name}: {error.message}"))
+            work.emit(Log("info", f"Groups of {size} do not run on {config.name}: {error.message}"))
             return before
         if goal.met(judged) or (goal.is_ratio and goal.needed - goal.score(judged)[1] <= _GIVEN_BACK_DB):
             return tried
         if goal.is_ratio and goal.needed - goal.score(judged)[1] > _OUT_OF_REACH_DB:
-            return course.having(**{GROUPS: GROUP_SIZES[-1]})
+            return config.having(**{GROUPS: GROUP_SIZES[-1]})
     return tried
 
 
 def _uniform(
-    work: QuantizeRun, course: ExecutionConfig, form: str, fitting: Mapping[str, tuple[str, ...]]
+    work: QuantizeRun, config: ExecutionConfig, scheme: str, fitting: Mapping[str, tuple[str, ...]]
 ) -> Path:
     """Returns the file with one scheme on all layers that it fits, shared by a backend's configurations."""
-    path = work.folder / f"all-{course.backend}-{form}-{course.options.get(GROUPS, '')}.onnx"
+    path = work.folder / f"all-{config.backend}-{scheme}-{config.options.get(GROUPS, '')}.onnx"
     if not path.exists():
-        choices = {layer: form for layer, forms in fitting.items() if form in forms}
-        work.study.save_written(choices, course.backend, path, **settings_for(course))
+        choices = {layer: scheme for layer, schemes in fitting.items() if scheme in schemes}
+        work.study.save_written(choices, config.backend, path, **settings_for(config))
     return path
 
 
-def _timed(work: QuantizeRun, course: ExecutionConfig, fitting: Mapping[str, tuple[str, ...]]) -> TimedKernels:
+def _timed(work: QuantizeRun, config: ExecutionConfig, fitting: Mapping[str, tuple[str, ...]]) -> TimedKernels:
     """Times each scheme on all layers that it fits, compared with float."""
     study = work.study
     written: dict[str, Path] = {}
-    for form in dict.fromkeys(form for forms in fitting.values() for form in forms):
+    for scheme in dict.fromkeys(scheme for schemes in fitting.values() for scheme in schemes):
         try:
-            written[form] = _uniform(work, course, form, fitting)
+            written[scheme] = _uniform(work, config, scheme, fitting)
         except EdgeoptError as error:
-            work.warn(f"The scheme {form} is skipped on {course.backend}: {error.message}")
-    feeds = work.given.samples.feeds(work.given.plan.start)
-    with study.phase(PHASE, course.name):
-        return time_forms(
-            *(study.path, written, study.layers, course.backend, course.options, feeds, work.emit, work.device),
+            work.warn(f"The scheme {scheme} is skipped on {config.backend}: {error.message}")
+    feeds = work.sample_sets.samples.feeds(work.sample_sets.plan.start)
+    with study.phase(PHASE, config.name):
+        return time_schemes(
+            *(study.path, written, study.layers, config.backend, config.options, feeds, work.emit, work.device),
             until=work.begin_s + _SECOND_TURN_ENDS * work.limit_s,
             sources=work.sources,
         )
@@ -464,20 +470,17 @@ def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
             continue
         if gain.saves_ms + gain.boundary_ms > _LEAST_OF_LAYER * gain.float_ms:
             found.setdefault(gain.layer, []).append(gain.form)
-    return {layer: tuple(forms) for layer, forms in found.items()}
+    return {layer: tuple(schemes) for layer, schemes in found.items()}
 
 
-def unfit_reasons(work: QuantizeRun, track: ConfigGains) -> dict[str, str]:
+def unfit_reasons(work: QuantizeRun, gains: ConfigGains) -> dict[str, str]:
     """Returns the reason that a layer has no scheme there, as the end of a sentence, by layer."""
-    context = work.study.context(track.course.backend, **settings_for(track.course))
-    forms = schemes_for(track.course.backend, bool(work.study.known.ranges))
-    gains: dict[str, list[LayerGain]] = {}
-    for gain in track.timed.gains:
-        gains.setdefault(gain.layer, []).append(gain)
+    context = work.study.context(gains.config.backend, **settings_for(gains.config))
+    schemes = schemes_for(gains.config.backend, bool(work.study.known.ranges))
     found = {}
     for layer in work.study.layers:
-        if layer.name in track.forms:
+        if layer.name in gains.schemes:
             continue
-        said = [layer.reason, *(form.fits(layer, context) for form in forms)]
-        found[layer.name] = next((each for each in said if each), "it is not faster in any scheme here")
+        reasons = [layer.reason, *(scheme.fits(layer, context) for scheme in schemes)]
+        found[layer.name] = next((each for each in reasons if each), "it is not faster in any scheme here")
     return found

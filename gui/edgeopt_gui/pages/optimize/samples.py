@@ -49,7 +49,7 @@ def use_of(count: int) -> str:
     """Returns what a search does with this number of samples, as a sentence; more prove where runs are short."""
     from edgeopt.data.split import split
 
-    parts = split(count, given=True)
+    parts = split(count, from_user=True)
     if not parts.calibration_count:
         few = f"{count} sample{'' if count == 1 else 's'}"
         return f"{few}: too few for 8-bit variants, which need 4. Exact rewrites and float precisions are tried."

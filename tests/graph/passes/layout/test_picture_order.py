@@ -8,7 +8,7 @@ from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.layout import transposes
 from edgeopt.graph.passes.layout.picture_order import FIRST, LAST, PASS
 from edgeopt.graph.shapes import infer_shapes
-from edgeopt.graph.structure import as_model_takes, as_source_gives, turned
+from edgeopt.graph.structure import as_model_takes, as_source_gives, axis_orders
 
 RANDOM = np.random.default_rng(21)
 IN, OUT = "Transpose <perm = [0, 3, 1, 2]>", "Transpose <perm = [0, 2, 3, 1]>"
@@ -173,5 +173,5 @@ def test_another_round_turns_nothing_back(make_model, shaped):
     first = PASS.apply(model.ir, PassContext(layout=LAST))
     again = PASS.apply(first.model, PassContext(layout=LAST))
     assert (again.applied, again.refused) == ((), ())
-    assert turned(again.model) == {"x": (0, 2, 3, 1), "y": (0, 2, 3, 1)}
-    assert turned(model.ir) == {}
+    assert axis_orders(again.model) == {"x": (0, 2, 3, 1), "y": (0, 2, 3, 1)}
+    assert axis_orders(model.ir) == {}

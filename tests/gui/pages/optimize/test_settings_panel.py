@@ -311,7 +311,7 @@ def test_nothing_there_is_refused(tmp_path):
 
 
 def test_the_use_of_the_samples_is_what_the_search_does():
-    parts = split(64, given=True)
+    parts = split(64, from_user=True)
     said = use_of(64)
     assert "64 samples" in said
     assert f"{parts.calibration_count} calibrate" in said

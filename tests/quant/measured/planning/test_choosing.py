@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from edgeopt.data.judging.goals import goal_from
-from edgeopt.quant.measured.given import ModelRuns
 from edgeopt.quant.measured.planning.choosing import Chooser, proven
 from edgeopt.quant.measured.planning.entry import write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, worth
 from edgeopt.quant.measured.work import prepare
 from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, PrecisionPlan
@@ -54,7 +54,9 @@ def test_one_form_is_also_tried_on_the_layers_with_weights_alone(work):
     gains = [LayerGain(name, "int8", 1.0, 1.0 - ms) for name, ms in saves.items()]
     timed = TimedKernels((*gains, LayerGain(min(weighted), "int8-dynamic", 1.0, 0.4)), 3.0, {"int8": 1.8})
 
-    chooser = Chooser(work, track := ConfigGains(work.courses[0], timed, worth(timed)), track.forms)
+    chooser = Chooser(
+        work, config_gains := ConfigGains(work.configs[0], timed, worth(timed)), config_gains.schemes
+    )
     entries = chooser.entries()
 
     chosen = [dict(entry.choices) for entry in entries]
@@ -71,7 +73,9 @@ def test_a_plan_that_a_quiet_level_refuses_says_so(work):
     """Over all samples together the quiet ones hardly count."""
     gains = tuple(LayerGain(layer.name, "int8", 1.0, 0.5) for layer in work.study.layers)
     timed = TimedKernels(gains, 3.0, {"int8": 1.5})
-    chooser = Chooser(work, track := ConfigGains(work.courses[0], timed, worth(timed)), track.forms)
+    chooser = Chooser(
+        work, config_gains := ConfigGains(work.configs[0], timed, worth(timed)), config_gains.schemes
+    )
 
     (entry, *_) = chooser.entries()
 
@@ -86,7 +90,9 @@ def test_a_loose_floor_has_what_a_stricter_one_would_give_as_a_rival(work):
     """Times of single layers do not tell all: more room for error must not end in something slower."""
     gains = tuple(LayerGain(layer.name, "int8", 1.0, 0.5) for layer in work.study.layers)
     timed = TimedKernels(gains, 3.0, {})
-    chooser = Chooser(work, track := ConfigGains(work.courses[0], timed, worth(timed)), track.forms)
+    chooser = Chooser(
+        work, config_gains := ConfigGains(work.configs[0], timed, worth(timed)), config_gains.schemes
+    )
 
     main, *rivals = chooser.entries()
 
@@ -114,7 +120,7 @@ def planned_work(stack_model, tmp_path):
 
 
 def entry_of(work, choices, points):
-    entry = write_entry(work.study, work.courses[0], choices, work.folder / "plan.onnx")
+    entry = write_entry(work.study, work.configs[0], choices, work.folder / "plan.onnx")
     chosen = FrontierPoint(choices, 1.0, 30.0)
     entry.plan = PrecisionPlan("onnxruntime-cpu", {}, 25.0, chosen, (*points, chosen), ())
     entry.points = points

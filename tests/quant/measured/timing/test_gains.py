@@ -10,16 +10,16 @@ from edgeopt.graph.model import load, save
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.measured.planning.entry import options_for, quantized, settings_for, share_of
-from edgeopt.quant.measured.timing.courses import (
+from edgeopt.quant.measured.timing.configs import (
     GROUPS,
     ExecutionConfig,
     backends_for,
-    courses_for,
+    configs_for,
     exact,
     is_inexact,
     territory_of,
 )
-from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, noise_of, time_forms, worth
+from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, noise_of, time_schemes, worth
 from edgeopt.quant.records import LayerGain, QuantSettings, Range
 from edgeopt.quant.schemes import SchemeContext
 from edgeopt.quant.write import tensors_wanted, write
@@ -38,7 +38,7 @@ def quantized_stack(study):
 
 
 def test_kernels_are_timed_by_layer(study, quantized_stack):
-    timed = time_forms(study.path, {"int8": quantized_stack}, study.layers, "onnxruntime-cpu", {}, FEEDS)
+    timed = time_schemes(study.path, {"int8": quantized_stack}, study.layers, "onnxruntime-cpu", {}, FEEDS)
 
     assert {gain.layer for gain in timed.gains} == {"MatMul_0", "MatMul_2", "MatMul_4"}
     assert all(gain.basis == "measured" and gain.float_ms > 0 and gain.form_ms > 0 for gain in timed.gains)
@@ -55,7 +55,7 @@ def test_only_what_the_form_changed_has_a_gain(study):
     path = study.folder / "one.onnx"
     study.save_written({"MatMul_2": "int8"}, "onnxruntime-cpu", path)
 
-    found = time_forms(study.path, {"int8": path}, study.layers, "onnxruntime-cpu", {}, FEEDS).gains
+    found = time_schemes(study.path, {"int8": path}, study.layers, "onnxruntime-cpu", {}, FEEDS).gains
 
     assert [gain.layer for gain in found] == ["MatMul_2"]
     assert found[0].boundary_ms > 0
@@ -73,14 +73,14 @@ def test_a_form_that_does_not_run_is_left_out_and_said(study, quantized_stack, t
     onnx.save(model, broken)
 
     files = {"int8": quantized_stack, "int8-dynamic": broken}
-    timed = time_forms(study.path, files, study.layers, "onnxruntime-cpu", {}, FEEDS)
+    timed = time_schemes(study.path, files, study.layers, "onnxruntime-cpu", {}, FEEDS)
 
     assert {gain.form for gain in timed.gains} == {"int8"}
     assert "int8-dynamic" in timed.warnings[0]
 
 
 def test_without_times_of_kernels_the_roofline_estimates(study, quantized_stack):
-    timed = time_forms(study.path, {"int8": quantized_stack}, study.layers, "onnxruntime-cuda", {}, FEEDS)
+    timed = time_schemes(study.path, {"int8": quantized_stack}, study.layers, "onnxruntime-cuda", {}, FEEDS)
 
     assert {gain.basis for gain in timed.gains} == {"estimated"}
     assert all(gain.saves_ms > 0 for gain in timed.gains)
@@ -89,7 +89,7 @@ def test_without_times_of_kernels_the_roofline_estimates(study, quantized_stack)
 
 def test_the_float_model_must_be_there(study):
     with pytest.raises(EdgeoptError):
-        time_forms(study.folder / "none.onnx", {}, study.layers, "onnxruntime-cpu", {}, FEEDS)
+        time_schemes(study.folder / "none.onnx", {}, study.layers, "onnxruntime-cpu", {}, FEEDS)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def with_simd(device, *names):
 
 
 def test_openvino_computes_floats_in_both_precisions_where_the_processor_has_both(device):
-    found = courses_for(("onnxruntime-cpu", "openvino-cpu"), {}, with_simd(device, "avx512-bf16"))
+    found = configs_for(("onnxruntime-cpu", "openvino-cpu"), {}, with_simd(device, "avx512-bf16"))
 
     assert [course.name for course in found] == [
         "onnxruntime-cpu",
@@ -113,19 +113,19 @@ def test_openvino_computes_floats_in_both_precisions_where_the_processor_has_bot
 
 
 def test_elsewhere_in_floats_alone(device):
-    found = courses_for(("openvino-cpu",), {}, with_simd(device, "avx2"))
+    found = configs_for(("openvino-cpu",), {}, with_simd(device, "avx2"))
 
     assert [course.options for course in found] == [{"precision": "f32"}]
 
 
 def test_a_precision_that_was_given_is_the_only_one(device):
-    found = courses_for(("openvino-cpu",), {"precision": "bf16"}, with_simd(device, "avx512-bf16"))
+    found = configs_for(("openvino-cpu",), {"precision": "bf16"}, with_simd(device, "avx512-bf16"))
 
     assert found == (ExecutionConfig("openvino-cpu", {"precision": "bf16"}),)
 
 
 def test_what_the_runtime_chooses_by_itself_may_be_fewer_bits(device):
-    (course,) = courses_for(("openvino-cpu",), {"precision": ""}, with_simd(device, "avx512-bf16"))
+    (course,) = configs_for(("openvino-cpu",), {"precision": ""}, with_simd(device, "avx512-bf16"))
 
     assert is_inexact(course)
     assert exact(course).options == {"precision": "f32"}
@@ -133,7 +133,7 @@ def test_what_the_runtime_chooses_by_itself_may_be_fewer_bits(device):
 
 def test_options_must_be_the_backends_own(device):
     with pytest.raises(UsageError, match="no option 'speed'"):
-        courses_for(("onnxruntime-cpu",), {"speed": "high"}, device)
+        configs_for(("onnxruntime-cpu",), {"speed": "high"}, device)
 
 
 def test_the_backend_that_is_named_must_be_here(device):

@@ -57,7 +57,7 @@ class SampleSets:
         return {name: tuple(shape) for name, shape in self.samples.shapes().items()}
 
 
-def read_given(
+def read_samples(
     request: QuantizeRequest,
     inputs: tuple[TensorInfo, ...],
     preparation: Data | None,
@@ -89,7 +89,7 @@ def read_given(
 
 def _shares(count: int, limits: SampleLimits, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
     """Returns the calibration, planning and proof samples, and whether some samples have two uses."""
-    found = split(count, given=True, limits=limits)
+    found = split(count, from_user=True, limits=limits)
     if not found.calibration_count or found.is_shared:
         half = max(1, count // 2)
         return range(min(half, most_to_calibrate or half)), range(count), range(count // 2, count), True

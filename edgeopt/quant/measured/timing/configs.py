@@ -36,8 +36,8 @@ class ExecutionConfig(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        told = [f"{name}={value}" for name, value in self.options.items() if not isinstance(value, dict)]
-        return f"{self.backend} ({', '.join(told)})" if told else self.backend
+        options = [f"{name}={value}" for name, value in self.options.items() if not isinstance(value, dict)]
+        return f"{self.backend} ({', '.join(options)})" if options else self.backend
 
     @property
     def side(self) -> str:
@@ -48,24 +48,28 @@ class ExecutionConfig(msgspec.Struct, frozen=True):
         return ExecutionConfig(self.backend, {**self.options, **options})
 
 
-def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
+def backends_for(requested: str, profile: TargetProfile) -> tuple[str, ...]:
     """Returns the named backend, or the available ones of the profile; raises a MissingError if there is none."""
-    if wanted:
-        if wanted not in {backend.name for backend in BACKENDS}:
+    if requested:
+        if requested not in {backend.name for backend in BACKENDS}:
             from edgeopt.nearest import nearest
 
             raise UsageError(
-                f"There is no backend '{wanted}'.", nearest(wanted, tuple(backend.name for backend in BACKENDS))
+                f"There is no backend '{requested}'.",
+                nearest(requested, tuple(backend.name for backend in BACKENDS)),
             )
-        backend = backend_named(wanted)
+        backend = backend_named(requested)
         state = backend.available()
         if not isinstance(state, Available):
             raise MissingError(
-                f"The backend {wanted} is not available: {state.reason}.", "List available ones: edgeopt backends"
+                f"The backend {requested} is not available: {state.reason}.",
+                "List available ones: edgeopt backends",
             )
         if ".onnx" not in backend.formats:
-            raise UsageError(f"The backend {wanted} runs no ONNX files.", "Choose another one: edgeopt backends")
-        return (wanted,)
+            raise UsageError(
+                f"The backend {requested} runs no ONNX files.", "Choose another one: edgeopt backends"
+            )
+        return (requested,)
     here = [name for name in profile.backends.order if isinstance(backend_named(name).available(), Available)]
     found = tuple(dict.fromkeys(name for name in here if ".onnx" in backend_named(name).formats))
     if not found:
@@ -73,7 +77,7 @@ def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
     return found
 
 
-def courses_for(
+def configs_for(
     backends: Sequence[str], options: Mapping[str, Value], device: Device
 ) -> tuple[ExecutionConfig, ...]:
     """Returns each backend with the given options, and with each value of options that change its results."""
@@ -95,29 +99,29 @@ def courses_for(
     return tuple(found)
 
 
-def is_inexact(course: ExecutionConfig) -> bool:
+def is_inexact(config: ExecutionConfig) -> bool:
     """Whether the configuration may round the float model too."""
     # The runtime's own choice may be any precision.
-    return course.options.get(_PRECISION, "f32") != "f32"
+    return config.options.get(_PRECISION, "f32") != "f32"
 
 
-def exact(course: ExecutionConfig) -> ExecutionConfig:
+def exact(config: ExecutionConfig) -> ExecutionConfig:
     """Returns the configuration with floats in full precision, the baseline of a plan."""
-    kept = {name: value for name, value in course.options.items() if name != GROUPS}
-    return ExecutionConfig(course.backend, {**kept, _PRECISION: "f32"} if is_inexact(course) else kept)
+    kept = {name: value for name, value in config.options.items() if name != GROUPS}
+    return ExecutionConfig(config.backend, {**kept, _PRECISION: "f32"} if is_inexact(config) else kept)
 
 
-def with_shapes(course: ExecutionConfig, inputs: Sequence[TensorInfo], samples: Samples) -> ExecutionConfig:
+def with_shapes(config: ExecutionConfig, inputs: Sequence[TensorInfo], samples: Samples) -> ExecutionConfig:
     """Returns the configuration with the shapes of the data fixed, if the model leaves them open and the runtime
     is faster with fixed ones.
 
     Feeds of other shapes still run.
     """
     is_open = any(not isinstance(size, int) for info in inputs for size in info.shape)
-    known = "shapes" in backend_named(course.backend).options.__struct_fields__
-    if not is_open or not known or "shapes" in course.options or not course.backend.startswith("openvino"):
-        return course
-    return course.having(shapes=samples.shapes())
+    known = "shapes" in backend_named(config.backend).options.__struct_fields__
+    if not is_open or not known or "shapes" in config.options or not config.backend.startswith("openvino"):
+        return config
+    return config.having(shapes=samples.shapes())
 
 
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
