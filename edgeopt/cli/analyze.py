@@ -47,28 +47,28 @@ def analyze(
       edgeopt analyze model.edgeopt --markdown report.md
       edgeopt analyze model.onnx --json | tail -1 | jq '.data.opportunities'
     """
-    from edgeopt.commands.analyze.analyze import asked
+    from edgeopt.commands.analyze.analyze import analyze_request
     from edgeopt.views.analysis import sections
     from edgeopt.views.markdown import page
 
-    def told(analysis: "Analysis") -> "Sequence[Block]":
+    def blocks_of(analysis: "Analysis") -> "Sequence[Block]":
         return sections(analysis, nodes, weights, not request.quick)
 
     def work(emit: events.Emit) -> "Analysis":
         refuse_two_voices(json, markdown is not None)
         if markdown is not None and not Path(markdown).absolute().parent.is_dir():
             raise UsageError(f"The folder of '{markdown}' does not exist.", "Make it first.")
-        found = asked(request, emit)
+        found = analyze_request(request, emit)
         if markdown is not None and markdown != "-":
             from edgeopt.measure.files import writing
 
             with writing(Path(markdown)) as file:
-                file.write(page(found.name, told(found)).encode())
+                file.write(page(found.name, blocks_of(found)).encode())
         return found
 
     def show(analysis: "Analysis") -> "Sequence[Block] | str":
         if markdown == "-":
-            return page(analysis.name, told(analysis))
-        return told(analysis) if markdown is None else lines([f"Written: {markdown}"])
+            return page(analysis.name, blocks_of(analysis))
+        return blocks_of(analysis) if markdown is None else lines([f"Written: {markdown}"])
 
     execute("analyze", work, show, json)

@@ -47,10 +47,10 @@ def show_options(result: "OptionList") -> list[Block]:
     table = table_of(
         result.options,
         ("=Option", lambda option: option.name),
-        ("Values", lambda option: ", ".join(map(_said, option.choices)) or option.kind),
-        ("Default", lambda option: "-" if option.default is None else _said(option.default)),
+        ("Values", lambda option: ", ".join(map(_value_text, option.choices)) or option.kind),
+        ("Default", lambda option: "-" if option.default is None else _value_text(option.default)),
         ("What it does", lambda option: option.description),
-        ("A search tries", lambda option: ", ".join(map(_said, option.search)) or "-"),
+        ("A search tries", lambda option: ", ".join(map(_value_text, option.search)) or "-"),
     )
     title = WordsBlock(f"{line.name}: {line.title}, {state}", "strong")
     return [title, section("", table)]
@@ -60,7 +60,7 @@ def _why_not(line: "BackendLine") -> str:
     return "; ".join(filter(None, (line.reason, line.hint)))
 
 
-def _said(value: "Value") -> str:
+def _value_text(value: "Value") -> str:
     """Returns a value as written in a profile or on the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"

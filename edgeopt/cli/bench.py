@@ -67,14 +67,14 @@ def bench(request: Request, on: OnDevice = None, markdown: MarkdownFlag = False,
         from edgeopt.commands.bench.bench import bench as measure
 
         refuse_two_voices(json, markdown)
-        heard = emit if json else without_info(emit)
+        emit_shown = emit if json else without_info(emit)
         subject = request.subject or request.url or request.baseline_command
         with failure_as_page(f"edgeopt bench: {subject}", markdown):
             if on is not None:
                 from edgeopt.commands.on_device import bench_on
 
-                return bench_on(on, request, heard)
-            return measure(request, heard, unwritten)
+                return bench_on(on, request, emit_shown)
+            return measure(request, emit_shown, unwritten)
 
     report = execute("bench", work, written if markdown else shown, json)
     judged: Judgement | None = getattr(report, "judgement", None)
@@ -102,8 +102,8 @@ def _exit_code(report: "Report") -> int:
 def without_info(emit: "Emit") -> "Emit":
     """Returns an emitter without info logs for people: facts that the device does not report are just absent."""
 
-    def tell(event: "Event") -> None:
+    def emit_unless_info(event: "Event") -> None:
         if not isinstance(event, Log) or event.level != "info":
             emit(event)
 
-    return tell
+    return emit_unless_info

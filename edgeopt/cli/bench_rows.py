@@ -80,7 +80,7 @@ COLUMNS: dict[str, tuple[str, Callable[[Any], Cell]]] = {
 
 def verdict_lines(report: ContestReport) -> list[str]:
     """A sentence for each comparison, the failed sides, and what holds for all."""
-    lines = [said(comparison) for comparison in report.comparisons]
+    lines = [comparison_text(comparison) for comparison in report.comparisons]
     compared = {comparison.second for comparison in report.comparisons}
     lines += [
         f"{report.sides[0].name} and {side.name}: too few rounds to tell, {report.rounds}."
@@ -94,7 +94,7 @@ def failures(parts: Iterable[tuple[str, str | None]]) -> list[str]:
     return [f"{name} did not finish: {failure.rstrip('.')}." for name, failure in parts if failure]
 
 
-def said(comparison: Comparison) -> str:
+def comparison_text(comparison: Comparison) -> str:
     """Returns a sentence about which side is faster, by how much, and how surely."""
     first, second, ratio = comparison.first, comparison.second, comparison.speedup
     counted = f"{ratio.rounds} rounds" if ratio is not None else ""
@@ -118,7 +118,7 @@ def circumstance_lines(report: ContestReport) -> list[str]:
     if report.measured_while:
         lines.append(f"{report.measured_while[0].upper()}{report.measured_while[1:].rstrip('.')}.")
     lines += [line for original in report.originals for line in original_lines(original)]
-    lines += [f"{side.name}: {_stages_said(side.stages)}." for side in report.sides if side.stages is not None]
+    lines += [f"{side.name}: {_stages_text(side.stages)}." for side in report.sides if side.stages is not None]
     lines += _loading_lines(report)
     known = [side.energy for side in report.sides if side.energy]
     reasons = sorted({energy.reason for energy in known if energy.reason})
@@ -130,7 +130,7 @@ def circumstance_lines(report: ContestReport) -> list[str]:
     return [line for line in lines if line]
 
 
-def _stages_said(times: StageTimes) -> str:
+def _stages_text(times: StageTimes) -> str:
     """Returns the times of the stages in words, measured in one process, one after the other."""
     parts = (("pre", times.pre_ms), ("", times.inference_ms), ("post", times.post_ms))
     known = [
@@ -143,12 +143,12 @@ def _stages_said(times: StageTimes) -> str:
 
 def _loading_lines(report: ContestReport) -> list[str]:
     """Between what the times of loading and of the first run lay, where there were several."""
-    told = [
+    loadings = [
         f"{side.name} {span(side.loads_ms)} and {span(side.first_runs_ms)} in {len(side.loads_ms)}"
         for side in report.sides
         if side.figures and len(side.loads_ms) > 1 and side.first_runs_ms
     ]
-    return [f"load ms and first ms are medians of several processes: {'; '.join(told)}."] if told else []
+    return [f"load ms and first ms are medians of several processes: {'; '.join(loadings)}."] if loadings else []
 
 
 def span(values: Sequence[float]) -> str:
@@ -181,17 +181,17 @@ def _counter_lines(report: ContestReport) -> list[str]:
     lines = []
     for side in report.sides:
         known = side.counters_per_run
-        told = [f"{number(known[name])} {name.replace('_', ' ')}" for name in _COUNTERS if name in known]
+        counters = [f"{number(known[name])} {name.replace('_', ' ')}" for name in _COUNTERS if name in known]
         if "task_clock_ns" in known:
-            told.append(f"{number(known['task_clock_ns'] * 1e-6)} ms of CPU time")
+            counters.append(f"{number(known['task_clock_ns'] * 1e-6)} ms of CPU time")
         from_memory = memory_bytes_estimate(known)
         if from_memory is not None and side.figures is not None:
             rate = number(from_memory * side.figures.throughput_per_s / 1e9)
-            told.append(
+            counters.append(
                 f"{mebibytes(from_memory)} MiB from memory, or {rate} GB/s (an estimate; the truth is higher)"
             )
-        if told:
-            lines.append(f"{side.name}, a run: {', '.join(told)}.")
+        if counters:
+            lines.append(f"{side.name}, a run: {', '.join(counters)}.")
     return lines
 
 
@@ -211,20 +211,20 @@ def fallback_lines(report: ContestReport) -> list[str]:
     """Nodes that fell back: their number, types, and where they run instead."""
     lines = []
     for side in report.sides:
-        placed = side.placement
-        if placed is None or not placed.fallen:
+        placement = side.placement
+        if placement is None or not placement.fallen:
             continue
-        total = sum(placed.nodes.values())
-        by_place = ", ".join(f"{place} runs {count}" for place, count in placed.nodes.items())
-        types = Counter(fallen.partition(":")[0] for fallen in placed.fallen)
+        total = sum(placement.nodes.values())
+        by_place = ", ".join(f"{place} runs {count}" for place, count in placement.nodes.items())
+        types = Counter(fallen.partition(":")[0] for fallen in placement.fallen)
         named = ", ".join(f"{count} {kind}" for kind, count in types.most_common(5))
         more = f" and {len(types) - 5} more types" if len(types) > 5 else ""
-        crossing = f"; data crosses between them at {placed.boundaries} places" if placed.boundaries else ""
-        whole_ms = sum(placed.time_ms.values())
-        shares = ", ".join(f"{place} {ms / (whole_ms or 1):.0%}" for place, ms in placed.time_ms.items())
+        crossing = f"; data crosses between them at {placement.boundaries} places" if placement.boundaries else ""
+        whole_ms = sum(placement.time_ms.values())
+        shares = ", ".join(f"{place} {ms / (whole_ms or 1):.0%}" for place, ms in placement.time_ms.items())
         spent = f"; share of the time of one run: {shares}" if shares else ""
         lines.append(
-            f"{side.name}: {len(placed.fallen)} of {total} nodes fell back from {placed.wanted} "
+            f"{side.name}: {len(placement.fallen)} of {total} nodes fell back from {placement.wanted} "
             f"({named}{more}): {by_place}{crossing}{spent}. --strict makes this an error."
         )
     return lines

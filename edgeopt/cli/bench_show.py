@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.bench_rows import (
     circumstance_lines,
+    comparison_text,
     fallback_lines,
-    said,
     settled_lines,
     sides_table,
     verdict_lines,
@@ -104,14 +104,14 @@ def written(report: "Report") -> str:
     names = [side.name for side in getattr(report, "sides", ())] or [getattr(report, "subject", "")]
     duty = ""
     if isinstance(report, ContestReport):
-        told = _contest(report)
+        body = _contest(report)
     else:
-        verdicts = (said(each) for each in getattr(report, "comparisons", ()))
-        told = [*lines(verdicts, "strong"), *blocks(report), *lines([machine_line(report.machine)])]
+        verdicts = (comparison_text(each) for each in getattr(report, "comparisons", ()))
+        body = [*lines(verdicts, "strong"), *blocks(report), *lines([machine_line(report.machine)])]
         duty = f" ({report.duty})"
     against = f" against {', '.join(names[1:])}" if names[1:] else ""
     limits = limits_on_page(getattr(report, "judgement", None))
-    return page(f"edgeopt bench: {names[0]}{against}{duty}", [*limits, *told], level=2)
+    return page(f"edgeopt bench: {names[0]}{against}{duty}", [*limits, *body], level=2)
 
 
 def _contest(report: "ContestReport") -> list[Block]:
@@ -129,10 +129,10 @@ def limit_blocks(judged: "Judgement | None") -> list[Block]:
     """A sentence for each limit; where there are many, for those that do not simply hold."""
     if judged is None:
         return []
-    told = [each for each in judged.checks if len(judged.checks) <= _MOST_SENTENCES or each.state != "held"]
-    left = len(judged.checks) - len(told)
+    shown = [each for each in judged.checks if len(judged.checks) <= _MOST_SENTENCES or each.state != "held"]
+    left = len(judged.checks) - len(shown)
     rest = [f"{left} of {len(judged.checks)} limits hold."] if left else []
-    return [section("", *lines((each.sentence for each in told), "strong"), *lines(rest))]
+    return [section("", *lines((each.sentence for each in shown), "strong"), *lines(rest))]
 
 
 def limits_on_page(judged: "Judgement | None") -> list[Block]:

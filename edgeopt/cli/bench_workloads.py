@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.bench_rows import (
+    comparison_text,
     failures,
     millijoules,
     number,
     p99,
-    said,
     span,
     table,
 )
@@ -99,22 +99,22 @@ def sustained(report: "SustainedReport") -> list[Block]:
     shown: list[Block] = []
     for side in report.sides:
         if side.windows:
-            shown.append(section("", *_course(side)))
+            shown.append(section("", *_window_blocks(side)))
         elif not side.failure:
             shown.append(WordsBlock(f"{side.name} {never}", "warning"))
-    said = [*_failed((s.name, s.failure) for s in report.sides)]
+    notes = [*_failed((s.name, s.failure) for s in report.sides)]
     if report.pauses_s:
-        told = ", ".join(f"{pause:.0f} s" for pause in report.pauses_s)
-        text = f"The sides ran one after another, with pauses to cool down of {told}: compare with care."
-        said.append(WordsBlock(text))
-    said += _energy_reasons(report.sides)
+        pauses = ", ".join(f"{pause:.0f} s" for pause in report.pauses_s)
+        text = f"The sides ran one after another, with pauses to cool down of {pauses}: compare with care."
+        notes.append(WordsBlock(text))
+    notes += _energy_reasons(report.sides)
     if report.stopped_by:
         how = "Ctrl-C" if report.stopped_by == "interrupt" else "SIGTERM"
-        said.append(WordsBlock(f"Ended early by {how}; results until then.", "warning"))
-    return [*shown, *([section("", *said)] if said else [])]
+        notes.append(WordsBlock(f"Ended early by {how}; results until then.", "warning"))
+    return [*shown, *([section("", *notes)] if notes else [])]
 
 
-def _course(side: "SustainedSide") -> "Iterator[Block]":
+def _window_blocks(side: "SustainedSide") -> "Iterator[Block]":
     yield WordsBlock(f"{side.name} {side.verdict}.", "strong")
     yield from table(
         side.windows[:: -(-len(side.windows) // _MOST_ROWS)],
@@ -218,7 +218,7 @@ def _middle_half(spread: "Spread | None") -> str:
 
 
 def _verdicts(what: str, comparisons: "tuple[Comparison, ...]") -> tuple[WordsBlock, ...]:
-    return lines((f"{what}: {said(comparison)}" for comparison in comparisons), "strong")
+    return lines((f"{what}: {comparison_text(comparison)}" for comparison in comparisons), "strong")
 
 
 def _energy_reasons(sides: "tuple[PacedSide, ...] | tuple[SustainedSide, ...]") -> tuple[WordsBlock, ...]:
@@ -241,14 +241,14 @@ def sweep(report: "SweepReport") -> list[Block]:
 
 def sentences(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
     """Returns the results of the table in words."""
-    said = _best_lines(report, ran) if report.kind == "option" else _axis_lines(report, ran)
+    texts = _best_lines(report, ran) if report.kind == "option" else _axis_lines(report, ran)
     if any(point.gain is None for point in ran[1:]):
-        said.append(
+        texts.append(
             "Where no ratio is shown, its interval is too wide to say anything; more time may tell (--time-limit)."
         )
     if report.measured_while:
-        said.append(report.measured_while)
-    return said
+        texts.append(report.measured_while)
+    return texts
 
 
 def _option_table(report: "SweepReport", ran: "list[SweepPoint]") -> list[Block]:
@@ -280,11 +280,11 @@ def _best_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
     if len(ran) < 2 or not report.best_by_runs:
         return []
     stretches = report.best_by_runs
-    said = []
+    texts = []
     if report.runs is not None:
         value = best_value(report, report.runs)
         point = next(p for p in ran if p.value == value)
-        said.append(
+        texts.append(
             f"For {report.runs:,} runs: {report.name}={written(point.value)}, "
             f"{duration(point.totals_ms[report.runs])} with the creation of {duration(point.create_ms or 0)}."
         )
@@ -300,15 +300,15 @@ def _best_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
         else:
             span = f"up to {end:,} runs" if begin == 1 else f"from {begin:,} to {end:,} runs"
         parts.append(f"{written(stretch.value)} {span}")
-    said.append(
+    texts.append(
         f"{_BEST} Best, creation and runs together: {', '.join(parts)}. "
         "One that takes longer to create must run 2 % faster to count as better."
     )
     unsure = [written(p.value) for p in ran if p.verdict in UNDECIDED]
     if unsure:
         first = written(report.points[0].value)
-        said.append(f"Not proved to run faster or slower than {first}: {', '.join(unsure)}; more time may tell.")
-    return said
+        texts.append(f"Not proved to run faster or slower than {first}: {', '.join(unsure)}; more time may tell.")
+    return texts
 
 
 def _axis_table(report: "SweepReport", ran: "list[SweepPoint]") -> list[Block]:

@@ -73,9 +73,9 @@ def show_listing(found: "Listing") -> list[Block]:
         if found.limit_bytes
         else "; nothing is kept (the limit is 0)"
     )
-    said = f"{_count(len(found.entries))} of searches in {found.folder}: {units.size(found.size_bytes)}{limit}."
+    total = f"{_count(len(found.entries))} of searches in {found.folder}: {units.size(found.size_bytes)}{limit}."
     table = Table(columns("!kind", "what", "made", "last used", ">size"), tuple(rows))
-    return [table, section("", WordsBlock(said))] if rows else [WordsBlock(said)]
+    return [table, section("", WordsBlock(total))] if rows else [WordsBlock(total)]
 
 
 def show_cleared(done: "Cleared") -> list[Block]:

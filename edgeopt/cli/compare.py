@@ -78,10 +78,10 @@ def sections(found: "ModelComparison", everything: bool = False) -> list[Section
 
 
 def _section(
-    title: str, titles: tuple[str, ...], cells: Sequence[tuple[str, ...]], said: Iterable[str]
+    title: str, titles: tuple[str, ...], cells: Sequence[tuple[str, ...]], notes: Iterable[str]
 ) -> Section:
     """A table, and the sentences behind it."""
-    return section(title, Table(columns(*titles), rows(*cells)) if cells else None, *lines(said))
+    return section(title, Table(columns(*titles), rows(*cells)) if cells else None, *lines(notes))
 
 
 def verdict(found: "ModelComparison") -> str:
@@ -130,16 +130,16 @@ def _sides(found: "ModelComparison") -> Section:
 
 def _ports(found: "ModelComparison") -> list[str]:
     """Inputs and outputs that only one of them has."""
-    said = []
+    differences = []
     for role in ("inputs", "outputs"):
         first, second = (
             {(i.name, i.dtype, i.shape) for i in getattr(side, role)} for side in (found.first, found.second)
         )
         for side, own, other in ((found.first, first, second), (found.second, second, first)):
             if alone := sorted(own - other, key=str):
-                told = (f"{n} ({t} [{', '.join('?' if d is None else str(d) for d in s)}])" for n, t, s in alone)
-                said.append(f"Only {side.name} has the {role}: {', '.join(told)}.")
-    return said
+                ports = (f"{n} ({t} [{', '.join('?' if d is None else str(d) for d in s)}])" for n, t, s in alone)
+                differences.append(f"Only {side.name} has the {role}: {', '.join(ports)}.")
+    return differences
 
 
 def _operators(found: "ModelComparison", everything: bool) -> Section:
@@ -155,13 +155,13 @@ def _operators(found: "ModelComparison", everything: bool) -> Section:
 
 def _outputs(found: "ModelComparison") -> Section:
     titles = ("=output", ">accuracy", ">max abs", ">max rel", ">mean abs", ">cosine", ">equal", "would pass")
-    said = [*(output.problem for output in found.outputs if output.problem), *found.notes]
+    notes = [*(output.problem for output in found.outputs if output.problem), *found.notes]
     for output in found.outputs:
         if output.not_finite:
-            said.append(f"'{output.name}' holds {output.not_finite:,} NaN or infinite values, the same in both.")
+            notes.append(f"'{output.name}' holds {output.not_finite:,} NaN or infinite values, the same in both.")
         if output.silent_reference:
-            said.append(f"'{output.name}' is almost zero, so it cannot be judged.")
-    return _section("Outputs", titles, [_output_row(output) for output in found.outputs], said)
+            notes.append(f"'{output.name}' is almost zero, so it cannot be judged.")
+    return _section("Outputs", titles, [_output_row(output) for output in found.outputs], notes)
 
 
 def _output_row(output: "OutputAccuracy") -> tuple[str, ...]:
@@ -207,11 +207,11 @@ def _graph(graph: "GraphDiff | None", reason: str, everything: bool) -> Section:
         for status in ("changed", "fused into", "gone", "new")
         if graph.count(status)
     ]
-    said = f"Nodes: {', '.join(counts).replace('fused into', 'fused into others')}."
+    summary = f"Nodes: {', '.join(counts).replace('fused into', 'fused into others')}."
     order = ("changed", "fused into", "new", "gone")
     changes = graph.changes if everything else sorted(graph.changes, key=lambda each: order.index(each.status))
     shown = changes if everything else changes[:SHOWN_CHANGES]
     cells = [(change.status, change.node, change.other, change.what) for change in shown]
     left = len(graph.changes) - len(shown)
     more = [f"And {left:,} more (--all shows them)."] if left else []
-    return _section("Graphs", ("!", "node", "now", "what"), cells, [*more, said])
+    return _section("Graphs", ("!", "node", "now", "what"), cells, [*more, summary])

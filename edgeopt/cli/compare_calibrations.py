@@ -11,7 +11,7 @@ from edgeopt.commands.quantize import CalibrationOptions, request_from
 
 @asks(CalibrationOptions)
 def compare_calibrations(
-    asked: CalibrationOptions,
+    request: CalibrationOptions,
     all_rows: Annotated[bool, typer.Option("--all", help="List all findings.")] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -30,10 +30,10 @@ def compare_calibrations(
     from edgeopt.cli.quantize import noting_warnings, show_quantized
     from edgeopt.pipeline.quantize import answer
 
-    said: list[str] = []
+    shown_warnings: list[str] = []
     execute(
         "compare-calibrations",
-        lambda emit: answer(request_from(asked), noting_warnings(emit, said)),
-        partial(show_quantized, every=all_rows, said=said),
+        lambda emit: answer(request_from(request), noting_warnings(emit, shown_warnings)),
+        partial(show_quantized, every=all_rows, shown_warnings=shown_warnings),
         json,
     )

@@ -52,14 +52,14 @@ def refuse_two_voices(json: bool, markdown: bool) -> None:
 
 
 @contextmanager
-def failure_as_page(title: str, wanted: bool) -> Iterator[None]:
+def failure_as_page(title: str, markdown: bool) -> Iterator[None]:
     """A job summary also says why there is nothing to sum up; wrong usage is for who wrote the command."""
     try:
         yield
     except UsageError:
         raise
     except EdgeoptError as error:
-        if wanted:
+        if markdown:
             from edgeopt.views.markdown import page
 
             print(
@@ -106,9 +106,9 @@ def execute(
         made.append(work(emit))
         return made[0]
 
-    with signals.heard() as heard:
-        heard.interrupt = interrupt
-        code = _code(kind, kept, show, voice, left_behind, heard)
+    with signals.handle_signals() as handler:
+        handler.interrupt = interrupt
+        code = _code(kind, kept, show, voice, left_behind, handler)
     if code:
         raise typer.Exit(code)
     return made[0]
@@ -120,35 +120,35 @@ def _code(
     show: "Show[Outcome]",
     voice: JsonLines | People,
     left_behind: str,
-    heard: signals.Signals,
+    handler: signals.SignalHandler,
 ) -> int:
     """Does all of it; the outcome is one last record, and no signal can add another."""
     try:
         try:
-            outcome = work(voice.tell)
+            outcome = work(voice.emit)
             left_behind = "the work itself was done"
             voice.close()
             if isinstance(voice, JsonLines):
                 result = events.Result(kind, msgspec.to_builtins(outcome))
-                return _say(voice, result, 0, heard)
+                return _write_last(voice, result, 0, handler)
             from rich.console import Console
 
             # A pipe has no width of its own: wide enough there that no sentence is cut or folded oddly.
             with writing_to(standard_output()):
-                told(show, outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
+                show_outcome(show, outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
                 sys.stdout.flush()
-            heard.finish()
+            handler.finish()
             return 0
         except (BrokenPipeError, SystemExit):  # the reader (`| head`) went away before the end; so rich says it
-            heard.finish()
+            handler.finish()
             return EXIT_UNREAD
         except Exception as error:  # noqa: BLE001 - the process's edge: a bug becomes a report, not a traceback
-            return _say(voice, *_failure(error), heard)
+            return _write_last(voice, *_failure(error), handler)
     except KeyboardInterrupt as stop:
-        return _say(voice, *stopped(stop, left_behind), heard)
+        return _write_last(voice, *stopped(stop, left_behind), handler)
 
 
-def told(show: "Show[Outcome]", outcome: Outcome, console: "Console") -> None:
+def show_outcome(show: "Show[Outcome]", outcome: Outcome, console: "Console") -> None:
     """Blocks become what fits this terminal; a page is text already."""
     shown = show(outcome)
     if isinstance(shown, str):
@@ -167,9 +167,9 @@ def stopped(stop: KeyboardInterrupt, left_behind: str) -> tuple[events.Error, in
 
 
 def fail(error: events.Error, json: bool) -> None:
-    """Says one error the way `execute` would, for failures before a command has begun."""
+    """Reports one error as `execute` would, for failures before a command has begun."""
     with suppress(OSError):
-        (JsonLines() if json else People()).tell(error)
+        (JsonLines() if json else People()).emit(error)
 
 
 def let_go_of_stdout() -> None:
@@ -180,21 +180,23 @@ def let_go_of_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _say(voice: JsonLines | People, last: events.Result | events.Error, code: int, heard: signals.Signals) -> int:
-    """The last record, and the exit code that goes with it."""
-    with heard.held():
+def _write_last(
+    voice: JsonLines | People, last: events.Result | events.Error, code: int, handler: signals.SignalHandler
+) -> int:
+    """Writes the last record, and returns its exit code."""
+    with handler.deferred():
         voice.close()
         try:
-            voice.tell(last)
+            voice.emit(last)
         except DiskFullError:
             if isinstance(last, events.Result):
                 raise
             fail(last, json=False)
         except OSError:
-            # Where even an error cannot be told, the exit code has to.
+            # Where even the error cannot be written, the exit code must report it.
             if isinstance(last, events.Result):
                 raise
-        heard.finish()
+        handler.finish()
     return code
 
 
@@ -205,14 +207,14 @@ def _failure(error: Exception) -> tuple[events.Error, int]:
         return _failure(disk_full(error))
     if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""
-        said = f"The operating system refused: {error.strerror or error}{where}."
-        hint = "Set TMPDIR to a folder that can be written." if "No usable temporary directory" in said else ""
-        return events.Error("operating-system", said, hint), EXIT_BUG
+        message = f"The operating system refused: {error.strerror or error}{where}."
+        hint = "Set TMPDIR to a folder that can be written." if "No usable temporary directory" in message else ""
+        return events.Error("operating-system", message, hint), EXIT_BUG
     if os.environ.get("EDGEOPT_DEBUG"):
         raise error
-    said = f"edgeopt has an internal error: {type(error).__name__}: {error}"
+    message = f"edgeopt has an internal error: {type(error).__name__}: {error}"
     hint = "Please report it. EDGEOPT_DEBUG=1 before the same command shows the details."
-    return events.Error("bug", said, hint), EXIT_BUG
+    return events.Error("bug", message, hint), EXIT_BUG
 
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -227,14 +229,14 @@ def asks(kind: type[Request]) -> Callable[[Callable[Concatenate[Request, Own], N
 
     def made(function: Callable[Concatenate[Request, Own], None]) -> Callable[..., None]:
         _, *own = inspect.signature(function).parameters.values()
-        asked = options_of(kind)
+        options = options_of(kind)
         work: Callable[..., None] = function
 
-        def command(**given: Any) -> None:  # noqa: ANN401 - typer gives each the type that its option has
-            said = {each.name: _value(each, given.pop(each.name)) for each in asked}
-            work(kind(**said), **given)
+        def command(**arguments: Any) -> None:  # noqa: ANN401 - typer gives each the type that its option has
+            values = {each.name: _value(each, arguments.pop(each.name)) for each in options}
+            work(kind(**values), **arguments)
 
-        parameters = [*map(_parameter, asked), *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
+        parameters = [*map(_parameter, options), *(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own)]
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         command.__annotations__ = {each.name: each.annotation for each in parameters}
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # typer reads it
@@ -243,9 +245,9 @@ def asks(kind: type[Request]) -> Callable[[Callable[Concatenate[Request, Own], N
     return made
 
 
-def _value(option: Option, given: object) -> object:
-    check_range(option, given)
-    return tuple(given or ()) if option.many and isinstance(given, list | None) else given
+def _value(option: Option, value: object) -> object:
+    check_range(option, value)
+    return tuple(value or ()) if option.many and isinstance(value, list | None) else value
 
 
 def _parameter(option: Option) -> inspect.Parameter:

@@ -53,7 +53,7 @@ def show(report: CostReport) -> list[Block]:
 def devices_table(report: CostReport) -> Table:
     """Figures down, devices across; rows in which no device has a figure are left out."""
     money = report.terms.currency
-    wanted: list[tuple[str, list[str]]] = [
+    figures: list[tuple[str, list[str]]] = [
         ("measured", [each.measured.side for each in report.costs]),
         ("baseline", [each.measured.baseline for each in report.costs]),
         ("throughput of", [each.measured.how for each in report.costs]),
@@ -75,7 +75,7 @@ def devices_table(report: CostReport) -> Table:
         ("inferences until it pays", [_span(each.break_even_inferences) for each in report.costs]),
         ("recommendation", [each.advice for each in report.costs]),
     ]
-    found = ((title, *cells) for title, cells in wanted if any(cells))
+    found = ((title, *cells) for title, cells in figures if any(cells))
     return Table(columns("=", *(f">{each.name}" for each in report.costs)), rows(*found))
 
 
@@ -90,13 +90,13 @@ def _count(found: Span | None) -> str:
 def circumstance_lines(report: CostReport) -> list[str]:
     """Returns the lines on the basis of the figures."""
     terms = report.terms
-    said = [_planned(terms)]
+    texts = [_planned(terms)]
     if any(each.measured.speedup for each in report.costs):
-        said.append(
+        texts.append(
             "Brackets: the figure at both ends of the speed-up's interval. The baseline is calculated "
             "from the throughput and the speed-up, because only interleaved runs can be compared."
         )
-    return said + [_origin(each) for each in report.costs]
+    return texts + [_origin(each) for each in report.costs]
 
 
 def _planned(terms: PriceTerms) -> str:

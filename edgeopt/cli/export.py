@@ -37,10 +37,10 @@ def export(request: ExportRequest, json: JsonFlag = False) -> None:
       edgeopt export model.edgeopt --to runner -o model-runner
       edgeopt export model.edgeopt --to triton -o repository --max-batch-size 16
     """
-    from edgeopt.commands.export.export import forms
+    from edgeopt.commands.export.export import list_formats
 
     if request.list:
-        execute("export-formats", lambda _emit: forms(), show_formats, json)
+        execute("export-formats", lambda _emit: list_formats(), show_formats, json)
     else:
         execute("export", lambda emit: _export(request, emit), show, json)
 
@@ -62,18 +62,18 @@ def _export(request: ExportRequest, emit: "Emit") -> "Exported":
 
 
 def show_formats(result: "Forms") -> list[Block]:
-    return [facts((form.name, form.title) for form in result.formats)]
+    return [facts((each.name, each.title) for each in result.formats)]
 
 
 def show(result: "Exported") -> list[Block]:
     from edgeopt.graph.accuracy import agreement
 
-    said = [f"{result.out}: {result.format}, {result.files} files, {result.size_bytes:,} bytes."]
+    texts = [f"{result.out}: {result.format}, {result.files} files, {result.size_bytes:,} bytes."]
     if result.accuracy_db is not None:
         samples = units.count(result.samples, "golden sample")
         needed = f"at least {result.floor_db:.1f} dB is needed"
-        said.append(f"Checked: {agreement(result.accuracy_db, against=True)} on {samples} ({needed}).")
+        texts.append(f"Checked: {agreement(result.accuracy_db, against=True)} on {samples} ({needed}).")
     if result.not_checked:
-        said.append(f"Not checked: {result.not_checked}")
+        texts.append(f"Not checked: {result.not_checked}")
     use = Commands((("", f"cd {shlex.quote(result.out)}"), *(("", line) for line in result.use)))
-    return [*lines(said), Listed(tuple(result.notes)), WordsBlock("Use it:"), use]
+    return [*lines(texts), Listed(tuple(result.notes)), WordsBlock("Use it:"), use]

@@ -63,9 +63,13 @@ def pair(request: PairRequest, json: JsonFlag = False) -> None:
 
 
 def _show_paired(result: "Paired") -> list[Block]:
-    said = f"Paired with {result.url} as '{result.name}' (role {result.role})."
+    text = f"Paired with {result.url} as '{result.name}' (role {result.role})."
     kept = f"Token and fingerprint are stored in {result.stored_in}, readable only by you."
-    return [WordsBlock(said), *([WordsBlock(result.fingerprint)] if result.fingerprint else []), WordsBlock(kept)]
+    return [
+        WordsBlock(text),
+        *([WordsBlock(result.fingerprint)] if result.fingerprint else []),
+        WordsBlock(kept),
+    ]
 
 
 @asks(LookRequest)

@@ -29,38 +29,39 @@ _TRUST = {
 
 def goes_on(url: str, fingerprint: str = "") -> str:
     """Returns the sentence for the case that a deployment is no longer followed."""
-    said = "the deployment continues (edgeopt fleet status shows it; edgeopt fleet rollback undoes it)"
-    return in_commands(said, url, fingerprint)
+    sentence = "the deployment continues (edgeopt fleet status shows it; edgeopt fleet rollback undoes it)"
+    return in_commands(sentence, url, fingerprint)
 
 
 def show_status(result: "Status", url: str = DEFAULT_URL, fingerprint: str = "") -> tuple[Block, ...]:
     """Returns the serving release, the previous one, and the last deployment with its reason."""
-    said = [f"The agent is {result.state}, up for {_duration(result.uptime_s)}."]
+    texts = [f"The agent is {result.state}, up for {_duration(result.uptime_s)}."]
     if result.serving is not None:
         since = result.serving.since_s
         for_long = f" for {_duration(time.time() - since)}" if since else ""
-        said.append(f"Serving: {result.serving.name} (release {result.serving.release}){for_long}")
+        texts.append(f"Serving: {result.serving.name} (release {result.serving.release}){for_long}")
         if result.serving.untrusted:
-            said.append(result.serving.untrusted)
+            texts.append(result.serving.untrusted)
         if result.serving.processing:
-            said.append(f"With processing; the plain model is {result.serving.plain_name}.")
+            texts.append(f"With processing; the plain model is {result.serving.plain_name}.")
     else:
-        said.append("Serving: nothing. Deploy with: edgeopt fleet deploy BUNDLE")
+        texts.append("Serving: nothing. Deploy with: edgeopt fleet deploy BUNDLE")
     if result.batching is not None:
-        said.append(_batching(result.batching))
+        texts.append(_batching(result.batching))
     if result.drift is not None:
-        said.append(_drift(result.drift))
+        texts.append(_drift(result.drift))
     if result.reason:
-        said.append(f"Trouble: {printable(result.reason)}")
+        texts.append(f"Trouble: {printable(result.reason)}")
     if result.previous is not None:
         previous = f"{result.previous.name} (release {result.previous.release})"
         why_not = printable(result.previous.reason)
-        said.append(f"No rollback to {previous}: {why_not}" if why_not else f"A rollback returns to: {previous}")
+        texts.append(f"No rollback to {previous}: {why_not}" if why_not else f"A rollback returns to: {previous}")
     if result.deployment is not None:
-        said.append(f"Last deployment: {_told(result.deployment)}")
-    said += [_model_line(model) for model in result.models[1:]]
-    said += [f"Watched folder: '{printable(each.file)}': {printable(each.reason)}" for each in result.watched]
-    return lines([*(in_commands(line, url, fingerprint) for line in said), _TRUST.get(result.trust, result.trust)])
+        texts.append(f"Last deployment: {_deployment_text(result.deployment)}")
+    texts += [_model_line(model) for model in result.models[1:]]
+    texts += [f"Watched folder: '{printable(each.file)}': {printable(each.reason)}" for each in result.watched]
+    trust = _TRUST.get(result.trust, result.trust)
+    return lines([*(in_commands(text, url, fingerprint) for text in texts), trust])
 
 
 def _model_line(model: "ModelStatus") -> str:
@@ -69,11 +70,11 @@ def _model_line(model: "ModelStatus") -> str:
     what = f"serving (release {serving.release})" if serving is not None else model.state
     if serving is not None and serving.processing:
         what += f" with processing (plain model: {serving.plain_name})"
-    told = f"; last deployment: {_told(deployment)}" if deployment is not None else ""
+    deployed = f"; last deployment: {_deployment_text(deployment)}" if deployment is not None else ""
     batching = f". {_batching(model.batching).rstrip('.')}" if model.batching is not None else ""
     drift = f". {_drift(model.drift).rstrip('.')}" if model.drift is not None else ""
     untrusted = f". {serving.untrusted.rstrip('.')}" if serving is not None and serving.untrusted else ""
-    return f"Model {model.name or 'without a name'}: {what}{told}{batching}{drift}{untrusted}" + (
+    return f"Model {model.name or 'without a name'}: {what}{deployed}{batching}{drift}{untrusted}" + (
         f". Trouble: {printable(model.reason)}" if model.reason else ""
     )
 
@@ -98,8 +99,8 @@ def show_removed(result: "Removed") -> list[Block]:
 
 def show_releases(result: "Releases", url: str = DEFAULT_URL, fingerprint: str = "") -> list[Block]:
     if not result.releases:
-        said = "No release is on the device. Deploy one with: edgeopt fleet deploy BUNDLE"
-        return [WordsBlock(in_commands(said, url, fingerprint))]
+        sentence = "No release is on the device. Deploy one with: edgeopt fleet deploy BUNDLE"
+        return [WordsBlock(in_commands(sentence, url, fingerprint))]
     found = table_of(
         result.releases,
         ("=release", lambda each: each.id),
@@ -116,21 +117,21 @@ def show_deployment(result: "FleetDeployment | DeployPlan") -> list[Block]:
         refused = f"{result.problem} {in_commands(result.hint, result.url)}".strip()
         found = facts(plan_rows(result))
         return [found, WordsBlock(consequence(result)), *([WordsBlock(f"Refused: {refused}")] if refused else [])]
-    told = _told(result)
-    return [WordsBlock(told[:1].upper() + told[1:])]
+    text = _deployment_text(result)
+    return [WordsBlock(text[:1].upper() + text[1:])]
 
 
 def show_watched(result: "WatchedAgent") -> tuple[Block, ...]:
-    said = [f"Watched {result.url} for {result.seconds:.0f} s."]
+    texts = [f"Watched {result.url} for {result.seconds:.0f} s."]
     sent = result.sent
     if sent is not None:
         latency = "" if sent.latency_p50_ms is None else f"; median latency {sent.latency_p50_ms:.2f} ms"
-        said.append(f"Sent {sent.requests:,} requests, {sent.failures:,} failed{latency}.")
-        said += [f"The first failure: {sent.first_failure}"] if sent.first_failure else []
-    return lines(said)
+        texts.append(f"Sent {sent.requests:,} requests, {sent.failures:,} failed{latency}.")
+        texts += [f"The first failure: {sent.first_failure}"] if sent.first_failure else []
+    return lines(texts)
 
 
-def _told(deployment: "FleetDeployment") -> str:
+def _deployment_text(deployment: "FleetDeployment") -> str:
     name = f" of {printable(deployment.name)}" if deployment.name else ""
     release = f" (release {deployment.release})" if deployment.release else ""
     reason = f": {printable(deployment.reason)}" if deployment.reason else ""

@@ -22,9 +22,9 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs one command and returns its exit code."""
     # Putting all of them together takes 0.1 s, so the one that is named comes alone; help and mistakes need all.
-    named = arguments[0] if arguments else program.command_asked("edgeopt")
-    wanted = (named,) if named in COMMANDS else COMMANDS
-    return program.run("edgeopt", lambda: _application(wanted), arguments, wanted)
+    named = arguments[0] if arguments else program.completed_command("edgeopt")
+    names = (named,) if named in COMMANDS else COMMANDS
+    return program.run("edgeopt", lambda: _application(names), arguments, names)
 
 
 def application(names: Sequence[str] = COMMANDS) -> typer.Typer:

@@ -58,8 +58,8 @@ def show(report: Report) -> list[Block]:
     found = _flaws_shown(report)
     count = sum(flaw.count for flaw in found)
     title = f"{count} results do not conform:" if count > 1 else "One result does not conform:"
-    told = (WordsBlock(f"{MARKS[each.status]} {_flaw(each)}", MOODS[each.status]) for each in found)
-    flawed = section(title, *told) if found else None
+    flaw_lines = (WordsBlock(f"{MARKS[each.status]} {_flaw(each)}", MOODS[each.status]) for each in found)
+    flawed = section(title, *flaw_lines) if found else None
     return [*_main(report, families=True), *([flawed] if flawed else []), section("", *lines(summary(report)))]
 
 
@@ -105,7 +105,7 @@ def _model(report: Report, model: Compatibility) -> list[Block]:
     )
     title = WordsBlock(f"{model.name}: {model.nodes:,} nodes, {len(model.operators)} kinds of operators", "strong")
     titles = columns("=operator", "!", ">nodes", ">work", *(f"!{name}" for name in names))
-    return [title, Table(titles, tuple(found)), section("", *lines(_told(model)))]
+    return [title, Table(titles, tuple(found)), section("", *lines(_model_lines(model)))]
 
 
 def _title(row: OperatorResult) -> str:
@@ -113,7 +113,7 @@ def _title(row: OperatorResult) -> str:
     return f"{name} {row.form}".rstrip()
 
 
-def _told(model: Compatibility) -> Iterator[str]:
+def _model_lines(model: Compatibility) -> Iterator[str]:
     for name, row in model.coverage.items():
         yield f"{name}: {_coverage(row)}"
     quickest = model.quickest

@@ -126,10 +126,10 @@ def show_plan(plan: "PredictedOutcome") -> list[Block]:
         f"samples{(' set aside' if plan.set_aside else '')}, run here on {plan.judged_with}; floor "
         f"{plan.floor_db:g} dB; target {plan.target}; {plan.seconds:.0f} s."
     )
-    said = lines([plan.basis, real, f"Bundle: {plan.bundle}"])
+    facts = lines([plan.basis, real, f"Bundle: {plan.bundle}"])
     return [
         Table(columns("candidate", ">predicted", ">accuracy", "why"), tuple(rows)),
-        section("", WordsBlock(plan.summary, "strong"), *said, *map(as_commands, plan.finish)),
+        section("", WordsBlock(plan.summary, "strong"), *facts, *map(as_commands, plan.finish)),
     ]
 
 
@@ -142,5 +142,5 @@ def _named_plan(row: "PredictedCandidate") -> str:
 
 
 def _why(row: "PredictedCandidate") -> str:
-    said = {"chosen": "chosen: ", "baseline": "the baseline: ", "below the floor": "below the floor: "}
-    return f"{said.get(row.status, '')}{row.reason}"
+    labels = {"chosen": "chosen: ", "baseline": "the baseline: ", "below the floor": "below the floor: "}
+    return f"{labels.get(row.status, '')}{row.reason}"

@@ -37,13 +37,13 @@ def show(result: PassList) -> list[Block]:
     rows = []
     for line in result.passes:
         opset = str(line.lowest_opset) if line.lowest_opset else ""
-        told = (line.name, line.title, _results(line), line.kind, opset, line.runtime if several else "")
-        rows.append(Row(told, "faint" if line.on_request or line.runtime != STANDARD else ""))
+        cells = (line.name, line.title, _results(line), line.kind, opset, line.runtime if several else "")
+        rows.append(Row(cells, "faint" if line.on_request or line.runtime != STANDARD else ""))
     table = Table(columns("=pass", "what it does", "!results", "!kind", "opset", "runtime"), tuple(rows))
     requested = [line.name for line in result.passes if line.on_request and line.runtime == STANDARD]
-    said = [f"Only on request (edgeopt simplify --also PASS): {', '.join(requested)}."] if requested else []
-    said += [f"{_FOR_ONE_RUNTIME}: passes with a runtime in their row."] if several else []
-    return [filled(table), section("", *lines(said))]
+    notes = [f"Only on request (edgeopt simplify --also PASS): {', '.join(requested)}."] if requested else []
+    notes += [f"{_FOR_ONE_RUNTIME}: passes with a runtime in their row."] if several else []
+    return [filled(table), section("", *lines(notes))]
 
 
 def _results(line: PassLine) -> str:

@@ -39,7 +39,7 @@ def show(result: "PresetList") -> list[Block]:
     table = Table(columns("=Preset", "What it is for", "Fits", "Sizes of generated inputs"), tuple(rows))
     if not result.model:
         return [filled(table)]
-    said = f"No preset fits {result.model}."
+    text = f"No preset fits {result.model}."
     if result.chosen is not None:
-        said = f"{result.model}: {result.chosen}"
-    return [filled(table), section("", WordsBlock(said, "strong"))]
+        text = f"{result.model}: {result.chosen}"
+    return [filled(table), section("", WordsBlock(text, "strong"))]

@@ -56,8 +56,8 @@ def prepare(program: str) -> None:
         completion_init()
 
 
-def command_asked(program: str) -> str:
-    """The command whose options a shell asks for; empty where it asks for commands, or does not ask."""
+def completed_command(program: str) -> str:
+    """Returns the command whose options a shell completes; empty if it completes commands, or nothing."""
     if variable(program) not in os.environ:
         return ""
     words = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
@@ -71,13 +71,13 @@ def leave(run: Callable[[list[str]], int]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal of ASCII gets "?" for what it cannot show
-    with signals.heard() as heard:
+    with signals.handle_signals() as handler:
         try:
             code = run(sys.argv[1:])
         except KeyboardInterrupt as stop:  # on the way into or out of `run`, which handles it itself
-            code = _told(stop, heard, sys.argv)
+            code = _report_stopped(stop, handler, sys.argv)
         finally:
-            heard.finish()
+            handler.finish()
             let_go_of_stdout()
             # The code is known: one more signal while Python tidies up would replace it by its own.
             for number in signals.NUMBERS:
@@ -90,29 +90,29 @@ def run(name: str, build: Callable[[], typer.Typer], arguments: list[str], order
 
     `order` is that of the commands in the help: typer itself puts those with commands of their own last.
     """
-    with signals.heard() as heard:
+    with signals.handle_signals() as handler:
         unreadable = next((a for a in arguments if not _is_text(a)), None)
         if unreadable is not None:
-            return _misused(_not_text(unreadable), heard, arguments)
-        code = _run(name, build, arguments, order, heard)
-        if heard.raised is not None and not heard.said:
-            # Before the command began, or after its end: typer makes an exit code of it, and nobody was told.
-            code = _told(heard.raised, heard, arguments)
+            return _misused(_not_text(unreadable), handler, arguments)
+        code = _run(name, build, arguments, order, handler)
+        if handler.raised is not None and not handler.finished:
+            # Before the command began, or after its end: typer makes an exit code of it, and nothing was reported.
+            code = _report_stopped(handler.raised, handler, arguments)
     return code
 
 
-def _told(stop: KeyboardInterrupt, heard: signals.Signals, arguments: Sequence[str]) -> int:
-    """Says that a signal ended the command, unless it has said its last; the exit code that goes with it."""
+def _report_stopped(stop: KeyboardInterrupt, handler: signals.SignalHandler, arguments: Sequence[str]) -> int:
+    """Reports that a signal ended the command, unless its last record is written, and returns the exit code."""
     error, code = stopped(stop, NOTHING)
-    if not heard.said:
-        heard.finish()
+    if not handler.finished:
+        handler.finish()
         fail(error, json="--json" in arguments)
     return code
 
 
-def _misused(error: events.Error, heard: signals.Signals, arguments: Sequence[str]) -> int:
-    """Says it, and nothing after it; the exit code of wrong usage."""
-    heard.finish()
+def _misused(error: events.Error, handler: signals.SignalHandler, arguments: Sequence[str]) -> int:
+    """Reports wrong usage as the last record, and returns its exit code."""
+    handler.finish()
     fail(error, json="--json" in arguments)
     return UsageError.exit_code
 
@@ -122,7 +122,7 @@ def _run(
     build: Callable[[], typer.Typer],
     arguments: list[str],
     order: Sequence[str],
-    heard: signals.Signals,
+    handler: signals.SignalHandler,
 ) -> int:
     prepare(name)
     try:
@@ -130,14 +130,16 @@ def _run(
         with writing_to(standard_output()):  # of the help, which no command prints
             code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
     except UsageProblem as problem:
-        return _misused(events.Error("usage", problem.format_message(), _help_on(problem, name)), heard, arguments)
+        return _misused(
+            events.Error("usage", problem.format_message(), _help_on(problem, name)), handler, arguments
+        )
     except DiskFullError as error:
-        heard.finish()
+        handler.finish()
         fail(events.Error(error.code, error.message, error.hint), json=False)
         return error.exit_code
     except UsageError as error:  # a request that was not made, because a value is outside of its range
-        told = events.Error(error.code, error.message, error.hint, named=error.named)
-        return _misused(told, heard, arguments)
+        failure = events.Error(error.code, error.message, error.hint, named=error.named)
+        return _misused(failure, handler, arguments)
     except KeyboardInterrupt:
         return EXIT_CANCELLED
     return code if isinstance(code, int) else 0

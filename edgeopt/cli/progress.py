@@ -33,7 +33,7 @@ _PROGRAMS = ("edgeopt", "edgeopt-agent")
 
 
 def standard_output() -> str:
-    """The file that standard output goes into, where the system tells."""
+    """The file that standard output goes into, where the system reports it."""
     try:
         return str(Path(f"/proc/self/fd/{sys.stdout.fileno()}").readlink())
     except (OSError, ValueError):  # io.UnsupportedOperation is both
@@ -57,12 +57,12 @@ class WholeLines:
         try:
             descriptor = sys.stdout.fileno()
         except io.UnsupportedOperation:  # a caller in this process put something else there
-            with signals.held():
+            with signals.deferred():
                 sys.stdout.write(f"{line}\n")
             return
-        if not signals.pressing():
+        if not signals.is_ending():
             _wait_for_room(descriptor)  # here a signal may still be raised: nothing is out yet
-        with signals.held(), writing_to(standard_output()):
+        with signals.deferred(), writing_to(standard_output()):
             self._write(descriptor, memoryview(f"{line}\n".encode()))
 
     def _write(self, descriptor: int, rest: memoryview) -> None:
@@ -71,7 +71,7 @@ class WholeLines:
         whole = len(rest)
         try:
             while rest:
-                if len(rest) < whole or signals.pressing():
+                if len(rest) < whole or signals.is_ending():
                     _wait_for_room(descriptor)
                 rest = rest[_written(descriptor, rest) :]
         except OSError:
@@ -82,7 +82,7 @@ class WholeLines:
 def _written(descriptor: int, rest: memoryview) -> int:
     """A signal ends a write that waits for room early, with part of it done; that is where the loop goes on."""
     try:
-        return os.write(descriptor, rest[:_PIECE_BYTES] if signals.pressing() else rest)
+        return os.write(descriptor, rest[:_PIECE_BYTES] if signals.is_ending() else rest)
     except BlockingIOError:  # a pipe that somebody has set not to wait
         _wait_for_room(descriptor)
         return 0
@@ -96,7 +96,7 @@ def _wait_for_room(descriptor: int) -> None:
     poll.register(descriptor, select.POLLOUT)
     end: float | None = None
     while not poll.poll(_LOOK_MS):
-        if signals.pressing():
+        if signals.is_ending():
             end = end or time.monotonic() + PATIENCE_S
             if time.monotonic() > end:
                 raise BrokenPipeError
@@ -104,14 +104,14 @@ def _wait_for_room(descriptor: int) -> None:
 
 def program_called() -> tuple[str, str]:
     """The name of the program, and what to type for it: its name only if PATH finds this very file."""
-    given = Path(sys.argv[0])
-    if given.name == "__main__.py":  # python -m
-        return given.parent.name.replace("_", "-"), shlex.join([sys.executable, "-m", given.parent.name])
-    name = given.stem if sys.platform == "win32" else given.name
+    path = Path(sys.argv[0])
+    if path.name == "__main__.py":  # python -m
+        return path.parent.name.replace("_", "-"), shlex.join([sys.executable, "-m", path.parent.name])
+    name = path.stem if sys.platform == "win32" else path.name
     if name not in _PROGRAMS:  # called from a program of the user's own
         return _PROGRAMS[0], _PROGRAMS[0]
     found = shutil.which(name)
-    is_found = found is not None and os.path.realpath(found) == os.path.realpath(given)
+    is_found = found is not None and os.path.realpath(found) == os.path.realpath(path)
     return name, name if is_found else shlex.quote(sys.argv[0])
 
 
@@ -153,7 +153,7 @@ class JsonLines:
     def __init__(self) -> None:
         self._lines = WholeLines()
 
-    def tell(self, event: events.Event) -> None:
+    def emit(self, event: events.Event) -> None:
         self._lines.write(events.encode(event))
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class People:
         self._phase = ""
         self._begin = time.monotonic()
 
-    def tell(self, event: events.Event) -> None:
+    def emit(self, event: events.Event) -> None:
         if isinstance(event, events.Progress):
             self._progress(event)
         elif isinstance(event, events.Log):
@@ -212,11 +212,11 @@ class People:
 class _StatusLine:
     """The line of an event; each drawing has the remaining time of that moment."""
 
-    def __init__(self, event: events.Progress, heard_s: float) -> None:
-        self._event, self._heard_s = event, heard_s
+    def __init__(self, event: events.Progress, received_s: float) -> None:
+        self._event, self._received_s = event, received_s
 
     def __rich__(self) -> str:
-        return _line(self._event, time.monotonic() - self._heard_s)
+        return _line(self._event, time.monotonic() - self._received_s)
 
 
 def _line(event: events.Progress, passed_s: float = 0.0) -> str:

@@ -43,7 +43,7 @@ _CHOSEN = "▶"
 
 @asks(QuantizeOptions)
 def quantize(
-    asked: QuantizeOptions,
+    request: QuantizeOptions,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="JSON file to write all findings to.")
     ] = None,
@@ -71,45 +71,45 @@ def quantize(
       edgeopt quantize model.onnx -o m.onnx --data d.npz --method int8 --keep-float '/head/*'
       edgeopt quantize model.onnx --data samples.npz --sensitivity --all      report only
     """
-    said: list[str] = []
+    shown_warnings: list[str] = []
 
     def work(emit: "Emit") -> "Quantized":
         from edgeopt.commands.bench.saved import save
         from edgeopt.measure.files import check_place
         from edgeopt.pipeline.quantize import answer
 
-        if asked.out is None and not asked.sensitivity and not asked.check_targets.strip(" ,"):
+        if request.out is None and not request.sensitivity and not request.check_targets.strip(" ,"):
             raise UsageError(
                 "The quantized model has no output path.",
                 "Add -o FILE.onnx or NAME.edgeopt, or --sensitivity to see only the layers.",
             )
         if report is not None:
             check_place(report, "report")
-        found = answer(request_from(asked), noting_warnings(emit, said))
+        found = answer(request_from(request), noting_warnings(emit, shown_warnings))
         if report is not None:
             save(found, report)
         return found
 
     def show(found: "Quantized") -> "list[Block]":
-        shown = show_quantized(found, all_rows, said)
-        if found.files and asked.out is not None and asked.model is not None:
+        shown = show_quantized(found, all_rows, shown_warnings)
+        if found.files and request.out is not None and request.model is not None:
             against = found.float_side or "onnxruntime-cpu"
-            shown.append(next_steps(asked.out, asked.model, asked.data, against, asked.pre))
+            shown.append(next_steps(request.out, request.model, request.data, against, request.pre))
         return shown
 
     if execute("quantize", work, show, json, "nothing was written").outcome == "keep float":
         raise typer.Exit(ConstraintError.exit_code)
 
 
-def noting_warnings(emit: "Emit", said: list[str]) -> "Emit":
+def noting_warnings(emit: "Emit", messages: list[str]) -> "Emit":
     """Keeps the messages shown during the work, so that none is shown twice."""
 
-    def told(event: "Event") -> None:
+    def note_warning(event: "Event") -> None:
         if isinstance(event, Log) and event.level == "warning":
-            said.append(event.message)
+            messages.append(event.message)
         emit(event)
 
-    return told
+    return note_warning
 
 
 def about(found: "Quantized") -> list[str]:
@@ -118,7 +118,7 @@ def about(found: "Quantized") -> list[str]:
     if found.backend:
         chosen = [f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)]
         where = " ".join([found.backend, *chosen])
-        refused = found.outcome == "keep float" and found.plan is not None and forms(found.plan.chosen)
+        refused = found.outcome == "keep float" and found.plan is not None and scheme_counts(found.plan.chosen)
         lines.append(f"{'The plan that comes nearest: in' if refused else 'Runs in:'} {where}.")
     if found.plan is not None:
         lines.append(_share(found.plan, found.quantized_share))
@@ -143,17 +143,17 @@ def about(found: "Quantized") -> list[str]:
 
 def _share(plan: "PrecisionPlan", share: float) -> str:
     total = len(plan.verdicts)
-    chosen = forms(plan.chosen)
+    chosen = scheme_counts(plan.chosen)
     if not chosen:
         rounded = plan.options.get("precision")
         return f"Layers: all {total} in bf16." if rounded == "bf16" else f"Layers: all {total} stay float."
     return f"Layers: {chosen}, of {total}; {share:.0%} of the multiply-adds."
 
 
-def forms(point: "FrontierPoint") -> str:
+def scheme_counts(point: "FrontierPoint") -> str:
     """`13 int8, 7 int8-groups`; empty where all stay float."""
-    counts = Counter(form for form in point.choices.values() if form != "float")
-    return ", ".join(f"{layers} {form}" for form, layers in counts.most_common())
+    counts = Counter(scheme for scheme in point.choices.values() if scheme != "float")
+    return ", ".join(f"{layers} {scheme}" for scheme, layers in counts.most_common())
 
 
 def proved(found: "Quantized", proof: "AccuracyProof") -> list[str]:
@@ -168,8 +168,8 @@ def proved(found: "Quantized", proof: "AccuracyProof") -> list[str]:
     if proof.weakest is not None:
         lines.append(proof.weakest.sentence)
     if judged is not None and goal is not None and not goal.is_ratio:
-        said = goal.describe(judged) if not judged.problem else f"{goal.title} not known: {judged.problem}"
-        lines.append(f"{said[:1].upper()}{said[1:]}.")
+        sentence = goal.describe(judged) if not judged.problem else f"{goal.title} not known: {judged.problem}"
+        lines.append(f"{sentence[:1].upper()}{sentence[1:]}.")
     if goal is not None:
         lines.append(f"Goal: {goal}.")
     if proof.steps_back:
@@ -209,15 +209,15 @@ def _slowest(phases: "dict[str, float]") -> str:
     return ": " + ", ".join(f"{name} {seconds:.0f}" for name, seconds in first if seconds >= 0.5) if first else ""
 
 
-def show_quantized(found: "Quantized", every: bool = False, said: "Collection[str]" = ()) -> list[Block]:
-    """`every`: all layers and findings, not what fits on a screen; `said`: warnings that were told on the way."""
+def show_quantized(found: "Quantized", every: bool = False, shown_warnings: "Collection[str]" = ()) -> list[Block]:
+    """Returns the result as blocks: all layers and findings if `every`, only warnings not shown before."""
     parts: list[Block | None] = [WordsBlock(found.summary, "strong"), *lines(about(found))]
     if found.plan is not None:
         from edgeopt.data.judging.goals import NO_FLOOR
 
         parts += [_frontier(found.plan, found.goal or NO_FLOOR), _layers(found, found.plan, every)]
     parts += [_calibrations(found.calibrations), _targets(found.targets), _findings(found, every)]
-    parts += warnings(each for each in found.warnings if each not in said)
+    parts += warnings(each for each in found.warnings if each not in shown_warnings)
     if found.files:
         parts.append(section("", WordsBlock(f"Written: {', '.join(file.path for file in found.files)}", "strong")))
     return [part for part in parts if part is not None]
@@ -240,7 +240,7 @@ def _frontier(plan: "PrecisionPlan", goal: "Goal") -> Block | None:
             _accuracy(point, goal),
             "" if point.low_db is None or point.low_db >= EQUAL_DB else goal.shown_score(point.low_db),
             "" if point.speedup is None else f"{point.speedup:.2f}x",
-            forms(point) or "all float",
+            scheme_counts(point) or "all float",
         )
         rows.append(Row(cells, "strong" if chosen else ""))
     titles = columns("!", ">time", ">speed-up", ">accuracy", ">on others", ">measured", "layers")
@@ -313,11 +313,11 @@ def _calibrations(tried: "Sequence[CalibrationTried]") -> Block | None:
     return section("Calibration methods, the most exact first", found)
 
 
-def _targets(said: "Sequence[TargetSaid]") -> Block | None:
-    if not said:
+def _targets(targets: "Sequence[TargetSaid]") -> Block | None:
+    if not targets:
         return None
     found = table_of(
-        said,
+        targets,
         ("=target", lambda row: row.target),
         ("verdict", lambda row: row.verdict),
         ("reason and remedy", lambda row: f"{row.reason} {row.remedy}".strip()),
@@ -326,10 +326,10 @@ def _targets(said: "Sequence[TargetSaid]") -> Block | None:
 
 
 def _findings(found: "Quantized", every: bool) -> Block | None:
-    told = [each.sentence for each in found.findings]
-    if not told:
+    sentences = [each.sentence for each in found.findings]
+    if not sentences:
         return None
-    shown = told if every else told[:SHOWN_FINDINGS]
-    left = len(told) - len(shown)
+    shown = sentences if every else sentences[:SHOWN_FINDINGS]
+    left = len(sentences) - len(shown)
     more = WordsBlock(f"and {left} more (--all)", "faint") if left else None
     return section("Findings about data and model", Listed(tuple(shown)), more)

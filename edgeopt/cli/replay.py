@@ -37,21 +37,21 @@ def replay(request: ReplayRequest, json: JsonFlag = False) -> None:
 def show(result: "Rebuilt") -> list[Block]:
     from edgeopt.graph.accuracy import agreement
 
-    said = []
+    texts = []
     if result.same_files:
-        said.append("The model's files are those of the first bundle, byte for byte.")
+        texts.append("The model's files are those of the first bundle, byte for byte.")
     if result.alike_db is not None:
-        said.append(f"Golden outputs: {agreement(result.alike_db, 'those of the first bundle', against=True)}.")
+        texts.append(f"Golden outputs: {agreement(result.alike_db, 'those of the first bundle', against=True)}.")
     if result.accuracy_db is not None:
         needed = f"at least {result.floor_db or 0:.1f} dB is needed"
-        said.append(f"Golden samples: {agreement(result.accuracy_db, against=True)} ({needed}).")
-    said.append(f"{_told(result)}: {result.summary}")
-    said.append(f"Bundle: {result.bundle}  ({result.seconds:.1f} s)")
+        texts.append(f"Golden samples: {agreement(result.accuracy_db, against=True)} ({needed}).")
+    texts.append(f"{_measured_text(result)}: {result.summary}")
+    texts.append(f"Bundle: {result.bundle}  ({result.seconds:.1f} s)")
     steps = Listed(tuple(result.steps or ("the source model as it came",)), numbered=True)
-    return [steps, *lines(said)]
+    return [steps, *lines(texts)]
 
 
-def _told(result: "Rebuilt") -> str:
+def _measured_text(result: "Rebuilt") -> str:
     if result.measured:
         return "Measured here"
     return "Not measured again; the first bundle's evidence" if result.evidence is not None else "Not measured"

@@ -1,9 +1,9 @@
 """SIGTERM and Ctrl-C as exceptions, raised once and only where they can do no harm.
 
-They never come inside a record (`held`): what reads the records would be given half of one. Nor inside an import:
-a native library that is interrupted while it is loaded has been seen to crash at the end of the process, and to
-turn the exception into one that nobody knows. Nor while something temporary is made, or a folder removed: what is
-left of it then, nobody would remove.
+They are never raised inside a record (`deferred`): its reader would get half of one. Nor inside an import: a
+native library that was interrupted while it loaded has crashed at the end of the process, and has replaced the
+exception by an unknown one. Nor while something temporary is made, or a folder removed: nobody would remove what
+is left.
 """
 
 import _thread
@@ -24,61 +24,64 @@ _LONGEST_WAIT_S = 5.0
 _IMPORTING = "<frozen importlib._bootstrap>"
 
 
-class Signals:
+class SignalHandler:
     """Handling of the two signals while a command runs."""
 
     def __init__(self) -> None:
         self.interrupt: Callable[[], bool] | None = None
-        """Asked at the first Ctrl-C: whether the work ends by itself now, so that nothing need be raised."""
-        self.over = False
+        """Called at the first Ctrl-C; whether the work ends by itself now, so that nothing need be raised."""
+        self.ignoring = False
         """Whether a signal was raised or the last record is written; further signals are ignored."""
         self.raised: KeyboardInterrupt | None = None
-        self.said = False
+        self.finished = False
         """Whether the command has written its last record, so that nothing can follow."""
         self._due: list[int] = []
-        self._holds = 0
+        self._deferrals = 0
         self._wait_until_s = 0.0
 
     @property
-    def pressing(self) -> bool:
-        """Whether somebody waits for the end: a signal is held back, or the command is on its way out."""
-        return self.over or bool(self._due)
+    def is_ending(self) -> bool:
+        """Whether the command should end: a signal is deferred, or was raised, or the last record is written."""
+        return self.ignoring or bool(self._due)
 
-    def hear(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         """Handles both signals: raises one, or defers it."""
-        if self.over:
+        if self.ignoring:
             return
-        if self._holds:
+        if self._deferrals:
             self._due.append(number)
         elif not self._waits(frame) or not _send_again(number):
             self._raise(number)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Holds signals back until the end of `with`, and raises them then."""
-        self._holds += 1
+    def deferred(self) -> Iterator[None]:
+        """Defers signals until the end of `with`, and raises them then."""
+        self._deferrals += 1
         try:
             yield
         finally:
-            self._holds -= 1
-            while self._due and not self._holds and not self.over:
+            self._deferrals -= 1
+            while self._due and not self._deferrals and not self.ignoring:
                 self._raise(self._due.pop(0))
 
     def finish(self) -> None:
-        """The last record is being written: from here on nothing can change how the command ended."""
-        self.over = self.said = True
+        """Ignores further signals: the last record is written, and nothing can change how the command ended."""
+        self.ignoring = self.finished = True
         for number in NUMBERS:
-            signal.signal(number, self.hear)  # the work may have put others there: asyncio does
+            signal.signal(number, self.handle)  # the work may have put others there: asyncio does
 
-    def lost(self, unraisable: "sys.UnraisableHookArgs") -> bool:
-        """Whether it was raised where Python drops exceptions, as where an object goes; then it comes again."""
+    def resend_if_dropped(self, unraisable: "sys.UnraisableHookArgs") -> bool:
+        """Sends the signal again if Python dropped its exception, as in `__del__`.
+
+        Returns whether it was sent again.
+        """
         if self.raised is None or unraisable.exc_value is not self.raised:
             return False
-        self.over = False
+        self.ignoring = False
         return _send_again(signal.SIGTERM if isinstance(self.raised, Terminated) else signal.SIGINT)
 
     def _waits(self, frame: FrameType | None) -> bool:
-        if not _is_at_it(frame):
+        if not _is_uninterruptible(frame):
             return False
         self._wait_until_s = self._wait_until_s or time.monotonic() + _LONGEST_WAIT_S
         return time.monotonic() < self._wait_until_s
@@ -89,60 +92,60 @@ class Signals:
             if ask():
                 return
         # One is enough: the clean-up, and the way out after it, must not be interrupted.
-        self.over = True
+        self.ignoring = True
         self.raised = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
         raise self.raised
 
 
-_now: Signals | None = None
+_active: SignalHandler | None = None
 
 
 @contextmanager
-def heard() -> Iterator[Signals]:
-    """Both signals are exceptions in here; the outermost of several has them to its end."""
-    global _now  # noqa: PLW0603 - a process has one set of signals
-    if _now is not None:
-        yield _now
+def handle_signals() -> Iterator[SignalHandler]:
+    """Raises both signals as exceptions until the end of `with`; an inner `with` uses the outer handler."""
+    global _active  # noqa: PLW0603 - a process has one set of signals
+    if _active is not None:
+        yield _active
         return
-    found = _now = Signals()
+    handler = _active = SignalHandler()
     before = {number: signal.getsignal(number) for number in NUMBERS}
     hook_before = sys.unraisablehook
 
     def hook(unraisable: "sys.UnraisableHookArgs") -> None:
-        if not found.lost(unraisable):
+        if not handler.resend_if_dropped(unraisable):
             hook_before(unraisable)
 
     sys.unraisablehook = hook
     for number in NUMBERS:
-        signal.signal(number, found.hear)
+        signal.signal(number, handler.handle)
     try:
-        yield found
+        yield handler
     finally:
-        found.over = True
+        handler.ignoring = True
         sys.unraisablehook = hook_before
-        for number, handler in before.items():
-            if signal.getsignal(number) == found.hear:
-                signal.signal(number, handler)
-        _now = None
+        for number, previous in before.items():
+            if signal.getsignal(number) == handler.handle:
+                signal.signal(number, previous)
+        _active = None
 
 
 @contextmanager
-def held() -> Iterator[None]:
-    """No signal is raised in here, where any are heard at all."""
-    if _now is None:
+def deferred() -> Iterator[None]:
+    """Defers signals until the end of `with`, if they are handled at all."""
+    if _active is None:
         yield
         return
-    with _now.held():
+    with _active.deferred():
         yield
 
 
-def pressing() -> bool:
-    """Whether somebody waits for the end of this command."""
-    return _now is not None and _now.pressing
+def is_ending() -> bool:
+    """Whether this command should end."""
+    return _active is not None and _active.is_ending
 
 
-def _is_at_it(frame: FrameType | None) -> bool:
-    """Whether it must not be interrupted, as far out as the work of a command reaches."""
+def _is_uninterruptible(frame: FrameType | None) -> bool:
+    """Whether a frame of the command's work is in an import, `tempfile` or `rmtree`."""
     while frame is not None and (module := frame.f_globals.get("__name__")) != "edgeopt.cli.program":
         code = frame.f_code
         if (
@@ -156,9 +159,9 @@ def _is_at_it(frame: FrameType | None) -> bool:
 
 
 def _send_again(number: int) -> bool:
-    """Sends it once more in a moment; False where that cannot be done.
+    """Sends the signal again after a moment; returns False if that is impossible.
 
-    By a bare thread: a handler may run while `threading` holds the locks that its own threads take.
+    Uses a bare thread: a handler may run while `threading` holds the locks that its own threads take.
     """
     if not hasattr(signal, "pthread_kill"):
         return False

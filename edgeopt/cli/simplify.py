@@ -71,11 +71,11 @@ def show(result: "Simplified") -> list[Block]:
 
     rows: list[Row] = []
     silent: list[str] = []
-    told = {entry.pass_name for entry in result.ledger if entry.applied or entry.rolled_back or entry.refused}
+    shown = {entry.pass_name for entry in result.ledger if entry.applied or entry.rolled_back or entry.refused}
     for entry in result.ledger:
         did = "; ".join(change.what for change in entry.applied)
         if not (did or entry.rolled_back or entry.refused):
-            silent += [] if entry.pass_name in told else [entry.pass_name]
+            silent += [] if entry.pass_name in shown else [entry.pass_name]
             continue
         nodes = f"{entry.nodes_before} → {entry.nodes_after}" if entry.nodes_before != entry.nodes_after else ""
         if did or entry.rolled_back:
@@ -93,15 +93,15 @@ def show(result: "Simplified") -> list[Block]:
 
 
 def _refusals(entry: "LedgerEntry", alone: bool) -> list[Row]:
-    said = [
+    reasons = [
         f"not: {refusal.reason}{f' ({some(refusal.nodes, SHOWN_NODES)})' if refusal.nodes else ''}"
         for refusal in entry.refused[:SHOWN_REFUSALS]
     ]
     if len(entry.refused) > SHOWN_REFUSALS:
-        said.append(f"not: {len(entry.refused) - SHOWN_REFUSALS} more reasons (--json has all)")
+        reasons.append(f"not: {len(entry.refused) - SHOWN_REFUSALS} more reasons (--json has all)")
     return [
         Row((entry.pass_name if alone and number == 0 else "", Marked(each, "faint")))
-        for number, each in enumerate(said)
+        for number, each in enumerate(reasons)
     ]
 
 
@@ -131,12 +131,12 @@ def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
         )
     for kind, why in LEFT_OUT:
         if names := [f"'{left.regime}'" for left in result.regimes_left_out if left.kind == kind]:
-            said = f"Not proved on inputs of the kind{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
-            yield WordsBlock(said, "faint")
+            sentence = f"Not proved on inputs of the kind{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
+            yield WordsBlock(sentence, "faint")
     for output in result.outputs:
         if output.silent_reference:
-            said = "is almost zero on these samples, which proves little; pass others with --data."
-            yield WordsBlock(f"'{output.name}' {said}")
+            sentence = "is almost zero on these samples, which proves little; pass others with --data."
+            yield WordsBlock(f"'{output.name}' {sentence}")
     if result.most_changing:
         yield WordsBlock(f"The pass that changed the results most: {result.most_changing}.")
     if result.equal_in:

@@ -68,12 +68,12 @@ def show_target(shown: "Shown") -> list[Block]:
 
 def show_validated(checked: "Validated") -> tuple[Block, ...]:
     extends = f", which extends {' -> '.join(checked.extends)}" if checked.extends else ""
-    said = [f"{checked.path} is a valid profile: {checked.name}{extends}."]
-    said.append(_fits(checked.fits, checked.reason, checked.lacking_backend))
+    texts = [f"{checked.path} is a valid profile: {checked.name}{extends}."]
+    texts.append(_fits(checked.fits, checked.reason, checked.lacking_backend))
     if checked.left_out and not checked.lacking_backend:
         names = ", ".join(checked.left_out)
-        said.append(f"This version of edgeopt leaves out what it does not have yet: {names}.")
-    return lines(said)
+        texts.append(f"This version of edgeopt leaves out what it does not have yet: {names}.")
+    return lines(texts)
 
 
 def show_written(written: "WrittenProfile") -> tuple[Block, ...]:

@@ -93,14 +93,14 @@ def not_faster(result: "BundleCheck", model: Path | None) -> VerificationError |
 
 
 def show(result: "BundleCheck") -> list[Block]:
-    said = [f"{result.bundle}: all {result.files} files are as they were written.", _signature(result)]
-    said += [f"Golden samples: {_golden(result)}.", result.processing, result.evidence]
+    texts = [f"{result.bundle}: all {result.files} files are as they were written.", _signature(result)]
+    texts += [f"Golden samples: {_golden(result)}.", result.processing, result.evidence]
     if result.predicted:
-        return [*lines(said)]
-    said.append(f"Speed: {result.speed_words}")
+        return [*lines(texts)]
+    texts.append(f"Speed: {result.speed_words}")
     changes = tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)
     refresh = [as_commands(result.refresh)] if changes else []
-    return [*lines([*said, _verdict(result)]), Listed(changes), *refresh]
+    return [*lines([*texts, _verdict(result)]), Listed(changes), *refresh]
 
 
 def _markdown(result: "BundleCheck") -> str:
@@ -146,5 +146,5 @@ def _golden(result: "BundleCheck") -> str:
 def _signature(result: "BundleCheck") -> str:
     if result.signed_by is None:
         return "Not signed."
-    said = "which is trusted" if result.trusted else "not checked against trusted keys (--trust PUB does)"
-    return f"Signed by the key {result.signed_by[:64]}, {said}."
+    trust = "which is trusted" if result.trusted else "not checked against trusted keys (--trust PUB does)"
+    return f"Signed by the key {result.signed_by[:64]}, {trust}."

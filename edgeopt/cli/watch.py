@@ -74,7 +74,7 @@ def live(work: Callable[[Emit], Outcome], show: "Show[Outcome]", json: bool) -> 
 
     def shown(emit: Emit) -> Outcome:
         with display:
-            return work(lambda event: display.tell(event, emit))
+            return work(lambda event: display.update(event, emit))
 
     execute("watch", shown, show)
 
@@ -82,18 +82,18 @@ def live(work: Callable[[Emit], Outcome], show: "Show[Outcome]", json: bool) -> 
 def show(report: "WatchReport") -> tuple[Block, ...]:
     """Returns the report in a few lines."""
     rate = f"{report.throughput_per_s:,.1f} a second"
-    said = [f"{report.subject}: {report.runs:,} runs in {report.seconds:.1f} s ({rate})"]
+    texts = [f"{report.subject}: {report.runs:,} runs in {report.seconds:.1f} s ({rate})"]
     if report.p50_ms is not None:
         latency = f"latency p50 {report.p50_ms:.3f} ms, p90 {report.p90_ms:.3f} ms, p99 {report.p99_ms:.3f} ms"
-        said.append(f"{latency}; loaded in {report.load_ms:.0f} ms")
+        texts.append(f"{latency}; loaded in {report.load_ms:.0f} ms")
     if report.peak_memory_bytes is not None:
         from edgeopt.measure.messages import Memory
 
         peaks = Memory(peak_bytes=report.peak_memory_bytes, added_bytes=report.added_memory_bytes)
-        said.append(f"{MEMORY.lower()} {memory(peaks)}")
+        texts.append(f"{MEMORY.lower()} {memory(peaks)}")
     if report.missed_runs:
-        said.append(f"{report.missed_runs:,} runs were left out: they came due while another ran")
-    return lines(said)
+        texts.append(f"{report.missed_runs:,} runs were left out: they came due while another ran")
+    return lines(texts)
 
 
 # What goes up and down a lot is drawn against its own range, the rest from zero.
@@ -125,7 +125,7 @@ class LiveTable:
             self._draw()
         self._live.stop()
 
-    def tell(self, event: Event, emit: Emit) -> None:
+    def update(self, event: Event, emit: Emit) -> None:
         """Draws what it understands and hands the rest on."""
         if isinstance(event, Metric):
             self._subject = event.subject or self._subject
@@ -174,7 +174,7 @@ class PlainLines:
 
     def __init__(self) -> None:
         self._values: dict[str, float] = {}
-        self._told: float | None = None
+        self._printed_s: float | None = None
 
     def __enter__(self) -> "PlainLines":
         return self
@@ -182,15 +182,15 @@ class PlainLines:
     def __exit__(self, *_: object) -> None:
         """Does nothing: no resource is open."""
 
-    def tell(self, event: Event, emit: Emit) -> None:
+    def update(self, event: Event, emit: Emit) -> None:
         if not isinstance(event, Metric):
             emit(event)
             return
         self._values[event.name] = event.value
-        self._told = self._told or time.monotonic()
+        self._printed_s = self._printed_s or time.monotonic()
         # The last one of a tick, so that a line holds what belongs together.
-        if event.name == "throughput_per_s" and time.monotonic() - self._told >= _LINE_S:
-            self._told = time.monotonic()
+        if event.name == "throughput_per_s" and time.monotonic() - self._printed_s >= _LINE_S:
+            self._printed_s = time.monotonic()
             print(plain_line(self._values), flush=True)
 
 

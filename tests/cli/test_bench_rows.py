@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from edgeopt.backends.base import Placement
-from edgeopt.cli.bench_rows import number, said
+from edgeopt.cli.bench_rows import comparison_text, number
 from edgeopt.cli.bench_show import contest
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison, ContestReport, Energy, Figures, SideReport, Slice
@@ -101,7 +101,7 @@ def test_it_fits_into_80_columns_whatever_the_names():
     ],
 )
 def test_verdicts_are_sentences(comparison, sentence):
-    assert said(comparison) == sentence
+    assert comparison_text(comparison) == sentence
 
 
 def test_what_was_asked_for_and_did_not_happen_is_said():

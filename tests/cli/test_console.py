@@ -326,15 +326,15 @@ def test_records_and_a_page_do_not_go_together():
         refuse_two_voices(json=True, markdown=True)
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_a_page_says_why_there_is_nothing_to_sum_up(capsys, wanted):
-    with pytest.raises(ModelError), failure_as_page("edgeopt bench: a_b", wanted):
+@pytest.mark.parametrize("markdown", [True, False])
+def test_a_page_says_why_there_is_nothing_to_sum_up(capsys, markdown):
+    with pytest.raises(ModelError), failure_as_page("edgeopt bench: a_b", markdown):
         raise ModelError("It is [torn].", "Mend it.")
     page = "## edgeopt bench: a\\_b\n\n**Failed: It is \\[torn\\].**\n\nMend it.\n"
-    assert capsys.readouterr().out == (page if wanted else "")
+    assert capsys.readouterr().out == (page if markdown else "")
 
 
 def test_wrong_usage_is_no_page(capsys):
-    with pytest.raises(UsageError), failure_as_page("edgeopt bench", wanted=True):
+    with pytest.raises(UsageError), failure_as_page("edgeopt bench", markdown=True):
         raise UsageError("No.")
     assert capsys.readouterr().out == ""

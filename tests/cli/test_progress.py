@@ -21,9 +21,9 @@ from edgeopt import events
 from edgeopt.cli.progress import People
 
 people = People()
-people.tell({event})
+people.emit({event})
 sys.stdin.read(1)
-people.tell({then})
+people.emit({then})
 people.close()
 """
 
@@ -75,7 +75,7 @@ def test_programs_get_one_line_an_event(capsys):
     voice = JsonLines()
     told = [events.Progress("load"), events.Log("warning", "two\nlines"), events.Error("bad-model", "No.", "Try.")]
     for event in told:
-        voice.tell(event)
+        voice.emit(event)
     voice.close()
     out, err = capsys.readouterr()
     assert [events.decode(line) for line in out.splitlines()] == told
@@ -90,7 +90,7 @@ def test_away_from_a_terminal_each_phase_is_one_plain_line(capsys):
         events.Progress("measuring", done=1, total=9),
         events.Progress("measuring", done=2, total=9),
     ):
-        people.tell(event)
+        people.emit(event)
     people.close()
     out, err = capsys.readouterr()
     assert out == ""
@@ -100,10 +100,10 @@ def test_away_from_a_terminal_each_phase_is_one_plain_line(capsys):
 
 def test_logs_and_errors_are_sentences(capsys):
     people = People()
-    people.tell(events.Log("info", "Reading [bold] names."))
-    people.tell(events.Log("warning", "No data."))
-    people.tell(events.Error("bad-model", "The model is empty.", "Export it again."))
-    people.tell(events.Error("bad-model", "No hint here."))
+    people.emit(events.Log("info", "Reading [bold] names."))
+    people.emit(events.Log("warning", "No data."))
+    people.emit(events.Error("bad-model", "The model is empty.", "Export it again."))
+    people.emit(events.Error("bad-model", "No hint here."))
     assert capsys.readouterr().err.splitlines() == [
         "Reading [bold] names.",
         "warning: No data.",
@@ -115,8 +115,8 @@ def test_logs_and_errors_are_sentences(capsys):
 
 def test_metrics_and_results_are_not_for_the_status_line(capsys):
     people = People()
-    people.tell(events.Metric("latency_ms", 1.0))
-    people.tell(events.Result("bench", {}))
+    people.emit(events.Metric("latency_ms", 1.0))
+    people.emit(events.Result("bench", {}))
     assert capsys.readouterr() == ("", "")
 
 
@@ -146,8 +146,8 @@ def test_a_failure_ends_the_status_line_first(terminal):
 
 def test_people_are_not_told_what_is_for_curves_and_tables(capsys):
     people = People()
-    people.tell(events.Metric("latency_ms", 1.0))
-    people.tell(events.Standing("a", "racing"))
+    people.emit(events.Metric("latency_ms", 1.0))
+    people.emit(events.Standing("a", "racing"))
     people.close()
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", "")
@@ -155,8 +155,8 @@ def test_people_are_not_told_what_is_for_curves_and_tables(capsys):
 
 def test_control_characters_in_messages_do_not_reach_the_terminal(capsys):
     people = People()
-    people.tell(events.Log("warning", "'\x1b[2J'"))
-    people.tell(events.Error("bad-input", "'\x1b[2J' is a link.\nTwice.", "Not '\x1b]0;x'"))
+    people.emit(events.Log("warning", "'\x1b[2J'"))
+    people.emit(events.Error("bad-input", "'\x1b[2J' is a link.\nTwice.", "Not '\x1b]0;x'"))
     told = capsys.readouterr().err
     assert "\x1b" not in told
     assert told.count(r"'\x1b[2J'") == 2

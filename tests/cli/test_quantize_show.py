@@ -158,7 +158,7 @@ def test_no_line_is_wider_than_the_terminal(width):
 def test_what_was_told_on_the_way_is_not_told_again():
     out = io.StringIO()
     found = msgspec.structs.replace(RESULT, warnings=("Told.", "Not told."))
-    write(show_quantized(found, said=["Told."]), Console(file=out, width=140))
+    write(show_quantized(found, shown_warnings=["Told."]), Console(file=out, width=140))
     assert "warning: Not told." in out.getvalue()
     assert "warning: Told." not in out.getvalue()
 

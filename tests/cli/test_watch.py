@@ -194,10 +194,10 @@ def screen():
 
 def test_the_table_shows_what_came_and_stays_on_the_screen(screen):
     with LiveTable(screen) as table:
-        table.tell(Progress("running", "a model"), ignore)
+        table.update(Progress("running", "a model"), ignore)
         for value in (1.0, 2.0):
-            table.tell(Metric("latency_ms", value, "a [model]", 1.0), ignore)
-        table.tell(Metric("temperature_c", 61.25, "a [model]", 1.0), ignore)
+            table.update(Metric("latency_ms", value, "a [model]", 1.0), ignore)
+        table.update(Metric("temperature_c", 61.25, "a [model]", 1.0), ignore)
     shown = screen.file.getvalue()
     assert "a [model]" in shown
     assert "2.000 ms" in shown
@@ -209,8 +209,8 @@ def test_the_table_shows_what_came_and_stays_on_the_screen(screen):
 def test_warnings_are_handed_on_and_what_the_device_lacks_is_not_repeated(screen):
     said = []
     with LiveTable(screen) as table:
-        table.tell(Log("info", "No clock_hz: no cpufreq."), said.append)
-        table.tell(Log("warning", "The model does not keep up."), said.append)
+        table.update(Log("info", "No clock_hz: no cpufreq."), said.append)
+        table.update(Log("warning", "The model does not keep up."), said.append)
     assert [event.message for event in said] == ["The model does not keep up."]
 
 
@@ -218,9 +218,9 @@ def test_plain_lines_wait_for_the_end_of_a_tick(capsys, monkeypatch):
     monkeypatch.setattr("edgeopt.cli.watch._LINE_S", 0.0)
     said = []
     with PlainLines() as plain:
-        plain.tell(Progress("running", "m"), said.append)
-        plain.tell(Metric("latency_ms", 1.0), said.append)
+        plain.update(Progress("running", "m"), said.append)
+        plain.update(Metric("latency_ms", 1.0), said.append)
         assert capsys.readouterr().out == ""
-        plain.tell(Metric("throughput_per_s", 1000.0), said.append)
+        plain.update(Metric("throughput_per_s", 1000.0), said.append)
     assert capsys.readouterr().out == "latency 1.000 ms, throughput 1,000.0 /s\n"
     assert len(said) == 1

@@ -143,7 +143,7 @@ def test_who_reads_no_more_ends_it_as_ever(telling):
 
 def test_what_was_printed_before_comes_before(start, tmp_path):
     lines = "from edgeopt.cli.progress import JsonLines; from edgeopt import events; print('first'); "
-    (tmp_path / "printing.py").write_text(lines + "JsonLines().tell(events.Log('info', 'second')); print('third')")
+    (tmp_path / "printing.py").write_text(lines + "JsonLines().emit(events.Log('info', 'second')); print('third')")
     code, out, _ = start(module="printing", stdout=subprocess.PIPE).finish()
     first, second, third = out.splitlines()
     assert (code, first, events.decode(second).message, third) == (0, "first", "second", "third")

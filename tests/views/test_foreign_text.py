@@ -12,7 +12,7 @@ from rich.console import Console
 
 from edgeopt import events
 from edgeopt.cli import backends, fleet, fleet_rollout_show, fleet_show, passes, plugins
-from edgeopt.cli.console import told
+from edgeopt.cli.console import show_outcome
 from edgeopt.cli.progress import JsonLines, People, _line
 from edgeopt.cli.watch import LiveTable
 from edgeopt.commands.backends import BackendList
@@ -98,7 +98,7 @@ def hints(kind):
 
 def on_terminal(show, record):
     out = io.StringIO()
-    told(show, record, Console(file=out, width=140, highlight=False, color_system=None))
+    show_outcome(show, record, Console(file=out, width=140, highlight=False, color_system=None))
     return out.getvalue()
 
 
@@ -171,17 +171,17 @@ def test_long_words_keep_both_ends_and_long_texts_their_begin():
     ids=lambda each: type(each).__name__,
 )
 def test_events_from_elsewhere_control_no_terminal(event, capsys):
-    People().tell(event)
-    told = capsys.readouterr().err
-    assert "WWW" in told
-    assert is_harmless(told)
-    assert len(told) < 10_000
+    People().emit(event)
+    printed = capsys.readouterr().err
+    assert "WWW" in printed
+    assert is_harmless(printed)
+    assert len(printed) < 10_000
     assert is_harmless(_line(events.Progress(EVIL, EVIL, best=EVIL)))
 
 
 def test_json_lines_are_ascii_where_text_is_not_printable_and_hold_the_same(capsys):
     event = events.Log("info", f"{EVIL}\U000e0001ä")
-    JsonLines().tell(event)
+    JsonLines().emit(event)
     line = capsys.readouterr().out
     assert is_harmless(line)
     assert line.count("\n") == 1
@@ -192,7 +192,7 @@ def test_json_lines_are_ascii_where_text_is_not_printable_and_hold_the_same(caps
 def test_live_table_shows_no_control_characters():
     out = io.StringIO()
     table = LiveTable(Console(file=out, width=140, highlight=False, color_system=None))
-    table.tell(events.Progress(EVIL, EVIL), events.ignore)
+    table.update(events.Progress(EVIL, EVIL), events.ignore)
     Console(file=out, color_system=None).print(table.render())
     assert "WWW" in out.getvalue()
     assert is_harmless(out.getvalue())

@@ -138,7 +138,7 @@ def read_and_analyze(path: Path, wishes: AnalyzeKeywords, emit: Emit = ignore) -
     return AnalyzedModel(analysis, model, bundle)
 
 
-def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
+def analyze_request(request: AnalyzeRequest, emit: Emit) -> Analysis:
     check(request)
     return analyze(
         request.subject,

@@ -129,7 +129,7 @@ class Forms(msgspec.Struct, frozen=True):
     formats: tuple[ExportFormat, ...]
 
 
-def forms() -> Forms:
+def list_formats() -> Forms:
     return Forms(tuple(ExportFormat(each.name, each.title) for each in FORMATS))
 
 
