@@ -164,9 +164,9 @@ def writing_to(place: Path | str, inside: Path | None = None) -> Iterator[None]:
     except OSError as error:
         if not is_disk_full(error):
             raise
-        told = disk_full(error)
-        elsewhere = inside is not None and _has_place(error) and not told.place.is_relative_to(inside)
-        raise told if elsewhere else no_room(place) from error
+        failure = disk_full(error)
+        elsewhere = inside is not None and _has_place(error) and not failure.place.is_relative_to(inside)
+        raise failure if elsewhere else no_room(place) from error
 
 
 def disk_full(error: OSError) -> DiskFullError:
@@ -304,8 +304,8 @@ class Terminated(KeyboardInterrupt):
 def said_by(error: BaseException) -> str:
     """Returns a library's error message on one line, without places in the library's own source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("Exception from ", "Check '", "FrontEnd API failed"))]
-    text = " ".join(said or lines) or type(error).__name__
+    kept = [line for line in lines if not line.startswith(("Exception from ", "Check '", "FrontEnd API failed"))]
+    text = " ".join(kept or lines) or type(error).__name__
     return text if len(text) <= 300 else text[:297] + "..."
 
 

@@ -17,17 +17,17 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 _WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "text", Path: "a path"}
 
 
-def read(kind: type[_Request], given: Mapping[str, object]) -> _Request:
+def read(kind: type[_Request], keywords: Mapping[str, object]) -> _Request:
     """Returns the request with the given keywords; None stands for the default of a field.
 
     Raises TypeError for an unknown keyword, as Python does; UsageError for a value of another kind or outside
     of its range.
     """
     known = {each.name: each for each in options_of(kind)}
-    for name in given:
+    for name in keywords:
         if name not in known:
             raise TypeError(f"there is no keyword '{name}'; {nearest(name, tuple(known))}")
-    return kind(**{name: _value(known[name], value) for name, value in given.items() if value is not None})
+    return kind(**{name: _value(known[name], value) for name, value in keywords.items() if value is not None})
 
 
 def takes(
@@ -38,7 +38,7 @@ def takes(
     `keywords` is the TypedDict of the wishes, which type checkers read.
     """
 
-    def told(function: _Function) -> _Function:
+    def decorate(function: _Function) -> _Function:
         own = [
             each for each in inspect.signature(function).parameters.values() if each.kind is not each.VAR_KEYWORD
         ]
@@ -58,26 +58,26 @@ def takes(
         function.__signature__ = inspect.Signature([*first, *wishes, *last])  # type: ignore[attr-defined] # for help()
         return function
 
-    return told
+    return decorate
 
 
-def _value(option: Option, given: object) -> object:
-    several = None if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+def _value(option: Option, value: object) -> object:
+    several = None if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
     if option.many:
-        return tuple(_one(option, each) for each in ([given] if several is None else several))
+        return tuple(_one(option, each) for each in ([value] if several is None else several))
     if option.kind is str and several is not None:
         return ",".join(map(str, several)) or option.default  # numbers that are typed with commas between
-    return _one(option, given)
+    return _one(option, value)
 
 
-def _one(option: Option, given: object) -> object:
-    if option.kind is Path and isinstance(given, str | Path):
-        return Path(given)
-    if option.kind is str and isinstance(given, str | Path | int | float) and not isinstance(given, bool):
-        return str(given)
+def _one(option: Option, value: object) -> object:
+    if option.kind is Path and isinstance(value, str | Path):
+        return Path(value)
+    if option.kind is str and isinstance(value, str | Path | int | float) and not isinstance(value, bool):
+        return str(value)
     try:
-        value: object = msgspec.convert(given, thread_safe(option.kind))
+        converted: object = msgspec.convert(value, thread_safe(option.kind))
     except (msgspec.ValidationError, TypeError):
-        raise UsageError(f"{option.name} must be {_WORDS[option.kind]}, not {given!r}.") from None
-    check_range(option, value)
-    return value
+        raise UsageError(f"{option.name} must be {_WORDS[option.kind]}, not {value!r}.") from None
+    check_range(option, converted)
+    return converted

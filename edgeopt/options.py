@@ -84,31 +84,31 @@ def option_named(kind: type[msgspec.Struct], name: str) -> Option:
     return next(each for each in options_of(kind) if each.name == name)
 
 
-def check_range(asked: Option, value: object) -> None:
+def check_range(option: Option, value: object) -> None:
     """Raises UsageError for a number that is not finite, or outside of the range that the option declares.
 
     The only check of ranges: the command line and Python's keywords both go through it.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
-    least, most = asked.least, asked.most
+    least, most = option.least, option.most
     if not math.isfinite(value):
-        said = f"a number {asked.range}" if asked.range else "a finite number"
+        allowed = f"a number {option.range}" if option.range else "a finite number"
     elif (least is None or value >= least) and (most is None or value <= most):
         return
     else:
-        said = asked.range
-    named = Named(asked.name)
+        allowed = option.range
+    named = Named(option.name)
     raise UsageError(
-        f"{named if asked.flags else asked.name} must be {said}, not {value:.15g}.", asked.help, [named]
+        f"{named if option.flags else option.name} must be {allowed}, not {value:.15g}.", option.help, [named]
     )
 
 
-def arguments(kind: type[msgspec.Struct], given: Mapping[str, object]) -> tuple[str, ...]:
+def arguments(kind: type[msgspec.Struct], values: Mapping[str, object]) -> tuple[str, ...]:
     """Returns the arguments to type for a request, without values that are None, empty, off or on by default."""
     words: list[str] = []
     for each in options_of(kind):
-        value = given.get(each.name)
+        value = values.get(each.name)
         if each.default is True:
             words += [each.flags[0].partition("/")[2]] if value is False else []
             continue
@@ -117,7 +117,7 @@ def arguments(kind: type[msgspec.Struct], given: Mapping[str, object]) -> tuple[
         flags = [each.flags[0].partition("/")[0]] if each.flags else []
         for one in value if isinstance(value, list | tuple) else [value]:
             words += flags if one is True else [*flags, str(one)]
-    if unknown := given.keys() - {each.name for each in options_of(kind)}:
+    if unknown := values.keys() - {each.name for each in options_of(kind)}:
         raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
     return tuple(words)
 

@@ -65,10 +65,10 @@ def behind(share: float, best: str = "") -> str:
 
     Candidates that are as fast as the best, but for a few per cent, are ranked by other things.
     """
-    told = speed_difference(share)
-    if told == "tied":
-        return f"tied with {best}" if best else told
-    than = f"{told} {'of' if 'x the' in told else 'than'} {best}" if best else told
+    difference = speed_difference(share)
+    if difference == "tied":
+        return f"tied with {best}" if best else difference
+    than = f"{difference} {'of' if 'x the' in difference else 'than'} {best}" if best else difference
     if share < 1:
         return than
     why = ": too close, so that fewer threads, accuracy or fewer options decide" if best else ", too close"

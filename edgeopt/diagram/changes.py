@@ -31,11 +31,11 @@ class ChangeEntry:
         return None if self.before_ms is None or self.after_ms is None else self.before_ms - self.after_ms
 
 
-def shared_backend(first: Sequence[OpTimes], second: Sequence[OpTimes], wanted: str = "") -> str:
+def shared_backend(first: Sequence[OpTimes], second: Sequence[OpTimes], preferred: str = "") -> str:
     """A runtime that measured both models: the wanted one, else that in which the second is fastest; or ""."""
     known = {each.backend for each in first if each.rows}
     both = [each for each in second if each.rows and each.backend in known]
-    named = [each for each in both if each.backend == wanted]
+    named = [each for each in both if each.backend == preferred]
     return min(named or both, key=lambda each: each.plain_ms or each.run_ms).backend if both else ""
 
 

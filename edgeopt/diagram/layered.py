@@ -243,10 +243,10 @@ def _columns(rows: list[list[_Cell]], tops: list[float], heights: list[float]) -
     passing = [sum(bool(cell.children) for cell in row) for row in rows]
     borders = [0]
     for number in range(1, count):
-        wanted, slack = height * number / count, height / count / 2
-        near = [at for at in range(borders[-1] + 1, len(rows)) if abs(tops[at] - wanted) <= slack]
+        ideal, slack = height * number / count, height / count / 2
+        near = [at for at in range(borders[-1] + 1, len(rows)) if abs(tops[at] - ideal) <= slack]
         if near:
-            borders.append(min(near, key=lambda at: (passing[at - 1], abs(tops[at] - wanted))))
+            borders.append(min(near, key=lambda at: (passing[at - 1], abs(tops[at] - ideal))))
     found: list[_Column] = []
     right = 0.0
     head = _LANES * _LANE if len(borders) > 1 else 0.0

@@ -29,7 +29,7 @@ def merged(
 
     Where the models have partners in opposite orders, one of these pairs becomes two entries.
     """
-    sides = _held(first), _held(second)
+    sides = _with_bodies(first), _with_bodies(second)
     waiting = [_by_label(side) for side in sides]
     pairs: dict[int, int] = {}
     for a, b in partners:
@@ -48,7 +48,7 @@ _Bodies = dict[str, list[NodeRow]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _NodeWithBodies:
     """A node with the nodes of its branches or its body."""
 
     row: NodeRow
@@ -60,33 +60,33 @@ class _Held:
         return {branch: list(run) for branch, run in runs}
 
 
-def _held(rows: Sequence[NodeRow]) -> list[_Held]:
-    found: list[_Held] = []
+def _with_bodies(rows: Sequence[NodeRow]) -> list[_NodeWithBodies]:
+    found: list[_NodeWithBodies] = []
     at = 0
     while at < len(rows):
         prefix, end = inside_of(rows[at]), at + 1
         while end < len(rows) and rows[end].inside.startswith(prefix) and rows[end].inside != rows[at].inside:
             end += 1
         if not is_constant(rows[at]):
-            found.append(_Held(rows[at], tuple(rows[at + 1 : end])))
+            found.append(_NodeWithBodies(rows[at], tuple(rows[at + 1 : end])))
         at = end
     return found
 
 
-def _by_label(side: Sequence[_Held]) -> dict[str, list[int]]:
+def _by_label(side: Sequence[_NodeWithBodies]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
-    for at, held in enumerate(side):
-        found[label_of(held.row)].append(at)
+    for at, node in enumerate(side):
+        found[label_of(node.row)].append(at)
     return found
 
 
 def _merged(
-    first: Sequence[_Held], second: Sequence[_Held], pairs: Mapping[int, int], inside: str
+    first: Sequence[_NodeWithBodies], second: Sequence[_NodeWithBodies], pairs: Mapping[int, int], inside: str
 ) -> Iterator[MergedNode]:
     for a, b in _Order((first, second), pairs).entries():
-        held = [first[a]] if a is not None else []
-        held += [second[b]] if b is not None else []
-        row = held[0].row
+        nodes = [first[a]] if a is not None else []
+        nodes += [second[b]] if b is not None else []
+        row = nodes[0].row
         yield MergedNode(
             row, first[a].row if a is not None else None, second[b].row if b is not None else None, inside
         )
@@ -96,9 +96,9 @@ def _merged(
 
 def _inner(first: _Bodies, second: _Bodies, prefix: str) -> Iterator[MergedNode]:
     for branch in dict.fromkeys((*first, *second)):
-        sides = _held(first.get(branch, ())), _held(second.get(branch, ()))
-        named = {(held.row.operator, name_of(held.row)): at for at, held in enumerate(sides[1])}
-        keys = [(held.row.operator, name_of(held.row)) for held in sides[0]]
+        sides = _with_bodies(first.get(branch, ())), _with_bodies(second.get(branch, ()))
+        named = {(node.row.operator, name_of(node.row)): at for at, node in enumerate(sides[1])}
+        keys = [(node.row.operator, name_of(node.row)) for node in sides[0]]
         pairs = {at: named.pop(key) for at, key in enumerate(keys) if key in named}
         yield from _merged(*sides, pairs, f"{prefix}{branch}")
 
@@ -113,7 +113,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _Order:
-    sides: tuple[Sequence[_Held], Sequence[_Held]]
+    sides: tuple[Sequence[_NodeWithBodies], Sequence[_NodeWithBodies]]
     pairs: Mapping[int, int]
     _items: list[_Item] = field(default_factory=list)
     _of: list[list[int]] = field(default_factory=lambda: [[], []])
@@ -156,11 +156,13 @@ class _Order:
             else:
                 self._of[1].append(len(self._items))
                 self._items.append(_Item([None, at], (anchor, 1, at)))
-        for side, helds in enumerate(self.sides):
-            made = {tensor.name: at for at, held in enumerate(helds) for tensor in held.row.outputs if tensor.name}
-            self._readers[side] = [[] for _ in helds]
-            for at, held in enumerate(helds):
-                read = {made.get(tensor.name, at) for node in (held.row, *held.inner) for tensor in node.inputs}
+        for side, nodes in enumerate(self.sides):
+            made = {
+                tensor.name: at for at, entry in enumerate(nodes) for tensor in entry.row.outputs if tensor.name
+            }
+            self._readers[side] = [[] for _ in nodes]
+            for at, entry in enumerate(nodes):
+                read = {made.get(tensor.name, at) for node in (entry.row, *entry.inner) for tensor in node.inputs}
                 # Of a graph whose nodes are sorted, only what came before counts.
                 before = [maker for maker in read if maker < at]
                 self._pending[side].append(len(before))

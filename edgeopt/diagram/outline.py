@@ -54,7 +54,7 @@ class _Entry:
 def outline(nodes: Sequence[NodeRow]) -> OutlineGroup:
     """All nodes of a model but constants, as one group of groups."""
     scopes = _scopes(nodes)
-    children = tuple(_in_parts(_fold(list(_held(nodes, scopes))), nodes))
+    children = tuple(_in_parts(_fold(list(_entries(nodes, scopes))), nodes))
     while len(children) == 1 and isinstance(children[0], OutlineGroup) and children[0].holder is None:
         children = children[0].children
     return OutlineGroup("", children, sum(child.nodes_count for child in children))
@@ -71,7 +71,7 @@ def leaves(item: Leaf | OutlineGroup) -> Iterator[int]:
         yield from leaves(child)
 
 
-def _held(nodes: Sequence[NodeRow], scopes: _Scopes) -> Iterator[_Entry]:
+def _entries(nodes: Sequence[NodeRow], scopes: _Scopes) -> Iterator[_Entry]:
     """The nodes of one graph; one with branches or a body is a group of these."""
     at = 0
     while at < len(nodes):
@@ -111,7 +111,7 @@ def inside_of(holder: NodeRow) -> str:
 def _bodies(inner: Sequence[NodeRow], prefix: str, scopes: _Scopes) -> Iterator[OutlineGroup]:
     """The branches of an If, or the body of a loop."""
     for branch, run in groupby(inner, key=lambda node: node.inside[len(prefix) :].partition("/")[0]):
-        children = _fold(list(_held(list(run), scopes)))
+        children = _fold(list(_entries(list(run), scopes)))
         yield OutlineGroup(branch, children, sum(child.nodes_count for child in children))
 
 

@@ -257,14 +257,14 @@ def _texts(diagram: Diagram, box: Box, colouring: Colouring) -> tuple[list[str],
         kind = "input" if item.is_input else "output"
         return [item.tensor.name], f"{kind} {item.tensor.name}", None
     fill = colouring.of(item)
-    told = f"\n{colouring.title}: {fill.text}" if fill else ""
+    tooltip = f"\n{colouring.title}: {fill.text}" if fill else ""
     if isinstance(item, OutlineGroup):
         facts = "".join(f"\n{name}: {text}" for name, text in group_figures(diagram, box.path))
         second = fill.text if fill and colouring.amounts is not None else diagram.group_line(box.path)
-        return [item.title, second], f"{item.title}{told}{facts}", fill
+        return [item.title, second], f"{item.title}{tooltip}{facts}", fill
     node = diagram.nodes[item.position]
     second = fill.text if fill and colouring.amounts is not None else last_part(node.name)
-    return [node.operator, *([second] if second else [])], f"{node.operator} {node.name}{told}", fill
+    return [node.operator, *([second] if second else [])], f"{node.operator} {node.name}{tooltip}", fill
 
 
 def shortened(text: str, room: int) -> str:

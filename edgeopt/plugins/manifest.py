@@ -144,12 +144,12 @@ def read_manifest(folder: Path) -> Manifest:
         raise ManifestError(BROKEN, f"its package {folder.name} has no {MANIFEST}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ManifestError(BROKEN, f"its {MANIFEST} cannot be read: {error}") from None
-    given = tables.get("interface")
-    if isinstance(given, int) and given != INTERFACE:
-        older = given < INTERFACE
+    interface = tables.get("interface")
+    if isinstance(interface, int) and interface != INTERFACE:
+        older = interface < INTERFACE
         raise ManifestError(
             WRONG_VERSION,
-            f"it is for version {given} of the plug-in interface, and this edgeopt has version {INTERFACE}",
+            f"it is for version {interface} of the plug-in interface, and this edgeopt has version {INTERFACE}",
             "Install a newer version of the plug-in." if older else "Update edgeopt, or install an older plug-in.",
         )
     try:
@@ -164,8 +164,8 @@ def check_manifest(manifest: Manifest, name: str, installed: str, entries: Mappi
     `entries`: the entry points, by kind and name.
     """
     if (manifest.name, manifest.version) != (name, installed):
-        said = f"its {MANIFEST} is of {manifest.name} {manifest.version}, and the package is {name} {installed}"
-        raise ManifestError(BROKEN, said, "Write the same name and version in both, and install it again.")
+        reason = f"its {MANIFEST} is of {manifest.name} {manifest.version}, and the package is {name} {installed}"
+        raise ManifestError(BROKEN, reason, "Write the same name and version in both, and install it again.")
     tables = manifest.tables()
     if len(tables) != manifest.count() or len({short for _, short in tables}) != len(tables):
         raise ManifestError(BROKEN, f"its {MANIFEST} offers two things of one name")

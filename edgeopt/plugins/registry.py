@@ -48,8 +48,8 @@ def load_offer(offer: Offer) -> object:
     try:
         return EntryPoint(offer.name, offer.place, "edgeopt").load()
     except Exception as error:  # the code of others raises anything
-        said = f"{type(error).__name__}: {said_by(error)}"
-        raise ModelError(f"The plug-in {offer.plugin} cannot be loaded: {said}", "Ask its author.") from error
+        reason = f"{type(error).__name__}: {said_by(error)}"
+        raise ModelError(f"The plug-in {offer.plugin} cannot be loaded: {reason}", "Ask its author.") from error
 
 
 def script_of(offer: Offer) -> Path | None:
@@ -118,8 +118,8 @@ def _module_of(entry: EntryPoint) -> str:
     try:
         return entry.module
     except (AttributeError, ValueError):  # importlib.metadata raises these for a value that it cannot parse
-        said = f"its entry point {entry.name} is '{entry.value}', which is not package.module:NAME"
-        raise ManifestError(BROKEN, said, "Ask its author.") from None
+        reason = f"its entry point {entry.name} is '{entry.value}', which is not package.module:NAME"
+        raise ManifestError(BROKEN, reason, "Ask its author.") from None
 
 
 def _folder_of(package: str) -> Path | None:

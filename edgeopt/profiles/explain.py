@@ -96,11 +96,11 @@ class ProfileRow(msgspec.Struct, frozen=True):
 
 def explained(resolved: Resolved) -> tuple[ProfileRow, ...]:
     """Every value that a profile or what it extends says, table by table."""
-    said = {file: notes(file) for file in resolved.files}
+    notes_by_file = {file: notes(file) for file in resolved.files}
     # Not what stands above all tables: that is each file's own.
     values = [(place, value) for place, value in _values(resolved.tables) if len(place) > 1]
     return tuple(
-        _row(place, value, resolved.origins[place], said[resolved.origins[place]].get(place, Note("")))
+        _row(place, value, resolved.origins[place], notes_by_file[resolved.origins[place]].get(place, Note("")))
         for place, value in sorted(values, key=lambda item: _order(item[0]))
     )
 

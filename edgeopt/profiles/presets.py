@@ -61,8 +61,8 @@ class FamilyPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def reason(self, counts: Mapping[str, int]) -> str:
         """Returns the features of the model that fit: `12 attention layers, no convolution`."""
-        said = [_counted(counts[name], name) for name in self.least]
-        return ", ".join(said + [f"no {name}" for name in self.most if not counts.get(name)])
+        parts = [_counted(counts[name], name) for name in self.least]
+        return ", ".join(parts + [f"no {name}" for name in self.most if not counts.get(name)])
 
     def __str__(self) -> str:
         least = [f"at least {_counted(number, name)}" for name, number in self.least.items()]

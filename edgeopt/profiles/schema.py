@@ -187,7 +187,7 @@ PICTURE_TYPES = ("float32", "float16", "float64", "uint8", "int8", "int32")
 
 
 class RuntimeNeed(NamedTuple):
-    said: str
+    name: str
     """Name of the runtime in a sentence."""
     hint: str
     """Instructions to install the runtime."""

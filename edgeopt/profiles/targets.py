@@ -33,17 +33,17 @@ class DoesNotFit(msgspec.Struct, frozen=True):
 
 def fit(device: Device, profile: TargetProfile) -> Fits | DoesNotFit:
     """The first thing that is missing, or what makes it fit."""
-    wanted = profile.match
-    elsewhere = _other_system(device, wanted)
+    match = profile.match
+    elsewhere = _other_system(device, match)
     if elsewhere:
         return DoesNotFit(elsewhere, other_system=True)
-    lacking = _cpu_lacks(device, wanted)
+    lacking = _cpu_lacks(device, match)
     if lacking:
         return DoesNotFit(lacking)
-    accelerator = _accelerator(device, wanted.accelerator) if wanted.accelerator else None
+    accelerator = _accelerator(device, match.accelerator) if match.accelerator else None
     if isinstance(accelerator, str):
         return DoesNotFit(accelerator)
-    for need in wanted.runtimes:
+    for need in match.runtimes:
         missing = _runtime_lacks(device, need)
         if missing:
             return DoesNotFit(missing)
@@ -51,37 +51,37 @@ def fit(device: Device, profile: TargetProfile) -> Fits | DoesNotFit:
     if accelerator and accelerator.note:
         return DoesNotFit(f"{accelerator.name}: {accelerator.note.rstrip('.')}")
     if accelerator:
-        runtimes = " and ".join(RUNTIME_NEEDS[need].said for need in wanted.runtimes)
+        runtimes = " and ".join(RUNTIME_NEEDS[need].name for need in match.runtimes)
         return Fits(accelerator.name + (f" with {runtimes}" if runtimes else ""))
-    if wanted == Match((), (), wanted.rank):
+    if match == Match((), (), match.rank):
         return Fits("fits every device")
-    simd = f"{device.host.architecture} with {', '.join(wanted.simd) or 'any instruction set'}"
-    return Fits(", ".join([simd, *(RUNTIME_NEEDS[need].said for need in wanted.runtimes)]))
+    simd = f"{device.host.architecture} with {', '.join(match.simd) or 'any instruction set'}"
+    return Fits(", ".join([simd, *(RUNTIME_NEEDS[need].name for need in match.runtimes)]))
 
 
-def _other_system(device: Device, wanted: Match) -> str | None:
-    if wanted.os and device.host.os.lower() not in {name.lower() for name in wanted.os}:
-        return f"it is for {' or '.join(map(_system, wanted.os))}, and this device runs {_system(device.host.os)}"
-    if wanted.architectures and device.host.architecture not in wanted.architectures:
-        return f"it is for {' or '.join(wanted.architectures)}, and this device is {device.host.architecture}"
+def _other_system(device: Device, match: Match) -> str | None:
+    if match.os and device.host.os.lower() not in {name.lower() for name in match.os}:
+        return f"it is for {' or '.join(map(_system, match.os))}, and this device runs {_system(device.host.os)}"
+    if match.architectures and device.host.architecture not in match.architectures:
+        return f"it is for {' or '.join(match.architectures)}, and this device is {device.host.architecture}"
     return None
 
 
-def _cpu_lacks(device: Device, wanted: Match) -> str | None:
-    missing = [name for name in wanted.simd if name not in device.cpu.simd]
+def _cpu_lacks(device: Device, match: Match) -> str | None:
+    missing = [name for name in match.simd if name not in device.cpu.simd]
     return f"the CPU lacks {', '.join(missing)}" if missing else None
 
 
 def _accelerator(device: Device, need: AcceleratorNeed) -> Accelerator | str:
     """The one that will do, if possible without anything in its way; or why none does."""
-    kind, said = need.kind, need.kind.upper()
+    kind, kind_name = need.kind, need.kind.upper()
     found = [one for one in device.accelerators if one.kind == kind]
     if not found:
         known = device.unavailable.get(kind)
-        return f"this device has no {said}{f': {known}' if known else ''}"
+        return f"this device has no {kind_name}{f': {known}' if known else ''}"
     made = [one for one in found if not need.vendors or _made_by(one, need.vendors)]
     if not made:
-        return f"it has no {said} by {' or '.join(need.vendors)}, only {', '.join(one.name for one in found)}"
+        return f"it has no {kind_name} by {' or '.join(need.vendors)}, only {', '.join(one.name for one in found)}"
     driven = [one for one in made if not need.api or need.api in one.apis]
     if not driven:
         return f"{made[0].name} cannot be driven by {need.api} here"
@@ -94,7 +94,7 @@ def _made_by(accelerator: Accelerator, vendors: tuple[str, ...]) -> bool:
 
 
 def _runtime_lacks(device: Device, need: str) -> str | None:
-    said, hint = RUNTIME_NEEDS[need]
+    name, hint = RUNTIME_NEEDS[need]
     family, _, part = need.partition(":")
     if need.endswith("ExecutionProvider"):
         family, part = "onnxruntime", need
@@ -104,8 +104,8 @@ def _runtime_lacks(device: Device, need: str) -> str | None:
         return None
     unasked = next((device.unavailable.get(f"{runtime.name}.providers") for runtime in installed), None)
     if unasked:
-        return f"whether {said} is there is not known: {unasked}"
-    return f"{said} is not {'there' if installed and family == 'openvino' else 'installed'}: {hint}"
+        return f"whether {name} is there is not known: {unasked}"
+    return f"{name} is not {'there' if installed and family == 'openvino' else 'installed'}: {hint}"
 
 
 def _offers(runtime: Runtime) -> set[str]:

@@ -128,11 +128,11 @@ def opportunities(found: "tuple[Opportunity, ...]") -> Section:
 
 def _opportunity(each: "Opportunity", tail: str) -> Section:
     basis = each.basis.removesuffix(tail).removesuffix("; ") if tail else each.basis
-    told = "" if each.gain_share is None else f" ({gain(each)} of a run)"
+    saving = "" if each.gain_share is None else f" ({gain(each)} of a run)"
     changes = "" if each.exact else " It changes the results."
     nodes = f" ({some(each.nodes, _SHOWN_NODES)})" if each.nodes else ""
     return section(
-        f"{each.title}{told}",
+        f"{each.title}{saving}",
         WordsBlock(f"{each.reason}{nodes}{changes}"),
         *lines([f"Estimate: {basis}."] if basis else [], "faint"),
     )
@@ -183,8 +183,8 @@ def _summary(analysis: "Analysis") -> Iterator[tuple[str, str]]:
     yield "Imported", import_sentence(analysis.imported) if analysis.imported else ""
     yield "Size", units.size(analysis.size_bytes)
     zeros = analysis.weights_summary.zeros_share
-    told = f", {units.percent(zeros)} of them zero" if zeros is not None and zeros >= 0.001 else ""
-    yield "Weights", f"{units.size(analysis.weights_bytes)} in {analysis.weights_count:,}{told}"
+    zeros_text = f", {units.percent(zeros)} of them zero" if zeros is not None and zeros >= 0.001 else ""
+    yield "Weights", f"{units.size(analysis.weights_bytes)} in {analysis.weights_count:,}{zeros_text}"
     yield "Parameters", f"{analysis.parameters:,}"
     kinds = len(analysis.operators)
     yield "Nodes", f"{analysis.nodes_count:,}, {kinds} operator{'s' if kinds != 1 else ''}"
@@ -221,11 +221,11 @@ def work(analysis: "Analysis") -> list[tuple[str, str]]:
     return [row for row in rows if row[1]]
 
 
-def _sum(done: "OperatorWork", told: str) -> str:
+def _sum(done: "OperatorWork", work: str) -> str:
     """A sum without the nodes whose cost is not known is less than all."""
     if not done.unknown:
-        return told
-    return f"at least {told}" if done.operations or done.moved_bytes else UNKNOWN
+        return work
+    return f"at least {work}" if done.operations or done.moved_bytes else UNKNOWN
 
 
 def _activations(done: "OperatorWork") -> str:

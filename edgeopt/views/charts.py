@@ -133,7 +133,7 @@ _MOST_NAME = 0.34
 class Bar:
     value: float
     class_: str
-    said: str
+    label_text: str
     low: float | None = None
     """Lower end of the interval of the value; `high` is its upper end."""
     high: float | None = None
@@ -150,14 +150,14 @@ class Group:
 def draw_bars(groups: Sequence[Group], width: int) -> Picture:
     """Draws bars that begin at 0, so that their lengths compare; a label follows each bar."""
     narrow = width < _NARROW
-    said = max((len(each.said) for group in groups for each in group.bars), default=0) * LETTER_PX + 12
+    labels = max((len(each.label_text) for group in groups for each in group.bars), default=0) * LETTER_PX + 12
     names = 0.0 if narrow else min(_MOST_NAME * width, max(len(g.name) for g in groups) * LETTER_PX + 12)
     ends = [value for g in groups for b in g.bars for value in (b.value, b.high, b.mark) if value is not None]
     highest = max((value for value in ends if math.isfinite(value)), default=1.0)
     bars_most = max((b.value for g in groups for b in g.bars), default=1.0)
     # An interval without an end must not shrink every bar to nothing.
     top = min(highest, 1.6 * bars_most) or 1.0
-    scale = ChartScale(0.0, top, names, width - said)
+    scale = ChartScale(0.0, top, names, width - labels)
     y, parts = 2.0, []
     for group in groups:
         if narrow:
@@ -187,7 +187,7 @@ def _bar(each: Bar, y: float, scale: ChartScale) -> Markup:
         x = scale.place(each.mark)
         parts.append(line(x, y - 2, x, y + _BAR + 2, "least"))
         after = max(after, x)
-    parts.append(label(after + 8, middle + 4, each.said, class_="ink number"))
+    parts.append(label(after + 8, middle + 4, each.label_text, class_="ink number"))
     return joined(*parts)
 
 
@@ -346,8 +346,8 @@ def _path(axes: Axes, path: Path, right: float) -> Markup:
 
 def _dot(axes: Axes, dot: ChartDot, right: float) -> Markup:
     x, y = axes.across.place(dot.x), axes.up.place(dot.y)
-    told = (tag("title", text(dot.says)),) if dot.says else ()
-    drawn = tag("g", *told, _marker(dot, x, y))
+    tooltip = (tag("title", text(dot.says)),) if dot.says else ()
+    drawn = tag("g", *tooltip, _marker(dot, x, y))
     if not dot.name:
         return drawn
     space = len(dot.name) * LETTER_PX + 10

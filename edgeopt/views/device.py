@@ -37,10 +37,10 @@ def peak_rows(peaks: Peaks) -> Iterator[tuple[str, str]]:
         ways = list(group_of_level)
         read = _by_threads(ways, lambda peak: peak.read_bytes_per_s, "GB/s")
         copied = _by_threads(ways, lambda peak: peak.copy_bytes_per_s, "GB/s")
-        yield level, "; ".join(f"{way} {told}" for way, told in (("read", read), ("copy", copied)) if told)
+        yield level, "; ".join(f"{way} {rate}" for way, rate in (("read", read), ("copy", copied)) if rate)
     if peaks.overheads:
-        told = (f"{each.runtime} {each.overhead_us:.1f} µs" for each in peaks.overheads)
-        yield "cost of a run", ", ".join(told)
+        rate = (f"{each.runtime} {each.overhead_us:.1f} µs" for each in peaks.overheads)
+        yield "cost of a run", ", ".join(rate)
 
 
 def _by_threads(peaks: Iterable[Peak], rate: Callable[[Peak], float | None], unit: str) -> str:
@@ -116,9 +116,12 @@ def _system(device: Device) -> Iterator[FactRow]:
 
 def _cpu(device: Device) -> Iterator[FactRow]:
     cpu = device.cpu
-    told = dict.fromkeys((cpu.model or _UNKNOWN, cpu.vendor, cpu.microarchitecture))
+    designations = dict.fromkeys((cpu.model or _UNKNOWN, cpu.vendor, cpu.microarchitecture))
     yield FactRow(
-        "CPU", "model", ", ".join(t for t in told if t), ("cpu.model", "cpu.vendor", "cpu.microarchitecture")
+        "CPU",
+        "model",
+        ", ".join(t for t in designations if t),
+        ("cpu.model", "cpu.vendor", "cpu.microarchitecture"),
     )
     physical = _UNKNOWN if cpu.physical_cores is None else str(cpu.physical_cores)
     sockets = f" in {cpu.sockets} sockets" if cpu.sockets and cpu.sockets > 1 else ""
@@ -287,10 +290,10 @@ def _verdict(device: Device) -> list[Block]:
     if state is None:
         return []
     ready = WordsBlock("This device is ready for measurements.", "good")
-    said = (
+    verdict = (
         ready if state.worth_measuring else WordsBlock("This device is not ready for measurements now:", "warning")
     )
-    return [section("", said, Listed(tuple(state.reasons)))]
+    return [section("", verdict, Listed(tuple(state.reasons)))]
 
 
 def is_detail(name: str) -> bool:

@@ -73,13 +73,13 @@ def _folded(block: blocks.Block, place: int) -> blocks.Block:
 
 def _header(shown: Page, numbers: Iterator[int]) -> Markup:
     lead, *others = shown.verdict.blocks
-    said = lead.text if isinstance(lead, blocks.WordsBlock) else ""
+    lead_text = lead.text if isinstance(lead, blocks.WordsBlock) else ""
     links = (tag("li", tag("a", text(each.title), href=f"#{each.key}")) for each in shown.sections)
     return tag(
         "header",
         tag("h1", text(legible(shown.heading))),
         tag("p", text(shown.verdict.title), class_=f"verdict {shown.mood}".strip()),
-        tag("p", text(said), class_="lead"),
+        tag("p", text(lead_text), class_="lead"),
         *(_block(each, numbers) for each in others),
         tag("nav", tag("ul", *links), aria_label="Contents"),
     )
@@ -140,13 +140,13 @@ def _title(column: blocks.Column) -> Markup:
 
 def _cells(row: blocks.Row, columns: tuple[blocks.Column, ...]) -> Iterator[Markup]:
     for place, column in enumerate(columns):
-        said = blocks.text_of(row, place)
-        letters = len(said)
+        content = blocks.text_of(row, place)
+        letters = len(content)
         length = (
             "longer" if letters > _LONGER else "long" if letters > _LONG else "short" if letters <= _SHORT else ""
         )
         classes = f"{'right' if column.right else length} {blocks.mood_of(row, place)}".strip()
-        yield tag("td", text(said), class_=classes or None)
+        yield tag("td", text(content), class_=classes or None)
 
 
 def _figures(block: blocks.Figures) -> Markup:

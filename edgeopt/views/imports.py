@@ -11,8 +11,8 @@ def import_sentence(proof: ImportProof) -> str:
     from edgeopt.graph.accuracy import agreement  # with it comes numpy, which the first window does not wait for
 
     how = agreement(proof.snr_db, "it")
-    said = how if how.startswith("equal") else f"agrees to {how}"
-    return f"From {proof.source} ({proof.framework}), {said} {_on(proof)}."
+    verdict = how if how.startswith("equal") else f"agrees to {how}"
+    return f"From {proof.source} ({proof.framework}), {verdict} {_on(proof)}."
 
 
 def import_facts(proof: ImportProof) -> Iterator[tuple[str, str]]:

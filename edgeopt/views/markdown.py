@@ -52,8 +52,8 @@ def _blocks(shown: Iterable[blocks.Block], level: int) -> Iterator[str]:
 
 
 def _words(words: blocks.WordsBlock) -> str:
-    said = plain(words.text)
-    return f"> {said}" if words.mood == "warning" else f"**{said}**" if words.mood == "strong" else said
+    content = plain(words.text)
+    return f"> {content}" if words.mood == "warning" else f"**{content}**" if words.mood == "strong" else content
 
 
 def _commands(commands: blocks.Commands) -> Iterator[str]:
@@ -77,8 +77,8 @@ def _table(table: blocks.Table) -> str:
 
 
 def _cell(row: blocks.Row, place: int) -> str:
-    said = plain(blocks.text_of(row, place))
-    return f"**{said}**" if said and blocks.is_strong(row, place) else said
+    content = plain(blocks.text_of(row, place))
+    return f"**{content}**" if content and blocks.is_strong(row, place) else content
 
 
 def _line(cells: Iterable[str]) -> str:

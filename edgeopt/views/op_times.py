@@ -104,8 +104,8 @@ def _kernels(times: "OpTimes") -> Table:
 def _members(row: "OpTimeRow") -> str:
     if not row.members:
         return f"{row.kernel} (not attributed)"
-    told = some(row.members, _NAMED)
-    return f"for {told}" if row.added else told
+    members = some(row.members, _NAMED)
+    return f"for {members}" if row.added else members
 
 
 def _category(row: "OpTimeRow") -> str:

@@ -17,13 +17,13 @@ _KEPT = ("keep what you have", "undecided")
 
 def show(outcome: Outcome) -> list[Block]:
     """The candidates, the variants that could not be made, the verdict."""
-    front = [_said_of_front(outcome)] if len(outcome.front) > 1 else []
+    front = [_front_text(outcome)] if len(outcome.front) > 1 else []
     unmade = [f"not raced: {each.name}: {each.failure}" for each in outcome.variants if each.failure]
-    said = [*proof_lines(outcome), *shape_lines(outcome)]
+    texts = [*proof_lines(outcome), *shape_lines(outcome)]
     if outcome.cut_short:
-        said.append("Run the same command to complete the search from the cache.")
-    said.append(f"Bundle: {outcome.bundle}")
-    verdict = section("", WordsBlock(outcome.summary, "strong"), *lines(said))
+        texts.append("Run the same command to complete the search from the cache.")
+    texts.append(f"Bundle: {outcome.bundle}")
+    verdict = section("", WordsBlock(outcome.summary, "strong"), *lines(texts))
     return [_candidates(outcome), *lines(front + unmade), verdict]
 
 
@@ -61,14 +61,14 @@ def headline(outcome: Outcome) -> str:
 
 def explanation(outcome: Outcome) -> str:
     """The verdict in a sentence or two, without the words of the headline."""
-    said = outcome.found or outcome.summary
-    said = said[:1].upper() + said[1:]
+    sentence = outcome.found or outcome.summary
+    sentence = sentence[:1].upper() + sentence[1:]
     if outcome.verdict == "undecided":
-        return f"{said} A longer search or a quieter device may decide it."
+        return f"{sentence} A longer search or a quieter device may decide it."
     if outcome.verdict not in _KEPT:
-        return said
-    held = "is a copy of what runs today" if outcome.winner.variant == CURRENT else "holds your model unchanged"
-    return f"{said} The bundle {held}."
+        return sentence
+    state = "is a copy of what runs today" if outcome.winner.variant == CURRENT else "holds your model unchanged"
+    return f"{sentence} The bundle {state}."
 
 
 def proof_lines(outcome: Outcome) -> list[str]:
@@ -83,9 +83,9 @@ def proof_lines(outcome: Outcome) -> list[str]:
 
 def _proved(outcome: Outcome) -> str:
     proof = outcome.proof
-    said = "Measured" if outcome.verdict in _KEPT else "Proved"
+    basis = "Measured" if outcome.verdict in _KEPT else "Proved"
     if outcome.from_cache:
-        said = f"From the cache, {said.lower()} at {outcome.from_cache}"
+        basis = f"From the cache, {basis.lower()} at {outcome.from_cache}"
     how = (
         f" over {units.count(proof.legs, 'start')} of fresh processes, {proof.speedup.rounds} interleaved rounds: "
         f"{proof.speedup} ({units.percent(proof.speedup.confidence)} interval)"
@@ -97,18 +97,18 @@ def _proved(outcome: Outcome) -> str:
     lowest = f", lowest sample {decibels(tail.lowest_db)}{output}" if tail is not None else ""
     judged = f"{proof.judged}, " if proof.judged else ""
     return (
-        f"{said} from the written bundle{how}, {judged}{agreement(proof.accuracy_db)} on {proof.samples} "
+        f"{basis} from the written bundle{how}, {judged}{agreement(proof.accuracy_db)} on {proof.samples} "
         f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
         f"{outcome.seconds:.0f} s."
     )
 
 
-def _said_of_front(outcome: Outcome) -> str:
+def _front_text(outcome: Outcome) -> str:
     numbers = [str(n) for n, each in enumerate(in_order(outcome), 1) if each.candidate.name in outcome.front]
-    told = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"
+    sentence = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"
     another = "; deliver another with --pick N" if outcome.is_cached else ""
-    return f"{told}: {', '.join(numbers)}{another}."
+    return f"{sentence}: {', '.join(numbers)}{another}."
 
 
 def _parts(candidate: Candidate) -> tuple[str, ...]:

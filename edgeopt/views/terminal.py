@@ -142,10 +142,10 @@ def _fitting(table: blocks.Table, width: int) -> Iterator[list[int]]:
 
 def _least_width(table: blocks.Table, place: int) -> int:
     column = table.columns[place]
-    held = max((_width(blocks.text_of(row, place)) for row in table.rows), default=0)
+    content_width = max((_width(blocks.text_of(row, place)) for row in table.rows), default=0)
     if column.kind in _LEAST:
-        return min(_LEAST[column.kind], max(held, _width(column.title)))
-    return max(held, *map(_width, _two_lines(column.title)))
+        return min(_LEAST[column.kind], max(content_width, _width(column.title)))
+    return max(content_width, *map(_width, _two_lines(column.title)))
 
 
 def _width(text: str) -> int:
@@ -202,13 +202,13 @@ def _laid_out(
     columns: Sequence[blocks.Column], rows: Sequence[blocks.Row], places: Sequence[int], width: int
 ) -> tuple[list[int], int, list[str]]:
     """Widths, the gap between columns and titles: titles take two lines and texts fold where they must."""
-    held = [max((_width(blocks.text_of(row, place)) for row in rows), default=0) for place in places]
+    content_widths = [max((_width(blocks.text_of(row, place)) for row in rows), default=0) for place in places]
     titles = [column.title for column in columns]
-    widths = [max(held[k], _width(title)) for k, title in enumerate(titles)]
+    widths = [max(content_widths[k], _width(title)) for k, title in enumerate(titles)]
     if sum(widths) + _GAP * (len(widths) - 1) <= width:
         return widths, _GAP, titles
-    titles = [t if _width(t) <= held[k] else "\n".join(_two_lines(t)) for k, t in enumerate(titles)]
-    widths = [max(held[k], _width(title)) for k, title in enumerate(titles)]
+    titles = [t if _width(t) <= content_widths[k] else "\n".join(_two_lines(t)) for k, t in enumerate(titles)]
+    widths = [max(content_widths[k], _width(title)) for k, title in enumerate(titles)]
     words = [max((_longest_word(blocks.text_of(row, place)) for row in rows), default=0) for place in places]
     # Words in one piece are worth more than air between columns.
     for gap, room_for in ((_GAP, words), (_NARROW_GAP, words), (_NARROW_GAP, [0] * len(words))):

@@ -64,10 +64,10 @@ def memory_change(before: MemoryFigures | None, after: MemoryFigures | None) -> 
     return change(*(None if found is None else found.added_bytes for found in (before, after)))
 
 
-def moment(said: str) -> str:
+def moment(time: str) -> str:
     """Returns a time to the minute if it is in UTC; other texts are unchanged."""
-    day, _, rest = said.partition("T")
-    return f"{day} {rest[:5]} UTC" if rest.endswith("+00:00") else said
+    day, _, rest = time.partition("T")
+    return f"{day} {rest[:5]} UTC" if rest.endswith("+00:00") else time
 
 
 def ratio(value: float | None) -> str:
@@ -121,14 +121,14 @@ def several(count: int, one: str, many: str = "") -> str:
 
 def options(chosen: dict[str, str | int | float | bool | dict[str, list[int]]]) -> str:
     """`threads=1, shapes: x 1x3x224x224`."""
-    said = [f"{key}={_plain(value)}" for key, value in chosen.items() if not isinstance(value, dict)]
+    parts = [f"{key}={_plain(value)}" for key, value in chosen.items() if not isinstance(value, dict)]
     for key, value in chosen.items():
         if isinstance(value, dict) and key not in _BESIDE:
             mark = "/" if key == "buckets" else "x"
-            said.append(
+            parts.append(
                 f"{key}: " + ", ".join(f"{n} {mark.join(map(str, of)) or 'scalar'}" for n, of in value.items())
             )
-    return "; ".join(said) or "the runtime's own"
+    return "; ".join(parts) or "the runtime's own"
 
 
 def dimensions(sizes: Sequence[int | str | None] | None) -> str:
