@@ -47,8 +47,8 @@ def run(path: Path | None, page: str) -> int:
         # Opened before the window is built, so that a child process reads the model meanwhile.
         context.open(subject)
     window = Window(context, PAGES, _first_page(path, page, settings.text(PAGE)))
-    faults.happened.connect(window.told_of_fault)
-    faults.complained.connect(lambda said: window.log.say("warning", "Qt", said))
+    faults.happened.connect(window.show_failure)
+    faults.complained.connect(lambda message: window.log.say("warning", "Qt", message))
     _after_first_frame(window, lambda: _begin(window, path, page))
     window.show()
     monitor = _watch_gaps(window)
@@ -62,9 +62,9 @@ def run(path: Path | None, page: str) -> int:
     return code
 
 
-def _first_page(path: Path | None, asked: str, last: str) -> str:
+def _first_page(path: Path | None, requested: str, last: str) -> str:
     """`last` is the page of the last time, "" on the first start."""
-    return asked or ("model" if path is not None else last or _FIRST_START_PAGE)
+    return requested or ("model" if path is not None else last or _FIRST_START_PAGE)
 
 
 def _after_first_frame(window: Window, act: Callable[[], None]) -> None:

@@ -32,9 +32,9 @@ class Background(QObject):
 
 
 class _Work(QRunnable):
-    def __init__(self, work: Callable[[], Any], tell: Callable[[Any], None]) -> None:
+    def __init__(self, work: Callable[[], Any], report: Callable[[Any], None]) -> None:
         super().__init__()
-        self._work, self._tell = work, tell
+        self._work, self._report = work, report
 
     def run(self) -> None:
         try:
@@ -42,4 +42,4 @@ class _Work(QRunnable):
         except Exception as error:  # noqa: BLE001 - the thread's edge: a bug is raised again on the GUI's thread
             outcome = error
         with suppress(RuntimeError):  # the page is gone, and nobody waits for the answer
-            self._tell(outcome)
+            self._report(outcome)

@@ -55,22 +55,22 @@ class Context(QObject):
     """Emitted when a search has made a bundle, or one was opened."""
     changed = Signal()
     """Emitted when actions may have become possible or impossible; the window then asks each of them."""
-    page_wanted = Signal(str)
-    watch_wanted = Signal(object)
+    page_requested = Signal(str)
+    watch_requested = Signal(object)
     """The path of a model or bundle that is to be watched at once."""
-    agent_wanted = Signal(str)
+    agent_requested = Signal(str)
     """The address of an agent that is to be watched at once."""
-    import_wanted = Signal(object)
+    import_requested = Signal(object)
     """The `ImportChoices` of an import that is to start at once."""
-    import_asked = Signal(object)
+    import_dialog_requested = Signal(object)
     """The `ImportChoices` that the user wants to change before another try."""
-    compare_wanted = Signal(object)
+    compare_requested = Signal(object)
     """The `ComparePair` that is to be compared at once."""
-    graph_wanted = Signal(object)
+    graph_requested = Signal(object)
     """The `GraphPair` that is to be shown."""
     device_measured = Signal(object)
     """The good `Ending` of `edgeopt probe --deep`."""
-    said = Signal(str)
+    status_message = Signal(str)
     """A short sentence for the status bar."""
     failed = Signal(object)
     """An `Ending` that no page shows inline; the window opens a dialog."""
@@ -136,32 +136,32 @@ class Context(QObject):
         self.changed.emit()
 
     def go(self, page: str) -> None:
-        self.page_wanted.emit(page)
+        self.page_requested.emit(page)
 
     def watch(self, path: Path) -> None:
         """Shows the page Live, and runs the open model or the latest bundle there."""
         self.go("live")
-        self.watch_wanted.emit(path)
+        self.watch_requested.emit(path)
 
     def watch_agent(self, url: str) -> None:
         """Shows the page Live, and connects it to the agent."""
         self.go("live")
-        self.agent_wanted.emit(url)
+        self.agent_requested.emit(url)
 
     def import_model(self, choices: "ImportChoices") -> None:
         """Shows the page Model, and imports there."""
         self.go("model")
-        self.import_wanted.emit(choices)
+        self.import_requested.emit(choices)
 
     def compare(self, pair: ComparePair) -> None:
         """Shows the page Compare, and starts there."""
         self.go("compare")
-        self.compare_wanted.emit(pair)
+        self.compare_requested.emit(pair)
 
     def show_in_graph(self, pair: GraphPair) -> None:
         """Shows the page Graph, with both models there."""
         self.go("graph")
-        self.graph_wanted.emit(pair)
+        self.graph_requested.emit(pair)
 
     def measure_device(self) -> None:
         self.jobs.run(MEASURE_DEVICE).ended.connect(self._measured)
@@ -178,7 +178,7 @@ class Context(QObject):
             self.report(ending)
 
     def say(self, sentence: str) -> None:
-        self.said.emit(sentence)
+        self.status_message.emit(sentence)
 
     def report(self, ending: Ending) -> None:
         self.failed.emit(ending)

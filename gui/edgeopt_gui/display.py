@@ -48,8 +48,8 @@ def check(environment: Mapping[str, str], plugins: Path) -> None:
     """Raises MissingError where no window can come up; `plugins` is Qt's folder of platforms."""
     if not sys.platform.startswith("linux"):
         return
-    asked = environment.get("QT_QPA_PLATFORM", "")
-    platforms = [name.partition(":")[0] for name in asked.split(";") if name]
+    requested = environment.get("QT_QPA_PLATFORM", "")
+    platforms = [name.partition(":")[0] for name in requested.split(";") if name]
     if not platforms:
         platforms = [name for name in ("wayland", "xcb") if _promised(name, environment)]
     if not platforms:

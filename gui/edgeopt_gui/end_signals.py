@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QSocketNotifier, Signal
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
-def _heard(_number: int, _frame: FrameType | None) -> None:
+def _ignore(_number: int, _frame: FrameType | None) -> None:
     """Does nothing: Python calls it late, and the byte that a signal writes to the socket wakes Qt's loop."""
 
 
@@ -25,9 +25,9 @@ class EndSignals(QObject):
         for end in (self._read, self._write):
             end.setblocking(False)
         self._notifier = QSocketNotifier(self._read.fileno(), QSocketNotifier.Type.Read, self)
-        self._notifier.activated.connect(self._tell)
+        self._notifier.activated.connect(self._deliver)
         self._wakeup_before = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
-        self._before = {number: signal.signal(number, _heard) for number in NUMBERS}
+        self._before = {number: signal.signal(number, _ignore) for number in NUMBERS}
 
     def close(self) -> None:
         for number, handler in self._before.items():
@@ -37,7 +37,7 @@ class EndSignals(QObject):
         self._read.close()
         self._write.close()
 
-    def _tell(self) -> None:
+    def _deliver(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._read.recv(64)
         self.came.emit()

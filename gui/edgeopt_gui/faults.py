@@ -22,9 +22,9 @@ class Faults(QObject):
     def install(self) -> None:
         self._before = (sys.excepthook, sys.unraisablehook, threading.excepthook)
         sys.excepthook = self._raised
-        sys.unraisablehook = lambda fault: self._told(fault.exc_value)
-        threading.excepthook = lambda fault: self._told(fault.exc_value)
-        self._qt_before = qInstallMessageHandler(self._qt_said)
+        sys.unraisablehook = lambda fault: self._report(fault.exc_value)
+        threading.excepthook = lambda fault: self._report(fault.exc_value)
+        self._qt_before = qInstallMessageHandler(self._qt_message)
 
     def remove(self) -> None:
         sys.excepthook, sys.unraisablehook, threading.excepthook = self._before
@@ -34,9 +34,9 @@ class Faults(QObject):
         if issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, _trace)
             return
-        self._told(error)
+        self._report(error)
 
-    def _told(self, error: BaseException | None) -> None:
+    def _report(self, error: BaseException | None) -> None:
         if error is None:
             return
         details = "".join(traceback.format_exception(error))
@@ -47,7 +47,7 @@ class Faults(QObject):
         )
         self.happened.emit(Ending("crashed", {}, what, next_step, f"edgeopt-gui {__version__}\n{details}"))
 
-    def _qt_said(self, kind: QtMsgType, _where: QMessageLogContext, message: str) -> None:
+    def _qt_message(self, kind: QtMsgType, _where: QMessageLogContext, message: str) -> None:
         if kind in {QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg}:
             return
         sys.stderr.write(f"Qt: {message}\n")

@@ -26,7 +26,7 @@ class GapMonitor(QObject):
 
     found = Signal(object)
     """A `Gap`, in the thread of the window."""
-    _asked = Signal()
+    _probe = Signal()
 
     def __init__(self, longest_ms: float = LONGEST_MS) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class GapMonitor(QObject):
         self._stopped = threading.Event()
         self._watched = threading.get_ident()
         self._native = threading.get_native_id()
-        self._asked.connect(self._answered.set, Qt.ConnectionType.QueuedConnection)
+        self._probe.connect(self._answered.set, Qt.ConnectionType.QueuedConnection)
         self._thread = threading.Thread(target=self._watch, daemon=True, name="gaps")
 
     def start(self) -> None:
@@ -50,11 +50,11 @@ class GapMonitor(QObject):
     def _watch(self) -> None:
         while not self._stopped.wait(_PAUSE_S):
             self._answered.clear()
-            waited_s, asked_s = _waited_s(self._native), time.perf_counter()
-            self._asked.emit()
+            waited_s, probed_s = _waited_s(self._native), time.perf_counter()
+            self._probe.emit()
             if self._answered.wait(self._longest_s):
                 continue
-            late_s = time.perf_counter() - asked_s - self._longest_s
+            late_s = time.perf_counter() - probed_s - self._longest_s
             frame = sys._current_frames().get(self._watched)
             stack = "".join(traceback.format_stack(frame, _FRAMES)) if frame is not None else ""
             while not self._answered.wait(self._longest_s):
@@ -63,7 +63,7 @@ class GapMonitor(QObject):
             # A late wake-up of this thread, or a wait of the window's thread for a core, comes from the load of
             # the machine and not from the window. The two may overlap, so only the longer one is subtracted.
             waited_s = _waited_s(self._native) - waited_s
-            length_s = time.perf_counter() - asked_s - max(0.0, late_s, waited_s)
+            length_s = time.perf_counter() - probed_s - max(0.0, late_s, waited_s)
             if length_s > self._longest_s:
                 gap = Gap(length_s * 1000, stack)
                 self.gaps.append(gap)

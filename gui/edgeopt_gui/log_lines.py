@@ -45,7 +45,7 @@ class JobStory:
     def begun(self) -> LogLine:
         return self._say("info", f"$ {self._line}")
 
-    def told(self, event: events.Event) -> LogLine | None:
+    def line_of(self, event: events.Event) -> LogLine | None:
         match event:
             case events.Progress():
                 phase = (event.subject, event.phase)

@@ -27,9 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--page", default="", help="page to open first: device, model, optimize or live")
     parser.add_argument("--version", action="version", version=f"edgeopt-gui {__version__}")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        return open_window(given.path, given.page)
+        return open_window(options.path, options.page)
     except EdgeoptError as error:
         sys.stderr.write(f"edgeopt-gui: {error.message}\n  {error.hint}\n")
         return error.exit_code

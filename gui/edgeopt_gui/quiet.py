@@ -25,7 +25,7 @@ class QuietWatch(QObject):
         """Whether checks found nothing that disturbs; false before the first checks."""
         self.enabled = True
         """Whether to look at all: pictures and tests show what does not depend on others."""
-        self._wanted = 0
+        self._callers = 0
         self._bad = self._good = 0
         self._under_way = False
         # Without a parent, because this object may be deleted before a running check has ended.
@@ -36,15 +36,15 @@ class QuietWatch(QObject):
 
     def start(self) -> None:
         """Starts the checks for one more caller; they run until each caller has called `stop`."""
-        self._wanted += 1
-        if self._wanted == 1 and self.enabled:
+        self._callers += 1
+        if self._callers == 1 and self.enabled:
             self._bad = self._good = 0
             self._timer.start()
             self._look()
 
     def stop(self) -> None:
-        self._wanted = max(0, self._wanted - 1)
-        if not self._wanted:
+        self._callers = max(0, self._callers - 1)
+        if not self._callers:
             self._timer.stop()
 
     def take(self, bad: Sequence[str]) -> None:

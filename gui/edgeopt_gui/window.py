@@ -42,7 +42,7 @@ from edgeopt_gui.widgets.palette import Palette
 from edgeopt_gui.widgets.rail import Rail
 from edgeopt_gui.widgets.settings_dialog import SettingsDialog
 
-_SAID_MS = 12_000
+_MESSAGE_MS = 12_000
 _OPEN_ANOTHER = "Open a model or a bundle with Ctrl+O, or drop one here."
 
 
@@ -140,7 +140,7 @@ class Window(QMainWindow):
         """Opens the dialog with the choices of an import."""
         wished = choices or choices_for("", self.context.settings.text(PYTHON))
         dialog = ImportDialog(self, self.context, wished)
-        dialog.given.connect(self.context.import_model)
+        dialog.submitted.connect(self.context.import_model)
         self._open_once(dialog)
 
     def choose_bundle(self) -> None:
@@ -264,10 +264,10 @@ class Window(QMainWindow):
         else:
             self.close()
 
-    def told_of_fault(self, ending: Ending) -> None:
+    def show_failure(self, ending: Ending) -> None:
         """Shows a failure that no page shows, be it from a job or the app itself."""
         self.log.say("error", "edgeopt-gui", f"{ending.what} {ending.next_step}")
-        self._failure.tell(ending)
+        self._failure.show_ending(ending)
 
     def _lay_out(self) -> None:
         right = QVBoxLayout()
@@ -294,13 +294,13 @@ class Window(QMainWindow):
         self.book.refreshed.connect(self._offer_in_header)
         self.book.refaced.connect(self._reface)
         self.log.visibilityChanged.connect(self.book.refresh)
-        context.page_wanted.connect(self.show_page)
-        context.import_asked.connect(self.ask_import)
+        context.page_requested.connect(self.show_page)
+        context.import_dialog_requested.connect(self.ask_import)
         context.subject_changed.connect(self._subject_changed)
         for signal in (context.changed, context.jobs.started, context.jobs.ended):
             signal.connect(self.book.refresh)
-        context.said.connect(lambda sentence: self.statusBar().showMessage(sentence, _SAID_MS))
-        context.failed.connect(self.told_of_fault)
+        context.status_message.connect(lambda sentence: self.statusBar().showMessage(sentence, _MESSAGE_MS))
+        context.failed.connect(self.show_failure)
         context.settings.changed.connect(self._fill_recent)
         self._hint.dropped.connect(self._dropped)
         self._quitting.ready.connect(self.close)

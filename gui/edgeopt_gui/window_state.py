@@ -31,8 +31,8 @@ def restore(window: QMainWindow, settings: Settings) -> None:
 def least(window: QMainWindow) -> QSize:
     """Returns the smallest size at which no page is cut off, or that of the screen if it is smaller."""
     metrics = window.fontMetrics()
-    wanted = QSize(metrics.averageCharWidth() * _LEAST_LETTERS, metrics.height() * _LEAST_LINES)
-    return wanted.boundedTo(QGuiApplication.primaryScreen().availableSize())
+    size = QSize(metrics.averageCharWidth() * _LEAST_LETTERS, metrics.height() * _LEAST_LINES)
+    return size.boundedTo(QGuiApplication.primaryScreen().availableSize())
 
 
 def arrange(window: QMainWindow) -> None:

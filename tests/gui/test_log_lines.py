@@ -24,7 +24,7 @@ COMMAND = Command("Optimizing a.onnx", ("optimize", "my model.onnx"))
 
 def texts(*told):
     story = JobStory(COMMAND)
-    return [line.text for line in map(story.told, told) if line is not None]
+    return [line.text for line in map(story.line_of, told) if line is not None]
 
 
 def test_a_job_begins_with_what_one_could_type():
@@ -56,7 +56,7 @@ def test_endings_are_errors_unless_they_were_wanted():
 
 
 def test_a_warning_keeps_its_level_and_stands_on_one_line():
-    line = JobStory(COMMAND).told(events.Log("warning", "two\nlines"))
+    line = JobStory(COMMAND).line_of(events.Log("warning", "two\nlines"))
     assert (line.level, line.text) == ("warning", "two lines")
 
 
@@ -158,7 +158,7 @@ def searching(qtbot, open_window, context, tmp_path):
     window = open_window((OPTIMIZE,))
     out = str(tmp_path / "out.edgeopt")
     job = context.jobs.run(Command("Optimizing", ("optimize", str(MODEL), "--data", str(DATA), "-o", out)))
-    with qtbot.waitSignal(job.told, timeout=PATIENCE_MS):
+    with qtbot.waitSignal(job.event_received, timeout=PATIENCE_MS):
         pass
     return window, job
 

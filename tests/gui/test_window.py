@@ -402,7 +402,7 @@ def test_a_job_killed_from_outside_is_told_and_the_app_goes_on(qtbot, open_windo
     qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=PATIENCE_MS)
     window.book["optimize.start"].shown.trigger()
     job = context.jobs.jobs[0]
-    with qtbot.waitSignal(job.told, timeout=PATIENCE_MS):
+    with qtbot.waitSignal(job.event_received, timeout=PATIENCE_MS):
         pass
     with qtbot.waitSignal(job.ended, timeout=PATIENCE_MS) as ended:
         psutil.Process(job.pid).kill()

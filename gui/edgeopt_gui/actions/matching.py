@@ -8,15 +8,15 @@ Thing = TypeVar("Thing")
 
 def score(typed: str, text: str) -> float | None:
     """Returns how well a text matches what was typed, higher is better; None if a letter is missing."""
-    wanted = "".join(typed.lower().split())
+    letters = "".join(typed.lower().split())
     haystack = text.lower()
-    if not wanted:
+    if not letters:
         return 0.0
     whole = haystack.find(" ".join(typed.lower().split()))
     total = (
         100.0 if whole == 0 else 60.0 if whole > 0 and haystack[whole - 1] == " " else 30.0 if whole > 0 else 0.0
     )
-    places = _places(haystack, wanted, prefer_words=True) or _places(haystack, wanted, prefer_words=False)
+    places = _places(haystack, letters, prefer_words=True) or _places(haystack, letters, prefer_words=False)
     if not places:
         return None
     for before, place in zip((-2, *places), places, strict=False):
@@ -32,10 +32,10 @@ def best(typed: str, things: Iterable[Thing], text: Callable[[Thing], str]) -> l
     return [thing for _, thing in fitting]
 
 
-def _places(haystack: str, wanted: str, *, prefer_words: bool) -> list[int]:
-    """Returns the positions of the wanted letters, in ascending order; empty if one is missing."""
+def _places(haystack: str, letters: str, *, prefer_words: bool) -> list[int]:
+    """Returns the positions of the letters, in ascending order; empty if one is missing."""
     places: list[int] = []
-    for letter in wanted:
+    for letter in letters:
         start = places[-1] + 1 if places else 0
         first = haystack.find(letter, start)
         if first < 0:

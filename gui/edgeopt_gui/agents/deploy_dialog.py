@@ -61,7 +61,7 @@ class DeployDialog(QDialog):
         self._context, self._figures = context, tuple(figures)
         self.deployer = Deployer(context.jobs, bundle, self)
         self.deployer.planned.connect(self._show_plan)
-        self.deployer.told.connect(self._show_progress)
+        self.deployer.progressed.connect(self._show_progress)
         self.deployer.served.connect(self._show_success)
         self.deployer.failed.connect(self._show_failure)
         self.deployer.cancelled.connect(self._show_cancelled)

@@ -20,7 +20,7 @@ from edgeopt_gui.jobs.runner import JobRunner
 class Deployer(QObject):
     planned = Signal(object)
     """The `DeployPlan` of the agent."""
-    told = Signal(str, float)
+    progressed = Signal(str, float)
     """Progress of the deployment: a sentence, and a share from 0 to 1, or below 0 if it is unknown."""
     served = Signal(object)
     """The plan whose release is now served."""
@@ -69,7 +69,7 @@ class Deployer(QObject):
     def deploy(self) -> None:
         self._accepted = self._cancelling = False
         self._job = self._jobs.run(self.command())
-        self._job.told.connect(self._heard)
+        self._job.event_received.connect(self._report_progress)
         self._job.ended.connect(self._ended)
 
     def cancel(self) -> None:
@@ -95,7 +95,7 @@ class Deployer(QObject):
             return
         self.planned.emit(self.plan)
 
-    def _heard(self, event: Event) -> None:
+    def _report_progress(self, event: Event) -> None:
         if not isinstance(event, Progress):
             return
         self._accepted = self._accepted or bool(event.subject)
@@ -104,12 +104,12 @@ class Deployer(QObject):
         # The first messages of the agent are the name of the bundle, which the dialog shows already.
         detail = f": {event.message}" if event.phase in {"soaking", "sending"} and event.message else ""
         phase = words(event.phase)
-        self.told.emit(f"{phase[:1].upper()}{phase[1:]}{detail}{left}", share)
+        self.progressed.emit(f"{phase[:1].upper()}{phase[1:]}{detail}{left}", share)
 
     def _cancel_answered(self, ending: Ending) -> None:
         if not ending.good and self._job is not None:
             self._cancelling = False
-            self.told.emit(f"Not cancelled: {ending.what}", -1.0)
+            self.progressed.emit(f"Not cancelled: {ending.what}", -1.0)
 
     def _ended(self, ending: Ending) -> None:
         self._job = None

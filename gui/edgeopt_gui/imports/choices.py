@@ -74,10 +74,10 @@ class ImportChoices:
 
     @property
     def command(self) -> Command:
-        given = [("-o", self.out), ("--python", self.python), ("--data", self.data)]
-        given += [("--shape", shape) for shape in self.shapes.split()]
-        given += [("--dynamic", self.dynamic.replace(" ", "")), ("--task", self.task)]
-        options = [word for flag, value in given if value for word in (flag, value)]
+        flags = [("-o", self.out), ("--python", self.python), ("--data", self.data)]
+        flags += [("--shape", shape) for shape in self.shapes.split()]
+        flags += [("--dynamic", self.dynamic.replace(" ", "")), ("--task", self.task)]
+        options = [word for flag, value in flags if value for word in (flag, value)]
         trust = ["--trust"] if self.trust else []
         return Command(f"Importing {self.name}", ("import", self.source, *options, *trust))
 
@@ -136,5 +136,5 @@ def ending_in_the_app(ending: Ending) -> Ending:
     """Returns the ending with options replaced by the names of the dialog's fields."""
     what, next_step = ending.what, ending.next_step
     for flag, title in TITLES.items():
-        what, next_step = (said.replace(flag, f"'{title}'") for said in (what, next_step))
+        what, next_step = (text.replace(flag, f"'{title}'") for text in (what, next_step))
     return replace(ending, what=what, next_step=next_step)

@@ -30,7 +30,7 @@ _WITH_DYNAMIC = frozenset({"torch", "torchscript", "huggingface"})
 
 
 class ImportDialog(QDialog):
-    given = Signal(object)
+    submitted = Signal(object)
     """The `ImportChoices`."""
 
     def __init__(self, parent: QWidget, context: Context, choices: ImportChoices) -> None:
@@ -90,7 +90,7 @@ class ImportDialog(QDialog):
             return
         self.context.settings.keep(PYTHON, choices.python)
         super().accept()
-        self.given.emit(choices)
+        self.submitted.emit(choices)
 
     def _fill(self, choices: ImportChoices) -> None:
         source, _, name = choices.source.rpartition(":")
@@ -238,5 +238,5 @@ def _is_script(source: str) -> bool:
 def _written(choices: ImportChoices) -> str:
     """Returns sentences that name the samples file and the existing files that the import replaces."""
     replaced = [path.name for path in (Path(choices.out), choices.samples) if path.is_file()]
-    said = f"Its samples are written beside it, as {choices.samples.name}."
-    return f"{said} Replaces {' and '.join(replaced)}." if replaced else said
+    sentence = f"Its samples are written beside it, as {choices.samples.name}."
+    return f"{sentence} Replaces {' and '.join(replaced)}." if replaced else sentence

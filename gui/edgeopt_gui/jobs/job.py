@@ -26,7 +26,7 @@ def can_stop() -> bool:
 class Job(QObject):
     """A job that is started once and ends once; `ended` is its last signal."""
 
-    told = Signal(object)
+    event_received = Signal(object)
     """Each `edgeopt.events.Event` except the result or error."""
     ended = Signal(object)
     """The `Ending`."""
@@ -39,7 +39,7 @@ class Job(QObject):
         """Whether the job was asked to end early with the results that it has."""
         self.ending: Ending | None = None
         self.progress: events.Progress | None = None
-        self._began_s = self._heard_s = 0.0
+        self._began_s = self._received_s = 0.0
         self._ends_s: float | None = None
         self._phase_ends_s: float | None = None
         self._lines = EventLines()
@@ -89,10 +89,10 @@ class Job(QObject):
     @property
     def silent_s(self) -> float:
         """Time since the last output on stdout, in seconds."""
-        return time.monotonic() - self._heard_s
+        return time.monotonic() - self._received_s
 
     def start(self) -> None:
-        self._began_s = self._heard_s = time.monotonic()
+        self._began_s = self._received_s = time.monotonic()
         limit_s = self.command.limit_s
         self._ends_s = self._began_s + limit_s if limit_s is not None else None
         self._process.start()
@@ -137,14 +137,14 @@ class Job(QObject):
             self._ends_s = ends_s
 
     def _read(self) -> None:
-        self._heard_s = time.monotonic()
+        self._received_s = time.monotonic()
         for event in self._lines.feed(bytes(self._process.readAllStandardOutput().data())):
             if isinstance(event, events.Result | events.Error):
                 self._last = event
                 continue
             if isinstance(event, events.Progress):
                 self.note(event)
-            self.told.emit(event)
+            self.event_received.emit(event)
 
     def _read_complaints(self) -> None:
         printed = self._printed + bytes(self._process.readAllStandardError().data())

@@ -292,9 +292,9 @@ def colour_of(curve: CurveSpec) -> QColor:
     """Returns the colour of a curve; baselines have the muted colour, mixed half with the background."""
     if curve.colour is not None:
         return colours.series(curve.colour)
-    front, ground = colours.muted(), QGuiApplication.palette().color(QPalette.ColorRole.Base)
+    front, background = colours.muted(), QGuiApplication.palette().color(QPalette.ColorRole.Base)
     return QColor(
-        (front.red() + ground.red()) // 2,
-        (front.green() + ground.green()) // 2,
-        (front.blue() + ground.blue()) // 2,
+        (front.red() + background.red()) // 2,
+        (front.green() + background.green()) // 2,
+        (front.blue() + background.blue()) // 2,
     )

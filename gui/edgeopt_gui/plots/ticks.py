@@ -56,9 +56,9 @@ def clock_ticks(begin_s: float, end_s: float, most: int) -> Ticks:
     # Round in local time: the offset of this moment, so that a change to summer time is off by an hour at most.
     offset = time.localtime(end_s).tm_gmtoff
     first = math.ceil((begin_s + offset) / step) * step - offset
-    form = "%H:%M:%S" if step < 60 else "%H:%M" if step < _DAY_S else "%d %b"
+    pattern = "%H:%M:%S" if step < 60 else "%H:%M" if step < _DAY_S else "%d %b"
     count = max(0, math.floor((end_s - first) / step) + 1)
-    return [(at, time.strftime(form, time.localtime(at))) for at in (first + k * step for k in range(count))]
+    return [(at, time.strftime(pattern, time.localtime(at))) for at in (first + k * step for k in range(count))]
 
 
 def significant(value: float, digits: int = 3) -> str:

@@ -22,7 +22,7 @@ _LETTERS = 48
 class AskText(QDialog):
     """The dialog; call `open`, and it deletes itself when closed."""
 
-    given = Signal(str)
+    submitted = Signal(str)
     forgotten = Signal(str)
     """An earlier answer that the user removed."""
 
@@ -80,7 +80,7 @@ class AskText(QDialog):
         text = self.field.text().strip()
         super().accept()
         if text:
-            self.given.emit(text)
+            self.submitted.emit(text)
 
 
 def ask_whether(parent: QWidget, question: str, consequence: str, does: str, then: Callable[[], None]) -> None:

@@ -81,9 +81,9 @@ class FactsView(QWidget):
         value = Chips(fact.words) if fact.words else self._value(fact)
         value.setAccessibleName(f"{fact.name}: {', '.join(fact.words) or fact.value}")
         for widget in (name, value):
-            told = f"Source: {fact.source}" if fact.source else ""
+            origin = f"Source: {fact.source}" if fact.source else ""
             cut = fact.name if widget is name and name.text() != fact.name else ""
-            widget.setToolTip("\n".join(part for part in (cut, told) if part))
+            widget.setToolTip("\n".join(part for part in (cut, origin) if part))
         # Beside a button, which is higher than a line of text, all are centred.
         upright = Qt.AlignmentFlag.AlignVCenter if fact.copy else Qt.AlignmentFlag.AlignTop
         grid.addWidget(name, line, 0, upright)

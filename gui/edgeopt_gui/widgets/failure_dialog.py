@@ -52,7 +52,7 @@ class FailureDialog(QDialog):
         self._sign.setPixmap(icon("warning").pixmap(size, size))
         self._copy.setIcon(icon("copy"))
 
-    def tell(self, ending: Ending) -> None:
+    def show_ending(self, ending: Ending) -> None:
         self._dress()
         self._earlier = self._earlier + 1 if self.isVisible() else 0
         self.what.setText(ending.what)

@@ -75,11 +75,11 @@ class IntervalView(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.scheme_changed.connect(self.update)
 
-    def show_interval(self, interval: Interval, said: str) -> None:
-        """Shows an interval; `said` is the interval in words."""
+    def show_interval(self, interval: Interval, text: str) -> None:
+        """Shows an interval; `text` is the interval in words."""
         self.interval = interval
-        self.setAccessibleName(said)
-        self.setToolTip(said)
+        self.setAccessibleName(text)
+        self.setToolTip(text)
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name

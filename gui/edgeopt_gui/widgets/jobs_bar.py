@@ -51,7 +51,7 @@ class JobsBar(QWidget):
         self._dress()
 
     def _started(self, job: Job) -> None:
-        job.told.connect(lambda _: self._refresh() if job is self._job else None)
+        job.event_received.connect(lambda _: self._refresh() if job is self._job else None)
         self._reveal.start()
 
     def _show_newest(self) -> None:
@@ -76,13 +76,13 @@ class JobsBar(QWidget):
         if job is None:
             return
         whole = job_words.status(job.command, job.progress)
-        said = job_words.silence(job.command, job.progress, job.silent_s) or whole
+        text = job_words.silence(job.command, job.progress, job.silent_s) or whole
         if job.cancelled:
-            said = whole = f"Cancelling: {job.command.title}"
+            text = whole = f"Cancelling: {job.command.title}"
         most = min(self.fontMetrics().averageCharWidth() * _MOST_LETTERS, self.window().width() // 2)
         self.label.setText(
             self.fontMetrics().elidedText(
-                said, Qt.TextElideMode.ElideRight if said != whole else Qt.TextElideMode.ElideMiddle, most
+                text, Qt.TextElideMode.ElideRight if text != whole else Qt.TextElideMode.ElideMiddle, most
             )
         )
         self.label.setToolTip(f"{whole}\n{job.command.line}")

@@ -81,7 +81,7 @@ class LogDock(QDockWidget):
     def _follow(self, job: Job) -> None:
         story = JobStory(job.command)
         self._add(story.begun())
-        job.told.connect(lambda event: self._add(story.told(event)))
+        job.event_received.connect(lambda event: self._add(story.line_of(event)))
         job.ended.connect(lambda ending: self._add(story.ended(ending)))
 
     def _add(self, line: LogLine | None) -> None:

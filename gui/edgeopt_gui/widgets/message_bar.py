@@ -10,7 +10,7 @@ from edgeopt_gui.widgets.action_button import ActionButton
 class MessageBar(QFrame):
     """A bar that shows a failure above the content: what happened and what to do next."""
 
-    details_wanted = Signal(object)
+    details_requested = Signal(object)
     """The `Ending` that is shown."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class MessageBar(QFrame):
         self.details = QPushButton("Details…")
         self.dismiss = QPushButton("Dismiss")
         self.dismiss.clicked.connect(self.hide)
-        self.details.clicked.connect(lambda: self.details_wanted.emit(self.ending))
+        self.details.clicked.connect(lambda: self.details_requested.emit(self.ending))
         self.ending: Ending | None = None
         line = self.fontMetrics().height()
         row = QHBoxLayout(self)

@@ -110,10 +110,10 @@ class Palette(QDialog):
         self.line.textChanged.connect(self._search)
         self.line.setFocus()
         self._select(0)
-        wanted = max(
+        natural_width = max(
             self.fontMetrics().averageCharWidth() * _LETTERS_WIDE, self.view.sizeHintForColumn(0) + self._edges()
         )
-        width = min(wanted, parent.width() - 40)
+        width = min(natural_width, parent.width() - 40)
         height = self.view.sizeHintForRow(0) * _ROWS_SHOWN + self.line.sizeHint().height() * 2
         self.resize(width, min(height, parent.height() - 80))
         self.move(

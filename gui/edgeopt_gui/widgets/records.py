@@ -224,8 +224,8 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
         before = self.persistentIndexList()
         keys = [self.key(self._shown[index.row()]) for index in before]
         self._shown = self._arranged()
-        wanted = set(keys)
-        places = {key: place for place, key in enumerate(map(self.key, self._shown)) if key in wanted}
+        persistent = set(keys)
+        places = {key: place for place, key in enumerate(map(self.key, self._shown)) if key in persistent}
         after = [self.index(places[key], index.column()) for key, index in zip(keys, before, strict=True)]
         self.changePersistentIndexList(before, after)
         self.layoutChanged.emit()

@@ -86,10 +86,10 @@ class RecordsTable(QTableView):
         The user may change the widths afterwards.
         """
         self._sized_by_user, self._fitting = False, True
-        wanted, columns = self.wanted_widths(), self.records.columns
+        widths, columns = self.natural_widths(), self.records.columns
         letter, room = self.fontMetrics().averageCharWidth(), self.viewport().width()
         least = [
-            wanted[place]
+            widths[place]
             if column.align == "right"
             else max(
                 self.fontMetrics().horizontalAdvance(column.title) + 3 * letter, column.least_letters * letter
@@ -101,7 +101,7 @@ class RecordsTable(QTableView):
         self._left_out.clear()
         shown = [place for place in range(len(columns)) if not self.isColumnHidden(place)]
         firm = [
-            max(width, min(wanted[place], columns[place].firm_letters * letter))
+            max(width, min(widths[place], columns[place].firm_letters * letter))
             for place, width in enumerate(least)
         ]
         if sum(firm[place] for place in shown) > room:
@@ -110,22 +110,22 @@ class RecordsTable(QTableView):
         for place in self._left_out:
             self.setColumnHidden(place, True)
         for floor in (firm, least):
-            missing = sum(wanted[place] for place in shown) - room
-            spare = {place: max(0, wanted[place] - floor[place]) for place in shown}
+            missing = sum(widths[place] for place in shown) - room
+            spare = {place: max(0, widths[place] - floor[place]) for place in shown}
             spared = sum(spare.values())
             for place, width in spare.items():
                 if missing > 0 and spared:
-                    wanted[place] -= min(width, -(-missing * width // spared))
-        scrolls = sum(wanted[place] for place in shown) > room
+                    widths[place] -= min(width, -(-missing * width // spared))
+        scrolls = sum(widths[place] for place in shown) > room
         for place, column in enumerate(columns):
             if column.stretch:
                 # Qt may give a stretched column no width if the others take all of it.
                 mode = QHeaderView.ResizeMode.Interactive if scrolls else QHeaderView.ResizeMode.Stretch
                 self.horizontalHeader().setSectionResizeMode(place, mode)
-            self.setColumnWidth(place, wanted[place])
+            self.setColumnWidth(place, widths[place])
         self._fitting = False
 
-    def wanted_widths(self) -> list[int]:
+    def natural_widths(self) -> list[int]:
         """Returns the width of each column if there is room for all."""
         letter = self.fontMetrics().averageCharWidth()
         font = QFont(self.font())

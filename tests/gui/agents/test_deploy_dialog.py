@@ -66,7 +66,7 @@ def test_it_says_what_changes_and_then_deploys(qtbot, context, open_dialog, agen
     assert "serves at" in dialog.doing.text()
     assert agent.status().serving.release == dialog.deployer.plan.release
     wanted = []
-    context.agent_wanted.connect(wanted.append)
+    context.agent_requested.connect(wanted.append)
     press(qtbot, dialog.watch)
     assert wanted == [agent_url]
 

@@ -40,7 +40,7 @@ def begin_search(qtbot, runner, tmp_path):
     """A search that has trials running."""
     job = runner.run(search(tmp_path))
     with qtbot.waitSignal(
-        job.told, timeout=PATIENCE_MS, check_params_cb=lambda e: getattr(e, "phase", "") == "screening"
+        job.event_received, timeout=PATIENCE_MS, check_params_cb=lambda e: getattr(e, "phase", "") == "screening"
     ):
         pass
     qtbot.waitUntil(lambda: len(psutil.Process(job.pid).children(recursive=True)) > 0, timeout=PATIENCE_MS)
@@ -130,7 +130,7 @@ from edgeopt_gui.jobs.runner import JobRunner
 app = QCoreApplication([])
 runner = JobRunner()
 job = runner.run(Command("Optimizing", tuple(sys.argv[1:])))
-job.told.connect(lambda event: getattr(event, "phase", "") == "screening" and print(job.pid, flush=True))
+job.event_received.connect(lambda event: getattr(event, "phase", "") == "screening" and print(job.pid, flush=True))
 app.exec()
 """
 

@@ -135,7 +135,7 @@ def test_page_and_status_bar_say_the_same_time(qtbot, bar, runner, tmp_path):
         qtbot.waitUntil(bar.isVisible, timeout=PATIENCE_MS)
         for event in (Progress("racing", done=1, total=9, time_left_s=600.0), Progress("proving")):
             job.note(event)
-            board.hear(event)
+            board.apply(event)
             standing.set(board, cancelling=False, left_s=job.left_s)
             qtbot.waitUntil(lambda: bar.left.text() == "about 10 min left", timeout=PATIENCE_MS)
             assert standing.line.text().endswith(" · about 10 min left")
@@ -146,7 +146,7 @@ def test_job_without_news_for_ten_seconds_says_so(qtbot, bar, runner, tmp_path):
     with silent(qtbot, runner.run(search(tmp_path, "a"))) as job:
         job.note(Progress("screening"))
         bar.resize(1280, bar.height())
-        job._heard_s -= 12
+        job._received_s -= 12
         qtbot.waitUntil(lambda: re.fullmatch(r"No news for \d+ s: screening", bar.label.text()) is not None)
         assert "Optimizing a" in bar.label.toolTip()
 

@@ -48,7 +48,7 @@ class ComparePage(Page):
         self._by_hand: set[str] = set()
         """The sides that the user chose; the others follow the open subject."""
         self._notes = ["", ""]
-        self._asked: Path | None = None
+        self._source_bundle: Path | None = None
         self._about: Path | None = None
         self._background = Background(self)
         self.head = CompareHead()
@@ -62,7 +62,7 @@ class ComparePage(Page):
         context.subject_changed.connect(self._subject_changed)
         context.bundle_changed.connect(self._follow)
         context.data_changed.connect(self._follow)
-        context.compare_wanted.connect(self.compare_pair)
+        context.compare_requested.connect(self.compare_pair)
         self._subject_changed()
 
     # Actions of the user
@@ -74,7 +74,7 @@ class ComparePage(Page):
             return
         run = self.comparing = ComparisonRun(self.context.jobs, sides, commands, self)
         self.view.begin(run.commands)
-        run.told.connect(lambda: self._told(run))
+        run.progressed.connect(lambda: self._show_progress(run))
         run.part_ended.connect(lambda part: self._ended(run, cast("Part", part)))
         run.start()
         self._show()
@@ -244,7 +244,7 @@ class ComparePage(Page):
         if subject is not None and "A" not in self._by_hand:
             if subject.kind == "model":
                 sides = replace(sides, first=subject.path)
-            elif self._asked != subject.path or sides.first is None:
+            elif self._source_bundle != subject.path or sides.first is None:
                 self._ask_for_source(subject.path)
         if "B" not in self._by_hand and bundle is not None and bundle != sides.first and self.comparing is None:
             sides = replace(sides, second=bundle)
@@ -252,10 +252,10 @@ class ComparePage(Page):
         self._set(sides)
 
     def _ask_for_source(self, bundle: Path) -> None:
-        self._asked = bundle
+        self._source_bundle = bundle
         recent = self.context.settings.recent()
 
-        def told(found: SourceModel | EdgeoptError) -> None:
+        def show_source(found: SourceModel | EdgeoptError) -> None:
             subject = self.context.subject
             if subject is None or subject.path != bundle or "A" in self._by_hand or self._runs:
                 return
@@ -268,7 +268,7 @@ class ComparePage(Page):
             path = None if isinstance(found, EdgeoptError) else found.path
             self._set(replace(self.sides, first=path))
 
-        self._background.do(lambda: source_of(bundle, recent), told)
+        self._background.do(lambda: source_of(bundle, recent), show_source)
 
     def _limit_changed(self, seconds: int) -> None:
         self.context.settings.keep(TIME_LIMIT, seconds)
@@ -280,10 +280,10 @@ class ComparePage(Page):
         self.sides = sides
         self._show()
 
-    def _told(self, run: ComparisonRun) -> None:
+    def _show_progress(self, run: ComparisonRun) -> None:
         if run is not self.comparing or run.job is None or run.part is None:
             return
-        self.view.tell(run.part, self.head.tell(run.job, run.cancelled))
+        self.view.show_status(run.part, self.head.show_status(run.job, run.cancelled))
 
     def _ended(self, run: ComparisonRun, part: Part) -> None:
         if run is not self.comparing:
@@ -296,9 +296,9 @@ class ComparePage(Page):
         else:
             self.view.fail(part, ending, run.commands)
         if not run.running:
-            for each, told in run.endings.items():
-                if run.cancelled and told.how == "cancelled":
-                    self.view.fail(each, told, run.commands)
+            for each, result in run.endings.items():
+                if run.cancelled and result.how == "cancelled":
+                    self.view.fail(each, result, run.commands)
             measured = run.endings.get("bench")
             self.context.say(self.view.headline.text() if measured is not None and measured.good else "")
         self._show()

@@ -14,7 +14,7 @@ _CANCELLED = Ending("cancelled", {}, "Cancelled.")
 
 
 class ComparisonRun(QObject):
-    told = Signal()
+    progressed = Signal()
     """Emitted when the running job makes progress, or another one runs."""
     part_ended = Signal(str)
     """The `Part`, whose ending is in `endings`."""
@@ -39,16 +39,16 @@ class ComparisonRun(QObject):
             self.job = None
             return
         job = self.job = self._jobs.run(self.commands[part])
-        job.told.connect(lambda _: self.told.emit())
+        job.event_received.connect(lambda _: self.progressed.emit())
         job.ended.connect(lambda ending: self._ended(part, ending))
-        self.told.emit()
+        self.progressed.emit()
 
     def cancel(self) -> None:
         """Cancels the job that is running and those after it; results of completed jobs stay."""
         self.cancelled = True
         if self.job is not None:
             self.job.cancel()
-        self.told.emit()
+        self.progressed.emit()
 
     def _ended(self, part: Part, ending: Ending) -> None:
         self.endings[part] = ending

@@ -65,11 +65,11 @@ class CompareHead(QWidget):
         for widget in (self.running, self.bar, self.stop):
             widget.setVisible(on)
 
-    def tell(self, job: Job, stopping: bool) -> str:
+    def show_status(self, job: Job, stopping: bool) -> str:
         """Shows the job's status and progress; returns the status as text."""
-        said = "Stopping; cleaning up." if stopping else f"{job_words.status(job.command, job.progress)}…"
-        self.running.setText(f"{said} {time_left(job.left_s)}".strip())
+        status = "Stopping; cleaning up." if stopping else f"{job_words.status(job.command, job.progress)}…"
+        self.running.setText(f"{status} {time_left(job.left_s)}".strip())
         percent = job_words.percent(job.progress)
         self.bar.setRange(0, 0 if percent is None else 100)
         self.bar.setValue(percent or 0)
-        return said
+        return status

@@ -165,11 +165,11 @@ def _counted(what: str, first: int, second: int) -> FigureRow:
 
 
 def _output(output: "OutputAccuracy") -> OutputRow:
-    told = "not comparable" if output.problem else decibels(output.snr_db)
+    accuracy = "not comparable" if output.problem else decibels(output.snr_db)
     return OutputRow(
         output.name,
         output.snr_db,
-        f"{units.percent(output.agreement)} equal" if output.counted and not output.problem else told,
+        f"{units.percent(output.agreement)} equal" if output.counted and not output.problem else accuracy,
         output.max_abs,
         output.cosine,
         output.agreement,
@@ -184,8 +184,8 @@ def _layer(probe: "Probe", is_first: bool) -> LayerRow:
 
 
 def _probed(probe: "Probe") -> str:
-    told = "not comparable" if probe.problem else decibels(probe.snr_db)
-    return f"{told}, rescaled" if probe.rescaled else told
+    accuracy = "not comparable" if probe.problem else decibels(probe.snr_db)
+    return f"{accuracy}, rescaled" if probe.rescaled else accuracy
 
 
 def _middle(values: Sequence[float], otherwise: float | None) -> float | None:

@@ -142,11 +142,11 @@ class CompareView(QWidget):
         for section, needed in self.parts():
             section.wait("Waiting for its job.", [commands[part] for part in needed])
 
-    def tell(self, part: Part, said: str) -> None:
+    def show_status(self, part: Part, status: str) -> None:
         """Shows the job's status in the sections that wait for its result."""
         for section, needed in self.parts():
             if part in needed and not section.content.isVisibleTo(section):
-                section.message.setText(said)
+                section.message.setText(status)
 
     def fail(self, part: Part, ending: Ending, commands: dict[Part, Command]) -> None:
         for section, needed in self.parts():
@@ -160,8 +160,8 @@ class CompareView(QWidget):
         found = verdict.interval
         self.interval.setVisible(found is not None)
         if found is not None:
-            said = f"Speed-up of B: {found}"
-            self.interval.show_interval((found.low, found.median, found.high), said)
+            text = f"Speed-up of B: {found}"
+            self.interval.show_interval((found.low, found.median, found.high), text)
         self._notes = " ".join(verdict.notes)
 
     def show_measured(
@@ -175,8 +175,10 @@ class CompareView(QWidget):
         self.latency_part.show_content(commands, self._notes)
         self.memory_part.show_content(commands)
 
-    def show_compared(self, found: "ModelComparison", said: str, names: tuple[str, str], command: Command) -> None:
-        self.accuracy.setText(said)
+    def show_compared(
+        self, found: "ModelComparison", summary: str, names: tuple[str, str], command: Command
+    ) -> None:
+        self.accuracy.setText(summary)
         self.sizes.show_rows(rows.size_rows(found), names)
         self.sizes.show_all_rows()
         _fill(self.outputs, rows.output_rows(found))

@@ -70,8 +70,8 @@ def groups(device: Device, read_s: float | None = None) -> tuple[FactGroup, ...]
             facts += (Fact(purpose, " ".join(n), source, words=n) for purpose, n in by_purpose(device.cpu.simd))
     if device.state is not None:
         words = "yes" if device.state.worth_measuring else "not now"
-        said = " ".join((f"{words}.", *device.state.reasons)) if device.state.reasons else words
-        of_the_moment.append(Fact("Worth measuring", said, _source(device, "state")))
+        text = " ".join((f"{words}.", *device.state.reasons)) if device.state.reasons else words
+        of_the_moment.append(Fact("Worth measuring", text, _source(device, "state")))
     if of_the_moment:
         found[_STATE if read_s is None else f"{_STATE} at {clock_text(read_s)}"] = of_the_moment
     return tuple(FactGroup(title, tuple(facts)) for title, facts in found.items())

@@ -26,7 +26,7 @@ _LETTERS = 84
 class ConnectionDialog(QDialog):
     """The dialog; call `open`, and it deletes itself when closed."""
 
-    given = Signal(object)
+    submitted = Signal(object)
     """The `Connection`."""
 
     def __init__(self, parent: QWidget, known: Connection) -> None:
@@ -76,15 +76,15 @@ class ConnectionDialog(QDialog):
 
     def accept(self) -> None:
         """Stays open, with the reason, for what cannot be an address."""
-        given = self.connection()
+        connection = self.connection()
         try:
-            given.checked()
+            connection.checked()
         except EdgeoptError as error:
             self.problem.setText(in_the_form(error))
             self.problem.show()
             return
         super().accept()
-        self.given.emit(given)
+        self.submitted.emit(connection)
 
     def _more(self) -> QWidget:
         content = QWidget()

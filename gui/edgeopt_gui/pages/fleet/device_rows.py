@@ -163,5 +163,5 @@ def facts_of(device: FleetDevice) -> tuple[FactGroup, ...]:
 
 def _moment(time_s: float) -> str:
     """Returns the time of a recent moment, or the date of an older one."""
-    form = "%H:%M" if abs(time.time() - time_s) < _TODAY_S else "%Y-%m-%d"
-    return time.strftime(form, time.localtime(time_s))
+    pattern = "%H:%M" if abs(time.time() - time_s) < _TODAY_S else "%Y-%m-%d"
+    return time.strftime(pattern, time.localtime(time_s))

@@ -66,7 +66,7 @@ class FleetPage(Page):
         self.runs.changed.connect(self._show_rollout)
         self.runs.ended.connect(self._run_ended)
         self.rollouts.chosen.connect(self.choose_rollout)
-        self.message.details_wanted.connect(context.report)
+        self.message.details_requested.connect(context.report)
         self.show_empty(_NOT_CONNECTED, "fleet.connect")
 
     @property
@@ -78,7 +78,7 @@ class FleetPage(Page):
     def situation(self) -> FleetSituation:
         name = self._shown_rollout
         return FleetSituation(
-            self.link.state, len(self.link.devices), self.rollout, self.runs.runs(name), self.runs.asked(name)
+            self.link.state, len(self.link.devices), self.rollout, self.runs.runs(name), self.runs.is_ending(name)
         )
 
     def entered(self) -> None:
@@ -103,7 +103,7 @@ class FleetPage(Page):
 
     def ask_for_connection(self) -> None:
         dialog = ConnectionDialog(self, self.connection)
-        dialog.given.connect(self.connect_to)
+        dialog.submitted.connect(self.connect_to)
         dialog.open()
 
     def connect_to(self, connection: Connection) -> None:

@@ -46,7 +46,7 @@ class FleetLink(QObject):
         self.connection = connection
         self._set("connecting")
         job = self._job = self._jobs.run(commands.follow(connection))
-        job.told.connect(self.take_event)
+        job.event_received.connect(self.take_event)
         job.ended.connect(self._ended)
         if job.ending is not None:  # it could not even be started
             self._ended(job.ending)
@@ -55,7 +55,7 @@ class FleetLink(QObject):
         """Cancels the watch and clears the state of the fleet."""
         job, self._job = self._job, None
         if job is not None:
-            job.told.disconnect(self.take_event)
+            job.event_received.disconnect(self.take_event)
             job.ended.disconnect(self._ended)
             job.cancel()
         self._forget()

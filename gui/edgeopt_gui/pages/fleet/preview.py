@@ -31,8 +31,8 @@ def preview(choices: RolloutChoices, devices: Mapping[str, FleetDevice]) -> str:
     sizes = [str(len(wave)) for wave in in_waves(choices.waves, names, known)]
     listed = sizes[0] if len(sizes) == 1 else f"{', '.join(sizes[:-1])} and {sizes[-1]}"
     offline = sum(not devices[name].online for name in names)
-    said = f"{units.count(len(sizes), 'wave')}: {listed} {'device' if sizes == ['1'] else 'devices'}"
-    return f"{said}; {offline} of them offline." if offline else f"{said}."
+    summary = f"{units.count(len(sizes), 'wave')}: {listed} {'device' if sizes == ['1'] else 'devices'}"
+    return f"{summary}; {offline} of them offline." if offline else f"{summary}."
 
 
 def _report(device: FleetDevice) -> DeviceReport:

@@ -28,8 +28,8 @@ class RolloutRuns(QObject):
         """Whether this app advances the rollout."""
         return any(each == name and action != "pause" for each, action in self._running.values())
 
-    def asked(self, name: str) -> bool:
-        """Whether something is being asked of it that ends soon."""
+    def is_ending(self, name: str) -> bool:
+        """Whether this app is pausing or cancelling the rollout."""
         return any(each == name and action in {"pause", "cancel"} for each, action in self._running.values())
 
     def _look_for_ended(self) -> None:

@@ -61,10 +61,10 @@ class WaveBars(QWidget):
 
     def segments(self, wave: Wave, room: QRectF) -> list[tuple[str, QRectF]]:
         """Returns the key and rectangle of each group in a wave; small groups are widened to be visible."""
-        wanted = [max(_LEAST_WIDTH, room.width() * number / wave.size) for _, number in wave.counts]
-        scale = room.width() / sum(wanted)
+        widths = [max(_LEAST_WIDTH, room.width() * number / wave.size) for _, number in wave.counts]
+        scale = room.width() / sum(widths)
         left, found = room.left(), []
-        for (group, _), width in zip(wave.counts, wanted, strict=True):
+        for (group, _), width in zip(wave.counts, widths, strict=True):
             found.append((group.key, QRectF(left, room.top(), width * scale, room.height())))
             left += width * scale
         return found

@@ -24,12 +24,12 @@ def change_summary(diff: GraphDiff, times: Sequence[Sequence[OpTimes]], backend:
     """Returns `251 kept, 3 changed, 1 fused. openvino-cpu: 2.1 ms → 1.8 ms in kernels.`"""
     counts = [(diff.kept, KEPT), (diff.count("changed"), CHANGED), (diff.count("fused into"), FUSED)]
     counts += [(diff.count("gone"), REMOVED), (diff.count("new"), NEW)]
-    said = ", ".join(f"{count:,} {word}" for count, word in counts if count)
+    summary = ", ".join(f"{count:,} {word}" for count, word in counts if count)
     found = [next((each for each in its if each.backend == backend), None) for its in times]
     if not backend or None in found:
-        return f"{said}. Measure the nodes to see the time that each change saves."
+        return f"{summary}. Measure the nodes to see the time that each change saves."
     spent = " → ".join(milliseconds(each.kernels_ms) for each in found if each is not None)
-    return f"{said}. {backend}: {spent} in kernels."
+    return f"{summary}. {backend}: {spent} in kernels."
 
 
 CHANGE_COLUMNS: tuple[Column[ChangeEntry], ...] = (
@@ -55,7 +55,7 @@ CHANGE_COLUMNS: tuple[Column[ChangeEntry], ...] = (
 
 
 class ChangeList(QWidget):
-    entry_wanted = Signal(object)
+    entry_requested = Signal(object)
     """The change whose node the drawings are to show."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class ChangeList(QWidget):
         )
         self.table = RecordsTable(self.records, "What changed")
         self.table.setToolTip("Enter or a double click shows the node in both drawings")
-        self.table.chosen.connect(self.entry_wanted)
+        self.table.chosen.connect(self.entry_requested)
         self.summary = quiet()
         line = self.fontMetrics().height()
         column = QVBoxLayout(self)

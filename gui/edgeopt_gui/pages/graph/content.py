@@ -61,10 +61,10 @@ class Drawn:
 
 
 class GraphContent(QWidget):
-    reveal_wanted = Signal(object)
+    reveal_requested = Signal(object)
     """The path of an item whose groups must be opened."""
 
-    level_wanted = Signal(str)
+    level_requested = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,16 +89,16 @@ class GraphContent(QWidget):
         self.levels.setPlaceholderText("Some groups")
         for level in LEVELS:
             self.levels.addItem(level.capitalize(), level)
-        self.levels.activated.connect(lambda at: self.level_wanted.emit(self.levels.itemData(at)))
+        self.levels.activated.connect(lambda at: self.level_requested.emit(self.levels.itemData(at)))
         self.title = heading("", 3)
         self.facts = FactsView(name_letters=17)
         self.facts.followed.connect(self._follow)
         self.hottest = Hottest()
-        self.hottest.node_wanted.connect(self._show_node)
+        self.hottest.node_requested.connect(self._show_node)
         self._links: Sequence[Links] = (NO_LINKS,)
         self.weight = WeightView(name_letters=17)
         self.changed = ChangeList()
-        self.changed.entry_wanted.connect(self._show_entry)
+        self.changed.entry_requested.connect(self._show_entry)
         self.unread_weights = ""
         """The reason why the values of weights were not read; "" if they were."""
         self.hint = quiet("Click a node, or move with the arrow keys.")
@@ -154,7 +154,7 @@ class GraphContent(QWidget):
         if self.colouring is None:
             return
         scenes = (scene,) if second is None else (scene, second)
-        with self.linked.held():
+        with self.linked.suspended():
             for side, (its, drawn, canvas) in enumerate(
                 zip(scenes, self.drawn, self.linked.canvases, strict=False)
             ):
@@ -200,7 +200,7 @@ class GraphContent(QWidget):
             if path in self.active.boxes:
                 self.active.select(path)
             else:
-                self.reveal_wanted.emit(path)
+                self.reveal_requested.emit(path)
 
     def _show_entry(self, entry: ChangeEntry) -> None:
         self.side = entry.side
@@ -245,11 +245,11 @@ class GraphContent(QWidget):
         self.drawn, self.side = (), 0
         self.revisions.set_revisions(())
 
-    def _know_colours(self, wanted: str = "") -> None:
+    def _know_colours(self, preferred: str = "") -> None:
         if not self.drawn:
             return
         self._known = tuple(each.colourings() for each in self.drawn)
-        key = wanted or (self.colouring.key if self.colouring is not None else "")
+        key = preferred or (self.colouring.key if self.colouring is not None else "")
         self.colours.clear()
         titles = {each.key: each.title for known in self._known for each in known}
         for each, title in titles.items():
@@ -299,10 +299,10 @@ class GraphContent(QWidget):
             self.changed.set_entries(entries, change_summary(self._diff, (first, second), shared))
 
     def _search(self, text: str) -> None:
-        wanted = text.casefold().strip()
-        nodes = self.diagram.nodes if self.diagram and wanted else ()
+        query = text.casefold().strip()
+        nodes = self.diagram.nodes if self.diagram and query else ()
         paths = self.diagram.wiring.paths if self.diagram else {}
-        found = (node.position for node in nodes if wanted in searched(node).casefold())
+        found = (node.position for node in nodes if query in searched(node).casefold())
         self._hits = [position for position in found if position in paths]
         self._hit = -1
         self._say_hits()

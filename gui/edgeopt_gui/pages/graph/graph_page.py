@@ -57,7 +57,7 @@ class GraphPage(Page):
         self._background = Background(self)
         self._turn = 0
         """Number of layouts requested; the result of an older request is discarded."""
-        self._placed = False
+        self._positioned = False
         self._revisions: tuple[Revision, ...] = ()
         self._at = 0
         """Index of the revision that is shown."""
@@ -70,12 +70,12 @@ class GraphPage(Page):
         """Name of the open model's node to show once the revisions are loaded."""
         self.view.revisions.chosen.connect(self.show_revision)
         self.view.revisions.closed.connect(self.leave_revisions)
-        context.graph_wanted.connect(self.show_beside)
+        context.graph_requested.connect(self.show_beside)
         for canvas in self.view.linked.canvases:
             canvas.toggled.connect(self._toggle)
-        self.view.level_wanted.connect(self.show_level)
+        self.view.level_requested.connect(self.show_level)
         self.view.linked.picked.connect(lambda _: self._picked())
-        self.view.reveal_wanted.connect(self.reveal)
+        self.view.reveal_requested.connect(self.reveal)
         context.nodes_changed.connect(self._nodes_changed)
         context.node_picked.connect(self._pick)
         self._nodes_changed()
@@ -278,8 +278,8 @@ class GraphPage(Page):
     # Events
 
     def entered(self) -> None:
-        if self.scene is not None and not self._placed:
-            self._placed = True
+        if self.scene is not None and not self._positioned:
+            self._positioned = True
             self.view.canvas.begin()
 
     def _nodes_changed(self) -> None:
@@ -328,7 +328,7 @@ class GraphPage(Page):
         self.view.set_drawn(Drawn(made.layout.diagram, tuple(self.context.op_times), weights=self._weights))
         self._show(made, None)
         if not same:
-            self._placed = self.isVisible()
+            self._positioned = self.isVisible()
             self.show_content()
             self.view.show_level(level_at_first(made.layout.diagram))
             self.view.canvas.begin()

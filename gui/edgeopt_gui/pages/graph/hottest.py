@@ -14,7 +14,7 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 
 
 class Hottest(QWidget):
-    node_wanted = Signal(str)
+    node_requested = Signal(str)
     """The name of the node that the diagram is to show."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Hottest(QWidget):
         self.records: RecordsModel[TimedKernel] = RecordsModel(KERNEL_COLUMNS, key=lambda each: each.place)
         self.table = RecordsTable(self.records, "Where the time goes")
         self.table.setToolTip("Enter or a double click shows the node in the diagram")
-        self.table.chosen.connect(lambda each: self.node_wanted.emit(next(iter(each.row.members), "")))
+        self.table.chosen.connect(lambda each: self.node_requested.emit(next(iter(each.row.members), "")))
         self.summary = quiet()
         self.sizes: Sequence[str] = ()
         """Sizes of open dimensions in the measured runs: `batch = 1 (assumed)`."""

@@ -104,8 +104,8 @@ class BoxItem(QGraphicsItem):
         fill = colouring.of(item)
         self.fill = QColor(fill.colour) if fill is not None else None
         self._full = fill is not None and fill.solid
-        told = fill is not None and colouring.amounts is not None
-        self.second = fill.text if fill is not None and told else self._plain_second
+        has_amounts = fill is not None and colouring.amounts is not None
+        self.second = fill.text if fill is not None and has_amounts else self._plain_second
         self.setToolTip("\n".join(part for part in (self._tip, fill.text if fill is not None else "") if part))
         self.update()
 

@@ -27,7 +27,7 @@ class LinkedCanvases(QObject):
     def _moved(self, side: int) -> None:
         if self.pair is None or self._busy:
             return
-        with self.held():
+        with self.suspended():
             self.canvases[1 - side].follow(self.canvases[side])
 
     def _picked(self, side: int, path: Path | None) -> None:
@@ -35,7 +35,7 @@ class LinkedCanvases(QObject):
             return
         if self.pair is not None:
             other = self.pair.counterpart(side, path) if path is not None else None
-            with self.held():
+            with self.suspended():
                 self.canvases[1 - side].select(self.shown(1 - side, other), centre=False)
         self.picked.emit(side)
 
@@ -45,7 +45,7 @@ class LinkedCanvases(QObject):
         return path if path is None or path in boxes or walk is None else walk.shown(path)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def suspended(self) -> Iterator[None]:
         """Suspends the link between the canvases, so that one can change without the other."""
         before, self._busy = self._busy, True
         try:

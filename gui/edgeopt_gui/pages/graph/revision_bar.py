@@ -63,8 +63,8 @@ class RevisionBar(QWidget):
             self.label.clear()
             return
         revision = self._revisions[at]
-        said = f"{at + 1} of {len(self._revisions)}: {revision.title}"
-        text = f"{said}, {revision.what}" if revision.what else said
+        position = f"{at + 1} of {len(self._revisions)}: {revision.title}"
+        text = f"{position}, {revision.what}" if revision.what else position
         self.label.setText(text)
         self.label.setToolTip(text)
         self.slider.setAccessibleDescription(text)

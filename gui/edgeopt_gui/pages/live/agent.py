@@ -109,10 +109,10 @@ class AgentRecord:
             return "Asking the agent what it serves…"
         serving = shown.serving
         if serving is None:
-            said = "Serves nothing yet: deploy a bundle."
+            sentence = "Serves nothing yet: deploy a bundle."
         else:
-            said = f"Serves {serving.name or serving.release} (release {serving.release})."
-        return f"{said} {shown.reason}".strip()
+            sentence = f"Serves {serving.name or serving.release} (release {serving.release})."
+        return f"{sentence} {shown.reason}".strip()
 
     def latest(self) -> str:
         """Returns the state of the latest deployment, with the beginning of the reason; "" if there is none."""

@@ -47,11 +47,11 @@ class AgentLink(QObject):
 
         self.changing = True
         job = self._jobs.run(command)
-        job.told.connect(lambda event: self._told(command, event))
+        job.event_received.connect(lambda event: self._show_progress(command, event))
         job.ended.connect(ended)
         self.doing.emit(f"{command.title}.")
 
-    def _told(self, command: Command, event: Event) -> None:
+    def _show_progress(self, command: Command, event: Event) -> None:
         if isinstance(event, Progress):
             share = f" {100 * (event.done or 0) // event.total} %" if event.total else ""
             self.doing.emit(f"{command.title}: {words(event.phase)}{share}")

@@ -121,9 +121,9 @@ class History:
             return False
         interval = time_s - last
         before = self._intervals.get(name)
-        asked = name in self._after_gap
+        requested = name in self._after_gap
         self._after_gap.discard(name)
-        if asked or (before is not None and interval > max(_GAP_S, _GAP_INTERVALS * before)):
+        if requested or (before is not None and interval > max(_GAP_S, _GAP_INTERVALS * before)):
             return True
         self._intervals[name] = interval
         return False

@@ -63,7 +63,7 @@ class LivePage(Page):
         self._watcher = Watcher(context.jobs, self)
         self.giving_way = GivingWay(context.jobs, self._give_way, self)
         self.giving_way.changed.connect(self._gave_way)
-        self._watcher.told.connect(self._told)
+        self._watcher.event_received.connect(self._take_event)
         self._watcher.ended.connect(self._ended)
         self._link = AgentLink(context.jobs, self)
         self._link.doing.connect(self._show_doing)
@@ -72,8 +72,8 @@ class LivePage(Page):
         context.subject_changed.connect(self._prefer_what_was_opened)
         context.bundle_changed.connect(self._prefer)
         context.data_changed.connect(self._settle)
-        context.watch_wanted.connect(self.watch)
-        context.agent_wanted.connect(self.connect_to)
+        context.watch_requested.connect(self.watch)
+        context.agent_requested.connect(self.connect_to)
         self._settle()
 
     def start(self) -> None:
@@ -255,7 +255,7 @@ class LivePage(Page):
         view.agent.model_chosen.connect(self.choose_model)
         view.choice_changed.connect(self._choose)
         view.chart.span_changed.connect(self.context.changed)
-        view.message.details_wanted.connect(self.context.report)
+        view.message.details_requested.connect(self.context.report)
         if self._book is not None:
             for button in view.findChildren(ActionButton):
                 button.use(self._book)
@@ -299,7 +299,7 @@ class LivePage(Page):
         self._choice.key, self._failure = choice, None
         self._settle()
 
-    def _told(self, event: Event) -> None:
+    def _take_event(self, event: Event) -> None:
         session, view = self.session, self.view
         if session is None or view is None:
             return
@@ -315,7 +315,7 @@ class LivePage(Page):
         if effect in {"sample", "back", "serves"}:
             view.message.show_or_hide(self.model.take_notice())
         if effect == "away":
-            view.message.show_ending(Ending("failed", {}, session.said, ""))
+            view.message.show_ending(Ending("failed", {}, session.problem, ""))
         self._show_marks()
         self._settle()
 
@@ -362,7 +362,7 @@ class LivePage(Page):
         state = self.session.state(self._watcher.running, self._watcher.stopping, self.paused_at)
         away = self.session.agent is not None and self.session.agent.away  # the message tells of it
         state = "Paused" if self.giving_way.paused_for else state
-        self.view.show_state(state, self.session.name, "" if away else self.session.said)
+        self.view.show_state(state, self.session.name, "" if away else self.session.problem)
 
     def _show_marks(self) -> None:
         if self.view is not None and self.session is not None:

@@ -39,7 +39,7 @@ def _ask_for_agent(page: LivePage) -> None:
     question = "Address of the agent, for example device:8080"
     settings = page.context.settings
     dialog = AskText(page, "Connect to an agent", question, known, "Connect", settings.agents())
-    dialog.given.connect(page.connect_to)
+    dialog.submitted.connect(page.connect_to)
     dialog.forgotten.connect(settings.forget_agent)
     dialog.open()
 

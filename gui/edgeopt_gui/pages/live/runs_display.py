@@ -51,12 +51,12 @@ class RunsStrip(QWidget):
         ]
         if found.runs_missing:
             known.append(f"p99.9 needs {FEWEST_FOR_P999:,} runs")
-        said = "  ·  ".join(known)
-        self.percentiles.setText(said)
+        text = "  ·  ".join(known)
+        self.percentiles.setText(text)
         missing = f"p99.9 needs {found.runs_missing:,} more runs in this time range" if found.runs_missing else ""
         self.percentiles.setToolTip(missing)
         factor = 1e3 if _unit(found) == "µs" else 1.0
-        self.histogram.setAccessibleName(f"Histogram of the latency of {found.runs:,} runs: {said}")
+        self.histogram.setAccessibleName(f"Histogram of the latency of {found.runs:,} runs: {text}")
         self.histogram.show_counts(
             found.low_ms * factor,
             found.high_ms * factor,

@@ -28,7 +28,7 @@ class Session:
         self.missing: dict[str, str] = {}
         self.phase = ""
         """The command's phase before the first sample."""
-        self.said = ""
+        self.problem = ""
         """The last problem that the watch reported."""
         self.sampled = False
         """Whether what is watched now has given any sample."""
@@ -63,7 +63,7 @@ class Session:
             self.agent = AgentRecord(agent_url, model, self.agent.status)
         else:
             self.agent.away = False  # a watch begins with an agent that answers, or not at all
-        self.name, self.phase, self.said, self.sampled = name, "", "", False
+        self.name, self.phase, self.problem, self.sampled = name, "", "", False
         self.history.begin()
         if not again:
             self._first_marker = f"connected to {name}" if agent_url else f"started {name}"
@@ -95,7 +95,7 @@ class Session:
         self.history.latest.clear()
         self.history.clear()
         self.missing.clear()
-        self.said = ""
+        self.problem = ""
 
     def readouts(self) -> tuple[Readout, ...]:
         return read(self.history, self.missing)
@@ -172,7 +172,7 @@ class Session:
             self.missing[event.subject] = event.reason
             return "text"
         if event.level == "warning":
-            self.said = event.message
+            self.problem = event.message
         if self.agent is not None and event.kind == "models-changed":
             return "models"
         if self.agent is not None and event.kind == "agent-away" and not self.agent.away:
@@ -191,6 +191,6 @@ class Session:
     def _agent_came_back(self, agent: AgentRecord, now_s: float) -> Effect:
         """Marks the agent as back once it is connected: the page's own requests can succeed without it."""
         agent.away = False
-        self.said = ""
+        self.problem = ""
         self.history.mark("agent is back", now_s)
         return "back"

@@ -9,7 +9,7 @@ from edgeopt_gui.jobs.runner import JobRunner
 
 
 class Watcher(QObject):
-    told = Signal(object)
+    event_received = Signal(object)
     """Each event of the running job."""
     ended = Signal(object)
     """The `Ending`, unless another watch follows at once."""
@@ -40,7 +40,7 @@ class Watcher(QObject):
             return
         job = self._jobs.run(command)
         self._job = job
-        job.told.connect(self._tell)
+        job.event_received.connect(self._forward)
         job.ended.connect(self._end)
         if job.ending is not None:  # it could not even be started
             self._end(job.ending)
@@ -50,9 +50,9 @@ class Watcher(QObject):
         if self._job is not None:
             self._job.cancel()
 
-    def _tell(self, event: object) -> None:
+    def _forward(self, event: object) -> None:
         if self._job is not None and not self._job.cancelled:
-            self.told.emit(event)
+            self.event_received.emit(event)
 
     def _end(self, ending: Ending) -> None:
         if self._job is None:

@@ -23,7 +23,7 @@ _CONSTANT = "Constant"
 
 
 class Nodes(QWidget):
-    everything_wanted = Signal()
+    everything_requested = Signal()
     """Emitted to remove the filter by operator, category or opportunity."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Nodes(QWidget):
         self.all.setToolTip("Show all nodes again")
         self.marks = quiet()
         self.marks.hide()
-        self.all.clicked.connect(self.everything_wanted)
+        self.all.clicked.connect(self.everything_requested)
         self.details = FactsView(name_letters=11)
         self.details.followed.connect(self.follow)
         self._nothing = quiet("No node matches the search.")
@@ -105,7 +105,7 @@ class Nodes(QWidget):
         elif positions:
             shown = self.records.position(self._key_of(positions[0])) is not None
             if not shown:
-                self.everything_wanted.emit()
+                self.everything_requested.emit()
                 self.bar.line.clear()
             self.pick(positions[0])
 

@@ -17,7 +17,7 @@ from edgeopt_gui.widgets.records import RecordsModel
 class Opportunities(Detailed):
     looked_at = Signal(object)
     """The `Opportunity` whose details are shown; None if there is none."""
-    nodes_wanted = Signal(object)
+    nodes_requested = Signal(object)
     """The `Opportunity` whose nodes are to be shown."""
 
     def __init__(self) -> None:
@@ -32,17 +32,17 @@ class Opportunities(Detailed):
         row.addWidget(self.nodes)
         records = RecordsModel(OPPORTUNITY_COLUMNS, key=lambda each: (each.kind, each.title, each.reason))
         super().__init__(records, "Opportunities", (actions, self.facts), lines=17)
-        self.nodes.clicked.connect(lambda: self._want_nodes(self.table.current))
-        self.table.chosen.connect(self._want_nodes)
+        self.nodes.clicked.connect(lambda: self._request_nodes(self.table.current))
+        self.table.chosen.connect(self._request_nodes)
         self.table.picked.connect(self._show)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         super().showEvent(event)
         self.looked_at.emit(self.table.current)
 
-    def _want_nodes(self, opportunity: Opportunity) -> None:
+    def _request_nodes(self, opportunity: Opportunity) -> None:
         if opportunity.nodes:
-            self.nodes_wanted.emit(opportunity)
+            self.nodes_requested.emit(opportunity)
 
     def _show(self, opportunity: Opportunity | None) -> None:
         self.command.set(findings.command_of(opportunity) if opportunity is not None else None)

@@ -40,8 +40,8 @@ class ModelPage(Page):
         """The choices of an import that is running or has failed."""
         self._findings: Job | None = None
         """The job that searches for opportunities, while the content of the file is shown already."""
-        self._asked = False
-        """Whether that is done, or failed."""
+        self._searched = False
+        """Whether that search has ended, be it with a failure."""
         self._seen = False
         self._feed = NodeFeed(self)
         self._subject_changed()  # first: a child process reads the model while this one makes the widgets
@@ -52,7 +52,7 @@ class ModelPage(Page):
         self.view.nodes.table.picked.connect(self._picked)
         context.node_picked.connect(self.view.nodes.pick)
         context.subject_changed.connect(self._subject_changed)
-        context.import_wanted.connect(self.import_model)
+        context.import_requested.connect(self.import_model)
         context.times_changed.connect(lambda: self.view.show_times(context.nodes, context.op_times))
         context.device_measured.connect(lambda _: self._with_new_peaks())
         context.jobs.started.connect(self._job_started)
@@ -85,7 +85,7 @@ class ModelPage(Page):
         self._choices = choices
         job = self._import = self.context.jobs.run(choices.command)
         self.show_busy(f"{job.command.title}…", "model.cancel-import")
-        job.told.connect(lambda event: self._show_import(job, event))
+        job.event_received.connect(lambda event: self._show_import(job, event))
         job.ended.connect(lambda ending: self._imported(job, choices, ending))
         self.context.changed.emit()
 
@@ -97,7 +97,7 @@ class ModelPage(Page):
         return "" if self._import is not None else "No import is running."
 
     def import_again(self) -> None:
-        self.context.import_asked.emit(self._choices)
+        self.context.import_dialog_requested.emit(self._choices)
 
     def why_not_import_again(self) -> str:
         if self._import is not None:
@@ -177,7 +177,7 @@ class ModelPage(Page):
         self.analysis = None
         self.context.use_inputs(None)
         self.context.use_nodes(None)
-        self._asked = False
+        self._searched = False
         self._choices = None
         self._feed.stop()
         for job in (self._job, self._findings, self._import):
@@ -201,7 +201,7 @@ class ModelPage(Page):
     def _look_deeper(self) -> None:
         """Starts the search for opportunities if the page was seen and no job runs, as it loads all cores."""
         command = self._read()
-        if command is None or self.analysis is None or self._asked or not self._seen or self._findings:
+        if command is None or self.analysis is None or self._searched or not self._seen or self._findings:
             return
         if self.context.jobs.jobs:
             self._say_what_for()
@@ -221,7 +221,7 @@ class ModelPage(Page):
             self.context.changed.emit()
 
     def why_not_look_now(self) -> str:
-        if self._asked or self._findings:
+        if self._searched or self._findings:
             return "The opportunities are known or being determined."
         return self.why_not_known() or ("" if self._watch else "No watch delays it.")
 
@@ -242,7 +242,7 @@ class ModelPage(Page):
         if job is not self._findings:
             return
         self._findings = None
-        self._asked = True
+        self._searched = True
         if ending.good:
             self.view.show_findings(self._take(ending))
         else:

@@ -80,9 +80,9 @@ class ValueBars(QWidget):
         if most:
             # Divided before subtracting: the difference of the largest numbers would overflow.
             place = (counts.index(most) + 0.5) / len(counts)
-            said = f"Most values are near {low * (1 - place) + high * place:.3g}; {low:.3g} to {high:.3g}"
-            self.setAccessibleDescription(said)
-            self.setToolTip(said)
+            text = f"Most values are near {low * (1 - place) + high * place:.3g}; {low:.3g} to {high:.3g}"
+            self.setAccessibleDescription(text)
+            self.setToolTip(text)
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name

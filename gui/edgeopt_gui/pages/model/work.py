@@ -138,8 +138,8 @@ def _node_work(node: NodeRow) -> str:
     moved, operations = figures.moved(node.cost), node.cost.operations
     if operations is None and moved is None:
         return f"{UNKNOWN}: {node.cost.unknown}" if node.cost.unknown else UNKNOWN
-    told = UNKNOWN if operations is None else figures.figure(operations)
-    return f"{told} operations, {UNKNOWN if moved is None else units.size(moved)} moved"
+    counted = UNKNOWN if operations is None else figures.figure(operations)
+    return f"{counted} operations, {UNKNOWN if moved is None else units.size(moved)} moved"
 
 
 def _node_time(node: NodeRow) -> str:

@@ -134,8 +134,8 @@ class Board:
         self._baseline = ""
         self._leader = ""
 
-    def hear(self, event: events.Event) -> tuple[Row, ...]:
-        """Takes one event in; the rows that it changed, first the one that it is about."""
+    def apply(self, event: events.Event) -> tuple[Row, ...]:
+        """Applies an event; returns the rows that changed, the row of the event first."""
         if isinstance(event, events.Progress):
             self.progress = event
             place = place_of(event.phase)
@@ -167,11 +167,11 @@ class Board:
         for name, row in self.rows.items():
             if row.status == "racing":
                 raced = row.latency_ms is not None or row.speedup is not None
-                said = "while it raced" if raced else "after screening"
-                self.rows[name] = replace(row, status="cancelled", reason=said, leading=False)
+                reason = "while it raced" if raced else "after screening"
+                self.rows[name] = replace(row, status="cancelled", reason=reason, leading=False)
 
     def finish(self, result: "Outcome") -> None:
-        """Puts what was found in the place of what was told on the way."""
+        """Replaces the rows of the progress by those of the result."""
         rows = [_reported(report, result) for report in result.candidates]
         rows += [Row(v.name, "not made", v.failure) for v in result.variants if v.failure]
         self.rows = {row.name: row for row in rows}

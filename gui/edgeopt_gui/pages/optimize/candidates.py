@@ -111,8 +111,8 @@ class _Table(RecordsTable):
         bar.setParent(self)
         self.setItemDelegateForColumn(_INTERVAL, bar)
 
-    def wanted_widths(self) -> list[int]:
-        widths = super().wanted_widths()
+    def natural_widths(self) -> list[int]:
+        widths = super().natural_widths()
         letter = self.fontMetrics().averageCharWidth()
         bold = QFont(self.font())
         bold.setBold(True)
@@ -146,7 +146,7 @@ class Candidates(QWidget):
         self.only_front.toggled.connect(self._filter)
         self._deliver = ActionButton("optimize.pick", text="Deliver this one")
         self._deliver.hide()
-        self.table.picked.connect(self._tell)
+        self.table.picked.connect(self._show_details)
         below = QHBoxLayout()
         below.addWidget(self._details, 1)
         below.addWidget(self._deliver, 0, Qt.AlignmentFlag.AlignTop)
@@ -191,15 +191,15 @@ class Candidates(QWidget):
             self.table.horizontalHeader().viewport().update()
         if len(self.records.rows) != before:
             self.table.fit()
-        self._tell(self.table.current)
+        self._show_details(self.table.current)
 
-    def _tell(self, row: Row | None) -> None:
+    def _show_details(self, row: Row | None) -> None:
         """Shows the full texts of a row, which its columns may cut."""
         self._details.setVisible(row is not None)
-        told: tuple[str, ...] = ()
+        texts: tuple[str, ...] = ()
         if row is not None:
-            told = (short_name(f"{row.name}: {row.outcome}"), row.trade, self._left_out(row))
-        self._details.setText("\n".join(part for part in told if part))
+            texts = (short_name(f"{row.name}: {row.outcome}"), row.trade, self._left_out(row))
+        self._details.setText("\n".join(part for part in texts if part))
         self._deliver.setVisible(row is not None and bool(row.trade))
         self.picked.emit()
 

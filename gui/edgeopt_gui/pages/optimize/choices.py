@@ -57,7 +57,7 @@ class Limit:
     spoken: str
     """Name for screen readers, with the unit."""
     unit: str
-    told: str
+    summary: str
     """Text for the summary of the folded settings; `{}` is the value."""
     ends: bool = False
     """Whether reaching the value ends the search, instead of rejecting candidates."""
@@ -141,17 +141,24 @@ class Choices:
 
         With `pick` a candidate of the same search, done before, is delivered.
         """
-        asked: dict[str, object] = {name: getattr(self, name) for name in _AS_THEY_ARE}
+        request: dict[str, object] = {name: getattr(self, name) for name in _AS_THEY_ARE}
         if self.budget == METRIC:
-            asked |= {name: getattr(self, name) for name in _OF_METRIC} | {"metric": self.metric_name}
-        asked |= {"model": model, "out": out, "data": data, "baseline": today, "shape": shape, "floor": self.floor}
-        asked |= {
+            request |= {name: getattr(self, name) for name in _OF_METRIC} | {"metric": self.metric_name}
+        request |= {
+            "model": model,
+            "out": out,
+            "data": data,
+            "baseline": today,
+            "shape": shape,
+            "floor": self.floor,
+        }
+        request |= {
             "pre": pre,
             "objective": self.objective if self.objective != LATENCY else "",
             "fresh": fresh,
             "pick": pick,
         }
-        words = ("optimize", *arguments(Search, asked), *(("--on", self.on) if self.on else ()))
+        words = ("optimize", *arguments(Search, request), *(("--on", self.on) if self.on else ()))
         return Command(f"{'Delivering' if pick else 'Optimizing'} {model.name}", words)
 
     def for_plan(self, model: Path, data: Path | None, out: Path, record: Path) -> tuple[str, ...]:
@@ -161,14 +168,14 @@ class Choices:
 
     def folded(self) -> str:
         """Returns a short summary of the folded settings that differ from their defaults."""
-        told = [
-            *(each.told.format(value) for each in LIMITS if (value := getattr(self, each.name))),
+        parts = [
+            *(each.summary.format(value) for each in LIMITS if (value := getattr(self, each.name))),
             f"measured on {self.on}" if self.on else "",
             f"target {self.target}" if self.target else "",
             "saved as one file" if self.single_file else "",
             "" if self.plugins else "without plug-ins",
         ]
-        return ", ".join(part for part in told if part)
+        return ", ".join(part for part in parts if part)
 
 
 _OF_METRIC = ("max_drop", "accept_unproven_drop", "labels")

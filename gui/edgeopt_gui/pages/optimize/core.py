@@ -42,7 +42,7 @@ class Vocabulary:
     objectives: tuple[Named, ...]
     metrics: tuple[MetricChoice, ...]
     """Metrics of the task, without the ratio in dB, which the budgets cover."""
-    forms: tuple[Named, ...]
+    formats: tuple[Named, ...]
     """Formats of `edgeopt export`."""
 
 
@@ -82,10 +82,10 @@ def vocabulary() -> Vocabulary:
 
 def problems(choices: Choices) -> Problems:
     return Problems(
-        _said(lambda: _check_accuracy(choices)),
-        _said(lambda: _check_limits(choices)),
-        _said(lambda: checked_target(_number(choices.target_speedup, "2"))),
-        _said(lambda: read_address(choices.on) if choices.on else None),
+        _problem_of(lambda: _check_accuracy(choices)),
+        _problem_of(lambda: _check_limits(choices)),
+        _problem_of(lambda: checked_target(_number(choices.target_speedup, "2"))),
+        _problem_of(lambda: read_address(choices.on) if choices.on else None),
     )
 
 
@@ -121,7 +121,7 @@ def _number(text: str, example: str) -> float | None:
     return value
 
 
-def _said(check: Callable[[], object]) -> str:
+def _problem_of(check: Callable[[], object]) -> str:
     try:
         check()
     except EdgeoptError as error:

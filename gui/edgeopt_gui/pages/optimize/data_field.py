@@ -40,10 +40,10 @@ class DataField(PathField):
             return
         self.say("Counting the samples…")
         self.background.do(
-            lambda: (path, count_samples(path, inputs)), lambda found: self._told(path, inputs, found)
+            lambda: (path, count_samples(path, inputs)), lambda found: self._show_result(path, inputs, found)
         )
 
-    def _told(
+    def _show_result(
         self, path: Path, inputs: tuple[TensorFacts, ...] | None, found: tuple[Path, int] | EdgeoptError
     ) -> None:
         if (path, inputs) != (self._context.data, self._context.inputs):

@@ -32,7 +32,7 @@ class Delivery(QObject):
         super().__init__(page)
         self._page, self._shown, self._single_file = page, shown, single_file
         self._context = context
-        self.forms: Sequence[Named] = ()
+        self.formats: Sequence[Named] = ()
         """Formats of `edgeopt export`; empty until the core is imported."""
         self.keeper, self.handing = Keeper(context, self), Handing(context, self)
 
@@ -71,17 +71,17 @@ class Delivery(QObject):
         """Returns the menu of the formats to which the bundle can be exported."""
         menu = QMenu(parent)
         menu.aboutToHide.connect(menu.deleteLater)
-        for form in self.forms:
-            menu.addAction(f"{short_title(form.title)}…", partial(self.export_as, form.name))
+        for each in self.formats:
+            menu.addAction(f"{short_title(each.title)}…", partial(self.export_as, each.name))
         menu.addSeparator()
         menu.addAction("Deployment profile only (deployment.toml)…", self.export)
         return menu
 
-    def export_as(self, form: str) -> None:
-        title = f"Choose where a folder for the export ({form}) is made"
+    def export_as(self, format_name: str) -> None:
+        title = f"Choose where a folder for the export ({format_name}) is made"
         folder = choose_folder(self._page, title, "export")
         if folder is not None:
-            self.handing.export(self._run, form, folder / f"{self._run.model.stem}-{form}")
+            self.handing.export(self._run, format_name, folder / f"{self._run.model.stem}-{format_name}")
 
     def replay(self) -> None:
         name = f"{self._run.model.stem}-again.edgeopt"

@@ -17,7 +17,7 @@ from edgeopt_gui.pages.optimize.run import Run
 
 
 class Handing(QObject):
-    told = Signal(object)
+    note_changed = Signal(object)
     """The `Run` whose note has changed."""
 
     def __init__(self, context: Context, parent: QObject) -> None:
@@ -34,9 +34,9 @@ class Handing(QObject):
         arguments = ("report", str(run.bundle), "-o", str(file), "--model", str(run.model))
         self._do(run, Command(f"Reporting on {run.model.name}", arguments), lambda _: _opened(file), "report")
 
-    def export(self, run: Run, form: str, folder: Path) -> None:
+    def export(self, run: Run, format_name: str, folder: Path) -> None:
         """Exports the bundle to a new folder."""
-        arguments = ("export", str(run.bundle), "--to", form, "-o", str(folder))
+        arguments = ("export", str(run.bundle), "--to", format_name, "-o", str(folder))
         self._do(run, Command(f"Exporting {run.model.name}", arguments), _exported, "export-as")
 
     def replay(self, run: Run, bundle: Path) -> None:
@@ -44,15 +44,15 @@ class Handing(QObject):
         arguments = ("replay", str(run.bundle), str(run.model), "-o", str(bundle))
         self._do(run, Command(f"Rebuilding {run.model.name}", arguments), _rebuilt, "replay")
 
-    def _do(self, run: Run, command: Command, said: Callable[[dict[str, Any]], str], action: str) -> None:
+    def _do(self, run: Run, command: Command, describe: Callable[[dict[str, Any]], str], action: str) -> None:
         self._job = self._context.jobs.run(command)
-        self._job.ended.connect(lambda ending: self._ended(run, ending, said, f"optimize.{action}"))
+        self._job.ended.connect(lambda ending: self._ended(run, ending, describe, f"optimize.{action}"))
         self._say(run, f"{command.title}…")
 
-    def _ended(self, run: Run, ending: Ending, said: Callable[[dict[str, Any]], str], retry: str) -> None:
+    def _ended(self, run: Run, ending: Ending, describe: Callable[[dict[str, Any]], str], retry: str) -> None:
         self._job = None
         if ending.good:
-            self._say(run, said(ending.data))
+            self._say(run, describe(ending.data))
             self._context.say(run.note)
         else:
             here = ending_in_the_app(ending)
@@ -60,7 +60,7 @@ class Handing(QObject):
 
     def _say(self, run: Run, sentence: str, retry: str = "") -> None:
         run.note, run.retry = sentence, retry
-        self.told.emit(run)
+        self.note_changed.emit(run)
 
 
 def _opened(file: Path) -> str:
@@ -70,18 +70,18 @@ def _opened(file: Path) -> str:
 
 
 def _exported(data: dict[str, Any]) -> str:
-    told = [f"Exported to {data['out']}."]
+    sentences = [f"Exported to {data['out']}."]
     if data.get("not_checked"):
-        told.append(f"Not checked: {data['not_checked']}")
+        sentences.append(f"Not checked: {data['not_checked']}")
     elif data.get("samples"):
-        told.append(f"Checked on the golden samples: {decibels(data.get('accuracy_db'))}.")
-    return " ".join([*told, "Its README.md says how to use it."])
+        sentences.append(f"Checked on the golden samples: {decibels(data.get('accuracy_db'))}.")
+    return " ".join([*sentences, "Its README.md says how to use it."])
 
 
 def _rebuilt(data: dict[str, Any]) -> str:
-    told = [f"Rebuilt as {data['bundle']}, without searching."]
+    sentences = [f"Rebuilt as {data['bundle']}, without searching."]
     if data.get("same_files"):
-        told.append("The model's files are the same, byte for byte.")
+        sentences.append("The model's files are the same, byte for byte.")
     elif data.get("alike_db") is not None:
-        told.append(f"Its golden outputs against the first ones: {decibels(data['alike_db'])}.")
-    return " ".join(told)
+        sentences.append(f"Its golden outputs against the first ones: {decibels(data['alike_db'])}.")
+    return " ".join(sentences)

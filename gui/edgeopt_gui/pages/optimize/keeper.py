@@ -13,7 +13,7 @@ from edgeopt_gui.pages.optimize.run import Run
 
 
 class Keeper(QObject):
-    told = Signal(object)
+    note_changed = Signal(object)
     """The `Run` whose note has changed."""
 
     def __init__(self, context: Context, parent: QObject) -> None:
@@ -63,4 +63,4 @@ class Keeper(QObject):
 
     def _say(self, run: Run, sentence: str, retry: str = "") -> None:
         run.note, run.retry = sentence, retry
-        self.told.emit(run)
+        self.note_changed.emit(run)

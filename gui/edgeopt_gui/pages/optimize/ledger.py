@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from edgeopt.pipeline.outcome import Outcome
 
 Did = Literal["applied", "refused", "rolled back", "nothing to do"]
-_MOST_NODES_TOLD = 12
+_MOST_NODES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class LedgerRow:
 
     @property
     def details(self) -> str:
-        told = ", ".join(self.nodes[:_MOST_NODES_TOLD])
-        more = len(self.nodes) - _MOST_NODES_TOLD
-        named = f": {told}{f' and {more:,} more' if more > 0 else ''}" if told else ""
+        nodes = ", ".join(self.nodes[:_MOST_NODES_SHOWN])
+        more = len(self.nodes) - _MOST_NODES_SHOWN
+        named = f": {nodes}{f' and {more:,} more' if more > 0 else ''}" if nodes else ""
         return (
             f"{self.pass_name}, {self.did}: {self.what}{named}" if self.what else f"{self.pass_name}: {self.did}"
         )
@@ -42,18 +42,18 @@ class LedgerRow:
 def ledger_rows(result: "Outcome") -> tuple[LedgerRow, ...]:
     """Returns the passes of the winner, after those of the cleaned model from which it was made."""
     variant, backend = result.winner.variant, result.winner.backend
-    wanted = {variant} | ({"cleaned"} if variant != "source" else set())
-    made = [v for v in result.variants if v.name in wanted and (not v.backends or backend in v.backends)]
+    names = {variant} | ({"cleaned"} if variant != "source" else set())
+    made = [v for v in result.variants if v.name in names and (not v.backends or backend in v.backends)]
     entries = [entry for v in made for entry in v.ledger]
     rows: list[LedgerRow] = []
     for entry in entries:
-        for did, what, nodes in _told(entry):
+        for did, what, nodes in _outcomes(entry):
             before, after = entry.nodes_before, entry.nodes_after
             rows.append(LedgerRow(len(rows), entry.pass_name, did, what, nodes, before, after))
     return tuple(rows)
 
 
-def _told(entry: LedgerEntry) -> Iterator[tuple[Did, str, tuple[str, ...]]]:
+def _outcomes(entry: LedgerEntry) -> Iterator[tuple[Did, str, tuple[str, ...]]]:
     if entry.rolled_back is not None:
         yield "rolled back", entry.rolled_back, ()
     else:

@@ -36,7 +36,7 @@ class LedgerTable(QWidget):
         self._details.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.table.picked.connect(self._tell)
+        self.table.picked.connect(self._show_details)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.table, 1)
@@ -46,9 +46,9 @@ class LedgerTable(QWidget):
         self.records.set_rows(rows)
         self.table.fit()
         self.table.setVisible(bool(rows))
-        self._tell(None)
+        self._show_details(None)
 
-    def _tell(self, row: LedgerRow | None) -> None:
+    def _show_details(self, row: LedgerRow | None) -> None:
         text = row.details if row is not None else "" if self.records.rows else _NOTHING
         self._details.setText(text)
         self._details.setVisible(bool(text))

@@ -47,17 +47,17 @@ class OptimizePage(Page):
         self._run: Run | None = None
         """The run that is shown; None if there is none."""
         self._shown: Command | None = None
-        self._asked_about: Path | None = None
-        self._targets_asked = False
+        self._panel_model: Path | None = None
+        self._targets_requested = False
         self._background = Background(self)
-        self._told: dict[str, Row] = {}
+        self._changed_rows: dict[str, Row] = {}
         self._redraw = QTimer(self, singleShot=True, interval=_REDRAW_MS)
         self._redraw.timeout.connect(self._show_progress)
         self.panel = SettingsPanel(context)
         self.settings = FoldingPanel(self.panel)
         self.delivery = Delivery(context, self, lambda: self._run, lambda: self.panel.choices.single_file)
-        for teller in (self.delivery.keeper, self.delivery.handing):
-            teller.told.connect(self._kept)
+        for worker in (self.delivery.keeper, self.delivery.handing):
+            worker.note_changed.connect(self._kept)
         self.welcome = Welcome()
         self.view = RunView()
         self.planner = Planner(context, self)
@@ -109,7 +109,7 @@ class OptimizePage(Page):
         run = Run(model, place, order.shown(fresh=fresh, pick=pick), job, before=before, order=order, picked=pick)
         if pick and before is not None:
             run.board.rows = dict(before.board.rows)
-        job.told.connect(lambda event: self._hear(run, event))
+        job.event_received.connect(lambda event: self._event_received(run, event))
         job.ended.connect(lambda ending: self._ended(run, ending))
         self._runs[model] = self._run = run
         runs = (*self._runs.values(), before)
@@ -208,19 +208,19 @@ class OptimizePage(Page):
     def entered(self) -> None:
         # Imported in a background thread, long before a search has an outcome.
         self._background.do(slow.result, lambda _: None)
-        if not self.delivery.forms:
+        if not self.delivery.formats:
             self._background.do(slow.core, self._core_read)
-        if not self._targets_asked:
-            self._targets_asked = True
+        if not self._targets_requested:
+            self._targets_requested = True
             job = self.context.jobs.run(Command("Listing the targets", ("targets",)))
-            job.ended.connect(self._targets_told)
+            job.ended.connect(self._targets_listed)
 
     # Results of jobs
 
-    def _hear(self, run: Run, event: events.Event) -> None:
-        rows = run.board.hear(event)
+    def _event_received(self, run: Run, event: events.Event) -> None:
+        rows = run.board.apply(event)
         if run is self._run:
-            self._told.update({row.name: row for row in rows})
+            self._changed_rows.update({row.name: row for row in rows})
             if not self._redraw.isActive():
                 self._redraw.start()
 
@@ -261,7 +261,7 @@ class OptimizePage(Page):
 
     def _core_read(self, core: ModuleType) -> None:
         words = core.vocabulary()
-        self.delivery.forms = words.forms
+        self.delivery.formats = words.formats
         self.panel.set_core(words, core.problems)
 
     def _plan_begun(self, command: Command) -> None:
@@ -276,11 +276,11 @@ class OptimizePage(Page):
         else:
             self._show_failure(ending)
 
-    def _targets_told(self, ending: Ending) -> None:
+    def _targets_listed(self, ending: Ending) -> None:
         if ending.good:
             self.panel.set_targets(msgspec.convert(ending.data["targets"], thread_safe(tuple[TargetVerdict, ...])))
         else:
-            self._targets_asked = False  # the automatic choice still works
+            self._targets_requested = False  # the automatic choice still works
 
     def _kept(self, run: Run) -> None:
         if run is self._run:
@@ -314,8 +314,8 @@ class OptimizePage(Page):
 
     def _subject_changed(self) -> None:
         model = self._model
-        if model != self._asked_about:
-            self._asked_about = model
+        if model != self._panel_model:
+            self._panel_model = model
             self.panel.forget_model()
         if not self._searching:
             self._run = self._runs.get(model) if model is not None else None
@@ -323,7 +323,7 @@ class OptimizePage(Page):
 
     def _show_run(self) -> None:
         """Shows another run, or one that has ended, in full."""
-        self._told.clear()
+        self._changed_rows.clear()
         self._redraw.stop()
         run, model, subject = self._run, self._model, self.context.subject
         if run is None and model is None:
@@ -361,8 +361,8 @@ class OptimizePage(Page):
 
     def _show_progress(self) -> None:
         if self._run is not None:
-            rows = list(self._told.values())
-            self._told.clear()
+            rows = list(self._changed_rows.values())
+            self._changed_rows.clear()
             self.view.show_progress(self._run, rows)
 
     def _laid_out(self) -> QWidget:
@@ -400,5 +400,5 @@ def _why_the_one_before(run: Run) -> str:
         what = "Delivering another candidate" if run.picked else "The new search"
         return f"{what} was cancelled; this is what the search before found."
     failure = ending_in_the_app(run.failure) if run.failure is not None else None
-    told = f"{failure.what} {failure.next_step}" if failure is not None else ""
-    return f"The other candidate was not delivered. {told}".strip()
+    reason = f"{failure.what} {failure.next_step}" if failure is not None else ""
+    return f"The other candidate was not delivered. {reason}".strip()

@@ -68,7 +68,7 @@ def place_of(name: str) -> int | None:
     return next((k for k, phase in enumerate(PHASES) if phase.name == name), None)
 
 
-def told(progress: events.Progress | None, left_s: float | None = None) -> str:
+def progress_text(progress: events.Progress | None, left_s: float | None = None) -> str:
     """Returns the present phase in one line; `left_s` is the remaining time of its job."""
     if progress is None:
         return "Starting"

@@ -49,7 +49,7 @@ class RunView(QScrollArea):
         self._floor_db: float | None = None
         self._run: Run | None = None
         self._tick = QTimer(self, singleShot=True, interval=_TICK_MS)
-        self._tick.timeout.connect(self._tell_standing)
+        self._tick.timeout.connect(self._update_standing)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -86,7 +86,7 @@ class RunView(QScrollArea):
     def show_progress(self, run: Run, rows: list[Row]) -> None:
         """Shows the progress of a run; `rows` are those changed since the last call."""
         self._run = run
-        self._tell_standing()
+        self._update_standing()
         if rows:
             self.candidates.put(rows)
         self.scatter.show_rows(run.board.rows.values(), self._floor_db)
@@ -98,7 +98,7 @@ class RunView(QScrollArea):
         self.tabs.set_count(self.warnings, f"{len(warnings)}")
         self.warnings.setText("\n\n".join(warnings))
 
-    def _tell_standing(self) -> None:
+    def _update_standing(self) -> None:
         """Updates the line of progress; called regularly, because the remaining time passes without events too."""
         run = self._run
         if run is None or not run.running:

@@ -40,8 +40,8 @@ def count_samples(path: Path, inputs: tuple[TensorFacts, ...] | None = None) -> 
     if inputs is not None and _fit(headers, inputs, path.name):
         counts = {tensor.name: counts[tensor.name] for tensor in inputs} or counts
     if inputs and len(set(counts.values())) > 1:
-        told = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        raise DataError(f"The arrays in {path.name} have different numbers of samples ({told}).", how)
+        numbers = ", ".join(f"{name}: {count}" for name, count in counts.items())
+        raise DataError(f"The arrays in {path.name} have different numbers of samples ({numbers}).", how)
     return int(min(counts.values()))
 
 
@@ -75,7 +75,7 @@ def _fit(headers: Mapping[str, Header], inputs: tuple[TensorFacts, ...], name: s
     import numpy as np
 
     try:
-        wanted = slow("edgeopt.commands.analyze.inputs").infos(inputs, {})
+        tensors = slow("edgeopt.commands.analyze.inputs").infos(inputs, {})
     except ModelError:
         return False
     # One sample of zeros represents all samples: only names, types and shapes are checked.
@@ -85,7 +85,7 @@ def _fit(headers: Mapping[str, Header], inputs: tuple[TensorFacts, ...], name: s
         if key in {tensor.name for tensor in inputs}
     }
     others = {key: np.zeros(1) for key in headers if key not in ones}
-    slow("edgeopt.data.samples").check_samples({**ones, **others}, wanted, name)
+    slow("edgeopt.data.samples").check_samples({**ones, **others}, tensors, name)
     return True
 
 

@@ -90,8 +90,8 @@ class Scatter(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             dot = self.dot_at(QPointF(event.pos()))
-            said = f"{short_name(dot.name)}\n{ratio(dot.speed)}, {decibels(dot.row.accuracy_db)}" if dot else ""
-            QToolTip.showText(event.globalPos(), said, self)
+            tooltip = f"{short_name(dot.name)}\n{ratio(dot.speed)}, {decibels(dot.row.accuracy_db)}" if dot else ""
+            QToolTip.showText(event.globalPos(), tooltip, self)
             return True
         return super().event(event)
 

@@ -87,11 +87,11 @@ class SettingsPanel(QScrollArea):
         self.fields.column.addStretch()
         self.setWidget(self.fields)
         self._busy = False
-        self._said()
+        self._refresh()
         for signal in (self.data.counted, self.today.changed):
-            signal.connect(self._said)
+            signal.connect(self._refresh)
         for signal in (self.accuracy.changed, self.limits.changed):
-            signal.connect(self._said)
+            signal.connect(self._refresh)
         self.fold.toggled.connect(lambda on: context.settings.keep(_OPEN, on))
         context.settings.changed.connect(self._reread)
         context.inputs_changed.connect(self._offer_sizes)
@@ -149,7 +149,7 @@ class SettingsPanel(QScrollArea):
         self._reasons = {v.name: f"{v.title}: {v.reason}." for v in verdicts}
         self.target.setCurrentIndex(max(0, self.target.findData(chosen)))
         self.target.blockSignals(False)
-        self._said()
+        self._refresh()
 
     def set_core(self, words: "Vocabulary", check: Callable[[Choices], "Problems"]) -> None:
         """Fills the lists from the core's vocabulary, keeps what was chosen, and stores the function `check`."""
@@ -162,7 +162,7 @@ class SettingsPanel(QScrollArea):
         self.objective.blockSignals(False)
         self._check = check
         self.accuracy.set_metrics(words.metrics)
-        self._said()
+        self._refresh()
 
     def set_enabled(self, on: bool) -> None:
         """Whether the fields can be changed; they can be looked through in any case."""
@@ -184,7 +184,7 @@ class SettingsPanel(QScrollArea):
         for name in dict.fromkeys((LATENCY, choices.objective)):
             self.objective.addItem(name.capitalize(), name)
         self.objective.setCurrentIndex(self.objective.findData(choices.objective))
-        self.objective.currentIndexChanged.connect(self._said)
+        self.objective.currentIndexChanged.connect(self._refresh)
         return (self.objective,)
 
     def _limit(self, choices: Choices) -> tuple[QWidget, ...]:
@@ -194,7 +194,7 @@ class SettingsPanel(QScrollArea):
         self.limit.setValue(choices.time_limit_s or self.limit.minimum())
         self.limit.setAccessibleName("Time limit in seconds")
         self.limit.setToolTip("Automatic is a minute, and more above 10 MB")
-        self.limit.valueChanged.connect(self._said)
+        self.limit.valueChanged.connect(self._refresh)
         return (self.limit,)
 
     def _folded(self, choices: Choices) -> QWidget:
@@ -208,28 +208,28 @@ class SettingsPanel(QScrollArea):
         if choices.target:
             self.target.addItem(choices.target, choices.target)
             self.target.setCurrentIndex(1)
-        self.target.currentIndexChanged.connect(self._said)
+        self.target.currentIndexChanged.connect(self._refresh)
         self.reason = quiet(selectable(QLabel()))
         self.single_file = QCheckBox("Save bundles as one file")
         self.single_file.setToolTip("Instead of as a folder; either can be deployed")
         self.single_file.setChecked(choices.single_file)
-        self.single_file.toggled.connect(self._said)
+        self.single_file.toggled.connect(self._refresh)
         self.with_pre = QCheckBox("Bundle the preprocessing")
         self.with_pre.setChecked(True)
-        self.with_pre.toggled.connect(self._said)
+        self.with_pre.toggled.connect(self._refresh)
         installed = installed_plugins()
         self.plugins = QCheckBox("Try what plug-ins offer")
         self.plugins.setToolTip("\n".join(f"{one.name} {one.version}: {one.state}" for one in installed))
         self.plugins.setChecked(choices.plugins)
         self.plugins.setVisible(bool(installed))
-        self.plugins.toggled.connect(self._said)
+        self.plugins.toggled.connect(self._refresh)
         self.sizes = QLineEdit(placeholderText="seq=16:32:128 batch=1,4")
         self.sizes.setAccessibleName("Sizes of the model's open dimensions")
-        self.sizes.textChanged.connect(self._said)
+        self.sizes.textChanged.connect(self._refresh)
         self.on = QLineEdit(choices.on, placeholderText="this device")
         self.on.setAccessibleName("Address of the device to measure on")
         self.on.setToolTip("ssh://user@host, or the address of its agent, such as https://host:8080")
-        self.on.textChanged.connect(self._said)
+        self.on.textChanged.connect(self._refresh)
         self.on_problem = problem_label()
         sizes_use = (
             "Minimum, typical and maximum, or a list. A program is built for each size where that is faster."
@@ -269,7 +269,7 @@ class SettingsPanel(QScrollArea):
         if self._pre is not None and proof is not None:
             agrees = f"agrees with the original to {proof.pre_db:.0f} dB"
             self.with_pre.setToolTip(f"{self._pre.name} goes into the bundle; it {agrees}")
-        self._said()
+        self._refresh()
 
     def _reread(self) -> None:
         """Reads the settings again after the app's dialog changed or reset them."""
@@ -287,9 +287,9 @@ class SettingsPanel(QScrollArea):
         self.single_file.setChecked(choices.single_file)
         self.plugins.setChecked(choices.plugins)
         self._busy = False
-        self._said()
+        self._refresh()
 
-    def _said(self) -> None:
+    def _refresh(self) -> None:
         if self._busy:
             return
         choices = self.choices
@@ -303,8 +303,8 @@ class SettingsPanel(QScrollArea):
         self.on_problem.setVisible(bool(self.on_problem.text()))
         hidden = hidden or self.today.problem
         pre = f"with {self.pre.name}" if self.pre is not None else ""
-        told = "; ".join(part for part in (choices.folded(), " ".join(self.shape), today, pre) if part)
-        self.fold.say(hidden or told[:1].upper() + told[1:])
+        summary = "; ".join(part for part in (choices.folded(), " ".join(self.shape), today, pre) if part)
+        self.fold.say(hidden or summary[:1].upper() + summary[1:])
         self.accuracy.say(found.accuracy if found is not None else "")
         self.limits.say(found.limits if found is not None else "", found.speedup if found is not None else "")
         self.problem = self.data.problem and f"The data cannot be used: {self.data.problem}"
@@ -323,7 +323,7 @@ class FoldingPanel(QWidget):
         super().__init__()
         self._panel = panel
         self._racing = self._found = self._narrow = False
-        self._wanted = True
+        self._unfolded = True
         self.head = QToolButton(autoRaise=True)
         self.head.setCheckable(True)
         self.head.setText("Settings")
@@ -351,10 +351,10 @@ class FoldingPanel(QWidget):
 
     def _follow(self) -> None:
         """Folds or unfolds when the reason comes or goes, so that what the user did in between stays."""
-        wanted = not self._racing and not (self._found and self._narrow)
-        if wanted != self._wanted:
-            self._wanted = wanted
-            self.head.setChecked(wanted)
+        unfolded = not self._racing and not (self._found and self._narrow)
+        if unfolded != self._unfolded:
+            self._unfolded = unfolded
+            self.head.setChecked(unfolded)
 
     def _show(self, on: bool) -> None:
         self.head.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 from edgeopt.units import count
 from edgeopt.views.words import decibels, milliseconds, ratio
 from edgeopt_gui.pages.optimize.board import Board, Row
-from edgeopt_gui.pages.optimize.phases import share_done, told
+from edgeopt_gui.pages.optimize.phases import progress_text, share_done
 from edgeopt_gui.pages.optimize.stepper import Stepper
 from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
 from edgeopt_gui.pages.optimize.words import short_name
@@ -40,7 +40,7 @@ class Standing(QWidget):
     ) -> None:
         """`stopping`: it ends early; `picked`: the candidate that is delivered, where nothing is searched."""
         self.stepper.set(board.place, share_done(board.progress))
-        where = told(board.progress, left_s)
+        where = progress_text(board.progress, left_s)
         early = f"Ending early with the best so far · {where}" if stopping else where
         self.line.setText("Stopping; cleaning up" if cancelling else early)
         if picked:

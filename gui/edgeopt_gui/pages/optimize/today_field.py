@@ -27,7 +27,7 @@ class TodayField(PathField):
         self.show_name(path, "Nothing yet")
         self.say("Looking at it…" if path is not None else _NOTHING)
         if path is not None:
-            self.background.do(lambda: _about(path), lambda found: self._told(path, found))
+            self.background.do(lambda: _about(path), lambda found: self._show_result(path, found))
         self.changed.emit()
 
     def choose(self) -> None:
@@ -40,7 +40,7 @@ class TodayField(PathField):
         if path is not None:
             self.set(path)
 
-    def _told(self, path: Path, found: str | EdgeoptError) -> None:
+    def _show_result(self, path: Path, found: str | EdgeoptError) -> None:
         if path != self.path:
             return  # another one was chosen meanwhile
         if isinstance(found, EdgeoptError):

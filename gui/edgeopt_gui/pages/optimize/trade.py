@@ -32,9 +32,9 @@ def trade_of(report: "CandidateReport", result: "Outcome") -> str:
         parts.append(f"{MEMORY.lower()} {memory(report.memory)} instead of {memory(winner.memory)}")
     if _noted(report.size_bytes, winner.size_bytes):
         parts.append(f"files {size(report.size_bytes)} instead of {size(winner.size_bytes)}")
-    told = ", ".join(part for part in parts if part)
+    differences = ", ".join(part for part in parts if part)
     against = "the one picked" if result.verdict == "picked" else "the winner"
-    return f"Instead of {against}: {told}." if told else f"It was not measured against {against}."
+    return f"Instead of {against}: {differences}." if differences else f"It was not measured against {against}."
 
 
 def _noted(mine: int | None, others: int | None) -> bool:

@@ -280,7 +280,7 @@ def test_a_layer_is_shown_in_the_graph(qtbot, open_window, context, conv_model, 
 
 def test_a_layer_of_models_that_are_not_open_says_what_to_open(page, half_weights, context):
     said = []
-    context.said.connect(said.append)
+    context.status_message.connect(said.append)
     page.comparing = SimpleNamespace(sides=page.sides, running=False)
     page.show_layer(SimpleNamespace(node="Conv 'a'", other_node="Conv 'a'"))
     assert said == ["Open one of the two sides to see its layers in the graph."]

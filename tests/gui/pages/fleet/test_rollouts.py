@@ -110,7 +110,7 @@ def test_a_rollout_of_another_client_is_seen_and_taken_over(
     qtbot.waitUntil(lambda: phase(page) == "running")
     assert "Another client runs" in page.rollouts.owner.text()
     told = []
-    context.jobs.started.connect(lambda job: job.told.connect(told.append))
+    context.jobs.started.connect(lambda job: job.event_received.connect(told.append))
     page.resume()
     assert page.why_not("resume") == "This app runs the rollout."
     qtbot.waitUntil(lambda: told != [])

@@ -106,7 +106,7 @@ def test_the_changes_are_listed_and_lead_to_their_nodes(page):
     assert "Measure the nodes" in page.view.changed.summary.text()
     assert all(each.saved_ms is None for each in entries)
     fused = next(each for each in entries if each.status == "fused")
-    page.view.changed.entry_wanted.emit(fused)
+    page.view.changed.entry_requested.emit(fused)
     first, second = page.view.linked.canvases
     assert first.selected == second.selected == page.view.pair.both.wiring.paths[fused.position]
     assert view_of(second).contains(second.boxes[second.selected].sceneBoundingRect())

@@ -274,7 +274,7 @@ def test_another_model_that_cannot_be_drawn_is_one_sentence_beside_the_node(qtbo
     openvino.save_model(openvino.convert_model(MODEL), tmp_path / "model.xml")
     page = shown(MODEL)
     gemm = next(node for node in context.nodes if node.operator == "Gemm")
-    with qtbot.waitSignal(context.said) as said:
+    with qtbot.waitSignal(context.status_message) as said:
         context.show_in_graph(GraphPair(gemm.position, tmp_path / "model.xml"))
     assert said.args[0].startswith("model.xml cannot be drawn beside it: 'model.xml' holds an OpenVINO IR.")
     assert page.view.title.text() == "Gemm"

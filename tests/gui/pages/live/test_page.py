@@ -167,14 +167,14 @@ def test_curves_and_figures_move_until_it_is_paused_and_stopped(qtbot, watched):
 def test_samples_and_charts_are_exported(qtbot, context, filled, tmp_path):
     page = filled
     moments = page.session.history.moments
-    with qtbot.waitSignal(context.said, timeout=LONG_MS) as said:
+    with qtbot.waitSignal(context.status_message, timeout=LONG_MS) as said:
         page.save_csv(tmp_path / "live.csv")
         assert why_not(page, "live.png") == "Another file is being written."
     assert "rows" in said.args[0]
     with (tmp_path / "live.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert len([row for row in rows if row["latency_ms"]]) == moments
-    with qtbot.waitSignal(context.said, timeout=LONG_MS):
+    with qtbot.waitSignal(context.status_message, timeout=LONG_MS):
         page.save_png(tmp_path / "live.png")
     picture = QImage(str(tmp_path / "live.png"))
     assert picture.width() >= page.view.chart.width()

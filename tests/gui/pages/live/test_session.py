@@ -130,7 +130,7 @@ def test_a_session_with_an_agent(session):
     back = Log("info", "The agent at device is back.", kind="agent-back")
     assert session.take(back, NOW_S + 9) == "back"
     assert session.take(metric("load_percent", 6.0, 9.1), NOW_S + 9.1) == "sample"
-    assert session.said == ""
+    assert session.problem == ""
     assert labels(session) == [
         "connected to the agent at device",
         "deployment 1 soaking",
@@ -242,7 +242,7 @@ def test_an_agent_that_answers_is_remembered(page, context, monkeypatch):
     monkeypatch.setattr(page._link, "ask_status", lambda _: None)
     page.connect_to("pi:8080")
     assert context.settings.agents() == ()
-    page._told(Metric("load_percent", 5.0))
+    page._take_event(Metric("load_percent", 5.0))
     assert context.settings.agents() == ("https://pi:8080",)
 
 
@@ -294,7 +294,7 @@ def test_an_address_with_a_secret_is_not_kept(page, context, url, monkeypatch):
     monkeypatch.setattr(page._link, "ask_status", lambda _: None)
     before = context.settings.text(live.AGENT_URL)
     page.connect_to(url)
-    page._told(Metric("load_percent", 5.0))
+    page._take_event(Metric("load_percent", 5.0))
     assert context.settings.text(live.AGENT_URL) == before
     assert context.settings.agents() == ()
     assert known_address(url) == ""

@@ -87,7 +87,7 @@ def test_one_operator_alone_and_all_again(qtbot, nodes):
     assert {node.operator for node in nodes.records.shown} == {"Conv"}
     assert detail(nodes, "Operator") == "Conv"
     assert nodes.all.text() == "Only Conv: show all"
-    with qtbot.waitSignal(nodes.everything_wanted):
+    with qtbot.waitSignal(nodes.everything_requested):
         qtbot.mouseClick(nodes.all, Qt.MouseButton.LeftButton)
     nodes.show_operator("")
     assert nodes.records.rowCount() == 79
@@ -175,7 +175,7 @@ def test_the_button_and_enter_want_its_nodes(qtbot, tab):
     tab.show()
     assert tab.nodes.text() == "Show its node"
     wanted = []
-    tab.nodes_wanted.connect(lambda each: wanted.append(each.kind))
+    tab.nodes_requested.connect(lambda each: wanted.append(each.kind))
     qtbot.mouseClick(tab.nodes, Qt.MouseButton.LeftButton)
     qtbot.keyClick(tab.table, Qt.Key.Key_Return)
     assert wanted == ["layout", "layout"]

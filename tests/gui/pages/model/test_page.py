@@ -64,7 +64,7 @@ def test_shows_what_the_sample_is_made_of_and_then_another_model(qtbot, context,
     page.copy_digest()
     assert QGuiApplication.clipboard().text() == page.analysis.digest
     for way, to in ((page.optimize, "optimize"), (page.watch, "live")):
-        with qtbot.waitSignal(context.page_wanted) as wanted:
+        with qtbot.waitSignal(context.page_requested) as wanted:
             way()
         assert wanted.args == [to]
     # A bar filters the nodes until another model is read.

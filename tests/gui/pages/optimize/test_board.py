@@ -23,7 +23,7 @@ MEMORY = Memory(peak_bytes=70 << 20, added_bytes=20 << 20)
 def heard(recorded):
     board = Board()
     for event in recorded:
-        board.hear(event)
+        board.apply(event)
     return board
 
 
@@ -63,7 +63,7 @@ def test_verdict_of_a_proof_fits_into_its_cell(won):
 
 
 def test_over_a_limit_is_said_in_short_and_in_full():
-    (row,) = Board().hear(events.Standing("a", "over a limit", "it takes 90 MiB of memory; the limit is 70"))
+    (row,) = Board().apply(events.Standing("a", "over a limit", "it takes 90 MiB of memory; the limit is 70"))
     assert row.short == "▲ over a limit"
     assert row.outcome == "▲ over a limit: it takes 90 MiB of memory; the limit is 70"
 
@@ -82,7 +82,7 @@ def test_a_variant_that_could_not_be_made_says_why(result):
 def test_the_furthest_phase_counts(recorded):
     board = heard(recorded)
     assert board.place == 6
-    board.hear(events.Progress("making variants"))
+    board.apply(events.Progress("making variants"))
     assert board.place == 6
     assert board.progress is not None
     assert board.progress.phase == "making variants"
@@ -90,16 +90,16 @@ def test_the_furthest_phase_counts(recorded):
 
 def test_warnings_are_kept():
     board = Board()
-    board.hear(events.Log("warning", "No data was given."))
-    board.hear(events.Log("info", "of no interest"))
+    board.apply(events.Log("warning", "No data was given."))
+    board.apply(events.Log("info", "of no interest"))
     assert board.warnings == ["No data was given."]
 
 
 def test_a_later_standing_keeps_what_it_does_not_say():
     board = Board()
-    board.hear(events.Standing("a", "racing", accuracy_db=40.0))
-    board.hear(events.Standing("a", "racing", latency_ms=2.0, speedup=1.5, speedup_low=1.4, speedup_high=1.6))
-    (row,) = board.hear(events.Standing("a", "lost", "43 % slower than b", of_best=0.7))
+    board.apply(events.Standing("a", "racing", accuracy_db=40.0))
+    board.apply(events.Standing("a", "racing", latency_ms=2.0, speedup=1.5, speedup_low=1.4, speedup_high=1.6))
+    (row,) = board.apply(events.Standing("a", "lost", "43 % slower than b", of_best=0.7))
     assert row == Row("a", "lost", "43 % slower than b", 2.0, 1.5, 1.4, 1.6, 40.0, of_best=0.7)
     assert row.outcome == "43 % slower than b"
     assert row.short == "43 % slower than the best"
@@ -107,10 +107,10 @@ def test_a_later_standing_keeps_what_it_does_not_say():
 
 def test_the_best_is_in_the_race_and_faster_than_the_model():
     board = Board()
-    board.hear(events.Standing("source", "racing", speedup=1.0))
+    board.apply(events.Standing("source", "racing", speedup=1.0))
     assert board.best is None
-    board.hear(events.Standing("quick", "racing", speedup=2.0))
-    board.hear(events.Standing("wrong", "below the floor", "12 dB", speedup=9.0))
+    board.apply(events.Standing("quick", "racing", speedup=2.0))
+    board.apply(events.Standing("wrong", "below the floor", "12 dB", speedup=9.0))
     assert board.best is not None
     assert board.best.name == "quick"
 
@@ -133,8 +133,8 @@ def test_twice_and_half_are_equally_far_from_one():
 
 def test_an_interval_goes_with_the_speed_that_it_was_measured_with():
     board = Board()
-    board.hear(events.Standing("a", "racing", speedup=2.8, speedup_low=2.6, speedup_high=3.0))
-    (row,) = board.hear(events.Standing("a", "racing", speedup=4.1))
+    board.apply(events.Standing("a", "racing", speedup=2.8, speedup_low=2.6, speedup_high=3.0))
+    (row,) = board.apply(events.Standing("a", "racing", speedup=4.1))
     assert (row.speedup, row.low, row.high) == (4.1, None, None)
 
 
@@ -155,19 +155,19 @@ def test_what_cannot_be_told_apart_is_tied():
 
 def test_a_row_says_screening_until_it_races_and_leading_while_nothing_is_proved():
     board = Board()
-    (row,) = board.hear(events.Standing("a", "racing", accuracy_db=40.0))
+    (row,) = board.apply(events.Standing("a", "racing", accuracy_db=40.0))
     assert row.short == "▸ screening"
-    (row,) = board.hear(events.Standing("a", "racing", speedup=2.0))
+    (row,) = board.apply(events.Standing("a", "racing", speedup=2.0))
     assert row.short == "▸ leading, not proved"
-    first, second = board.hear(events.Standing("b", "racing", speedup=3.0))
+    first, second = board.apply(events.Standing("b", "racing", speedup=3.0))
     assert (first.name, first.short) == ("b", "▸ leading, not proved")
     assert (second.name, second.short) == ("a", "▸ racing")
 
 
 def test_the_source_is_as_fast_as_itself_while_it_races(recorded):
     board = Board()
-    board.hear(events.Standing("source · onnxruntime-cpu", "racing"))
-    (row,) = board.hear(events.Standing("source · onnxruntime-cpu", "racing", speedup=1.09, speedup_low=0.9))
+    board.apply(events.Standing("source · onnxruntime-cpu", "racing"))
+    (row,) = board.apply(events.Standing("source · onnxruntime-cpu", "racing", speedup=1.09, speedup_low=0.9))
     assert (row.speedup, row.low) == (1.0, None)
 
 
@@ -182,9 +182,9 @@ def test_the_source_is_as_fast_as_itself_in_the_end(won):
 
 def test_who_was_screened_stays_after_a_cancel():
     board = Board()
-    board.hear(events.Standing("source · x", "racing", speedup=1.0))
-    board.hear(events.Standing("a", "racing", accuracy_db=40.0))
-    board.hear(events.Standing("b", "racing", speedup=2.0))
+    board.apply(events.Standing("source · x", "racing", speedup=1.0))
+    board.apply(events.Standing("a", "racing", accuracy_db=40.0))
+    board.apply(events.Standing("b", "racing", speedup=2.0))
     board.cancel()
     assert [row.short for row in board.rows.values()] == [
         "cancelled: while it raced",
@@ -212,7 +212,7 @@ def test_a_recorded_race_keeps_the_model_in_order(shown, recorded):
     tester = QAbstractItemModelTester(shown.records, QAbstractItemModelTester.FailureReportingMode.Fatal, shown)
     board = Board()
     for event in recorded:
-        shown.put(list(board.hear(event)))
+        shown.put(list(board.apply(event)))
     speeds = [row.speedup for row in shown.records.shown if row.speedup is not None and not row.leads]
     assert speeds == sorted(speeds, reverse=True)
     assert len(shown.records.shown) == len(board.rows)
@@ -259,7 +259,7 @@ def test_the_front_can_be_shown_alone(shown):
 def test_another_board_replaces_the_rows(shown):
     shown.put([Row("old", "racing")])
     board = Board()
-    board.hear(events.Standing("new", "racing"))
+    board.apply(events.Standing("new", "racing"))
     shown.show_board(board)
     assert names(shown) == ["new"]
 

@@ -140,7 +140,7 @@ def test_a_search_from_start_to_the_saved_bundle(qtbot, ready, context, tmp_path
     ready.delivery.export_to(tmp_path / "deployment.toml")
     qtbot.waitUntil(lambda: "Exported" in ready.view.verdict.note.text())
     assert (tmp_path / "deployment.toml").read_bytes() == (context.bundle / "deployment.toml").read_bytes()
-    with qtbot.waitSignal(context.page_wanted) as wanted:
+    with qtbot.waitSignal(context.page_requested) as wanted:
         ready.delivery.watch_live()
     assert wanted.args == ["live"]
     # A save that cannot be is said beside the buttons, and the bundle stays.
@@ -320,7 +320,7 @@ def test_a_search_stopped_before_it_has_anything_ends_as_if_cancelled(qtbot, rea
     assert why_not(ready, "optimize.stop") == "No search is running."
     job = start(ready, context, qtbot)
     assert why_not(ready, "optimize.stop") == ""
-    with qtbot.waitSignal(job.told, timeout=SEARCH_MS):
+    with qtbot.waitSignal(job.event_received, timeout=SEARCH_MS):
         pass
     with qtbot.waitSignal(job.ended, timeout=SEARCH_MS) as ended:
         ready.stop()
@@ -330,7 +330,7 @@ def test_a_search_stopped_before_it_has_anything_ends_as_if_cancelled(qtbot, rea
 
 
 def test_a_wrong_field_is_said_before_anything_runs(qtbot, ready):
-    qtbot.waitUntil(lambda: bool(ready.delivery.forms), timeout=SEARCH_MS)
+    qtbot.waitUntil(lambda: bool(ready.delivery.formats), timeout=SEARCH_MS)
     ready.panel.limits.fields["max_memory_mib"].setText("-1")
     assert "not a possible limit" in why_not(ready, "optimize.start")
     ready.panel.limits.fields["max_memory_mib"].clear()
@@ -363,7 +363,7 @@ def test_a_plan_for_another_device_stands_beside_the_search(qtbot, ready, contex
 
 
 def test_the_forms_of_an_export_are_offered_by_their_titles(qtbot, searched):
-    qtbot.waitUntil(lambda: bool(searched.delivery.forms), timeout=SEARCH_MS)
+    qtbot.waitUntil(lambda: bool(searched.delivery.formats), timeout=SEARCH_MS)
     menu = searched.delivery.menu(searched)
     texts = [action.text() for action in menu.actions() if action.text()]
     assert texts[0] == "The model alone as ONNX…"
@@ -383,8 +383,8 @@ def test_the_winner_is_compared_with_the_source_and_the_data_of_the_search(ready
     ready._run = Run(MODEL, tmp_path, order.shown(), None, result=won, order=order)
     assert why_not(ready, "optimize.compare") == ""
     asked = []
-    context.page_wanted.connect(asked.append)
-    context.compare_wanted.connect(asked.append)
+    context.page_requested.connect(asked.append)
+    context.compare_requested.connect(asked.append)
     next(action for action in ENTRY.actions if action.key == "optimize.compare").run(ready)
     assert asked == ["compare", ComparePair(MODEL, tmp_path, DATA)]
 

@@ -328,8 +328,8 @@ def test_the_best_so_far_stands_large_with_its_interval(qtbot, context):
     qtbot.addWidget(standing)
     standing.set(board, cancelling=False)
     assert standing.best.text() == "Nothing faster in the race yet"
-    board.hear(events.Progress("racing", done=1, total=9, time_left_s=20))
-    board.hear(
+    board.apply(events.Progress("racing", done=1, total=9, time_left_s=20))
+    board.apply(
         events.Standing(
             "cleaned · x", "racing", latency_ms=0.5, speedup=2.5, speedup_low=2.1, speedup_high=2.9, accuracy_db=40
         )

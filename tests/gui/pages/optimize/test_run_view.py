@@ -69,14 +69,14 @@ def test_every_phase_of_a_real_search_has_its_step(recorded):
 
 def test_a_newer_phase_is_shown_by_its_own_name():
     assert phases.place_of("polishing") is None
-    assert phases.told(events.Progress("polishing")) == "Polishing"
+    assert phases.progress_text(events.Progress("polishing")) == "Polishing"
 
 
 def test_the_line_says_round_and_time_left():
-    line = phases.told(events.Progress("racing", done=2, total=9), 21.4)
+    line = phases.progress_text(events.Progress("racing", done=2, total=9), 21.4)
     assert "round 2 of 9" in line
     assert "about 21 s left" in line
-    assert phases.told(None) == "Starting"
+    assert phases.progress_text(None) == "Starting"
 
 
 def test_the_share_of_a_phase():
@@ -243,7 +243,7 @@ def test_what_cannot_be_done_says_why(what, now, words):
 def test_everything_that_the_core_knows_is_offered():
     words = vocabulary()
     assert [each.name for each in words.objectives] == [each.name for each in OBJECTIVES]
-    assert [each.name for each in words.forms] == [each.name for each in FORMATS]
+    assert [each.name for each in words.formats] == [each.name for each in FORMATS]
     assert {each.name for each in words.metrics} == {each.name for each in METRICS} - {"snr"}
 
 
