@@ -97,7 +97,14 @@ def remove(request: RemoveRequest, data_dir: AgentOption = None, json: JsonFlag 
     """
     from edgeopt.fleet import commands
 
-    ask("remove", request, data_dir, lambda asked, _emit: commands.remove(asked), show_removed, json)
+    ask(
+        "remove",
+        request,
+        data_dir,
+        lambda local_request, _emit: commands.remove(local_request),
+        show_removed,
+        json,
+    )
 
 
 @asks(LookRequest)
@@ -111,7 +118,9 @@ def status(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag = 
     """
     from edgeopt.fleet import commands
 
-    ask("status", request, data_dir, lambda asked, _emit: commands.status(asked), show_status, json)
+    ask(
+        "status", request, data_dir, lambda local_request, _emit: commands.status(local_request), show_status, json
+    )
 
 
 @asks(LookRequest)
@@ -125,7 +134,14 @@ def releases(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag 
     """
     from edgeopt.fleet import commands
 
-    ask("releases", request, data_dir, lambda asked, _emit: commands.releases(asked), show_releases, json)
+    ask(
+        "releases",
+        request,
+        data_dir,
+        lambda local_request, _emit: commands.releases(local_request),
+        show_releases,
+        json,
+    )
 
 
 def ask(
@@ -139,20 +155,20 @@ def ask(
     follows: bool = False,
 ) -> None:
     """Asks the agent and shows the answer; the commands that either names are those of this program."""
-    told = partial(_in_this_program, request=request, data_dir=data_dir)
+    rewrite = partial(_in_this_program, request=request, data_dir=data_dir)
 
-    def asked(emit: Emit) -> Outcome:
+    def run(emit: Emit) -> Outcome:
         try:
             return work(here(request, data_dir), emit)
         except EdgeoptError as error:
-            error.hint, error.message = told(error.hint), told(error.message)
+            error.hint, error.message = rewrite(error.hint), rewrite(error.message)
             error.args = (error.message,)
             raise
 
     def shown(result: Outcome) -> Sequence[Block]:
-        return [with_texts(each, told) for each in show(result)]
+        return [with_texts(each, rewrite) for each in show(result)]
 
-    execute(kind, asked, shown, json, told(goes_on(LOCAL)) if follows else NOTHING)
+    execute(kind, run, shown, json, rewrite(goes_on(LOCAL)) if follows else NOTHING)
 
 
 def here(request: _Asked, data_dir: Path | None = None) -> _Asked:

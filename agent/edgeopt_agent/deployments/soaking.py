@@ -79,11 +79,11 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
     seen.errors += before.errors
     seen.requests += before.requests
     proved: Outcome | None = None
-    asked, samples, golden_s, begin = 0, 1, 0.0, time.monotonic() - before.elapsed_s
+    own_requests, samples, golden_s, begin = 0, 1, 0.0, time.monotonic() - before.elapsed_s
     while True:
         elapsed_s = time.monotonic() - begin
-        requests, agreement = seen.requests + asked, _agreement(shadow)
-        _tell_progress(work, Soaked(elapsed_s, requests, seen.errors), agreement)
+        requests, agreement = seen.requests + own_requests, _agreement(shadow)
+        _note_progress(work, Soaked(elapsed_s, requests, seen.errors), agreement)
         most_s = record.soak_s + (settings.soak_compare_s if limits.lacks_comparison(shadow) else 0.0)
         ended = elapsed_s >= most_s and not work.stop_asked.is_set()
         if worker.ended_by_request():
@@ -91,10 +91,10 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
             worker = await _started_again(site, work, worker)
             limits.follow(worker)
         if proved is None and ended and requests >= record.soak_requests:
-            limits.judge(seen, shadow, asked, ended=True)
+            limits.judge(seen, shadow, own_requests, ended=True)
             if record.kind == "deploy":  # nothing blocks the rollback
                 await _ask_hook(site, work, worker)
-                limits.judge(seen, shadow, asked, ended=True)
+                limits.judge(seen, shadow, own_requests, ended=True)
             proved = _proof(work, agreement, limits.lacks_comparison(shadow))
         if proved is not None and (work.joint is None or await work.joint.agree(site.model)):
             return proved
@@ -105,14 +105,14 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
         if work.joint is not None and work.joint.committed:
             continue
         _check_going_on(work, worker)
-        limits.judge(seen, shadow, asked)
-        shadow.want()
+        limits.judge(seen, shadow, own_requests)
+        shadow.sample_next()
         asked_at = time.monotonic()
         golden = await _own_request(worker, settings)
         if golden is None:
             continue
         golden_s = time.monotonic() - asked_at
-        asked, samples = asked + golden.samples, golden.samples
+        own_requests, samples = own_requests + golden.samples, golden.samples
         own_ms.append(golden.latency_ms)
         if limits.too_slow(own_ms) and await _predecessor_is_slow_too(site, record.old):
             own_ms.clear()
@@ -124,14 +124,14 @@ def _proof(work: Work, agreement: Detail, lacks_comparison: bool) -> Outcome:
     """Returns the outcome of a soak that went well."""
     record, soaked = work.record, work.soaked
     detail = {**record.detail, "soak_requests": soaked.requests, "soak_errors": soaked.errors, **agreement}
-    wanted = record.soak_s or record.soak_requests
-    said = f"{soaked.requests} requests in {soaked.elapsed_s:.3g} s" if wanted else "no soak"
+    soaks = record.soak_s or record.soak_requests
+    reason = f"{soaked.requests} requests in {soaked.elapsed_s:.3g} s" if soaks else "no soak"
     if lacks_comparison:
-        said += "; no request was compared with the release before it"
-    return Outcome(reason=said, changes={"detail": detail})
+        reason += "; no request was compared with the release before it"
+    return Outcome(reason=reason, changes={"detail": detail})
 
 
-def _tell_progress(work: Work, soaked: Soaked, agreement: Detail) -> None:
+def _note_progress(work: Work, soaked: Soaked, agreement: Detail) -> None:
     record, work.soaked = work.record, soaked
     work.progress = {"elapsed_s": round(soaked.elapsed_s, 3), "soak_s": record.soak_s}
     work.progress |= {"requests": soaked.requests, "soak_requests": record.soak_requests}
@@ -155,10 +155,10 @@ def _agreement(shadow: Shadow) -> Detail:
     """Returns the agreement of both releases over the requests that both answered so far."""
     if not shadow.compared:
         return {}
-    told: Detail = {"compared_requests": shadow.compared}
+    detail: Detail = {"compared_requests": shadow.compared}
     if found_db := shadow.agreement_db().values():
-        told["agreement_db"] = round(min(found_db), 1)
-    return told
+        detail["agreement_db"] = round(min(found_db), 1)
+    return detail
 
 
 def _check_going_on(work: Work, worker: Worker) -> None:

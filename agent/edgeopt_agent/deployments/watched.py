@@ -94,20 +94,20 @@ class WatchedFolder:
         self._waiting: dict[Seen, str] = {}
         """Files that are not taken now and are tried again, each with the reason."""
         self._incomplete: set[Seen] = set()
-        self._said = ""
+        self._last_warning = ""
 
     async def run(self) -> None:
         """Looks at the folder until it is cancelled; what goes wrong there is logged, once in a row."""
         await self._slots.first.machine.recovered.wait()
         while True:
-            said = ""
+            warning = ""
             try:
                 await self._look()
             except (EdgeoptError, OSError) as error:
-                said = f"Watched folder '{self._folder}': {error}"
-            if said and said != self._said:
-                log.warning("%s", said)
-            self._said = said
+                warning = f"Watched folder '{self._folder}': {error}"
+            if warning and warning != self._last_warning:
+                log.warning("%s", warning)
+            self._last_warning = warning
             await asyncio.sleep(LOOK_S)
 
     async def _look(self) -> None:
@@ -222,7 +222,7 @@ class WatchedFolder:
     async def _deploy(self, opened: BufferedReader, size: int, candidate: Candidate, known: Taken) -> None:
         settings = self._slots.first.site.settings
         tries = f" (try {known.tries + 1} of {_MOST_TRIES})" if known.tries else ""
-        asked = Record(
+        record = Record(
             id=0,
             name=printable(candidate.path.name)[:120],
             reason=f"Found in the watched folder{tries}.",
@@ -242,7 +242,7 @@ class WatchedFolder:
             )
             await self._remember(counted)  # before it begins, whatever becomes of the agent then
             try:
-                work = await slot.machine.deploy_file(bundle, asked)
+                work = await slot.machine.deploy_file(bundle, record)
             except EdgeoptError:
                 await self._remember(known)
                 raise
