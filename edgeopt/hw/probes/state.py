@@ -194,8 +194,8 @@ def _pressure(host: Host) -> float | None:
 def _cores(host: Host) -> int:
     lines = (host.read("/proc/stat") or "").splitlines()
     counted = sum(line.startswith("cpu") and line[3:4].isdigit() for line in lines)
-    told = counted or host.call("os", "cpu_count")
-    return told if isinstance(told, int) and told > 0 else 0
+    count = counted or host.call("os", "cpu_count")
+    return count if isinstance(count, int) and count > 0 else 0
 
 
 def _hertz(host: Host, path: str) -> float | None:
