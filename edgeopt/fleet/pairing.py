@@ -134,7 +134,7 @@ def pair(request: PairRequest) -> Paired:
     address = parse(request.url)
     with reaching(address, _TIMEOUT_S):
         seen = seen_fingerprint(address, _TIMEOUT_S) if address.scheme == "https" else ""
-    key = key_of(request.code or _asked_for())
+    key = key_of(request.code or _prompt_for_code())
     known = Address(address.host, address.port, "", address.scheme, seen)
     nonce = secrets.token_hex(16)
     body = msgspec.json.encode(PairProof(nonce, proof_of("client", key, seen, nonce)))
@@ -149,7 +149,7 @@ def pair(request: PairRequest) -> Paired:
     return Paired(address.url, answer.name, answer.role, seen, str(place))
 
 
-def _asked_for() -> str:
+def _prompt_for_code() -> str:
     try:
         return getpass.getpass("Code that `edgeopt-agent pair NAME` shows on the device: ")
     except (EOFError, OSError):

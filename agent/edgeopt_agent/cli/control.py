@@ -27,8 +27,8 @@ from edgeopt.fleet.request import (
 )
 from edgeopt.views.blocks import Block
 
-_Asked = TypeVar(
-    "_Asked", LookRequest, CollectRequest, DeployRequest, RollbackRequest, CancelRequest, RemoveRequest
+_Request = TypeVar(
+    "_Request", LookRequest, CollectRequest, DeployRequest, RollbackRequest, CancelRequest, RemoveRequest
 )
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)
 
@@ -146,9 +146,9 @@ def releases(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag 
 
 def ask(
     kind: str,
-    request: _Asked,
+    request: _Request,
     data_dir: Path | None,
-    work: Callable[[_Asked, Emit], Outcome],
+    work: Callable[[_Request, Emit], Outcome],
     show: Callable[[Outcome], Sequence[Block]],
     json: bool,
     *,
@@ -159,7 +159,7 @@ def ask(
 
     def run(emit: Emit) -> Outcome:
         try:
-            return work(here(request, data_dir), emit)
+            return work(with_local_address(request, data_dir), emit)
         except EdgeoptError as error:
             error.hint, error.message = rewrite(error.hint), rewrite(error.message)
             error.args = (error.message,)
@@ -171,7 +171,7 @@ def ask(
     execute(kind, run, shown, json, rewrite(goes_on(LOCAL)) if follows else NOTHING)
 
 
-def here(request: _Asked, data_dir: Path | None = None) -> _Asked:
+def with_local_address(request: _Request, data_dir: Path | None = None) -> _Request:
     """Returns the request with address and certificate of the agent on this device, where it is for that one.
 
     A data folder that is named is asked where its agent listens, unless the request has an address of its own.
@@ -218,7 +218,7 @@ _FLEET_COMMAND = re.compile(
 )
 
 
-def _in_this_program(text: str, request: _Asked, data_dir: Path | None) -> str:
+def _in_this_program(text: str, request: _Request, data_dir: Path | None) -> str:
     """Returns a sentence whose commands are those of `edgeopt-agent`, and select the agent as this one did."""
     from edgeopt_agent.own_commands import in_commands_of
 

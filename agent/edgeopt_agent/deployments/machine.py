@@ -105,7 +105,7 @@ class Machine:
         """
         await self._ready()
         running, newest = self.work, self.newest
-        if running is not None and running.record.source == record.source and not running.stop_asked.is_set():
+        if running is not None and running.record.source == record.source and not running.stop_requested.is_set():
             return running.record
         if running is None and newest is not None and newest.source == record.source:
             served = self.site.router.serving
@@ -308,7 +308,7 @@ class Machine:
     def _start(self, work: Work) -> None:
         self.work = work
         if work.joint is not None:
-            work.joint.join(self.site.model, partial(_stop, work), work.stop_asked)
+            work.joint.join(self.site.model, partial(_stop, work), work.stop_requested)
         self._changed(work.record)
         self._task = asyncio.create_task(self._walk(work), name=f"deployment {work.record.id}")
 
@@ -436,4 +436,4 @@ def _of_member(work: Work, outcome: Outcome) -> str:
 
 def _stop(work: Work, reason: str) -> None:
     work.stop_reason = work.stop_reason or reason
-    work.stop_asked.set()
+    work.stop_requested.set()

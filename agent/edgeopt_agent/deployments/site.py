@@ -79,7 +79,7 @@ class Work:
     arrived: bool = False
     disk_failure: OSError | None = None
     """Failure of the device's disk that ended a step."""
-    stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     stop_reason: str = ""
     holds_serving: bool = False
     soaked: Soaked = field(default_factory=Soaked)

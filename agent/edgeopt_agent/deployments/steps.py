@@ -98,7 +98,7 @@ async def _unless_stopped(work: Work, step: Awaitable[Outcome]) -> Outcome:
     """Runs a step unless it is stopped; a release that serves is stopped by its soak, a rollback never."""
     if work.record.state in SERVES:
         return await step
-    doing, stopped = asyncio.ensure_future(step), asyncio.ensure_future(work.stop_asked.wait())
+    doing, stopped = asyncio.ensure_future(step), asyncio.ensure_future(work.stop_requested.wait())
     try:
         await asyncio.wait((doing, stopped), return_when=asyncio.FIRST_COMPLETED)
         if not doing.done():

@@ -23,7 +23,7 @@ from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.memory import resident_bytes
 from edgeopt.workers.protocol import NO_MEMORY, Failed, failure_of
-from edgeopt_agent.drift.look import Axes, Looker, open_axes
+from edgeopt_agent.drift.look import Axes, TensorSampler, open_axes
 from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
@@ -92,8 +92,12 @@ def load_served(message: Load) -> "tuple[Served | None, FromWorker]":
         *(deployment.name, session.backend, *ports), batching=batching, states=dict(states), processed=processed
     )
     sequences = Sequences(session, states, message.max_sequences, message.sequence_idle_s)
-    looker = None if message.look_every_s is None else Looker(message.look_every_s, _open_axes(deployment, *ports))
-    return Served(session, message, deployment.name, Signature(*ports), sequences, pipeline, looker), loaded
+    sampler = (
+        None
+        if message.look_every_s is None
+        else TensorSampler(message.look_every_s, _open_axes(deployment, *ports))
+    )
+    return Served(session, message, deployment.name, Signature(*ports), sequences, pipeline, sampler), loaded
 
 
 def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
@@ -182,7 +186,7 @@ class Served:
     plain: Signature
     sequences: Sequences
     pipeline: "Pipeline | None" = None
-    looker: Looker | None = None
+    sampler: TensorSampler | None = None
     pause: Pause = no_pause
 
     def answer(self, frame: Frame) -> Reply:
@@ -284,10 +288,10 @@ class Served:
             batched=batched,
             executions=executions,
             processing_ms=processing_ms,
-            looked=self.looker.found() if self.looker is not None else (),
+            looked=self.sampler.found() if self.sampler is not None else (),
         )
-        if self.looker is not None:
-            self.looker.take(inference.feeds, plain)
+        if self.sampler is not None:
+            self.sampler.take(inference.feeds, plain)
         return answered, answer, tensors
 
     def read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
