@@ -97,14 +97,7 @@ def remove(request: RemoveRequest, data_dir: AgentOption = None, json: JsonFlag 
     """
     from edgeopt.fleet import commands
 
-    ask(
-        "remove",
-        request,
-        data_dir,
-        lambda local_request, _emit: commands.remove(local_request),
-        show_removed,
-        json,
-    )
+    ask("remove", request, data_dir, lambda local, _emit: commands.remove(local), show_removed, json)
 
 
 @asks(LookRequest)
@@ -118,9 +111,7 @@ def status(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag = 
     """
     from edgeopt.fleet import commands
 
-    ask(
-        "status", request, data_dir, lambda local_request, _emit: commands.status(local_request), show_status, json
-    )
+    ask("status", request, data_dir, lambda local, _emit: commands.status(local), show_status, json)
 
 
 @asks(LookRequest)
@@ -134,14 +125,7 @@ def releases(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag 
     """
     from edgeopt.fleet import commands
 
-    ask(
-        "releases",
-        request,
-        data_dir,
-        lambda local_request, _emit: commands.releases(local_request),
-        show_releases,
-        json,
-    )
+    ask("releases", request, data_dir, lambda local, _emit: commands.releases(local), show_releases, json)
 
 
 def ask(

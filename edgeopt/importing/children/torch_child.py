@@ -419,15 +419,15 @@ def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> 
                 )  # fmt: skip
                 exported.save(path)
         except Exception as error:
-            reason = job.reason(error)
+            exporter_error = job.reason(error)
             # The older exporter keeps the branch that the example takes.
-            if reason.startswith("GuardOnDataDependent") or original.program is not None:
+            if exporter_error.startswith("GuardOnDataDependent") or original.program is not None:
                 job.refuse(
                     "bad-model",
-                    f"torch.export cannot export it: {reason}.",
+                    f"torch.export cannot export it: {exporter_error}.",
                     "Replace branches on values by torch.where or torch.cond.",
                 )
-            job.notes.append(f"The older exporter wrote the model, because torch.export failed: {reason}.")
+            job.notes.append(f"The older exporter wrote the model, because torch.export failed: {exporter_error}.")
         else:
             torch_facts.constrain(exported, list(example), decisions, job)
             return f"torch.onnx {torch.__version__} (dynamo)"
