@@ -209,8 +209,8 @@ class CommandAnswer(msgspec.Struct, frozen=True):
         if self.status < 400:
             return ""
         error = self.answer.get("error")
-        said = error.get("message") if isinstance(error, dict) else None
-        return str(said or f"status {self.status}")
+        message = error.get("message") if isinstance(error, dict) else None
+        return str(message or f"status {self.status}")
 
     @property
     def deployment(self) -> int | None:

@@ -188,8 +188,8 @@ def device_word(state: str, stage: str) -> str:
 def phase_sentence(name: str, phase: str, reason: str = "") -> str:
     """Returns a sentence such as `Rollout r is completed.`"""
     failed = phase == "rollback-failed"
-    said = f"The rollback of {name} failed" if failed else f"Rollout {name} is {phase.replace('-', ' ')}"
-    return f"{said}: {reason.rstrip('.')}." if reason else f"{said}."
+    outcome = f"The rollback of {name} failed" if failed else f"Rollout {name} is {phase.replace('-', ' ')}"
+    return f"{outcome}: {reason.rstrip('.')}." if reason else f"{outcome}."
 
 
 def rollout_message(rollout: Rollout, key: Path | None = None) -> bytes:

@@ -110,8 +110,8 @@ def missing_searches(rollout: Rollout, reports: Mapping[str, DeviceReport]) -> t
     orders = []
     for kind, known in rollout.kinds.items():
         reported = reports.get(known.device, DeviceReport()).reported
-        told = "" if reported is None or reported.search is None else reported.search.id
-        if known.state == "searching" and told != search_id(rollout, kind):
+        reported_id = "" if reported is None or reported.search is None else reported.search.id
+        if known.state == "searching" and reported_id != search_id(rollout, kind):
             orders.append(_search_order(rollout, kind))
     return tuple(orders)
 

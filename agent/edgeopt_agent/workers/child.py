@@ -92,8 +92,8 @@ def _answering(served: Served, frames: Frames, batching: Batching | None) -> Cal
         if (frame := frames.receive()) is not None:
             for reply in replies(frame):
                 frames.send(*reply)
-            if served.looker is not None:
-                served.looker.look()
+            if served.sampler is not None:
+                served.sampler.look()
 
     return answer
 
