@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from edgeopt.errors import EdgeoptError
-from edgeopt.fleet.records import FleetOrder, OrderedModel
+from edgeopt.fleet.records import FleetOrder, OrderedModel, ServerDrift
 from edgeopt_agent import bundle_urls
 from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.machine import Machine
@@ -13,7 +13,6 @@ from edgeopt_agent.deployments.several import members_with_state
 from edgeopt_agent.deployments.site import Site, current
 from edgeopt_agent.deployments.slots import Slot, Slots
 from edgeopt_agent.deployments.states import State
-from edgeopt_agent.drift.watch import DriftStatus
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.trust import untrusted
 
@@ -113,7 +112,7 @@ def _serving(site: Site) -> Document | None:
     }
 
 
-def _drift(site: Site) -> DriftStatus | None:
+def _drift(site: Site) -> ServerDrift | None:
     watch, worker = site.router.drift, site.router.serving
     return None if watch is None or worker is None else watch.status(worker.release_id)
 

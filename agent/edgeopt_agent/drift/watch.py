@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.decoding import thread_safe
+from edgeopt.fleet.records import ServerDrift
 from edgeopt_agent.drift.comparison import Reference, Window, alarm_distance, reference_of
 from edgeopt_agent.drift.figures import TensorFigures, TensorStatistic
 from edgeopt_agent.drift.settings import DriftSettings
@@ -53,20 +54,6 @@ class Alarm(msgspec.Struct, frozen=True):
     statistic: str = ""
 
 
-class DriftStatus(msgspec.Struct, frozen=True):
-    """The drift of a release as `status` reports it."""
-
-    state: DriftState
-    release: str
-    requests: int
-    """Number of requests that were looked at, at most as many as the reference needs."""
-    reference_requests: int
-    tensor: str = ""
-    statistic: str = ""
-    since_s: float | None = None
-    sentence: str = ""
-
-
 class DriftWatch:
     def __init__(
         self,
@@ -95,15 +82,15 @@ class DriftWatch:
     def alarm(self) -> Alarm | None:
         return self._golden or self._drift
 
-    def status(self, release: str) -> DriftStatus:
+    def status(self, release: str) -> ServerDrift:
         """Returns the drift status of the release that serves."""
         self.follow(release)
         alarm, needed = self.alarm, self.settings.reference_requests
         learning: DriftState = "normal" if self._windows else "learning"
         if alarm is None:
-            return DriftStatus(learning, release, self._requests, needed)
+            return ServerDrift(learning, release, self._requests, needed)
         details = alarm.tensor, alarm.statistic, alarm.since_s, alarm.sentence
-        return DriftStatus("alarm", release, self._requests, needed, *details)
+        return ServerDrift("alarm", release, self._requests, needed, *details)
 
     def follow(self, release: str) -> None:
         """Forgets another release; reads what was learned of this one before a restart."""

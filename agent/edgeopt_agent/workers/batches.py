@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgeopt.bundle.runtime.batching import rows_of, run_together
+from edgeopt.fleet.records import ServerBatching
 from edgeopt_agent.v2.request import Inference
 from edgeopt_agent.workers.child_io import Frame, Frames
-from edgeopt_agent.workers.frames import Batching, Infer
+from edgeopt_agent.workers.frames import Infer
 from edgeopt_agent.workers.served import Reply, Served
 
 _Key = tuple[bool, tuple[tuple[str, str, tuple[int, ...]], ...]]
@@ -31,7 +32,7 @@ class _Pending:
 class Batches:
     """Answers frames in their order; requests of equal shapes and types among those that wait share a run."""
 
-    def __init__(self, served: Served, frames: Frames, batching: Batching) -> None:
+    def __init__(self, served: Served, frames: Frames, batching: ServerBatching) -> None:
         self._served = served
         self._frames = frames
         self._batching = batching

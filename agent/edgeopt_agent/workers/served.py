@@ -20,6 +20,7 @@ from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.read import Bundle
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.errors import DataError, EdgeoptError
+from edgeopt.fleet.records import ServerBatching
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.memory import resident_bytes
 from edgeopt.workers.protocol import NO_MEMORY, Failed, failure_of
@@ -35,7 +36,6 @@ from edgeopt_agent.workers.frames import (
     PROTOBUF,
     RAW,
     Answered,
-    Batching,
     Compare,
     Compared,
     FromWorker,
@@ -109,12 +109,12 @@ def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
     return pipeline_of(session, plain)
 
 
-def _try_batches(session: Session, message: Load) -> Batching:
+def _try_batches(session: Session, message: Load) -> ServerBatching:
     try:
         trial = session.try_batches(message.batch_max_size)
     except EdgeoptError as error:
-        return Batching(message.batch_max_size, message.batch_max_delay_us, False, error.message)
-    return Batching(message.batch_max_size, message.batch_max_delay_us, trial.used, trial.reason)
+        return ServerBatching(message.batch_max_size, message.batch_max_delay_us, False, error.message)
+    return ServerBatching(message.batch_max_size, message.batch_max_delay_us, trial.used, trial.reason)
 
 
 def _failure(error: BaseException, loaded: Load) -> Failed:
