@@ -16,13 +16,14 @@ from edgeopt.errors import EdgeoptError, InputError, UsageError, VerificationErr
 from edgeopt.events import Emit
 from edgeopt.fleet.devices import FleetDevices, described, known_names
 from edgeopt.fleet.mqtt_client import broker_of, connected, fleet_topics
-from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredModel, is_digest
+from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredModel, SearchResult, is_digest
 from edgeopt.fleet.mqtt_topics import NAME
 from edgeopt.fleet.rollout import result, seen
 from edgeopt.fleet.rollout_bundle import RolloutBundle, digest_at, read_bundle_of
 from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
     DeviceProgress,
+    KindProgress,
     Limits,
     Rollout,
     SearchWishes,
@@ -86,22 +87,14 @@ class RolloutDevice(msgspec.Struct, frozen=True):
     """The kind of the device, if each kind has a bundle of its own."""
 
 
-class RolloutKind(msgspec.Struct, frozen=True):
-    """One kind of device, where each searches for a bundle of its own."""
+class RolloutKind(SearchResult, frozen=True, kw_only=True, omit_defaults=False):
+    """One kind of device, where each kind searches for a bundle of its own."""
 
     kind: str
     devices: int
     state: str = "planned"
     device: str = ""
-    """The one that searches."""
-    step: str = ""
-    reason: str = ""
-    bundle: str = ""
-    digest: str = ""
-    summary: str = ""
-    speedup: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
+    """The device that searches."""
 
 
 class RolloutReport(msgspec.Struct, frozen=True):
@@ -269,15 +262,14 @@ def _kinds_of(rollout: Rollout) -> tuple[RolloutKind, ...]:
     if rollout.search is None:
         return ()
     sizes = Counter(each.kind for each in rollout.devices.values() if each.kind)
-    return tuple(
-        RolloutKind(kind, size)
-        if (found := rollout.kinds.get(kind)) is None
-        else RolloutKind(
-            *(kind, size, found.state, found.device, found.step, found.reason, found.bundle, found.digest),
-            *(found.summary, found.speedup, found.speedup_low, found.speedup_high),
-        )
-        for kind, size in sorted(sizes.items())
-    )
+    return tuple(_kind_of(kind, size, rollout.kinds.get(kind)) for kind, size in sorted(sizes.items()))
+
+
+def _kind_of(kind: str, devices: int, found: KindProgress | None) -> RolloutKind:
+    if found is None:
+        return RolloutKind(kind=kind, devices=devices)
+    result = {name: getattr(found, name) for name in SearchResult.__struct_fields__}
+    return RolloutKind(kind=kind, devices=devices, state=found.state, device=found.device, **result)
 
 
 def _known(state: FleetState, name: str) -> Rollout:
