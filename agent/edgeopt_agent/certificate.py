@@ -220,11 +220,11 @@ def _context(certificate: Path, key: Path, data_dir: Path) -> ssl.SSLContext:
     return context
 
 
-def tell_listening(data: DataDir, host: str, port: int, certificate: Path | None) -> None:
+def write_listening(data: DataDir, host: str, port: int, certificate: Path | None) -> None:
     """Lets the commands on this device know how to reach the agent."""
     reached = _ANY.get(host, host.strip("[]"))
-    told = Listening(port, "" if certificate is None else str(certificate.absolute()), reached)
+    report = Listening(port, "" if certificate is None else str(certificate.absolute()), reached)
     try:
-        write_whole(data.root / "listening.json", msgspec.json.encode(told).decode())
+        write_whole(data.root / "listening.json", msgspec.json.encode(report).decode())
     except Exception as error:  # noqa: BLE001 - a disk that takes nothing is no reason not to serve
         log.warning("Commands on this device may need --url and --fingerprint: %s", error)

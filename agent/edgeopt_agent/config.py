@@ -76,18 +76,18 @@ def default_file() -> Path | None:
     return file if file.is_file() else None
 
 
-def administered(file: Path | None, given: Mapping[str, object]) -> Configured:
+def administered(file: Path | None, options: Mapping[str, object]) -> Configured:
     """Returns the settings of the agent that a command beside it acts on: for root, the service's if any."""
     if administers_service():
         file = file or (SYSTEM_FILE if SYSTEM_FILE.is_file() else None)
-        return configured(file, given, administered_data_dir())
-    return configured(file, given)
+        return configured(file, options, administered_data_dir())
+    return configured(file, options)
 
 
-def configured(file: Path | None, given: Mapping[str, object], data_dir: Path | None = None) -> Configured:
+def configured(file: Path | None, options: Mapping[str, object], data_dir: Path | None = None) -> Configured:
     """Returns the settings from the command line (if not None), the file and the defaults; raises ConfigError."""
     file = file or default_file()
-    own = {name: value for name, value in given.items() if value is not None}
+    own = {name: value for name, value in options.items() if value is not None}
     read, lines = _read(file) if file is not None else ({}, {})
     values = {**read, **own}
     values["data_dir"] = expanded(Path(str(values.get("data_dir") or data_dir or default_data_dir()))).absolute()
@@ -108,8 +108,8 @@ def _read(file: Path) -> tuple[dict[str, object], dict[str, int]]:
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ConfigError(f"The configuration '{file}' cannot be read: {said}.", "Check --config.") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"The configuration '{file}' cannot be read: {reason}.", "Check --config.") from None
     try:
         plain: dict[str, object] = read_toml(text)
     except (ValueError, RecursionError) as error:
@@ -140,10 +140,10 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
         return (
             ("", "") if isinstance(value, str) else (f"'{name}' must be a text.", 'For instance "/srv/edgeopt".')
         )
-    if name == "fetch_from" and isinstance(value, list) and (said := _wrong_prefix(value)):
-        return f"'{name}' has an entry that is no URL prefix: {said}.", 'For instance ["https://host/bundles/"].'
-    if name == "put_to" and isinstance(value, list) and (said := _wrong_store(value)):
-        return f"'{name}' has an entry that cannot be used: {said}.", 'For instance ["https://host/bundles/"].'
+    if name == "fetch_from" and isinstance(value, list) and (reason := _wrong_prefix(value)):
+        return f"'{name}' has an entry that is no URL prefix: {reason}.", 'For instance ["https://host/bundles/"].'
+    if name == "put_to" and isinstance(value, list) and (reason := _wrong_store(value)):
+        return f"'{name}' has an entry that cannot be used: {reason}.", 'For instance ["https://host/bundles/"].'
     if name == "mqtt":
         return _wrong_mqtt(value)
     if name == "drift":
@@ -184,8 +184,8 @@ def _wrong_table(
     try:
         _settings({"data_dir": Path(), name: value})
     except msgspec.ValidationError as error:
-        said, _, place = str(error).partition(" - at `$.")
-        return f"'{place.rstrip('`') or name}' is wrong: {said}.", f"{page} lists the settings."
+        reason, _, place = str(error).partition(" - at `$.")
+        return f"'{place.rstrip('`') or name}' is wrong: {reason}.", f"{page} lists the settings."
     return None
 
 
@@ -201,8 +201,8 @@ def _wrong_prefix(values: Sequence[object]) -> str:
 
 def _wrong_store(values: Sequence[object]) -> str:
     """Returns the first fault of places for uploads: what is sent over plain HTTP could be changed."""
-    if said := _wrong_prefix(values):
-        return f"it is no URL prefix: {said}"
+    if reason := _wrong_prefix(values):
+        return f"it is no URL prefix: {reason}"
     places = (read_prefix(str(value)) for value in values)
     plain = (each for each in places if each.scheme != "https" and not is_this_device(each.host))
     return "it must begin with https://, except on loopback" if any(plain) else ""

@@ -386,8 +386,8 @@ def _entry(row: tuple[object, ...]) -> Entry:
             raise msgspec.ValidationError("no text")
         return msgspec.convert({"seq": seq, **fields, "detail": msgspec.json.decode(detail)}, thread_safe(Entry))
     except msgspec.MsgspecError as error:
-        said = f"This entry of the journal is damaged and was skipped: {error}."
-        return Entry(int(str(seq)), 0.0, 0, "", "journal", "DAMAGED", said)
+        message = f"This entry of the journal is damaged and was skipped: {error}."
+        return Entry(int(str(seq)), 0.0, 0, "", "journal", "DAMAGED", message)
 
 
 def _replace(table: str, row: tuple[object, ...]) -> str:

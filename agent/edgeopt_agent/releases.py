@@ -13,23 +13,13 @@ from edgeopt.bundle.deployment import Deployment, read_deployment
 from edgeopt.bundle.manifest import FILE as MANIFEST
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.errors import DiskFullError, EdgeoptError
+from edgeopt.fleet.records import Release
 from edgeopt_agent.data_dir import DataDir, pointed, remove
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 
 KEPT_LOGS = 20
 Standing = Literal["serving", "previous", "kept", "rolled back", "quarantined", "refused"]
-
-
-class Release(msgspec.Struct, frozen=True):
-    id: str
-    name: str
-    state: Standing
-    digest: str = ""
-    summary: str = ""
-    created: str = ""
-    reason: str = ""
-    pinned: bool = False
 
 
 def deployment_of(folder: Path) -> Deployment:

@@ -14,7 +14,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device
 from edgeopt.version import __version__
 from edgeopt_agent import systemd
-from edgeopt_agent.certificate import LiveCertificate, tell_listening, uses_tls
+from edgeopt_agent.certificate import LiveCertificate, uses_tls, write_listening
 from edgeopt_agent.control.answers import Answers
 from edgeopt_agent.data_dir import DataDir, open_data_dir
 from edgeopt_agent.deployments.slots import Slot, Slots
@@ -58,8 +58,8 @@ async def run(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop_by, number)
-    asked = asyncio.Event()
-    on_hangup: list[Callable[[], None]] = [asked.set]
+    reload_requested = asyncio.Event()
+    on_hangup: list[Callable[[], None]] = [reload_requested.set]
     loop.add_signal_handler(signal.SIGHUP, lambda: [each() for each in on_hangup])
     with open_data_dir(settings.data_dir) as data:
         check_host(settings.host, data)
@@ -70,7 +70,9 @@ async def run(
         settings = _within(settings, data)
         slots = Slots(settings, data, _Probed())
         try:
-            reloading = asyncio.create_task(_reload(slots, asked, reload)) if reload is not None else None
+            reloading = (
+                asyncio.create_task(_reload(slots, reload_requested, reload)) if reload is not None else None
+            )
 
             def live(port: int) -> None:
                 where = f"port {port} of {settings.host}, data folder '{data.root}', process {os.getpid()}"
@@ -119,7 +121,7 @@ async def _serve(
 
     def live(port: int) -> None:
         slots.start(over)  # after the port is open: live first, ready later
-        tell_listening(data, settings.host, port, None if certificate is None else certificate.file)
+        write_listening(data, settings.host, port, None if certificate is None else certificate.file)
         on_live(port)
         announced.extend(_announce(settings, port, fingerprint()))
         systemd.ready(f"Listening on port {port}.")
@@ -217,11 +219,11 @@ async def _serving_grpc(
         yield
 
 
-async def _reload(slots: Slots, asked: asyncio.Event, read: Callable[[], Settings]) -> None:
+async def _reload(slots: Slots, reload_requested: asyncio.Event, read: Callable[[], Settings]) -> None:
     """Takes over what can change while it serves, each time it is asked; a broken file changes nothing."""
     while True:
-        await asked.wait()
-        asked.clear()
+        await reload_requested.wait()
+        reload_requested.clear()
         try:
             found = await asyncio.to_thread(read)
         except (EdgeoptError, OSError) as error:

@@ -152,8 +152,8 @@ def on_data_dir(command: str, data_dir: Path) -> str:
 
 def default_data_dir() -> Path:
     """Returns the folder of the agent's state: systemd's choice, or the user's state folder."""
-    given = os.environ.get("STATE_DIRECTORY", "").split(":", 1)[0]
-    found = Path(given) if given else _users_data_dir()
+    state_dir = os.environ.get("STATE_DIRECTORY", "").split(":", 1)[0]
+    found = Path(state_dir) if state_dir else _users_data_dir()
     if found is None:
         raise UsageError("This user has no home folder for the agent's state.", "Name a folder: --data-dir FOLDER")
     return found

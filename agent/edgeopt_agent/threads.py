@@ -17,7 +17,7 @@ async def in_thread(work: Callable[[], Found]) -> Found:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Found] = loop.create_future()
 
-    def tell(found: Found | None, error: BaseException | None) -> None:
+    def settle(found: Found | None, error: BaseException | None) -> None:
         if done.done():
             return
         if error is not None:
@@ -32,7 +32,7 @@ async def in_thread(work: Callable[[], Found]) -> Found:
         except BaseException as raised:  # noqa: BLE001 - the caller that waits gets it
             error = raised
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell, found, error)
+            loop.call_soon_threadsafe(settle, found, error)
 
     threading.Thread(target=run, daemon=True).start()
     return await done

@@ -81,7 +81,7 @@ def check_host(host: str, data: DataDir) -> None:
     )
     missing = [(what, on_data_dir(command, data.root)) for there, what, command in needs if not there]
     if missing:
-        what = " and ".join(said for said, _ in missing)
+        what = " and ".join(reason for reason, _ in missing)
         commands = "; then: ".join(command for _, command in missing)
         raise UsageError(
             f"The agent {what}, so it does not listen on '{host}', where others could reach it.",

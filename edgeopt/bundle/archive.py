@@ -167,9 +167,9 @@ def _check_end(file: Path, archive: ZipFile) -> None:
     entries = len(archive.infolist())
     if large is not None and count == _COUNTED_ELSEWHERE:
         count = large
-    for said in (count, large):
-        if said not in {None, entries}:
-            raise _RefusedError(f"it is not a valid zip archive: it says that it holds {said} entries")
+    for stated in (count, large):
+        if stated not in {None, entries}:
+            raise _RefusedError(f"it is not a valid zip archive: it says that it holds {stated} entries")
 
 
 def _large_count(raw: BinaryIO, end_bytes: int) -> int | None:
@@ -179,12 +179,12 @@ def _large_count(raw: BinaryIO, end_bytes: int) -> int | None:
     if place < 0:
         return None
     raw.seek(locator_place)
-    mark, said = _LOCATOR.unpack(raw.read(_LOCATOR.size))
+    mark, stated_place = _LOCATOR.unpack(raw.read(_LOCATOR.size))
     if mark != _LOCATOR_MARK:
         return None
     raw.seek(place)
     mark, count = _LARGE_END.unpack(raw.read(_LARGE_END.size))
-    if mark != _LARGE_END_MARK or said != place:
+    if mark != _LARGE_END_MARK or stated_place != place:
         raise _RefusedError("it is not a valid zip archive: its zip64 record is not where it says")
     return int(count)
 
@@ -197,8 +197,8 @@ class _Bounded(io.BufferedReader):
         self._size = os.fstat(raw.fileno()).st_size
 
     def read(self, size: int | None = -1, /) -> bytes:
-        wanted = self._size - self.tell() if size is None or size < 0 else size
-        if wanted > _LONGEST_LIST_BYTES:
+        most_bytes = self._size - self.tell() if size is None or size < 0 else size
+        if most_bytes > _LONGEST_LIST_BYTES:
             raise BadZipFile("its list of contents is too long")
         return super().read(size)
 
@@ -308,10 +308,10 @@ class OpenedArchive:
             self.close()
             raise
 
-    def retell(self, error: EdgeoptError) -> None:
+    def name_file_in(self, error: EdgeoptError) -> None:
         """Lets it tell of the file, and not of a folder that is gone when it is read."""
-        said = error.message.replace(str(self.folder), str(self.file))
-        error.message = said.replace(str(self.folder.parent), str(self.file.parent))
+        message = error.message.replace(str(self.folder), str(self.file))
+        error.message = message.replace(str(self.folder.parent), str(self.file.parent))
         error.args = (error.message,)
 
 

@@ -279,7 +279,7 @@ def _check_schema(found: object, path: Path) -> None:
         )
 
 
-def said_of(part: Part) -> str:
+def describe_part(part: Part) -> str:
     """Returns one line that names the part's file, or its steps."""
     if part.is_file:
         return f"an ONNX file, {part.sha256[:12]}"
@@ -289,8 +289,8 @@ def said_of(part: Part) -> str:
 
 
 def _listed(record: msgspec.Struct) -> str:
-    told = {name: value for name, value in msgspec.to_builtins(record).items() if name != "do"}
-    return ", ".join(f"{name} {_value(value)}" for name, value in told.items())
+    fields = {name: value for name, value in msgspec.to_builtins(record).items() if name != "do"}
+    return ", ".join(f"{name} {_value(value)}" for name, value in fields.items())
 
 
 def _value(value: object) -> str:

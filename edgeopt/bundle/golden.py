@@ -42,8 +42,8 @@ def put_processing_golden(
     processor, part, reason = Processor(processing, folder, []), processing.pre, ""
     try:
         if part is not None:
-            given = raw or made_up(part, len(outputs))
-            taken = [{each.name: np.asarray(one[each.name]) for each in part.inputs} for one in given]
+            samples = raw or made_up(part, len(outputs))
+            taken = [{each.name: np.asarray(one[each.name]) for each in part.inputs} for one in samples]
             try:
                 prepared = [processor.pre(one) for one in taken]
             except EdgeoptError as error:
@@ -95,22 +95,22 @@ def problem_with(bundle: Bundle, processor: "Processor", whole: Run | None = Non
     processing = bundle.deployment.processing
     if processing is None:
         return ""
-    told = ""
+    problem = ""
     if processing.pre is not None and bundle.has_golden(RAW):
-        told = _unlike(processor.pre, bundle.golden(RAW), bundle.golden(PREPARED))
-    if told:
-        return f"The preprocessing of the bundle '{bundle.deployment.name}' {told}"
+        problem = _unlike(processor.pre, bundle.golden(RAW), bundle.golden(PREPARED))
+    if problem:
+        return f"The preprocessing of the bundle '{bundle.deployment.name}' {problem}"
     if processing.post is not None and bundle.has_golden(FINAL):
-        told = _unlike(processor.after, bundle.golden("outputs"), bundle.golden(FINAL))
-    if told:
-        return f"The postprocessing of the bundle '{bundle.deployment.name}' {told}"
+        problem = _unlike(processor.after, bundle.golden("outputs"), bundle.golden(FINAL))
+    if problem:
+        return f"The postprocessing of the bundle '{bundle.deployment.name}' {problem}"
     return _broken(bundle, whole) if whole is not None else ""
 
 
 def _broken(bundle: Bundle, whole: Run) -> str:
     """Whether all of it works together; how near it comes is what the golden samples of the parts say."""
-    samples, told = bundle.golden("inputs"), bundle.deployment.processing
-    known = told is None or told.pre is None or bundle.has_golden(RAW)
+    samples, processing = bundle.golden("inputs"), bundle.deployment.processing
+    known = processing is None or processing.pre is None or bundle.has_golden(RAW)
     if not samples or not known:
         return ""  # of the first, the golden samples of the model say it themselves
     inputs = samples[0]
@@ -131,16 +131,16 @@ def _broken(bundle: Bundle, whole: Run) -> str:
     )
 
 
-def _unlike(run: Run, given: list[dict[str, Array]], wanted: list[dict[str, Array]]) -> str:
+def _unlike(run: Run, samples: list[dict[str, Array]], expected: list[dict[str, Array]]) -> str:
     try:
-        got = [run(one) for one in given]
+        got = [run(one) for one in samples]
     except EdgeoptError as error:
         return f"fails on its golden samples: {error.message}"
     # What a hostile bundle has numpy do.
     except (KeyError, ValueError, IndexError, TypeError, MemoryError) as error:
         return f"fails on its golden samples: {said_by(error)}."
-    alike = compare_outputs(wanted, got)
-    if len(wanted) == len(got) and not alike.problem and alike.snr_db >= _LEAST_DB:
+    alike = compare_outputs(expected, got)
+    if len(expected) == len(got) and not alike.problem and alike.snr_db >= _LEAST_DB:
         return ""
     reached = alike.problem or f"{decibels(alike.snr_db)}; {_LEAST_DB:g} dB are needed"
     return f"gives other outputs than when it was made: {reached.rstrip('.')}."

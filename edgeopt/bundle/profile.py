@@ -160,18 +160,18 @@ def model_place(deployment: Deployment) -> Path:
     return Path(*parts)
 
 
-def _checked(told: CalibrationRecord | None, folder: Path, path: Path) -> bytes | None:
+def _checked(record: CalibrationRecord | None, folder: Path, path: Path) -> bytes | None:
     """The record of the quantization, as its digest says that it was."""
-    if told is None:
+    if record is None:
         return None
-    if not told.embedded and told.file != RECORD:
+    if not record.embedded and record.file != RECORD:
         raise BundleError(
-            f"The deployment profile '{path}' names '{told.file}', and only {RECORD} is read.", _HINT
+            f"The deployment profile '{path}' names '{record.file}', and only {RECORD} is read.", _HINT
         )
-    if told.embedded:
-        content = unpacked(told.embedded, _RECORD_NAME, path)
+    if record.embedded:
+        content = unpacked(record.embedded, _RECORD_NAME, path)
     else:
         content = _read_beside(folder, RECORD, path, _LARGEST_RECORD_BYTES, "a record of a quantization")
-    if hashlib.sha256(content).hexdigest() != told.sha256:
+    if hashlib.sha256(content).hexdigest() != record.sha256:
         raise BundleError(f"{_RECORD_NAME} in '{path}' was changed: its digest differs.", _HINT)
     return content

@@ -127,7 +127,7 @@ def _from_file(path: Path) -> Bundle:
         found = _read(held.folder)
     except BundleError as error:
         held.close()
-        held.retell(error)
+        held.name_file_in(error)
         raise
     return Bundle(found.folder, found.deployment, held)
 
@@ -173,9 +173,11 @@ def _check_processing(path: Path, deployment: Deployment, listed: manifest.Manif
 
 def _check_names(path: Path, deployment: Deployment) -> None:
     """Raises BundleError if the preprocessing makes, or the postprocessing takes, a tensor not of the model."""
-    told = deployment.processing
-    made = [each.name for each in told.pre.outputs] if told is not None and told.pre is not None else []
-    taken = [each.name for each in told.post.inputs] if told is not None and told.post is not None else []
+    processing = deployment.processing
+    if processing is None:
+        return
+    made = [each.name for each in processing.pre.outputs] if processing.pre is not None else []
+    taken = [each.name for each in processing.post.inputs] if processing.post is not None else []
     inputs, outputs = {each.name for each in deployment.inputs}, {each.name for each in deployment.outputs}
     odd = next((name for name in made if name not in inputs), None)
     odd = odd or next((name for name in taken if name not in outputs), None)

@@ -143,7 +143,7 @@ def sign_bundle(bundle: Path, private_key_file: Path, sequence: int | None = Non
         signed = _sign(unpacked.folder, private_key_file, sequence)
         pack_into(unpacked.folder, bundle.resolve())
     except EdgeoptError as error:
-        unpacked.retell(error)
+        unpacked.name_file_in(error)
         raise
     finally:
         unpacked.close()

@@ -36,30 +36,30 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 def to_commented_toml(plain: Mapping[str, Any], head: str, comments: Mapping[str, str]) -> str:
     """`comments` stand before the sections of these names; of several alike before the first."""
     lines = [f"# {line}".rstrip() for line in head.splitlines()]
-    said: set[str] = set()
+    written: set[str] = set()
     lines += ["", *_values(plain)]
     for name, value in plain.items():
-        lines += _section((name,), value, comments, said)
+        lines += _section((name,), value, comments, written)
     return "\n".join(lines) + "\n"
 
 
-def _section(path: tuple[str, ...], value: Any, comments: Mapping[str, str], said: set[str]) -> list[str]:  # noqa: ANN401 - TOML's own values
+def _section(path: tuple[str, ...], value: Any, comments: Mapping[str, str], written: set[str]) -> list[str]:  # noqa: ANN401 - TOML's own values
     if _is_tables(value):
-        return [line for one in value for line in _table(path, one, "[[{}]]", comments, said)]
-    return _table(path, value, "[{}]", comments, said) if isinstance(value, Mapping) else []
+        return [line for one in value for line in _table(path, one, "[[{}]]", comments, written)]
+    return _table(path, value, "[{}]", comments, written) if isinstance(value, Mapping) else []
 
 
 def _table(
-    path: tuple[str, ...], table: Mapping[str, Any], brackets: str, comments: Mapping[str, str], said: set[str]
+    path: tuple[str, ...], table: Mapping[str, Any], brackets: str, comments: Mapping[str, str], written: set[str]
 ) -> list[str]:
     dotted = ".".join(path)
     lines = [""]
-    if dotted in comments and dotted not in said:
-        said.add(dotted)
+    if dotted in comments and dotted not in written:
+        written.add(dotted)
         lines += [f"# {line}" for line in comments[dotted].splitlines()]
     lines += [brackets.format(".".join(_key(part) for part in path)), *_values(table)]
     for name, value in table.items():
-        lines += _section((*path, name), value, comments, said)
+        lines += _section((*path, name), value, comments, written)
     return lines
 
 

@@ -169,10 +169,10 @@ def _write_document(folder: Path, name: str, document: object) -> None:
 
 def _replaceable(out: Path) -> bool:
     """A bundle, sound or damaged, or nothing; one name is too little, for web apps have a manifest.json too."""
-    wanted = (FILE, manifest.FILE)
+    names = (FILE, manifest.FILE)
     if out.is_file():
-        return holds(out, wanted)
-    return all((out / name).exists() for name in wanted) or _empty_folder(out)
+        return holds(out, names)
+    return all((out / name).exists() for name in names) or _empty_folder(out)
 
 
 def _umask() -> int:

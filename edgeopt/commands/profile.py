@@ -17,10 +17,10 @@ from edgeopt.bundle.deployment import (
     Deployment,
     Step,
     Tensor,
+    describe_part,
     read_deployment,
     to_toml,
 )
-from edgeopt.bundle.deployment import said_of as in_words
 from edgeopt.bundle.durable import publish_file
 from edgeopt.bundle.profile import Profile, embedded, model_place, packed, read_profile
 from edgeopt.bundle.runtime.check import Changed, changes_since
@@ -121,7 +121,7 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
         backend=deployment.run.backend,
         unavailable=_unavailable(profile),
         steps=tuple(said_of(step) for step in deployment.steps),
-        processing=tuple(f"{where}: {in_words(part)}" for where, part in parts if part is not None),
+        processing=tuple(f"{where}: {describe_part(part)}" for where, part in parts if part is not None),
         summary=deployment.summary,
         changes=changes_since(deployment, probe()),
         command=shlex.join(
@@ -231,7 +231,7 @@ def _tensors(tensors: list[Tensor]) -> dict[str, str]:
 def _processing_steps(deployment: Deployment) -> dict[str, str]:
     told = deployment.processing
     parts = {} if told is None else {"before": told.pre, "after": told.post}
-    return {name: in_words(part) for name, part in parts.items() if part is not None}
+    return {name: describe_part(part) for name, part in parts.items() if part is not None}
 
 
 def _fields(record: msgspec.Struct | None) -> dict[str, object]:

@@ -90,17 +90,17 @@ class BundleSource(Protocol):
 
 def follow(agent: BundleSource, deployment: FleetDeployment, emit: Emit) -> FleetDeployment:
     """Tells every state as it comes; raises VerificationError unless the deployment ends as committed."""
-    number, told, after = deployment.id, 0, 0
+    number, seen, after = deployment.id, 0, 0
     while True:
         deployment = _patiently(partial(agent.deployment, number), agent, deployment, emit)
-        for moment in deployment.history[told:]:
+        for moment in deployment.history[seen:]:
             emit(_progress(deployment, moment.state, moment.reason, moment.time_s))
-        told = max(told, len(deployment.history))
+        seen = max(seen, len(deployment.history))
         if deployment.state in FINAL:
             status = _patiently(partial(_await_idle, agent), agent, deployment, emit)
             return _ended(deployment, status)
-        _tell_download(deployment, emit)
-        _tell_soak(deployment, emit)
+        _emit_download(deployment, emit)
+        _emit_soak(deployment, emit)
         # The journal wakes this up; what it says is in the record too.
         after = _patiently(partial(agent.events, after, _LONG_POLL_S), agent, deployment, emit).next
 
@@ -126,7 +126,7 @@ def _progress(deployment: FleetDeployment, state: str, reason: str, time_s: floa
     return Progress(state.lower(), message, subject=subject(deployment), time_s=time_s)
 
 
-def _tell_download(deployment: FleetDeployment, emit: Emit) -> None:
+def _emit_download(deployment: FleetDeployment, emit: Emit) -> None:
     figures = deployment.progress or {}
     got, total, failure = (figures.get(key) for key in ("received_bytes", "total_bytes", "failure"))
     if deployment.state != "FETCHING" or not isinstance(got, int):
@@ -136,7 +136,7 @@ def _tell_download(deployment: FleetDeployment, emit: Emit) -> None:
     emit(Progress("fetching", message, subject=subject(deployment), done=got, total=known))
 
 
-def _tell_soak(deployment: FleetDeployment, emit: Emit) -> None:
+def _emit_soak(deployment: FleetDeployment, emit: Emit) -> None:
     """A soak is long, so the remaining time is shown."""
     figures = deployment.progress or {}
     soak_s, elapsed_s = figures.get("soak_s"), figures.get("elapsed_s")
@@ -179,8 +179,8 @@ def _patiently(call: Callable[[], Known], agent: BundleSource, deployment: Fleet
         if error.code != UNREACHABLE:
             raise
         state = deployment.state.lower().replace("_", " ")
-        said = f"The agent went away while deployment {deployment.id} was {state}; waiting for it."
-        emit(Log("warning", said, kind="agent-away"))
+        message = f"The agent went away while deployment {deployment.id} was {state}; waiting for it."
+        emit(Log("warning", message, kind="agent-away"))
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
@@ -250,8 +250,8 @@ class Agent:
 
     def events(self, after: int = 0, wait_s: float = 0.0) -> Journal:
         """The journal's entries behind a sequence number; waits that long for the first one."""
-        asked = {"after": str(after), "wait_s": f"{wait_s:g}"}
-        return self._get("/events", Journal, self._timeout_s + wait_s, asked)
+        parameters = {"after": str(after), "wait_s": f"{wait_s:g}"}
+        return self._get("/events", Journal, self._timeout_s + wait_s, parameters)
 
     def deploy(
         self,
@@ -264,19 +264,19 @@ class Agent:
 
         Without `wait` it returns as soon as the agent has accepted it.
         """
-        asked: dict[str, object] = {
+        parameters: dict[str, object] = {
             "force": int(options.force),
             "soak_s": options.soak_s,
             "soak_requests": options.soak_requests,
             "name": bundle.name,
         }
         if options.add:  # agents of before do not know it
-            asked["add"] = 1
+            parameters["add"] = 1
         if options.rename:  # agents of before do not know it
-            asked["rename"] = 1
+            parameters["rename"] = 1
         if options.allow_downgrade:
-            asked["allow_downgrade"] = 1
-        query = urlencode({name: value for name, value in asked.items() if value is not None})
+            parameters["allow_downgrade"] = 1
+        query = urlencode({name: value for name, value in parameters.items() if value is not None})
         pieces, size = ready_to_send(bundle, emit)
         headers = {"Content-Type": "application/zip", "Content-Length": str(size)}
         path = f"{_API}/deploy?{query}"
@@ -288,13 +288,13 @@ class Agent:
     ) -> FleetDeployment:
         """Lets the agent fetch a bundle from a URL, and follows it like `deploy`."""
         known = digest.strip().lower()
-        asked = {
+        document = {
             "bundle": source,
             "digest": known if known.startswith("sha256:") else f"sha256:{known}",
             "model": self._model,
             **msgspec.structs.asdict(options),
         }
-        body = msgspec.json.encode(asked)
+        body = msgspec.json.encode(document)
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
         reply = ask(self.address, "POST", f"{_API}/desired", self._timeout_s, (body,), headers)
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
@@ -339,15 +339,19 @@ class Agent:
         """The same agent, asked about the model of a deployment: each model numbers its own."""
         return Agent(self.address, self._timeout_s, model=deployment.model)
 
-    def _post(self, path: str, asked: Mapping[str, str] = _NOTHING) -> Reply:
-        return ask(self.address, "POST", _API + path + self._query(asked), self._timeout_s)
+    def _post(self, path: str, parameters: Mapping[str, str] = _NOTHING) -> Reply:
+        return ask(self.address, "POST", _API + path + self._query(parameters), self._timeout_s)
 
     def _get(
-        self, path: str, kind: type[Answer], timeout_s: float | None = None, asked: Mapping[str, str] = _NOTHING
+        self,
+        path: str,
+        kind: type[Answer],
+        timeout_s: float | None = None,
+        parameters: Mapping[str, str] = _NOTHING,
     ) -> Answer:
-        reply = ask(self.address, "GET", _API + path + self._query(asked), timeout_s or self._timeout_s)
+        reply = ask(self.address, "GET", _API + path + self._query(parameters), timeout_s or self._timeout_s)
         return understood(self.address, reply, kind)
 
-    def _query(self, asked: Mapping[str, str]) -> str:
-        query = urlencode({**asked, **({"model": self._model} if self._model else {})})
+    def _query(self, parameters: Mapping[str, str]) -> str:
+        query = urlencode({**parameters, **({"model": self._model} if self._model else {})})
         return f"?{query}" if query else ""

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def status(request: LookRequest) -> Status:
-    with _told_for(request):
+    with _naming_agent(request):
         return _agent(request).status()
 
 
 def releases(request: LookRequest) -> Releases:
-    with _told_for(request):
+    with _naming_agent(request):
         return _agent(request).releases()
 
 
@@ -45,7 +45,7 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment | DeployPlan:
     )
     wait = not request.no_wait
     if request.bundle is not None and not (request.from_ or request.digest or request.model):
-        with _told_for(request):
+        with _naming_agent(request):
             if request.dry_run:
                 from edgeopt.fleet.deploy_plan import plan_deployment
 
@@ -61,34 +61,34 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment | DeployPlan:
             "--dry-run takes a bundle of this machine: the agent has not fetched one from --from yet.",
             "Deploy without --dry-run, or download the bundle and give its path.",
         )
-    with _told_for(request):
+    with _naming_agent(request):
         return _agent(request).deploy_from(request.from_, request.digest, emit, options, wait)
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> FleetDeployment:
-    with _told_for(request):
+    with _naming_agent(request):
         return _agent(request).rollback(emit, wait=not request.no_wait, to=request.to)
 
 
 def cancel(request: CancelRequest, emit: Emit) -> FleetDeployment:
-    with _told_for(request):
+    with _naming_agent(request):
         return _agent(request).cancel(emit, wait=not request.no_wait)
 
 
 def remove(request: RemoveRequest) -> Removed:
-    with _told_for(request):
+    with _naming_agent(request):
         return Agent(address_of(request.url, request.token, request.fingerprint)).remove(request.model)
 
 
 def collect(request: CollectRequest) -> Collected:
-    with _told_for(request):
+    with _naming_agent(request):
         return _agent(request).collect(request.dry_run)
 
 
 def watch(request: FleetWatchRequest, emit: Emit) -> "WatchedAgent":
     from edgeopt.fleet.monitor import monitor
 
-    with _told_for(request):
+    with _naming_agent(request):
         return monitor(request, emit)
 
 
@@ -100,7 +100,7 @@ def _agent(request: _Request) -> Agent:
 
 
 @contextmanager
-def _told_for(request: _Request | RemoveRequest | FleetWatchRequest) -> Iterator[None]:
+def _naming_agent(request: _Request | RemoveRequest | FleetWatchRequest) -> Iterator[None]:
     """Lets the commands in an error name the agent that was asked; the agent itself does not know its address."""
     try:
         yield

@@ -51,25 +51,25 @@ def _problem(
     """The first reason that is known for a refusal."""
     running = model.deployment if model is not None else None
     if running is not None and running.state not in FINAL:
-        said = f"Deployment {running.id} of this model is in progress."
-        return {"code": "busy", "problem": said, "hint": "Wait for its end, or cancel it: edgeopt fleet cancel"}
+        message = f"Deployment {running.id} of this model is in progress."
+        return {"code": "busy", "problem": message, "hint": "Wait for its end, or cancel it: edgeopt fleet cancel"}
     if status.trust == "signed" and not signed:
-        said = "The agent accepts only signed bundles, and this one is not signed."
+        message = "The agent accepts only signed bundles, and this one is not signed."
         return {
             "code": "unsigned",
-            "problem": said,
+            "problem": message,
             "hint": "Where the private key is: edgeopt sign BUNDLE --key KEY",
         }
     if other and not options.force:
-        said = f"The bundle was proved on another device (its {' and '.join(other)} differ)."
+        message = f"The bundle was proved on another device (its {' and '.join(other)} differ)."
         hint = "Optimize the model for that device, or deploy the bundle with --force."
-        return {"code": "other-device", "problem": said, "hint": hint}
+        return {"code": "other-device", "problem": message, "hint": hint}
     if plan.action == "rename" and not options.rename and plan.replaces is not None:
         served = plan.replaces.name
-        said = f"The agent serves '{served}': clients of '{served}' would get 404."
+        message = f"The agent serves '{served}': clients of '{served}' would get 404."
         return {
             "code": "other-name",
-            "problem": said,
+            "problem": message,
             "hint": "Pass --rename to replace it, or --add to serve both.",
         }
     return None

@@ -12,7 +12,7 @@ from edgeopt.errors import EdgeoptError, MissingError
 from edgeopt.events import Emit, Log, Update
 from edgeopt.fleet.devices import FleetDevice, described, known_names
 from edgeopt.fleet.mqtt_client import FleetClient, broker_of, connected
-from edgeopt.fleet.rollout_commands import RolloutReport, seen_report, told_for_request
+from edgeopt.fleet.rollout_commands import RolloutReport, seen_report, with_broker_options
 from edgeopt.fleet.rollout_documents import OPEN_PHASES, Rollout, phase_sentence
 from edgeopt.fleet.rollout_driver import FleetState, read_fleet
 from edgeopt.fleet.rollout_plan import selected
@@ -39,7 +39,7 @@ class FleetUpdate(msgspec.Struct, frozen=True, omit_defaults=True):
     removed_rollouts: tuple[str, ...] = ()
 
 
-@told_for_request
+@with_broker_options
 def follow(request: DevicesRequest, emit: Emit) -> NoReturn:
     """Raises MissingError if there is no broker at first; one that goes away later is waited for."""
     asyncio.run(_Follower(request, emit).run())
@@ -69,14 +69,14 @@ class _Follower:
                     state = await read_fleet(client)
                     for topic, content in await client.retained([client.topics.telemetry]):
                         state.take(topic, content)
-                    self._tell_connected(state)
+                    self._emit_connected(state)
                     pause_s = _FIRST_PAUSE_S
                     await self._read(client, state)
             except MissingError as error:
                 if not self._connected:
                     raise
                 if not self._away:
-                    self._tell_away(error)
+                    self._emit_away(error)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
@@ -89,28 +89,28 @@ class _Follower:
                 found += more
             for topic, content in found:
                 state.take(topic, content)
-            self._tell(state)
+            self._emit_update(state)
 
-    def _tell_away(self, error: MissingError) -> None:
+    def _emit_away(self, error: MissingError) -> None:
         now_s = time.time()
         devices = {name: replace(each, unknown_since_s=now_s) for name, each in self._devices.items()}
         since = time.strftime("%H:%M", time.localtime(now_s))
         count = units.count(len(devices), "device")
-        said = f"{error.message} Connecting again. The state of {count} is unknown since {since}."
-        self._emit(Log("warning", said, kind="broker-away", reason=error.message))
+        message = f"{error.message} Connecting again. The state of {count} is unknown since {since}."
+        self._emit(Log("warning", message, kind="broker-away", reason=error.message))
         self._emit(Update("fleet", msgspec.to_builtins(FleetUpdate(self._request.fleet, tuple(devices.values())))))
         self._devices, self._away = devices, True
 
-    def _tell_connected(self, state: FleetState) -> None:
+    def _emit_connected(self, state: FleetState) -> None:
         broker = broker_of(self._request)
         kind, how = ("broker-back", "again") if self._away else ("broker-connected", "")
         self._emit(Log("info", f"Connected to the broker {broker}{how and f' {how}'}.", kind=kind))
         first = not self._connected
         self._back_s = time.monotonic()
         self._connected, self._away = True, False
-        self._tell(state, first=first)
+        self._emit_update(state, first=first)
 
-    def _tell(self, state: FleetState, *, first: bool = False) -> None:
+    def _emit_update(self, state: FleetState, *, first: bool = False) -> None:
         devices, rollouts = self._seen_devices(state), self._reports(state)
         update = FleetUpdate(
             self._request.fleet,
@@ -122,11 +122,11 @@ class _Follower:
         if not (first or update != FleetUpdate(update.fleet)):
             return
         if not first:
-            self._tell_in_words(update)
+            self._log_changes(update)
         self._devices, self._rollouts = devices, rollouts
         self._emit(Update("fleet", msgspec.to_builtins(update)))
 
-    def _tell_in_words(self, update: FleetUpdate) -> None:
+    def _log_changes(self, update: FleetUpdate) -> None:
         for device in update.devices:
             before = self._devices.get(device.device)
             presence = device.online, device.unknown_since_s
@@ -138,8 +138,8 @@ class _Follower:
         for rollout in update.rollouts:
             known = self._rollouts.get(rollout.name)
             if known is None or known.phase != rollout.phase:
-                said = phase_sentence(rollout.name, rollout.phase, rollout.reason)
-                self._emit(Log("info", said, kind="rollout", subject=rollout.name))
+                message = phase_sentence(rollout.name, rollout.phase, rollout.reason)
+                self._emit(Log("info", message, kind="rollout", subject=rollout.name))
 
     def _seen_devices(self, state: FleetState) -> dict[str, FleetDevice]:
         names = known_names(state.devices)

@@ -21,7 +21,7 @@ from edgeopt.fleet.pairing import address_of
 from edgeopt.fleet.request import FleetWatchRequest
 from edgeopt.fleet.telemetry import watch
 from edgeopt.fleet.tensors import TensorMetadata, TensorRequest, requests
-from edgeopt.fleet.transport import ask, said_in, understood
+from edgeopt.fleet.transport import ask, refusal_in, understood
 
 _TIMEOUT_S = 30.0
 # Servers close connections that rest; a request that meets that moment would look like a failure.
@@ -33,7 +33,7 @@ _KEPT_LATENCIES = 4096
 _TELL_EVERY_S = 1.0
 
 
-class Sent(msgspec.Struct, frozen=True):
+class TrafficCounts(msgspec.Struct, frozen=True):
     """Counts and latencies of the requests that were sent so far."""
 
     requests: int
@@ -89,13 +89,13 @@ class Traffic:
         for thread in self._threads:
             thread.join(_LEAVE_WITHIN_S)  # one that waits for an agent that hangs is left behind
 
-    def sent(self) -> Sent:
+    def sent(self) -> TrafficCounts:
         with self._lock:
             latencies = sorted(self._latencies_ms)
             counted = (self._requests, self._failures, self._first_failure)
         if not latencies:
-            return Sent(*counted)
-        return Sent(*counted, latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100])
+            return TrafficCounts(*counted)
+        return TrafficCounts(*counted, latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100])
 
     def _look(self) -> None:
         """Reads which model the agent serves now, and makes the requests that fit it."""
@@ -185,8 +185,8 @@ def _send(
     except (OSError, http.client.HTTPException) as error:
         return f"{type(error).__name__}: {error}"
     if answer.status != 200:
-        said = said_in(body)
-        return f"{answer.status} {said.message if said else answer.reason}"
+        refusal = refusal_in(body)
+        return f"{answer.status} {refusal.message if refusal else answer.reason}"
     answered((time.perf_counter() - begin) * 1000)
     return ""
 
@@ -194,7 +194,7 @@ def _send(
 class WatchedAgent(msgspec.Struct, frozen=True):
     url: str
     seconds: float
-    sent: Sent | None = None
+    sent: TrafficCounts | None = None
 
 
 def monitor(request: FleetWatchRequest, emit: Emit) -> WatchedAgent:
@@ -224,21 +224,21 @@ def monitor(request: FleetWatchRequest, emit: Emit) -> WatchedAgent:
 
 def _with_traffic(traffic: Traffic, emit: Emit) -> Emit:
     """Adds about once a second how the requests of this side fare."""
-    told_at, told = time.monotonic(), 0
+    emitted_at, counted = time.monotonic(), 0
 
     def both(event: Event) -> None:
-        nonlocal told_at, told
+        nonlocal emitted_at, counted
         emit(event)
         now = time.monotonic()
-        if now - told_at < _TELL_EVERY_S:
+        if now - emitted_at < _TELL_EVERY_S:
             return
         sent = traffic.sent()
         for name, value in (
-            ("sent_per_s", (sent.requests - told) / (now - told_at)),
+            ("sent_per_s", (sent.requests - counted) / (now - emitted_at)),
             ("sent_requests", float(sent.requests)),
             ("failed_requests", float(sent.failures)),
         ):
             emit(Metric(name, value, time_s=time.time()))
-        told_at, told = now, sent.requests
+        emitted_at, counted = now, sent.requests
 
     return both

@@ -107,49 +107,57 @@ class Following(msgspec.Struct, frozen=True):
     """The models of the order."""
 
 
-class SearchOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A search that a device makes for itself: what it fetches, the wishes, and where the bundle goes."""
+class SearchInputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The model of a search, its samples and its options."""
 
-    id: str
-    """The same again is the same search, which is not made twice."""
     model: str
-    """The URL of an ONNX file, ..."""
+    """URL of an ONNX file."""
     model_digest: str
     data: str = ""
-    """... and that of its samples, an .npz file."""
+    """URL of the samples, an .npz file."""
     data_digest: str = ""
-    put: str
-    """The URL of the bundle, which the device writes with PUT."""
     time_limit_s: float
-    """The longest time of the search with its proof, without the transfers."""
+    """Longest time of the search with its proof, without the transfers."""
     floor: str = ""
     metric: str = ""
+
+
+class SearchOrder(SearchInputs, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A search that a device makes for itself."""
+
+    id: str
+    """Name of the search; the same again is the same search, which is not made twice."""
+    put: str
+    """URL of the bundle, which the device writes with PUT."""
 
 
 SearchState = Literal["running", "done", "failed"]
 
 
-class SearchReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SearchResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The step that a search is in, or its result."""
+
+    step: str = ""
+    code: str = ""
+    """Reason of a failure: `restarted`, `cancelled`, or the code of the error."""
+    reason: str = ""
+    bundle: str = ""
+    """URL of the bundle that was found."""
+    digest: str = ""
+    summary: str = ""
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+
+
+class SearchReport(SearchResult, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of the last `SearchOrder` of a device."""
 
     id: str
     state: SearchState
     time_s: float
-    """The begin of this state or step, in seconds since 1970."""
-    step: str = ""
-    """The step that the search is in."""
-    code: str = ""
-    """The reason of a failure: `restarted`, `cancelled`, or the code of the error."""
-    reason: str = ""
+    """Begin of this state or step, in seconds since 1970."""
     hint: str = ""
-    bundle: str = ""
-    """The URL of the bundle that it found, ..."""
-    digest: str = ""
-    """... and its digest."""
-    summary: str = ""
-    speedup: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
 
 
 class Reported(msgspec.Struct, Generic[StatusDocument], frozen=True):
@@ -209,8 +217,8 @@ class CommandAnswer(msgspec.Struct, frozen=True):
         if self.status < 400:
             return ""
         error = self.answer.get("error")
-        said = error.get("message") if isinstance(error, dict) else None
-        return str(said or f"status {self.status}")
+        message = error.get("message") if isinstance(error, dict) else None
+        return str(message or f"status {self.status}")
 
     @property
     def deployment(self) -> int | None:

@@ -33,9 +33,11 @@ def address_of(url: str, token: str = "", fingerprint: str = "") -> Address:
     token = token or os.environ.get("EDGEOPT_TOKEN", "").strip()
     plain = url.lower().startswith("http://")
     fingerprint = fingerprint or ("" if plain else os.environ.get("EDGEOPT_FINGERPRINT", "").strip())
-    given = parse(url, token, normal_fingerprint(fingerprint) if fingerprint else "")
-    paired = known_pairings().get(given.url, Pairing())
-    return replace(given, token=given.token or paired.token, fingerprint=given.fingerprint or paired.fingerprint)
+    address = parse(url, token, normal_fingerprint(fingerprint) if fingerprint else "")
+    paired = known_pairings().get(address.url, Pairing())
+    return replace(
+        address, token=address.token or paired.token, fingerprint=address.fingerprint or paired.fingerprint
+    )
 
 
 class Pairing(msgspec.Struct, frozen=True):
@@ -123,8 +125,8 @@ def key_of(code: str) -> bytes:
 
 def proof_of(side: str, key: bytes, fingerprint: str, nonce: str) -> str:
     """Returns the proof that a side (`client` or `agent`) knows the code and sees this certificate."""
-    said = "\n".join(("edgeopt pairing", side, fingerprint, nonce)).encode()
-    return hmac.new(key, said, hashlib.sha256).hexdigest()
+    message = "\n".join(("edgeopt pairing", side, fingerprint, nonce)).encode()
+    return hmac.new(key, message, hashlib.sha256).hexdigest()
 
 
 def pair(request: PairRequest) -> Paired:
@@ -132,7 +134,7 @@ def pair(request: PairRequest) -> Paired:
     address = parse(request.url)
     with reaching(address, _TIMEOUT_S):
         seen = seen_fingerprint(address, _TIMEOUT_S) if address.scheme == "https" else ""
-    key = key_of(request.code or _asked_for())
+    key = key_of(request.code or _prompt_for_code())
     known = Address(address.host, address.port, "", address.scheme, seen)
     nonce = secrets.token_hex(16)
     body = msgspec.json.encode(PairProof(nonce, proof_of("client", key, seen, nonce)))
@@ -147,7 +149,7 @@ def pair(request: PairRequest) -> Paired:
     return Paired(address.url, answer.name, answer.role, seen, str(place))
 
 
-def _asked_for() -> str:
+def _prompt_for_code() -> str:
     try:
         return getpass.getpass("Code that `edgeopt-agent pair NAME` shows on the device: ")
     except (EOFError, OSError):

@@ -110,20 +110,20 @@ def seen(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) ->
     return replace(rollout, devices=devices, kinds=kinds)
 
 
-def control(rollout: Rollout, asked: Control) -> Rollout:
+def control(rollout: Rollout, request: Control) -> Rollout:
     """The rollout with what somebody asked of it; one that was taken into account before changes nothing."""
-    if asked.sequence <= rollout.control:
+    if request.sequence <= rollout.control:
         return rollout
-    rollout = replace(rollout, control=asked.sequence, revision=rollout.revision + 1)
-    phase, now_s = rollout.phase, asked.time_s
-    if asked.action == "pause" and phase == "running":
+    rollout = replace(rollout, control=request.sequence, revision=rollout.revision + 1)
+    phase, now_s = rollout.phase, request.time_s
+    if request.action == "pause" and phase == "running":
         return _entered(rollout, "paused", "on request", now_s)
-    if asked.action == "resume" and phase == "paused":
+    if request.action == "resume" and phase == "paused":
         return _entered(replace(rollout, wave_since_s=now_s), "running", "on request", now_s)
-    if asked.action == "cancel" and phase in OPEN_PHASES:
+    if request.action == "cancel" and phase in OPEN_PHASES:
         return _entered(rollout, "cancelled", "on request", now_s)
-    if asked.action == "rollback" and phase not in {"rolling-back", "rolled-back"}:
-        sequence = max(asked.sequence, rollout.sequence + 1)
+    if request.action == "rollback" and phase not in {"rolling-back", "rolled-back"}:
+        sequence = max(request.sequence, rollout.sequence + 1)
         devices = {name: _tried_again(each) for name, each in rollout.devices.items()}
         rollout = replace(rollout, return_sequence=sequence, devices=devices)
         return _entered(rollout, "rolling-back", "on request", now_s)

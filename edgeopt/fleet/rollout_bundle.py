@@ -46,20 +46,20 @@ def read_bundle_of(request: RolloutStartRequest, emit: Emit) -> RolloutBundle:
 
     Raises UsageError or BundleError for one that devices would refuse, and MissingError if it cannot be fetched.
     """
-    given = request.digest.lower()
-    if given and not is_digest(given):
+    digest = request.digest.lower()
+    if digest and not is_digest(digest):
         raise UsageError(
             "--digest must be 'sha256:' and 64 digits.",
             "Compute it with: sha256sum BUNDLE; or leave it out, and it is read from the bundle.",
         )
     if request.copy is not None:
         found, _ = read_file(request.copy, str(request.copy))
-        if given not in {"", found.digest}:
+        if digest not in {"", found.digest}:
             raise UsageError(
                 f"'{request.copy}' has another digest than --digest: {found.digest}.", "Leave out one of both."
             )
         return found
-    return RolloutBundle(given) if given else _fetched(request.bundle, emit)
+    return RolloutBundle(digest) if digest else _fetched(request.bundle, emit)
 
 
 def read_file(file: Path, called: str) -> tuple[RolloutBundle, deployment.Deployment]:

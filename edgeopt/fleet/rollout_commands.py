@@ -16,13 +16,14 @@ from edgeopt.errors import EdgeoptError, InputError, UsageError, VerificationErr
 from edgeopt.events import Emit
 from edgeopt.fleet.devices import FleetDevices, described, known_names
 from edgeopt.fleet.mqtt_client import broker_of, connected, fleet_topics
-from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredModel, is_digest
+from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredModel, SearchResult, is_digest
 from edgeopt.fleet.mqtt_topics import NAME
 from edgeopt.fleet.rollout import result, seen
 from edgeopt.fleet.rollout_bundle import RolloutBundle, digest_at, read_bundle_of
 from edgeopt.fleet.rollout_documents import (
     OPEN_PHASES,
     DeviceProgress,
+    KindProgress,
     Limits,
     Rollout,
     SearchWishes,
@@ -46,7 +47,7 @@ from edgeopt.options import changed
 _LARGEST_STATE_BYTES = 1_900_000
 """Mosquitto takes 2,000,000 by default."""
 _LONGEST_STEM = 40
-_ROOM_BYTES = 250
+_GROWTH_RESERVE_BYTES = 250
 """Reserve for the growth of each device's part of a rollout's state."""
 _UNTOUCHED = DeviceProgress()
 Found = TypeVar("Found")
@@ -54,20 +55,20 @@ More = ParamSpec("More")
 Request = TypeVar("Request", bound=BrokerRequest)
 
 
-def told_for_request(
+def with_broker_options(
     command: Callable[Concatenate[Request, More], Found],
 ) -> Callable[Concatenate[Request, More], Found]:
     """Lets the commands in an error have the options by which this one reached the broker."""
 
     @functools.wraps(command)
-    def told(request: Request, /, *more: More.args, **named: More.kwargs) -> Found:
+    def wrapped(request: Request, /, *more: More.args, **named: More.kwargs) -> Found:
         try:
             return command(request, *more, **named)
         except EdgeoptError as error:
             error.hint = in_fleet_commands(error.hint, request)
             raise
 
-    return told
+    return wrapped
 
 
 class RolloutDevice(msgspec.Struct, frozen=True):
@@ -86,22 +87,14 @@ class RolloutDevice(msgspec.Struct, frozen=True):
     """The kind of the device, if each kind has a bundle of its own."""
 
 
-class RolloutKind(msgspec.Struct, frozen=True):
-    """One kind of device, where each searches for a bundle of its own."""
+class RolloutKind(SearchResult, frozen=True, kw_only=True, omit_defaults=False):
+    """One kind of device, where each kind searches for a bundle of its own."""
 
     kind: str
     devices: int
     state: str = "planned"
     device: str = ""
-    """The one that searches."""
-    step: str = ""
-    reason: str = ""
-    bundle: str = ""
-    digest: str = ""
-    summary: str = ""
-    speedup: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
+    """The device that searches."""
 
 
 class RolloutReport(msgspec.Struct, frozen=True):
@@ -134,7 +127,7 @@ class RolloutList(msgspec.Struct, frozen=True):
     rollouts: tuple[RolloutReport, ...]
 
 
-@told_for_request
+@with_broker_options
 def devices(request: DevicesRequest) -> FleetDevices:
     async def work() -> FleetDevices:
         async with connected(request) as client:
@@ -156,7 +149,7 @@ def rollout_name(request: RolloutStartRequest) -> str:
     return f"{plain or 'rollout'}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
 
 
-@told_for_request
+@with_broker_options
 def start(request: RolloutStartRequest, name: str, emit: Emit) -> RolloutReport:
     if request.add and not request.model:
         raise UsageError("--add needs the name of the model.", "Pass the name in the bundle: --add --model NAME")
@@ -180,7 +173,7 @@ async def _dry_run(request: RolloutStartRequest, plan: Callable[[FleetState], Ro
     return msgspec.structs.replace(report_of(rollout), dry_run=True)
 
 
-@told_for_request
+@with_broker_options
 def pause(request: RolloutPauseRequest) -> RolloutReport:
     """Tells the client that runs the rollout. It needs no key: a pause can do no harm."""
 
@@ -195,7 +188,7 @@ def pause(request: RolloutPauseRequest) -> RolloutReport:
     return _run(work())
 
 
-@told_for_request
+@with_broker_options
 def status(request: RolloutStatusRequest) -> RolloutReport | RolloutList:
     async def work() -> RolloutReport | RolloutList:
         async with connected(request) as client:
@@ -229,7 +222,7 @@ def _named_by_devices(report: RolloutReport, rollout: Rollout, state: FleetState
     return report
 
 
-@told_for_request
+@with_broker_options
 def go_on(
     request: RolloutControlRequest, action: Literal["resume", "cancel", "rollback"], emit: Emit
 ) -> RolloutReport:
@@ -269,15 +262,14 @@ def _kinds_of(rollout: Rollout) -> tuple[RolloutKind, ...]:
     if rollout.search is None:
         return ()
     sizes = Counter(each.kind for each in rollout.devices.values() if each.kind)
-    return tuple(
-        RolloutKind(kind, size)
-        if (found := rollout.kinds.get(kind)) is None
-        else RolloutKind(
-            *(kind, size, found.state, found.device, found.step, found.reason, found.bundle, found.digest),
-            *(found.summary, found.speedup, found.speedup_low, found.speedup_high),
-        )
-        for kind, size in sorted(sizes.items())
-    )
+    return tuple(_kind_of(kind, size, rollout.kinds.get(kind)) for kind, size in sorted(sizes.items()))
+
+
+def _kind_of(kind: str, devices: int, found: KindProgress | None) -> RolloutKind:
+    if found is None:
+        return RolloutKind(kind=kind, devices=devices)
+    result = {name: getattr(found, name) for name in SearchResult.__struct_fields__}
+    return RolloutKind(kind=kind, devices=devices, state=found.state, device=found.device, **result)
 
 
 def _known(state: FleetState, name: str) -> Rollout:
@@ -356,8 +348,8 @@ def _search(request: RolloutStartRequest, emit: Emit) -> SearchWishes | None:
     """Returns what each kind searches for; None for a bundle. Raises UsageError for what cannot be meant."""
     if not request.optimize:
         own = {"data", "store", "floor", "metric", "time_limit"}
-        if given := [each.flag for each in changed(request) if each.name in own]:
-            raise UsageError(f"{given[0]} is for --optimize only.", f"Leave out {given[0]}, or add --optimize.")
+        if flags := [each.flag for each in changed(request) if each.name in own]:
+            raise UsageError(f"{flags[0]} is for --optimize only.", f"Leave out {flags[0]}, or add --optimize.")
         return None
     if request.also or request.remove:
         raise UsageError("--optimize is for a single model.", "Leave out --also and --remove.")
@@ -380,15 +372,15 @@ def _search(request: RolloutStartRequest, emit: Emit) -> SearchWishes | None:
 
 
 def _digest_of_model(request: RolloutStartRequest, emit: Emit) -> str:
-    given = request.digest.lower()
-    if given and not is_digest(given):
+    digest = request.digest.lower()
+    if digest and not is_digest(digest):
         raise UsageError("--digest must be 'sha256:' and 64 digits.", "Compute it with: sha256sum MODEL")
     if request.copy is None:
-        return given or digest_at(request.bundle, "model", emit)
+        return digest or digest_at(request.bundle, "model", emit)
     if not request.copy.is_file():
         raise UsageError(f"'{request.copy}' is not a file.", "Name a copy of the model with --copy.")
     found = f"sha256:{file_digest(request.copy)}"
-    if given not in {"", found}:
+    if digest not in {"", found}:
         raise UsageError(f"'{request.copy}' has another digest than --digest: {found}.", "Leave out one of both.")
     return found
 
@@ -421,7 +413,7 @@ def _planned(
             *(other.sequence for other in state.rollouts().values()),
         ]
     )
-    asked, models = state.controls.get(name), _models(request, known_bundle.digest)
+    control_request, models = state.controls.get(name), _models(request, known_bundle.digest)
     rollout = Rollout(
         name=name,
         fleet=fleet_topics(request).fleet,
@@ -446,12 +438,12 @@ def _planned(
         },
         search=search,
         limits=limits,
-        control=0 if asked is None else asked.sequence,
+        control=0 if control_request is None else control_request.sequence,
         model_name=known_bundle.name,
         release=known_bundle.release,
     )
     # Each device needs room for what it was desired to serve and how it fares.
-    if len(rollout_message(rollout, request.key)) + len(names) * _ROOM_BYTES > _LARGEST_STATE_BYTES:
+    if len(rollout_message(rollout, request.key)) + len(names) * _GROWTH_RESERVE_BYTES > _LARGEST_STATE_BYTES:
         raise UsageError(
             f"{len(names)} devices are too many for one rollout.", "Split them with --to, such as by a label."
         )

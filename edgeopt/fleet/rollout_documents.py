@@ -9,7 +9,7 @@ from edgeopt.bundle.sign import PublicKey
 from edgeopt.bundle.signed_document import opened_document, sign_document, verify_document
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
-from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState
+from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, DesiredState, SearchInputs, SearchResult
 
 ROLLOUT_TYPE = "application/vnd.edgeopt.rollout+json"
 """The payload type of a signed `Rollout`."""
@@ -75,39 +75,22 @@ class DeviceProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     """The label `kind` of the device, if each kind gets a bundle of its own."""
 
 
-class SearchWishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SearchWishes(SearchInputs, frozen=True, kw_only=True, omit_defaults=True):
     """The search that each kind of device makes for itself."""
 
-    model: str
-    """The URL of the ONNX file."""
-    model_digest: str
-    data: str = ""
-    data_digest: str = ""
     store: str
     """The URL, with a slash at its end, below which devices put their bundles."""
-    time_limit_s: float
-    floor: str = ""
-    metric: str = ""
 
 
-class KindProgress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One kind of device in a rollout: who searches for it, and what was found."""
+class KindProgress(SearchResult, frozen=True, kw_only=True, omit_defaults=True):
+    """The search of one kind of device in a rollout."""
 
     device: str
+    """The device that searches."""
     state: KindState = "searching"
     attempt: int = 1
     since_s: float = 0.0
-    """The begin of the present state or step."""
-    step: str = ""
-    """The step that the search is in."""
-    code: str = ""
-    reason: str = ""
-    bundle: str = ""
-    digest: str = ""
-    summary: str = ""
-    speedup: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
+    """Begin of the present state or step, in seconds since 1970."""
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -188,8 +171,8 @@ def device_word(state: str, stage: str) -> str:
 def phase_sentence(name: str, phase: str, reason: str = "") -> str:
     """Returns a sentence such as `Rollout r is completed.`"""
     failed = phase == "rollback-failed"
-    said = f"The rollback of {name} failed" if failed else f"Rollout {name} is {phase.replace('-', ' ')}"
-    return f"{said}: {reason.rstrip('.')}." if reason else f"{said}."
+    outcome = f"The rollback of {name} failed" if failed else f"Rollout {name} is {phase.replace('-', ' ')}"
+    return f"{outcome}: {reason.rstrip('.')}." if reason else f"{outcome}."
 
 
 def rollout_message(rollout: Rollout, key: Path | None = None) -> bytes:

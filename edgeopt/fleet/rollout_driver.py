@@ -106,8 +106,8 @@ class FleetState:
             if known is None or known[0] is not content:
                 known = self._read[name] = (content, _readable(content))
             if (rollout := known[1]) is not None:
-                asked = self.controls.get(name)
-                found[name] = rollout if asked is None else control(rollout, asked)
+                request = self.controls.get(name)
+                found[name] = rollout if request is None else control(rollout, request)
         return found
 
     def claimed(self, own: Rollout) -> Mapping[str, DeviceReport]:
@@ -197,13 +197,13 @@ class Driver:
                     "Pass the private key with which it was begun: --key",
                 )
             found = read_rollout(content, self._public)
-            if (asked := state.controls.get(self._name)) is not None:
-                found = control(found, asked)
+            if (request := state.controls.get(self._name)) is not None:
+                found = control(found, request)
             check_action(found, action)
             await ask(client, state, found, action, self._key)
             self._rollout = found
-            said = f"Rollout {found.name} ({found.phase}): wave {found.wave} of {len(found.waves)} had begun."
-            self._emit(Log("info", said, kind="rollout", subject=found.name))
+            message = f"Rollout {found.name} ({found.phase}): wave {found.wave} of {len(found.waves)} had begun."
+            self._emit(Log("info", message, kind="rollout", subject=found.name))
             await self._run(client, state)
         return await self._finish()
 
@@ -313,22 +313,22 @@ class Driver:
         checked = replace(checked, since_s=self._clock())
         after = replace(rollout, kinds={**rollout.kinds, kind: checked}, revision=rollout.revision + 1)
         await self._write(client, after, state)
-        self._tell(rollout, after)
+        self._emit_changes(rollout, after)
         return True
 
     async def _advance(self, client: FleetClient, state: FleetState) -> None:
         while True:
             before = self._rollout
             assert before is not None  # noqa: S101 - as above
-            asked = state.controls.get(self._name)
-            rollout = before if asked is None else control(before, asked)
+            request = state.controls.get(self._name)
+            rollout = before if request is None else control(before, request)
             rollout, orders = advance(rollout, state.claimed(rollout), self._clock())
             if rollout == before:
                 break
             self._rollout = rollout
             if orders or _decisions(rollout) != _decisions(before):
                 await self._write(client, rollout, state)
-            self._tell(before, rollout)
+            self._emit_changes(before, rollout)
             await self._send(client, orders, state)
         # Without a decision, another client finds the progress of devices in their reports.
         if before is not self._written and time.monotonic() - self._written_s > _WRITE_S:
@@ -357,8 +357,8 @@ class Driver:
             if order.command is not None and self._rollout is not None:
                 topics = client.topics.device(order.device)
                 state.expect_answer(order.device)
-                asked = order.command.search or order.command
-                number = asked.id or f"{self._name}/{self._rollout.return_sequence}"
+                target = order.command.search or order.command
+                number = target.id or f"{self._name}/{self._rollout.return_sequence}"
                 correlation = f"{order.command.command}/{number}"
                 self._sequence = now_sequence(self._sequence)
                 signed = SignedCommand(
@@ -372,7 +372,7 @@ class Driver:
                 message = command_message(signed, self._key), topics.answer(self._name), correlation.encode()
                 await client.command(topics.command("deploy"), *message)
 
-    def _tell(self, before: Rollout, after: Rollout) -> None:
+    def _emit_changes(self, before: Rollout, after: Rollout) -> None:
         """Emits events about the devices' progress, the decisions that follow, and the new orders."""
         changed = [
             (name, device)
@@ -381,16 +381,16 @@ class Driver:
         ]
         for name, device in changed:
             if device.state not in _ORDERED:
-                self._emit(_told(name, device))
+                self._emit(_device_log(name, device))
         for kind, progress in after.kinds.items():
             known = before.kinds.get(kind)
             if known is None or (known.state, known.attempt) != (progress.state, progress.attempt):
-                self._emit(_told_kind(kind, progress))
+                self._emit(_kind_log(kind, progress))
         for decision in after.decisions[len(before.decisions) :]:
-            self._emit(_decided(after, decision))
+            self._emit(_decision_log(after, decision))
         for name, device in changed:
             if device.state in _ORDERED:
-                self._emit(_told(name, device))
+                self._emit(_device_log(name, device))
         found = counts(after)
         done = sum(each.state in {"done", "rolled-back"} for each in after.devices.values())
         message = f"{found.failed} failed, {found.pending} at work{_wait_text(after)}"
@@ -417,35 +417,35 @@ def _stage(device: DeviceProgress | None) -> tuple[str, str]:
     return ("", "") if device is None else (device.state, device.stage)
 
 
-def _decided(rollout: Rollout, decision: Decision) -> Log:
+def _decision_log(rollout: Rollout, decision: Decision) -> Log:
     if decision.what.startswith("wave "):
-        said = f"Wave {rollout.wave} of {len(rollout.waves)} begins: {decision.reason}."
+        message = f"Wave {rollout.wave} of {len(rollout.waves)} begins: {decision.reason}."
     else:
-        said = phase_sentence(rollout.name, decision.what, decision.reason)
+        message = phase_sentence(rollout.name, decision.what, decision.reason)
     level: Literal["info", "warning"] = "warning" if decision.what in {"stopped", "rollback-failed"} else "info"
-    return Log(level, said, kind="rollout", subject=rollout.name, reason=decision.reason)
+    return Log(level, message, kind="rollout", subject=rollout.name, reason=decision.reason)
 
 
-def _told(name: str, device: DeviceProgress) -> Log:
+def _device_log(name: str, device: DeviceProgress) -> Log:
     offline = " (offline: it follows when it is back)" if device.state == "ordered" and not device.online else ""
     reason = f": {device.reason}" if device.reason else ""
     level: Literal["info", "warning"] = (
         "warning" if device.state in {"failed", "stuck", "rollback-failed"} else "info"
     )
-    said = f"{name}: {device_word(device.state, device.stage)}{offline}{reason}"
-    return Log(level, said, kind=f"rollout-{device.state}", subject=name, reason=device.reason)
+    message = f"{name}: {device_word(device.state, device.stage)}{offline}{reason}"
+    return Log(level, message, kind=f"rollout-{device.state}", subject=name, reason=device.reason)
 
 
-def _told_kind(kind: str, progress: KindProgress) -> Log:
+def _kind_log(kind: str, progress: KindProgress) -> Log:
     level: Literal["info", "warning"] = "warning" if progress.state == "failed" else "info"
     reason = f": {progress.reason}" if progress.reason else ""
-    said = {
+    message = {
         "searching": f"Kind {kind}: {progress.device} searches.",
         "found": f"Kind {kind}: {progress.device} has found a bundle, which is checked now.",
         "ready": f"Kind {kind} has its bundle: {progress.summary}.",
         "failed": f"Kind {kind}: the search of {progress.device} failed{reason.rstrip('.')}.",
     }[progress.state]
-    return Log(level, said, kind=f"rollout-kind-{progress.state}", subject=kind, reason=progress.reason)
+    return Log(level, message, kind=f"rollout-kind-{progress.state}", subject=kind, reason=progress.reason)
 
 
 async def ask(
@@ -453,8 +453,8 @@ async def ask(
 ) -> None:
     """Tells the client that runs the rollout; the request stays on the broker until there is one."""
     sequence = now_sequence(max(rollout.control, rollout.sequence))
-    asked = Control(action, sequence, time.time())
-    content = control_message(asked, key)
+    request = Control(action, sequence, time.time())
+    content = control_message(request, key)
     topic = client.topics.control(rollout.name)
     await client.publish([(topic, content)])
     state.take(topic, content)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from edgeopt.fleet.devices import DeviceReport
-from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, SearchOrder
+from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, SearchInputs, SearchOrder
 from edgeopt.fleet.rollout_documents import KindProgress, Order, Rollout, SearchWishes
 
 _MOST_ATTEMPTS = 2
@@ -93,11 +93,11 @@ def begun_searches(rollout: Rollout, now_s: float) -> tuple[Rollout, tuple[Order
     for name in (each for wave in rollout.waves[: rollout.wave] for each in wave):
         device = rollout.devices[name]
         if device.state == "waiting" and device.kind and device.kind not in kinds and device.online:
-            kinds[device.kind] = KindProgress(name, since_s=now_s)
+            kinds[device.kind] = KindProgress(device=name, since_s=now_s)
     for kind, known in rollout.kinds.items():
         again = known.state == "failed" and known.code == _RESTARTED and known.attempt < _MOST_ATTEMPTS
         if again and any(each.state == "waiting" and each.kind == kind for each in rollout.devices.values()):
-            kinds[kind] = KindProgress(known.device, attempt=known.attempt + 1, since_s=now_s)
+            kinds[kind] = KindProgress(device=known.device, attempt=known.attempt + 1, since_s=now_s)
     if kinds == rollout.kinds:
         return rollout, ()
     begun = [kind for kind, known in kinds.items() if rollout.kinds.get(kind) != known]
@@ -110,8 +110,8 @@ def missing_searches(rollout: Rollout, reports: Mapping[str, DeviceReport]) -> t
     orders = []
     for kind, known in rollout.kinds.items():
         reported = reports.get(known.device, DeviceReport()).reported
-        told = "" if reported is None or reported.search is None else reported.search.id
-        if known.state == "searching" and told != search_id(rollout, kind):
+        reported_id = "" if reported is None or reported.search is None else reported.search.id
+        if known.state == "searching" and reported_id != search_id(rollout, kind):
             orders.append(_search_order(rollout, kind))
     return tuple(orders)
 
@@ -140,15 +140,6 @@ def ended_searches(rollout: Rollout, now_s: float) -> tuple[Rollout, tuple[Order
 def _search_order(rollout: Rollout, kind: str) -> Order:
     search, name = rollout.search, search_id(rollout, kind)
     assert search is not None  # noqa: S101 - there are no kinds without it
-    order = SearchOrder(
-        id=name,
-        model=search.model,
-        model_digest=search.model_digest,
-        data=search.data,
-        data_digest=search.data_digest,
-        put=store_url(search, name),
-        time_limit_s=search.time_limit_s,
-        floor=search.floor,
-        metric=search.metric,
-    )
+    inputs = {field: getattr(search, field) for field in SearchInputs.__struct_fields__}
+    order = SearchOrder(id=name, put=store_url(search, name), **inputs)
     return Order(rollout.kinds[kind].device, command=Command("optimize", search=order))

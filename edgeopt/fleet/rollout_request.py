@@ -159,8 +159,8 @@ def in_fleet_commands(text: str, request: BrokerRequest) -> str:
     What the environment has is there anyway.
     """
     own = {each.name for each in options_of(BrokerRequest)}
-    given = {each.name: getattr(request, each.name) for each in changed(request) if each.name in own}
-    options = arguments(BrokerRequest, given)
+    values = {each.name: getattr(request, each.name) for each in changed(request) if each.name in own}
+    options = arguments(BrokerRequest, values)
     key = getattr(request, "key", None)
     signing = () if key is None else ("--key", str(key))
 

@@ -48,8 +48,8 @@ def watch(url: str | Address, emit: events.Emit, stop: threading.Event, token: s
             if stop.is_set():
                 return
         if not away:
-            said = f"The agent at {address.url} went away; waiting for it to come back."
-            emit(events.Log("warning", said, kind="agent-away"))
+            message = f"The agent at {address.url} went away; waiting for it to come back."
+            emit(events.Log("warning", message, kind="agent-away"))
             away = True
         stop.wait(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)

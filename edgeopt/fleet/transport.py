@@ -159,14 +159,14 @@ _ERRORS: Mapping[int, type[EdgeoptError]] = {
 }
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _RefusalDetails(msgspec.Struct, frozen=True):
     message: str
     code: str = ""
     hint: str = ""
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    error: _Said | str
+    error: _RefusalDetails | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,21 +263,21 @@ def no_agent(address: Address) -> MissingError:
     )
 
 
-def said_in(body: bytes) -> _Said | None:
+def refusal_in(body: bytes) -> _RefusalDetails | None:
     """The agent's own words in a refusal; None where there are none."""
     try:
-        said = msgspec.json.decode(body, type=thread_safe(_Refusal)).error
+        refusal = msgspec.json.decode(body, type=thread_safe(_Refusal)).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return said if isinstance(said, _Said) else _Said(said)
+    return refusal if isinstance(refusal, _RefusalDetails) else _RefusalDetails(refusal)
 
 
 def refused(address: Address, reply: Reply) -> EdgeoptError:
     """The error that an agent refused a request with, in its own words."""
-    said = said_in(reply.body)
-    if said is None:
+    refusal = refusal_in(reply.body)
+    if refusal is None:
         return no_agent(address)
-    kind = InputError if said.code in _BAD_INPUT else _ERRORS.get(reply.status, MissingError)
-    error = kind(said.message, said.hint)
-    error.code = said.code or error.code
+    kind = InputError if refusal.code in _BAD_INPUT else _ERRORS.get(reply.status, MissingError)
+    error = kind(refusal.message, refusal.hint)
+    error.code = refusal.code or error.code
     return error

@@ -37,21 +37,21 @@ def cpu_quota(host: Host) -> tuple[float, str] | None:
     return min(found, default=None)
 
 
-def held_up_files(host: Host) -> tuple[str, ...]:
+def throttling_files(host: Host) -> tuple[str, ...]:
     """Returns the files that count how long groups were throttled by their quota of CPU time; empty: no quota."""
     if cpu_quota(host) is None:
         return ()
     folders = (*_folders(host, ""), *_folders(host, "cpu"))
-    return tuple(f"{f}/cpu.stat" for f in folders if _held_up_us(host, f"{f}/cpu.stat") is not None)
+    return tuple(f"{f}/cpu.stat" for f in folders if _throttled_us(host, f"{f}/cpu.stat") is not None)
 
 
-def held_up_us(host: Host, files: tuple[str, ...]) -> int | None:
+def throttled_us(host: Host, files: tuple[str, ...]) -> int | None:
     """Returns how long, in us, all threads together have waited for quota since the groups were made."""
-    read = [held for path in files if (held := _held_up_us(host, path)) is not None]
+    read = [throttled for path in files if (throttled := _throttled_us(host, path)) is not None]
     return max(read, default=None)
 
 
-def _held_up_us(host: Host, path: str) -> int | None:
+def _throttled_us(host: Host, path: str) -> int | None:
     counts = kernel_text.counters(host.read(path))
     if "throttled_usec" in counts:
         return counts["throttled_usec"]
@@ -99,7 +99,7 @@ def memory_limit(host: Host) -> MemoryLimit | None:
     return MemoryLimit(tightest.limit_bytes, remaining, tightest.source)
 
 
-def held_bytes(host: Host, source: str) -> int:
+def unreclaimable_bytes(host: Host, source: str) -> int:
     """Returns the memory of the group with this limit (`MemoryLimit.source`) that cannot be freed at once."""
     folder, _, name = source.rpartition("/")
     old = name == "memory.limit_in_bytes"
@@ -121,7 +121,7 @@ def _add_limit(found: list[MemoryLimit], host: Host, source: str) -> None:
     limit = kernel_text.whole(host.read(source))
     if limit is None or not 0 <= limit < _NO_LIMIT_BYTES:
         return
-    found.append(MemoryLimit(limit, max(0, limit - held_bytes(host, source)), source))
+    found.append(MemoryLimit(limit, max(0, limit - unreclaimable_bytes(host, source)), source))
 
 
 def _folders(host: Host, controller: str) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ class LoadSampler:
             known = answer if isinstance(answer, dict) else {}
             total, available = (known.get(k) if isinstance(known.get(k), int) else None for k in _PSUTIL_MEMORY)
         if self._limit is not None and (total is None or self._limit.limit_bytes < total):
-            return cgroup.held_bytes(self._host, self._limit.source), self._limit.limit_bytes
+            return cgroup.unreclaimable_bytes(self._host, self._limit.source), self._limit.limit_bytes
         if total is None or available is None:
             return None, None
         return max(0, total - available), total

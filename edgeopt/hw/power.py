@@ -38,8 +38,8 @@ def supply(host: Host) -> Supply | None:
             batteries.append((folder, _word(host, f"{folder}/status")))
     if batteries:
         folder, status = next((b for b in batteries if b[1] == "Discharging"), batteries[0])
-        told = kernel_text.whole(host.read(f"{folder}/capacity"))
-        percent = float(told) if told is not None and 0 <= told <= 100 else None
+        capacity = kernel_text.whole(host.read(f"{folder}/capacity"))
+        percent = float(capacity) if capacity is not None and 0 <= capacity <= 100 else None
         if status == "Discharging" and not online:
             return Supply("battery", percent, folder)
         on_mains = online or status in {"Charging", "Full", "Not charging"}
@@ -101,8 +101,8 @@ def _of_board(host: Host) -> Draw | None:
 def _of_packages(host: Host) -> Draw | None:
     if not _packages(host):
         return None
-    told = host.call(_MODULE, "package_power_w")
-    drawn = _plausible(told, 1) if isinstance(told, int | float) else None
+    measured = host.call(_MODULE, "package_power_w")
+    drawn = _plausible(measured, 1) if isinstance(measured, int | float) else None
     return None if drawn is None else Draw(drawn, f"{RAPL}/intel-rapl:* (the CPU packages)")
 
 

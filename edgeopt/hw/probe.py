@@ -187,7 +187,7 @@ def identity(host: Host) -> tuple[Identity, dict[str, str], dict[str, str]]:
     facts = {"host_name": (known_name, "platform.node()"), "machine_id": (number, source)}
     return (
         Identity(known_name, number),
-        {f"identity.{fact}": said_by for fact, (value, said_by) in facts.items() if value},
+        {f"identity.{fact}": origin for fact, (value, origin) in facts.items() if value},
         {
             f"identity.{fact}": "the operating system does not report it"
             for fact, (value, _) in facts.items()

@@ -148,10 +148,10 @@ def _check_places(request: ImportRequest, samples_file: Path) -> None:
     check_place(samples_file, "The samples")
     if request.out.suffix != ".onnx":
         raise UsageError(f"The output '{request.out}' is no .onnx file.", "Write for example: -o model.onnx")
-    for given in (Path(request.source), *([request.data] if request.data else [])):
+    for source in (Path(request.source), *([request.data] if request.data else [])):
         for made in (request.out, samples_file):
-            if given.exists() and made.exists() and made.samefile(given):
-                raise UsageError(f"The output '{made}' would overwrite '{given}'.", "Give another name with -o.")
+            if source.exists() and made.exists() and made.samefile(source):
+                raise UsageError(f"The output '{made}' would overwrite '{source}'.", "Give another name with -o.")
 
 
 def _check_data(data: Path | None) -> None:
@@ -229,13 +229,13 @@ def run_child(
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
-        said = last_words(log.fileno())
+        last_line = last_words(log.fileno())
     if last.get("event") == "error":
         raise error_with_code(*(str(last[key]) for key in ("code", "message", "hint")))
     if last.get("event") != "result":
         how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         raise ModelError(
-            f"The process of '{source.shown}' {how}. {said}".strip(), "Check its memory and its code."
+            f"The process of '{source.shown}' {how}. {last_line}".strip(), "Check its memory and its code."
         )
     return last
 
@@ -314,9 +314,9 @@ def _preprocessing(
     if processor is None:
         return None, exported.notes
     raw = saved_runs(folder / "raw.npz", (processor.kind,))
-    wanted = saved_runs(folder / "prepared.npz", (processor.input,))
+    prepared = saved_runs(folder / "prepared.npz", (processor.input,))
     try:
-        made = take_over(processor, raw, wanted, ports, request.floor_db, folder)
+        made = take_over(processor, raw, prepared, ports, request.floor_db, folder)
     except UncoveredError as error:
         return None, (*exported.notes, f"{processor.name} of the folder is not taken over for --pre: {error}.")
     file = pre_file(request.out, made)

@@ -54,7 +54,7 @@ class UncoveredError(Exception):
 def take_over(
     processor: FolderProcessor,
     raw: Runs,
-    wanted: Runs,
+    prepared: Runs,
     inputs: Sequence[TensorInfo],
     floor_db: float,
     folder: Path,
@@ -64,7 +64,7 @@ def take_over(
     if processor.kind == PICTURES:
         file.write_text(_text(processor, picture_steps(processor.settings)), encoding="utf-8")
     else:
-        _write_normalization(processor, len(wanted[0][processor.input].shape), file)
+        _write_normalization(processor, len(prepared[0][processor.input].shape), file)
     try:
         attached = attach(file, None, inputs, ())
         assert attached is not None and attached.processing.pre is not None  # noqa: S101, PT018 - a file was given
@@ -74,11 +74,11 @@ def take_over(
             got = [here.pre({name: one}) for each in raw for one in each.values()]
     except EdgeoptError as error:
         raise UncoveredError(error.message.replace(f"[data] in '{file.name}'", "it").rstrip(".")) from error
-    found = compare_outputs(wanted, got)
+    found = compare_outputs(prepared, got)
     least = floor_db - ALLOWANCE_DB
     if found.problem or found.snr_db < least:
-        said = (found.problem or "").rstrip(".") or f"edgeopt's steps agree to {decibels(found.snr_db)} only"
-        raise UncoveredError(f"{said}, and {least:g} dB are needed")
+        reason = (found.problem or "").rstrip(".") or f"edgeopt's steps agree to {decibels(found.snr_db)} only"
+        raise UncoveredError(f"{reason}, and {least:g} dB are needed")
     return Preprocessing(str(file), processor.name, found.snr_db, len(raw))
 
 
@@ -128,10 +128,10 @@ def _numbers(value: Any) -> tuple[float, ...]:  # noqa: ANN401 - JSON
 
 
 def _text(processor: FolderProcessor, steps: Data) -> str:
-    given = msgspec.structs.replace(steps, input=processor.input)
+    filled = msgspec.structs.replace(steps, input=processor.input)
     default = Data()
-    names = [name for name in Data.__struct_fields__ if getattr(given, name) != getattr(default, name)]
-    table = {name: getattr(given, name) for name in names}
+    names = [name for name in Data.__struct_fields__ if getattr(filled, name) != getattr(default, name)]
+    table = {name: getattr(filled, name) for name in names}
     return to_commented_toml({"data": table}, f"The steps of {processor.name}, for --pre.", {})
 
 

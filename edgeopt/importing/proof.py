@@ -65,12 +65,12 @@ class Proof(msgspec.Struct, frozen=True):
         if bad.worst_run >= self.samples:
             sizes = self.sizes[bad.worst_run - self.samples]
             where = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        said = bad.problem or f"The output '{bad.name}' {_fault(bad, self.floor_db)}; it is worst at {where}."
+        message = bad.problem or f"The output '{bad.name}' {_fault(bad, self.floor_db)}; it is worst at {where}."
         layer = self.layer
         if layer is not None:
             by = "another shape" if layer.snr_db == -math.inf else decibels(layer.snr_db)
-            said += f" First differing layer: '{layer.name}' ({layer.kind}), {by}."
-        return said
+            message += f" First differing layer: '{layer.name}' ({layer.kind}), {by}."
+        return message
 
 
 def _fault(output: OutputProof, floor_db: float) -> str:
@@ -129,8 +129,8 @@ def _sizes_of(sizes: Sequence[dict[str, int]], place: int) -> str:
 
 def _check_values(values: Sequence[str], reference: Outputs, got: Outputs) -> None:
     """Raises VerificationError if the model takes another path at values that no sample has."""
-    for what, wanted, found in zip(values, reference, got, strict=True):
-        for output in compare_outputs([wanted], [found]).outputs:
+    for what, expected, found in zip(values, reference, got, strict=True):
+        for output in compare_outputs([expected], [found]).outputs:
             if not output.counted and output.snr_db < CHANGED_DB:
                 by = output.problem or f"The output '{output.name}' agrees to {decibels(output.snr_db)} only."
                 raise VerificationError(
@@ -170,8 +170,8 @@ def first_difference(
     except ModelError:
         return None  # the message only has less detail
     for name in known:
-        kind, wanted = layers[name]
-        accuracy = compare_outputs([{name: wanted}], [{name: found[values[name]]}])
+        kind, expected = layers[name]
+        accuracy = compare_outputs([{name: expected}], [{name: found[values[name]]}])
         if accuracy.snr_db < floor_db:
             return LayerDifference(name, kind, accuracy.snr_db)
     return None

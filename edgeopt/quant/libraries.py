@@ -31,6 +31,7 @@ def quantize_by_nncf(
     *,
     transformer: bool,
     full_ranges: bool = True,
+    reduce_range: bool | None = None,
     unpacked: Path | None = None,
 ) -> LedgerEntry:
     """Quantizes weights and activations to eight bits by NNCF, with SmoothQuant if `transformer`.
@@ -41,7 +42,9 @@ def quantize_by_nncf(
 
     model = read_model(base)
     count = len(model.get_ops())
-    made = quantized_by_nncf(model, samples, transformer=transformer, full_ranges=full_ranges)
+    made = quantized_by_nncf(
+        model, samples, transformer=transformer, full_ranges=full_ranges, reduce_range=reduce_range
+    )
     changes = avoid_defects(made)
     if unpacked is not None:
         write_model(made, unpacked)
@@ -56,16 +59,22 @@ def quantized_by_nncf(
     *,
     transformer: bool,
     full_ranges: bool = True,
+    reduce_range: bool | None = None,
 ) -> "Model":
     """Returns the model with quantizers, which NNCF adds to `model` itself; weights are floats behind quantizers.
 
     With `full_ranges`, ranges include every sample; NNCF's default is the mean of each sample's range, which clips
-    the loudest samples.
+    the loudest samples. With `reduce_range`, weights use 7 of 8 bits: a processor that adds pairs of products in
+    16 bits would saturate. None leaves NNCF's default, which protects the first layer alone.
     """
     import nncf
+    from nncf.quantization.advanced_parameters import OverflowFix
     from nncf.quantization.range_estimator import RangeEstimatorParametersSet
 
     _check_float(model)
+    overflow_fix = None
+    if reduce_range is not None:
+        overflow_fix = OverflowFix.ENABLE if reduce_range else OverflowFix.DISABLE
     with _quiet():
         return nncf.quantize(
             model,
@@ -74,6 +83,7 @@ def quantized_by_nncf(
             preset=nncf.QuantizationPreset.MIXED,
             model_type=nncf.ModelType.TRANSFORMER if transformer else None,
             advanced_parameters=nncf.AdvancedQuantizationParameters(
+                overflow_fix=overflow_fix,
                 activations_range_estimator_params=RangeEstimatorParametersSet.MINMAX if full_ranges else None,
                 backend_params={"compress_weights": False},
             ),

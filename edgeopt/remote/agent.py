@@ -6,7 +6,7 @@ import socket
 from contextlib import ExitStack, suppress
 
 from edgeopt.errors import EdgeoptError, MissingError
-from edgeopt.fleet.transport import Reply, ask, no_agent, reaching, refused, said_in
+from edgeopt.fleet.transport import Reply, ask, no_agent, reaching, refusal_in, refused
 from edgeopt.remote.address import BESIDE_SERVING, PROBE_ONLY, AgentAddress
 
 PATH = "/api/v1/trials"
@@ -38,8 +38,8 @@ class AgentWay:
                 connection.connect()
                 # Kept here, because the connection drops its socket if the agent will close after this answer.
                 self._socket: socket.socket = connection.sock
-                asked = BESIDE_SERVING if device.beside_serving else PROBE_ONLY if probes else ""
-                query = f"?{asked}=1" if asked else ""
+                parameter = BESIDE_SERVING if device.beside_serving else PROBE_ONLY if probes else ""
+                query = f"?{parameter}=1" if parameter else ""
                 connection.request("POST", PATH + query, headers=dict(self._address.headers))
                 self._answer = connection.getresponse()
                 if self._answer.status != http.client.OK:
@@ -74,8 +74,8 @@ class AgentWay:
         except EdgeoptError as error:
             self._give_up(error.message)
         if reply.status != http.client.OK:
-            said = said_in(reply.body)
-            self._give_up(said.message if said is not None else "it is not an agent any more")
+            refusal = refusal_in(reply.body)
+            self._give_up(refusal.message if refusal is not None else "it is not an agent any more")
 
     def _give_up(self, why: str) -> None:
         self._why = self._why or why
@@ -92,12 +92,12 @@ class AgentWay:
         with _cut_off():
             return self._answer.read(size)
 
-    def said(self) -> str:
+    def end_reason(self) -> str:
         return self._why.rstrip(".")
 
-    def failure(self, said: str) -> EdgeoptError:
+    def failure(self, reason: str) -> EdgeoptError:
         return MissingError(
-            f"The agent at {self.host} ended the session before it began{f' ({said})' if said else ''}.",
+            f"The agent at {self.host} ended the session before it began{f' ({reason})' if reason else ''}.",
             "Look at the agent's own messages on the device.",
         )
 

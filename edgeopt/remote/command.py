@@ -22,7 +22,7 @@ from edgeopt.events import Emit, Error, Progress, Result, decode
 from edgeopt.remote.address import AgentAddress, SshAddress
 from edgeopt.remote.agent import AgentWay
 from edgeopt.remote.code import packed_code, requirements
-from edgeopt.remote.files import PlacedRequest, place
+from edgeopt.remote.files import RemoteRequest, place
 from edgeopt.remote.link import Link
 from edgeopt.remote.ssh import SshWay
 from edgeopt.version import __version__
@@ -74,24 +74,24 @@ def run_over(
 ) -> dict[str, Any]:
     """Runs a command in a session, as `RemoteCommand.run` does."""
     run = secrets.token_hex(8)
-    placed = place(request, f"{link.folder}/runs/{run}", outputs)
-    what = " ".join([f"edgeopt {name}", *(path.name for path in list(placed.files.values())[:1])])
+    remote_request = place(request, f"{link.folder}/runs/{run}", outputs)
+    what = " ".join([f"edgeopt {name}", *(path.name for path in list(remote_request.files.values())[:1])])
     link.ask({"do": "begin", "run": run, "owner": {"who": f"{_user()}@{platform.node()}", "what": what}})
     python, code = _install(link, emit, extras)
-    digests = _copy(link, placed.files, emit)
+    digests = _copy(link, remote_request.files, emit)
     link.send(
         {
             "do": "run",
-            "arguments": [name, *placed.arguments, "--json"],
-            "files": [[digests[path], there] for there, path in placed.files.items()],
+            "arguments": [name, *remote_request.arguments, "--json"],
+            "files": [[digests[path], there] for there, path in remote_request.files.items()],
             "python": python,
             "code": code,
             "environment": {},
         }
     )
-    renamed = _renaming(placed)
+    renamed = _renaming(remote_request)
     data = _result(link, name, renamed, emit)
-    for there, path in placed.outputs.items():
+    for there, path in remote_request.outputs.items():
         _fetch(link, there, path, emit, renamed if is_record else None)
     return data
 
@@ -150,11 +150,11 @@ def _result(link: Link, name: str, renamed: Callable[[bytes], bytes], emit: Emit
     )
 
 
-def _renaming(placed: PlacedRequest) -> Callable[[bytes], bytes]:
+def _renaming(remote_request: RemoteRequest) -> Callable[[bytes], bytes]:
     """Returns a function that replaces paths of the device by their local names, in lines of JSON."""
     pairs = [
         (msgspec.json.encode(there)[1:-1], msgspec.json.encode(here)[1:-1])
-        for there, here in sorted(placed.names.items(), key=lambda pair: -len(pair[0]))
+        for there, here in sorted(remote_request.names.items(), key=lambda pair: -len(pair[0]))
     ]
 
     def renamed(line: bytes) -> bytes:
@@ -169,10 +169,10 @@ def _copy(link: Link, files: dict[str, Path], emit: Emit) -> dict[Path, str]:
     """Copies each file to the device that is not there yet; returns the digests of all."""
     digests = {path: file_digest(path) for path in files.values()}
     missing = set(link.ask({"do": "have", "digests": sorted(set(digests.values()))})["missing"])
-    wanted = {digest: path for path, digest in digests.items() if digest in missing}
-    total = sum(path.stat().st_size for path in wanted.values())
+    to_send = {digest: path for path, digest in digests.items() if digest in missing}
+    total = sum(path.stat().st_size for path in to_send.values())
     done = 0
-    for digest, path in wanted.items():
+    for digest, path in to_send.items():
         size = path.stat().st_size
 
         def step(sent: int, path: Path = path, before: int = done) -> None:

@@ -132,11 +132,11 @@ class Session:
             except RefusedError as refused:
                 self.channel.send(refused.answer)
             except OSError as error:
-                self.channel.send({"refused": "system", "words": self.said(error)})
+                self.channel.send({"refused": "system", "words": self.error_text(error)})
             except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
-                self.channel.send({"refused": "request", "words": self.said(error)})
+                self.channel.send({"refused": "request", "words": self.error_text(error)})
 
-    def said(self, error: Exception) -> str:
+    def error_text(self, error: Exception) -> str:
         """Returns the words for an error."""
         return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
@@ -194,7 +194,7 @@ class Session:
                     try:
                         failed or file.write(piece)
                     except OSError as error:  # the rest has to be read anyway
-                        failed = self.said(error)
+                        failed = self.error_text(error)
 
                 self.channel.copy(message["bytes"], take)
             if failed:
@@ -237,7 +237,7 @@ class Session:
         return str(python)
 
     def _installing(self, command: list[str], what: str) -> None:
-        said: list[str] = []
+        lines: list[str] = []
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -248,12 +248,12 @@ class Session:
         )
         assert self._process.stdout is not None  # noqa: S101 - it was opened as a pipe
         for line in self._process.stdout:
-            said.append(line.decode(errors="replace").strip())
-            self.channel.send({"installing": said[-1]})
+            lines.append(line.decode(errors="replace").strip())
+            self.channel.send({"installing": lines[-1]})
         code = self._process.wait()
         self._process = None
         if code:
-            raise RefusedError(what, words=next((s for s in reversed(said) if "ERROR" in s.upper()), said[-1:]))
+            raise RefusedError(what, words=next((s for s in reversed(lines) if "ERROR" in s.upper()), lines[-1:]))
 
     def start(self, message: Message) -> None:
         """Starts the command; its lines are sent on until it has ended."""
@@ -436,15 +436,17 @@ def _ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def serve(session_in: Callable[[Channel, Path], Session], told: Mapping[int, str] = MappingProxyType({})) -> None:
+def serve(
+    session_in: Callable[[Channel, Path], Session], end_reasons: Mapping[int, str] = MappingProxyType({})
+) -> None:
     """Runs one session on the standard streams; `session_in` makes it of the folder that the other side names.
 
-    `told`: what the other side reads when a signal ends it.
+    `end_reasons`: what the other side reads when a signal ends it.
     """
 
     def end(number: int, _: object) -> None:
         _ignore_signals()
-        raise GoneError(*[told[number]] if number in told else [])
+        raise GoneError(*[end_reasons[number]] if number in end_reasons else [])
 
     for number in _ENDING:
         signal.signal(number, end)

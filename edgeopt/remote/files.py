@@ -9,7 +9,7 @@ from edgeopt.errors import ModelError, UsageError
 from edgeopt.options import Option, arguments, changed
 
 
-class PlacedRequest(msgspec.Struct, frozen=True):
+class RemoteRequest(msgspec.Struct, frozen=True):
     arguments: tuple[str, ...]
     files: dict[str, Path]
     """Local files by their paths in the folder of the run."""
@@ -47,14 +47,14 @@ class _Placing:
         return f"{self.put(Path(name), name)}{found}{rest}" if name and Path(name).exists() else text
 
 
-def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> PlacedRequest:
+def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> RemoteRequest:
     """Returns the command for the device with its files; raises UsageError for options that are of use only here.
 
     `run`: the folder of the run there. `outputs`: the fields that name what is to be written.
     """
     placing = _Placing(run)
     written: dict[str, Path] = {}
-    given: dict[str, object] = {}
+    values: dict[str, object] = {}
     for each in changed(request):
         value = getattr(request, each.name)
         if each.name in outputs:
@@ -62,12 +62,12 @@ def place(request: msgspec.Struct, run: str, outputs: frozenset[str]) -> PlacedR
                 raise UsageError(f"The folder of '{value}' does not exist.", f"Make it, or change {each.flag}.")
             # By name alone, in the command's working folder, so that its records contain no path of the device.
             written[f"out/{value.name}"] = value
-            given[each.name] = value.name
+            values[each.name] = value.name
         else:
-            given[each.name] = (
+            values[each.name] = (
                 [_there(each, one, placing) for one in value] if each.many else _there(each, value, placing)
             )
-    return PlacedRequest(arguments(type(request), given), placing.files, written, placing.names)
+    return RemoteRequest(arguments(type(request), values), placing.files, written, placing.names)
 
 
 _PATHS_AS_TEXT = frozenset({"custom_ops"})

@@ -49,11 +49,11 @@ class Way(Protocol):
     def send(self, data: bytes) -> None: ...
     def line(self) -> bytes: ...
     def read(self, size: int) -> bytes: ...
-    def said(self) -> str:
+    def end_reason(self) -> str:
         """Returns what is known of the connection's end."""
         ...
 
-    def failure(self, said: str) -> EdgeoptError:
+    def failure(self, reason: str) -> EdgeoptError:
         """Returns the error for a device that has not answered."""
         ...
 
@@ -198,15 +198,15 @@ class Link:
 
     def _fail(self) -> NoReturn:
         """Raises an error for the connection that has ended, with the reason that the client gave."""
-        said = self._way.said()
+        reason = self._way.end_reason()
         if self._is_met:
             raise TrialError(
-                f"The connection to '{self._way.host}' was lost{f' ({said})' if said else ''}.",
+                f"The connection to '{self._way.host}' was lost{f' ({reason})' if reason else ''}.",
                 "What ran there ends by itself, and nothing was written here. Check the device and run the same "
                 "command again.",
                 ending="closed",
             )
-        raise self._way.failure(said)
+        raise self._way.failure(reason)
 
     def _refusal(self, found: Message) -> EdgeoptError:
         host, words = self._way.host, found.get("words") or ""

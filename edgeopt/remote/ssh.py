@@ -22,32 +22,32 @@ _FAILURES = (
     ),
     (
         r"Permission denied|Too many authentication failures|no mutual signature",
-        "'{host}' accepts none of your SSH keys ({said}).",
+        "'{host}' accepts none of your SSH keys ({client_text}).",
         "Copy your key there: ssh-copy-id {destination}; edgeopt asks for no passwords.",
     ),
     (
         r"Could not resolve|Name or service not known",
-        "The host '{host}' is not known ({said}).",
+        "The host '{host}' is not known ({client_text}).",
         "Check the name in --on, or give its network address.",
     ),
     (
         r"Connection refused",
-        "'{host}' refuses SSH connections ({said}).",
+        "'{host}' refuses SSH connections ({client_text}).",
         "Check that an SSH server runs there, and the port in --on.",
     ),
     (
         r"timed out|No route to host|Network is unreachable",
-        "'{host}' does not answer ({said}).",
+        "'{host}' does not answer ({client_text}).",
         "Check that it is switched on and in this network.",
     ),
     (
         r"edgeopt: Python ([\d.]+)",
-        "The Python of '{host}' is too old: {said}; edgeopt needs 3.11 or newer.",
+        "The Python of '{host}' is too old: {client_text}; edgeopt needs 3.11 or newer.",
         "Name another one: --on '{shown}?python=/usr/bin/python3.11'",
     ),
     (
         r"not found|No such file",
-        "'{host}' has no '{python}' ({said}).",
+        "'{host}' has no '{python}' ({client_text}).",
         "Install Python 3.11 or newer there, or name it: --on '{shown}?python=/path/to/python3'",
     ),
 )
@@ -108,12 +108,12 @@ class SshWay:
         self._output.close()
         self._errors.close()
 
-    def said(self) -> str:
+    def end_reason(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._ssh.wait(5)
         return printable(last_words(self._errors.fileno()))
 
-    def failure(self, said: str) -> EdgeoptError:
+    def failure(self, client_text: str) -> EdgeoptError:
         """Returns the error for a connection that failed."""
         address = self.address
         facts = {
@@ -122,13 +122,13 @@ class SshWay:
             "shown": address.shown,
             "by_hand": address.by_hand,
             "python": address.python,
-            "said": said,
+            "client_text": client_text,
         }
         for pattern, message, hint in _FAILURES:
-            if re.search(pattern, said):
+            if re.search(pattern, client_text):
                 return MissingError(message.format(**facts), hint.format(**facts))
         return MissingError(
-            f"No connection to '{address.destination}': {said or 'it ended without a word'}.",
+            f"No connection to '{address.destination}': {client_text or 'it ended without a word'}.",
             f"Try it by hand: {address.by_hand}",
         )
 

@@ -7,7 +7,7 @@ from edgeopt.errors import InputError, UsageError
 from edgeopt.fleet import pairing
 from edgeopt.fleet.request import LookRequest
 from edgeopt.hw.user_folders import expanded, home_folder, user_cache_folder
-from edgeopt_agent.cli.control import here
+from edgeopt_agent.cli.control import with_local_address
 from edgeopt_agent.config import configured, default_file
 from edgeopt_agent.settings import default_data_dir, on_data_dir
 
@@ -55,4 +55,4 @@ def test_nothing_is_paired_and_no_pairing_can_be_kept():
 
 def test_a_command_asks_an_agent_without_its_certificate():
     request = LookRequest(url="http://127.0.0.1:8080")
-    assert here(request) == request
+    assert with_local_address(request) == request

@@ -70,7 +70,7 @@ def feeds():
 
 @pytest.fixture(scope="module")
 def quantized(branching, feeds):
-    return quantized_by_nncf(read_model(branching), feeds[:8], transformer=False)
+    return quantized_by_nncf(read_model(branching), feeds[:8], transformer=False, reduce_range=True)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ BUDGETS = {
     "edgeopt/fleet": 5800,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9100,
-    "edgeopt/quant": 8850,
+    "edgeopt/quant": 8900,
     "edgeopt/importing": 3250,
     "edgeopt/pipeline": 9400,
     "edgeopt/remote": 1500,

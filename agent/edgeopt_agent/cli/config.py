@@ -74,8 +74,8 @@ def _configuration(file: Path | None) -> Configuration:
         for field in values.__struct_fields__
         for name, value in _entries(field, getattr(values, field))
     )
-    given = [name for name, source in found.sources.items() if source != "default"]
-    in_file = tuple(name for name in given if not any(each.startswith(f"{name}.") for each in given))
+    changed = [name for name, source in found.sources.items() if source != "default"]
+    in_file = tuple(name for name in changed if not any(each.startswith(f"{name}.") for each in changed))
     return Configuration(None if found.file is None else str(found.file), settings, in_file)
 
 
@@ -97,8 +97,8 @@ def _plain(value: object) -> Value:
 def _show_checked(result: Configuration) -> list[Block]:
     if result.file is None:
         return [WordsBlock("No configuration file: all settings have their defaults.")]
-    said = count(len(result.set_by_file), "setting")
-    return [WordsBlock(f"{result.file} is correct; it sets {said}.")]
+    number = count(len(result.set_by_file), "setting")
+    return [WordsBlock(f"{result.file} is correct; it sets {number}.")]
 
 
 def _show(result: Configuration) -> list[Block]:

@@ -27,8 +27,8 @@ from edgeopt.fleet.request import (
 )
 from edgeopt.views.blocks import Block
 
-_Asked = TypeVar(
-    "_Asked", LookRequest, CollectRequest, DeployRequest, RollbackRequest, CancelRequest, RemoveRequest
+_Request = TypeVar(
+    "_Request", LookRequest, CollectRequest, DeployRequest, RollbackRequest, CancelRequest, RemoveRequest
 )
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)
 
@@ -97,7 +97,7 @@ def remove(request: RemoveRequest, data_dir: AgentOption = None, json: JsonFlag 
     """
     from edgeopt.fleet import commands
 
-    ask("remove", request, data_dir, lambda asked, _emit: commands.remove(asked), show_removed, json)
+    ask("remove", request, data_dir, lambda local, _emit: commands.remove(local), show_removed, json)
 
 
 @asks(LookRequest)
@@ -111,7 +111,7 @@ def status(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag = 
     """
     from edgeopt.fleet import commands
 
-    ask("status", request, data_dir, lambda asked, _emit: commands.status(asked), show_status, json)
+    ask("status", request, data_dir, lambda local, _emit: commands.status(local), show_status, json)
 
 
 @asks(LookRequest)
@@ -125,37 +125,37 @@ def releases(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag 
     """
     from edgeopt.fleet import commands
 
-    ask("releases", request, data_dir, lambda asked, _emit: commands.releases(asked), show_releases, json)
+    ask("releases", request, data_dir, lambda local, _emit: commands.releases(local), show_releases, json)
 
 
 def ask(
     kind: str,
-    request: _Asked,
+    request: _Request,
     data_dir: Path | None,
-    work: Callable[[_Asked, Emit], Outcome],
+    work: Callable[[_Request, Emit], Outcome],
     show: Callable[[Outcome], Sequence[Block]],
     json: bool,
     *,
     follows: bool = False,
 ) -> None:
     """Asks the agent and shows the answer; the commands that either names are those of this program."""
-    told = partial(_in_this_program, request=request, data_dir=data_dir)
+    rewrite = partial(_in_this_program, request=request, data_dir=data_dir)
 
-    def asked(emit: Emit) -> Outcome:
+    def run(emit: Emit) -> Outcome:
         try:
-            return work(here(request, data_dir), emit)
+            return work(with_local_address(request, data_dir), emit)
         except EdgeoptError as error:
-            error.hint, error.message = told(error.hint), told(error.message)
+            error.hint, error.message = rewrite(error.hint), rewrite(error.message)
             error.args = (error.message,)
             raise
 
     def shown(result: Outcome) -> Sequence[Block]:
-        return [with_texts(each, told) for each in show(result)]
+        return [with_texts(each, rewrite) for each in show(result)]
 
-    execute(kind, asked, shown, json, told(goes_on(LOCAL)) if follows else NOTHING)
+    execute(kind, run, shown, json, rewrite(goes_on(LOCAL)) if follows else NOTHING)
 
 
-def here(request: _Asked, data_dir: Path | None = None) -> _Asked:
+def with_local_address(request: _Request, data_dir: Path | None = None) -> _Request:
     """Returns the request with address and certificate of the agent on this device, where it is for that one.
 
     A data folder that is named is asked where its agent listens, unless the request has an address of its own.
@@ -202,7 +202,7 @@ _FLEET_COMMAND = re.compile(
 )
 
 
-def _in_this_program(text: str, request: _Asked, data_dir: Path | None) -> str:
+def _in_this_program(text: str, request: _Request, data_dir: Path | None) -> str:
     """Returns a sentence whose commands are those of `edgeopt-agent`, and select the agent as this one did."""
     from edgeopt_agent.own_commands import in_commands_of
 

@@ -39,8 +39,8 @@ def doctor(
     def work(_emit: object) -> Diagnosis:
         from edgeopt_agent.doctor.checks import diagnose
 
-        given = {"data_dir": data_dir, "host": host, "port": port}
-        found.append(diagnose(administered(config, given).settings))
+        options = {"data_dir": data_dir, "host": host, "port": port}
+        found.append(diagnose(administered(config, options).settings))
         return found[0]
 
     execute("doctor", work, show, json)

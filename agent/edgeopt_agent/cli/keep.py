@@ -77,7 +77,7 @@ def gc(request: CollectRequest, data_dir: AgentOption = None, json: JsonFlag = F
     """
     from edgeopt.fleet import commands
 
-    ask("gc", request, data_dir, lambda asked, _emit: commands.collect(asked), _show_collected, json)
+    ask("gc", request, data_dir, lambda local, _emit: commands.collect(local), _show_collected, json)
 
 
 def _folder(data_dir: Path, model: str) -> DataDir:

@@ -34,9 +34,9 @@ RoleOption = Annotated[
 Result = TypeVar("Result")
 
 
-def in_data_folder(given: Path | None, work: Callable[[Path], Result]) -> Result:
+def in_data_folder(data_dir: Path | None, work: Callable[[Path], Result]) -> Result:
     """Calls `work` with the data folder; raises UsageError if this user cannot read or write the folder."""
-    folder = data_folder(given)
+    folder = data_folder(data_dir)
     try:
         return work(folder)
     except OSError as error:
@@ -48,5 +48,5 @@ def in_data_folder(given: Path | None, work: Callable[[Path], Result]) -> Result
         ) from None
 
 
-def data_folder(given: Path | None) -> Path:
-    return expanded(given or administered_data_dir()).absolute()
+def data_folder(data_dir: Path | None) -> Path:
+    return expanded(data_dir or administered_data_dir()).absolute()

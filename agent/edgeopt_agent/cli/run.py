@@ -94,10 +94,10 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
     """
 
     def settings_now() -> Settings:
-        given: dict[str, object] = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
-        given |= {"soak_s": soak_seconds, "soak_requests": soak_requests, "grpc_port": grpc_port}
-        given |= {"tls": tls, "tls_cert": tls_cert, "tls_key": tls_key}
-        return configured(config, given).settings
+        options: dict[str, object] = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
+        options |= {"soak_s": soak_seconds, "soak_requests": soak_requests, "grpc_port": grpc_port}
+        options |= {"tls": tls, "tls_cert": tls_cert, "tls_key": tls_key}
+        return configured(config, options).settings
 
     def work(emit: Emit) -> Ran:
         try:
@@ -129,7 +129,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
         handler.setFormatter(_Lines("%(asctime)s %(levelname)-7s %(message)s"))
         _limit_refusals()
         logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
-        _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit), settings_now)
+        _serve(settings, lambda live_port: _report_live(settings, live_port, json, emit), settings_now)
         return Ran(str(settings.data_dir))
 
     execute("run", work, show, json)
@@ -167,9 +167,9 @@ def _raise_descriptor_limit() -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    limit = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -180,7 +180,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
+def _report_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     """Reports where the agent listens, where its state is, whom it trusts and what to do next."""
     from edgeopt_agent.certificate import present, uses_tls
     from edgeopt_agent.data_dir import DataDir

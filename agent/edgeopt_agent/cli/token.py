@@ -92,8 +92,8 @@ def _show_new(result: NewToken) -> list[Block]:
 
 def _show(result: Tokens) -> list[Block]:
     if not result.tokens:
-        said = "No tokens. An agent on loopback accepts requests without one."
-        return [WordsBlock(f"{said} An agent on other addresses rejects all requests.")]
+        message = "No tokens. An agent on loopback accepts requests without one."
+        return [WordsBlock(f"{message} An agent on other addresses rejects all requests.")]
     rows = tuple(Row((each.name, each.role, each.since[:16].replace("T", " "))) for each in result.tokens)
     return [Table(columns("=name", "=role", "since"), rows)]
 

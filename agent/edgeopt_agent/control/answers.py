@@ -11,7 +11,7 @@ from edgeopt.fleet.mqtt_documents import DesiredBundle, SearchOrder
 from edgeopt.fleet.records import OrderedModel
 from edgeopt.version import __version__
 from edgeopt_agent.control import documents
-from edgeopt_agent.control.desired import wanted, wanted_models
+from edgeopt_agent.control.desired import deployment_record, deployment_records
 from edgeopt_agent.control.documents import Document
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
@@ -50,8 +50,8 @@ class Answers:
         shown = self._slots.named(model)
         others = [slot for slot in self._slots.all if slot is not shown and not slot.removed] if not model else []
         order = self._slots.orders.last
-        told = None if order is None else documents.order(self._slots, order)
-        found = documents.status(shown, others, time.monotonic() - self._started, told)
+        order_document = None if order is None else documents.order(self._slots, order)
+        found = documents.status(shown, others, time.monotonic() - self._started, order_document)
         return 200, {**found, "watched": self._slots.refused_files}
 
     async def releases(self, model: str) -> Answered:
@@ -73,10 +73,10 @@ class Answers:
         if found.models:
             records = [
                 (model, msgspec.structs.replace(each, ordered_by=ordered_by))
-                for model, each in wanted_models(found, settings)
+                for model, each in deployment_records(found, settings)
             ]
             return 202, {"order": documents.order(self._slots, await deploy_several(self._slots, records))}
-        record = msgspec.structs.replace(wanted(found, settings), ordered_by=ordered_by)
+        record = msgspec.structs.replace(deployment_record(found, settings), ordered_by=ordered_by)
         slot = await self._slots.add(found.model) if found.add else self._slots.named(found.model)
         begun = await slot.machine.deploy_source(record)
         return 202, {"deployment": documents.deployment(slot.machine, begun)}

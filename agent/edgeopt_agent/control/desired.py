@@ -54,11 +54,11 @@ def _check_models(found: DesiredBundle) -> None:
     for each in found.models:
         _check_name(each.model)
         if not each.model or names.count(each.model) > 1:
-            said = f"'{printable(each.model[:80])}' is named twice." if each.model else "A model has no name."
-            raise RefusedError(400, "bad-name", said, "Name each model once.")
+            message = f"'{printable(each.model[:80])}' is named twice." if each.model else "A model has no name."
+            raise RefusedError(400, "bad-name", message, "Name each model once.")
         if each.remove and (each.bundle or each.digest):
-            said = f"'{printable(each.model[:80])}' cannot be removed and have a bundle."
-            raise RefusedError(400, "bad-document", said, "Leave one of them out.")
+            message = f"'{printable(each.model[:80])}' cannot be removed and have a bundle."
+            raise RefusedError(400, "bad-document", message, "Leave one of them out.")
         if not each.remove:
             _check_digest(each.digest)
 
@@ -78,8 +78,8 @@ def _check_name(model: str) -> None:
         raise RefusedError(400, "bad-name", f"'{printable(model)[:80]}' cannot be the name of a model.")
 
 
-def wanted_models(desired: DesiredBundle, settings: Settings) -> list[tuple[str, Record]]:
-    """Returns the deployment of each model; raises RefusedError as `wanted` does, naming the model."""
+def deployment_records(desired: DesiredBundle, settings: Settings) -> list[tuple[str, Record]]:
+    """Returns the deployment of each model; raises RefusedError as `deployment_record` does, naming the model."""
     found = []
     for each in desired.models:
         if each.remove:
@@ -87,14 +87,14 @@ def wanted_models(desired: DesiredBundle, settings: Settings) -> list[tuple[str,
             continue
         one = msgspec.structs.replace(desired, bundle=each.bundle, digest=each.digest, models=())
         try:
-            found.append((each.model, wanted(one, settings)))
+            found.append((each.model, deployment_record(one, settings)))
         except RefusedError as error:
             sentence = f"'{each.model}': {error.message}"
             raise RefusedError(error.status, error.code, sentence, error.hint) from None
     return found
 
 
-def wanted(desired: DesiredBundle, settings: Settings) -> Record:
+def deployment_record(desired: DesiredBundle, settings: Settings) -> Record:
     """Returns the deployment of the desired state; raises RefusedError for a URL that settings do not allow."""
     try:
         url = read_url(desired.bundle)

@@ -3,17 +3,16 @@
 from collections.abc import Iterable
 
 from edgeopt.errors import EdgeoptError
-from edgeopt.fleet.records import FleetOrder, OrderedModel
+from edgeopt.fleet.records import FleetOrder, OrderedModel, ServerDrift
 from edgeopt_agent import bundle_urls
 from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.returning import check_return
-from edgeopt_agent.deployments.several import told
+from edgeopt_agent.deployments.several import members_with_state
 from edgeopt_agent.deployments.site import Site, current
 from edgeopt_agent.deployments.slots import Slot, Slots
 from edgeopt_agent.deployments.states import State
-from edgeopt_agent.drift.watch import DriftStatus
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.trust import untrusted
 
@@ -53,7 +52,7 @@ def order(slots: Slots, record: Record) -> FleetOrder:
 def followed(slots: Slots, record: Record) -> tuple[OrderedModel, ...]:
     return tuple(
         OrderedModel(each.model, each.kind, each.deployment or None, each.state, each.reason)
-        for each in told(slots, record)
+        for each in members_with_state(slots, record)
     )
 
 
@@ -85,7 +84,7 @@ def _reason(site: Site) -> str:
     none_serves = f"No release serves. {vacancy.why}" if vacancy is not None else ""
     restarts = site.memory_restarts.warning(current(site) or "", site.settings)
     stranded = site.stranded.reason if site.stranded is not None else ""
-    return site.trouble or stranded or none_serves or restarts or site.journal.unwritable or site.journal.set_aside
+    return site.problem or stranded or none_serves or restarts or site.journal.unwritable or site.journal.set_aside
 
 
 def _state(site: Site, machine: Machine, alive: bool) -> str:
@@ -95,7 +94,7 @@ def _state(site: Site, machine: Machine, alive: bool) -> str:
         return "serving"
     if site.router.starting:
         return "starting"
-    return "degraded" if site.trouble or current(site) else "empty"
+    return "degraded" if site.problem or current(site) else "empty"
 
 
 def _serving(site: Site) -> Document | None:
@@ -113,7 +112,7 @@ def _serving(site: Site) -> Document | None:
     }
 
 
-def _drift(site: Site) -> DriftStatus | None:
+def _drift(site: Site) -> ServerDrift | None:
     watch, worker = site.router.drift, site.router.serving
     return None if watch is None or worker is None else watch.status(worker.release_id)
 

@@ -200,11 +200,11 @@ def network_of(place: BundleUrl) -> Iterator[None]:
     try:
         yield
     except ssl.SSLCertVerificationError as error:
-        said = f"The certificate of '{place.host}' is not trusted: {error.verify_message}."
-        raise StepError(said, fault=False) from None
+        reason = f"The certificate of '{place.host}' is not trusted: {error.verify_message}."
+        raise StepError(reason, fault=False) from None
     except TimeoutError:
         raise TransferError(f"'{place.host}' sent nothing in time") from None
     except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
         # The last two: of http.client, whose connection was closed while it read.
-        said = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
-        raise TransferError(f"'{place.host}' cannot be reached or ended the connection: {said}") from None
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+        raise TransferError(f"'{place.host}' cannot be reached or ended the connection: {reason}") from None

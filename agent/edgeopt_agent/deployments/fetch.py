@@ -79,7 +79,7 @@ async def fetch(site: Site, work: Work) -> Outcome:
                     raise StepError(f"The download began again too often: {error}.", fault=False) from None
             failures = 1 if download.got > before else failures + 1
             delay_s = retry_delay_s(site.settings, failures)
-            work.trouble = f"Last failure: {error}."
+            work.last_failure = f"Last failure: {error}."
             log.warning("%s: %s; next try in %.1f s.", title_of(site, work.record), error, delay_s)
             work.progress = {**_progress(download), "failure": str(error), "retry_s": round(delay_s, 1)}
             await asyncio.sleep(delay_s)
@@ -107,11 +107,11 @@ async def _transfer(site: Site, work: Work, download: _Download) -> bool:
     """Makes one request for the rest of the bundle; raises TransferError if another one may bring the rest."""
     settings, url = site.settings, download.source.url
     link = Link()
-    asked = (url, download.got, download.etag, settings.fetch_from, settings.body_timeout_s, link)
+    arguments = (url, download.got, download.etag, settings.fetch_from, settings.body_timeout_s, link)
     body = None
     try:
         async with asyncio.timeout(_OPENING_LIMITS * settings.body_timeout_s) as opening:
-            body = await in_thread(partial(open_body, *asked))
+            body = await in_thread(partial(open_body, *arguments))
         if body.start and download.total not in {None, body.total}:
             raise ChangedError(f"the size of {shown(url)} has changed")
         if not body.start:

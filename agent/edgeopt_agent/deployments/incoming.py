@@ -48,8 +48,8 @@ class Incoming:
             except StepError as error:
                 raise RefusedError(400, "not-received", error.message, "Send it again.") from None
             except OSError as error:
-                said = f"The bundle cannot be written to '{site.data.root}': {error.strerror}."
-                raise disk_refusal(said, error) from None
+                message = f"The bundle cannot be written to '{site.data.root}': {error.strerror}."
+                raise disk_refusal(message, error) from None
             yield place, await asyncio.to_thread(name_in, place)
         finally:
             self._under_way -= 1

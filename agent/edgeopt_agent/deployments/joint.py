@@ -18,11 +18,11 @@ replace = msgspec.structs.replace
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedDeployment:
     """A deployment of the order while it runs."""
 
     stop: Callable[[str], None]
-    stop_asked: asyncio.Event
+    stop_requested: asyncio.Event
 
 
 class Joint:
@@ -43,7 +43,7 @@ class Joint:
         self._journal = journal
         self._on_change = on_change
         self._beginning = False
-        self._joined: dict[str, Joined] = {}
+        self._joined: dict[str, JoinedDeployment] = {}
         self._awaited: set[str] = set()
         """The slots whose deployments a start of the agent is about to go on with."""
         self._results: dict[str, Record] = {}
@@ -84,9 +84,9 @@ class Joint:
         """Counts the deployments that a start of the agent goes on with."""
         self._awaited, self._expected = set(slots), len(slots)
 
-    def join(self, slot: str, stop: Callable[[str], None], stop_asked: asyncio.Event) -> None:
+    def join(self, slot: str, stop: Callable[[str], None], stop_requested: asyncio.Event) -> None:
         self._awaited.discard(slot)
-        self._joined[slot] = Joined(stop, stop_asked)
+        self._joined[slot] = JoinedDeployment(stop, stop_requested)
         if self.why:
             stop(self.why)
 
@@ -149,7 +149,7 @@ class Joint:
 
     async def _commit(self) -> bool:
         async with self.deciding:
-            stopped = any(each.stop_asked.is_set() for each in self._joined.values())
+            stopped = any(each.stop_requested.is_set() for each in self._joined.values())
             if not self.committed and not self.why and not stopped:
                 try:
                     await self._enter(ROWS[self.record.state].exits[Event.DONE])

@@ -80,7 +80,7 @@ class Machine:
         self,
         stream: AsyncIterator[bytes],
         length: int,
-        asked: Record,
+        record: Record,
     ) -> Work:
         """Begins with a bundle that is on its way; raises RefusedError when it cannot be taken now.
 
@@ -90,24 +90,24 @@ class Machine:
         await self._end_fetch()
         self.check_idle()
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
-        return await self._begin(Work(asked, stream, length))
+        return await self._begin(Work(record, stream, length))
 
-    async def deploy_file(self, bundle: Path, asked: Record) -> Work:
+    async def deploy_file(self, bundle: Path, record: Record) -> Work:
         """Deploys a bundle that is already on the disk, in the agent's folder; the caller checks the space."""
         await self._ready()
         await self._end_fetch()
-        return await self._begin(Work(asked, length=bundle.stat().st_size, spooled=bundle))
+        return await self._begin(Work(record, length=bundle.stat().st_size, spooled=bundle))
 
-    async def deploy_source(self, asked: Record) -> Record:
+    async def deploy_source(self, record: Record) -> Record:
         """Begins with a bundle that the agent fetches itself; the newest request ends those before it.
 
         The same request again changes nothing. Only a deployment of a bundle that was sent is not ended.
         """
         await self._ready()
         running, newest = self.work, self.newest
-        if running is not None and running.record.source == asked.source and not running.stop_asked.is_set():
+        if running is not None and running.record.source == record.source and not running.stop_requested.is_set():
             return running.record
-        if running is None and newest is not None and newest.source == asked.source:
+        if running is None and newest is not None and newest.source == record.source:
             served = self.site.router.serving
             serves = served is not None and served.release_id == newest.release == current(self.site)
             if newest.state is State.COMMITTED and serves:
@@ -116,20 +116,20 @@ class Machine:
             raise RefusedError(
                 409, "superseded", f"{_SUPERSEDED} Nothing was changed.", "See: edgeopt-agent status"
             )
-        return (await self._begin(Work(asked))).record
+        return (await self._begin(Work(record))).record
 
-    async def deploy_member(self, asked: Record, joint: Joint) -> Record:
+    async def deploy_member(self, record: Record, joint: Joint) -> Record:
         """Begins what an order of several models asks of this one; a bundle that is fetched gives way to it."""
         await self._ready()
         await self._supersede()
-        return (await self._begin(Work(asked, joint=joint))).record
+        return (await self._begin(Work(record, joint=joint))).record
 
     async def _supersede(self) -> bool:
         """Ends the deployment of a bundle that was fetched; False where a newer request has come meanwhile."""
         self._requests += 1
         number = self._requests
         while (running := self.work) is not None and running.record.source is not None and self._task is not None:
-            if await self._turn_back(_SUPERSEDED) is None:
+            if await self._revert_running(_SUPERSEDED) is None:
                 _stop(running, _SUPERSEDED)
             await asyncio.wait([self._task])
         return number == self._requests
@@ -145,8 +145,8 @@ class Machine:
         running = self.work
         if running is not None and running.record.kind == "rollback" and to in {"", running.record.release}:
             return running.record
-        if (turned := await self._turn_back(reason, to, ordered_by)) is not None:
-            return turned
+        if (reverted := await self._revert_running(reason, to, ordered_by)) is not None:
+            return reverted
         running = self.work
         present = {folder.name for folder in self.site.data.releases.iterdir()}
         release = to or pointed(self.site.data.previous)
@@ -180,8 +180,8 @@ class Machine:
         """Ends the deployment that runs: what served before it serves on, or again."""
         await self._ready()
         reason = "It was cancelled."
-        if (turned := await self._turn_back(reason, ordered_by=ordered_by)) is not None:
-            return turned
+        if (reverted := await self._revert_running(reason, ordered_by=ordered_by)) is not None:
+            return reverted
         if self.work is None:
             raise RefusedError(
                 409,
@@ -189,7 +189,7 @@ class Machine:
                 "No deployment is running.",
                 f"Roll back: edgeopt-agent rollback{self.site.option}",
             )
-        self._tell_ended(self.work.record, reason, ordered_by)
+        self._log_ended(self.work.record, reason, ordered_by)
         _stop(self.work, reason)
         return self.work.record
 
@@ -207,7 +207,7 @@ class Machine:
             await asyncio.shield(self._tidying)
         return names
 
-    async def _turn_back(self, reason: str, to: str = "", ordered_by: str = "") -> Record | None:
+    async def _revert_running(self, reason: str, to: str = "", ordered_by: str = "") -> Record | None:
         """Lets a deployment that serves go back, and writes that down first; None where none leads there."""
         async with self._writing, self._deciding():
             running = self.work
@@ -219,11 +219,11 @@ class Machine:
                 changed = msgspec.structs.replace(running.record, going_back=reason, reason=reason)
                 running.record = await self.site.journal.write(changed, hold=True)
                 self._changed(running.record)
-            self._tell_ended(running.record, reason, ordered_by)
+            self._log_ended(running.record, reason, ordered_by)
             _stop(running, reason)
             return running.record
 
-    def _tell_ended(self, record: Record, reason: str, ordered_by: str) -> None:
+    def _log_ended(self, record: Record, reason: str, ordered_by: str) -> None:
         if ordered_by:
             log.info("%s: %s Ordered by %s.", title_of(self.site, record), reason, ordered_by)
 
@@ -308,7 +308,7 @@ class Machine:
     def _start(self, work: Work) -> None:
         self.work = work
         if work.joint is not None:
-            work.joint.join(self.site.model, partial(_stop, work), work.stop_asked)
+            work.joint.join(self.site.model, partial(_stop, work), work.stop_requested)
         self._changed(work.record)
         self._task = asyncio.create_task(self._walk(work), name=f"deployment {work.record.id}")
 
@@ -377,7 +377,7 @@ class Machine:
         # Names of a bundle that was refused are in it.
         changes["reason"] = printable(str(changes["reason"]))
         changed = msgspec.structs.replace(record, **changes)
-        work.progress, work.trouble = {}, ""
+        work.progress, work.last_failure = {}, ""
         # The way back must not depend on a disk that is full.
         hold = outcome.event is Event.FAILURE or state is State.ROLLED_BACK or record.kind == "rollback"
         hold = hold or (joint is not None and joint.committed)
@@ -388,10 +388,10 @@ class Machine:
         self.newest = record
         begins = record.state is State.ACCEPTED
         reason = record.reason or (record.name if begins and not record.release else "")
-        told = f"{record.state}: {reason.rstrip('.')}" if reason else record.state
+        line = f"{record.state}: {reason.rstrip('.')}" if reason else record.state
         if record.ordered_by and (begins or record.final):
-            told += f". Ordered by {record.ordered_by}"
-        log.log(_LEVELS.get(record.state, logging.INFO), "%s: %s.", title_of(self.site, record), told)
+            line += f". Ordered by {record.ordered_by}"
+        log.log(_LEVELS.get(record.state, logging.INFO), "%s: %s.", title_of(self.site, record), line)
         for listener in self.listeners:
             listener(record)
 
@@ -419,7 +419,7 @@ class Machine:
         elif record.state is State.DEGRADED:
             old, site.router.standby = site.router.standby, None
             await stop_quietly(old)
-            site.trouble = "" if record.serves == "" else record.reason
+            site.problem = "" if record.serves == "" else record.reason
             site.stranded = record if record.serves is not None else None
         await asyncio.to_thread(prune_logs, site.data)
         # Asked for again, a download that did not come to its end goes on.
@@ -436,4 +436,4 @@ def _of_member(work: Work, outcome: Outcome) -> str:
 
 def _stop(work: Work, reason: str) -> None:
     work.stop_reason = work.stop_reason or reason
-    work.stop_asked.set()
+    work.stop_requested.set()

@@ -11,7 +11,7 @@ NOISE_LATENCIES = 2
 """This number of slow requests says nothing about a release."""
 
 
-class Seen:
+class ReleaseTraffic:
     """The requests to one release."""
 
     __slots__ = ("distinct_errors", "errors", "failed", "last_error", "latencies_ms", "requests")
@@ -37,7 +37,7 @@ class Observed:
     """Listens to the router; `watch` is called once a request."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, ReleaseTraffic] = {}
 
     def watch(self, release_id: str, ok: bool, latency_ms: float, reason: str, request: int = 0) -> None:
         seen = self.of(release_id)
@@ -51,10 +51,10 @@ class Observed:
             seen.last_error = reason
             seen.failed.set()
 
-    def of(self, release_id: str) -> Seen:
-        return self._seen.setdefault(release_id, Seen())
+    def of(self, release_id: str) -> ReleaseTraffic:
+        return self._seen.setdefault(release_id, ReleaseTraffic())
 
-    def begin(self, release_id: str) -> Seen:
+    def begin(self, release_id: str) -> ReleaseTraffic:
         """Forgets what was seen of a release before."""
         self._seen.pop(release_id, None)
         return self.of(release_id)

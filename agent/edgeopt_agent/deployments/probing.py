@@ -114,7 +114,7 @@ async def _make_room(site: Site, work: Work, folder: Path) -> float | None:
         return None
     await hold_serving(site, work)
     since = time.monotonic()
-    site.trouble = "Memory fits one worker only, so the old one stops before the new one starts."
+    site.problem = "Memory fits one worker only, so the old one stops before the new one starts."
     old = site.router.switch(None, keep_old=False)
     if old is not None:
         await old.stop(site.settings.request_timeout_s)

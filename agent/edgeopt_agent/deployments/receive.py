@@ -33,21 +33,23 @@ def unpacked_of(site: Site, work: Work) -> Path:
 
 
 async def receive(site: Site, work: Work) -> Outcome:
-    def tell(got: int) -> None:
+    def on_progress(got: int) -> None:
         work.progress = {"received_bytes": got, "total_bytes": work.length}
 
     if work.spooled is not None:
         await asyncio.to_thread(work.spooled.replace, archive_of(site, work))
     else:
         assert work.stream is not None  # noqa: S101 - what is sent has a stream
-        await write_stream(work.stream, work.length, archive_of(site, work), site.settings.body_timeout_s, tell)
+        await write_stream(
+            work.stream, work.length, archive_of(site, work), site.settings.body_timeout_s, on_progress
+        )
     work.arrived = True
     work.received.set()
     return Outcome(reason=f"{work.length} bytes")
 
 
 async def write_stream(
-    stream: AsyncIterator[bytes], length: int, place: Path, limit_s: float, tell: Callable[[int], None]
+    stream: AsyncIterator[bytes], length: int, place: Path, limit_s: float, on_progress: Callable[[int], None]
 ) -> None:
     """Writes a bundle that is on its way into a file; raises StepError unless all of it comes."""
     got = 0
@@ -58,7 +60,7 @@ async def write_stream(
             if got > length:
                 raise StepError(f"More came than the {length} bytes that were announced.", fault=False)
             await asyncio.to_thread(file.write, piece)
-            tell(got)
+            on_progress(got)
         if got != length:
             raise StepError(f"The connection ended after {got} of {length} bytes.", fault=False)
         await in_thread(to_disk(file.flush, file.fileno()))

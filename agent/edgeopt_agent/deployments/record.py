@@ -53,7 +53,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
 
     @property
-    def asked(self) -> tuple[str, Kind, Source | None, str]:
+    def request(self) -> tuple[str, Kind, Source | None, str]:
         return self.model, self.kind, self.source, self.release
 
 

@@ -164,4 +164,4 @@ async def _link_again(site: Site, record: Record, serves: str) -> None:
         log.error("%s", unlinked_sentence(site.data, error))
         site.stranded = record
     if not serves:
-        site.trouble = ""  # nothing should serve
+        site.problem = ""  # nothing should serve

@@ -22,7 +22,7 @@ replace = msgspec.structs.replace
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelRequest:
     """The request to one model; `slot` is None for a model that is added."""
 
     member: Member
@@ -37,11 +37,11 @@ async def deploy_several(slots: Slots, records: Sequence[tuple[str, Record]]) ->
     """
     await _recovered(slots)
     async with slots.orders.beginning:
-        asked = tuple(_asked(slots, model, record) for model, record in records)
-        if (same := _same(slots, asked)) is not None:
+        requests = tuple(_model_request(slots, model, record) for model, record in records)
+        if (same := _same(slots, requests)) is not None:
             return same
         await slots.orders.end(_SUPERSEDED)
-        return await _begin(slots, asked)
+        return await _begin(slots, requests)
 
 
 async def return_from(slots: Slots, number: int, ordered_by: str = "") -> Record:
@@ -63,12 +63,12 @@ async def return_from(slots: Slots, number: int, ordered_by: str = "") -> Record
                 *(409, "nothing-to-return-to", f"The order {number} was not committed, so it has changed nothing.")
             )
         ways = [_way_back(slots, member) for member in record.members if member.deployment]
-        asked = tuple(
+        requests = tuple(
             dataclasses.replace(each, record=replace(each.record, ordered_by=ordered_by))
             for each in ways
             if each is not None
         )
-        return await _begin(slots, asked, returns=number)
+        return await _begin(slots, requests, returns=number)
 
 
 async def is_interrupted(slots: Slots, number: int) -> bool:
@@ -87,18 +87,18 @@ def _slot(slots: Slots, model: str) -> Slot | None:
     return next((slot for slot in slots.all if slot.name == model and not slot.empty), None)
 
 
-def _asked(slots: Slots, model: str, record: Record) -> Asked:
+def _model_request(slots: Slots, model: str, record: Record) -> ModelRequest:
     slot = _slot(slots, model)
     member = Member(model=model, kind=record.kind, source=record.source)
     if record.kind == "remove" and (slot is None or slot.removed):
-        return Asked(replace(member, done=True, reason="It was not on this agent."), record, None)
-    return Asked(member, replace(record, expected="" if record.rename else model), slot)
+        return ModelRequest(replace(member, done=True, reason="It was not on this agent."), record, None)
+    return ModelRequest(member, replace(record, expected="" if record.rename else model), slot)
 
 
-def _same(slots: Slots, asked: Sequence[Asked]) -> Record | None:
+def _same(slots: Slots, requests: Sequence[ModelRequest]) -> Record | None:
     """Returns the order that asks the same, if it runs, or was the last one and still holds."""
     joint, last = slots.orders.joint, slots.orders.last
-    if last is None or not _asks_same(last, asked):
+    if last is None or not _asks_same(last, requests):
         return None
     if joint is not None and not joint.ended.is_set():
         return None if joint.why else last
@@ -111,29 +111,29 @@ def _same(slots: Slots, asked: Sequence[Asked]) -> Record | None:
     return last if last.state is State.COMMITTED and holds else None
 
 
-def _asks_same(order: Record, asked: Sequence[Asked]) -> bool:
-    return [each.asked for each in order.members] == [each.member.asked for each in asked]
+def _asks_same(order: Record, requests: Sequence[ModelRequest]) -> bool:
+    return [each.request for each in order.members] == [each.member.request for each in requests]
 
 
-async def _begin(slots: Slots, asked: Sequence[Asked], returns: int = 0) -> Record:
-    for each in asked:
+async def _begin(slots: Slots, requests: Sequence[ModelRequest], returns: int = 0) -> Record:
+    for each in requests:
         if each.slot is not None and (work := each.slot.machine.work) is not None and work.record.source is None:
             each.slot.machine.check_idle()
-    last, members = slots.orders.last, tuple(each.member for each in asked)
-    again = last is not None and last.interrupted and _asks_same(last, asked)
+    last, members = slots.orders.last, tuple(each.member for each in requests)
+    again = last is not None and last.interrupted and _asks_same(last, requests)
     order = Record(
         id=0,
         resumes=last.resumes + 1 if last is not None and again else 0,
         kind="several",
-        name=", ".join(each.member.model for each in asked),
-        soak_s=max((each.record.soak_s for each in asked), default=0.0),
+        name=", ".join(each.member.model for each in requests),
+        soak_s=max((each.record.soak_s for each in requests), default=0.0),
         members=members,
         returns=returns,
     )
     joint = await slots.orders.take(order)
     await joint.begin()
     begun, refusal = [], None
-    for each in sorted(asked, key=lambda each: each.slot is None):  # what is added may take an empty place
+    for each in sorted(requests, key=lambda each: each.slot is None):  # what is added may take an empty place
         member = each.member
         if not member.done and refusal is None and not joint.why:
             try:
@@ -142,7 +142,7 @@ async def _begin(slots: Slots, asked: Sequence[Asked], returns: int = 0) -> Reco
                 refusal = error
                 await joint.fail(None, f"'{member.model}': {error.message}")
         begun.append(member)
-    place = {each.member.model: number for number, each in enumerate(asked)}
+    place = {each.member.model: number for number, each in enumerate(requests)}
     await joint.begun(tuple(sorted(begun, key=lambda member: place[member.model])))
     if refusal is not None:
         await joint.ended.wait()
@@ -150,14 +150,14 @@ async def _begin(slots: Slots, asked: Sequence[Asked], returns: int = 0) -> Reco
     return joint.record
 
 
-async def _begin_one(slots: Slots, asked: Asked, joint: Joint) -> Member:
-    slot = asked.slot or await slots.add(asked.member.model)
-    record = replace(asked.record, order=joint.record.id)
+async def _begin_one(slots: Slots, request: ModelRequest, joint: Joint) -> Member:
+    slot = request.slot or await slots.add(request.member.model)
+    record = replace(request.record, order=joint.record.id)
     begun = await slot.machine.deploy_member(record, joint)
-    return replace(asked.member, slot=slot.site.model, deployment=begun.id)
+    return replace(request.member, slot=slot.site.model, deployment=begun.id)
 
 
-def _way_back(slots: Slots, member: Member) -> Asked | None:
+def _way_back(slots: Slots, member: Member) -> ModelRequest | None:
     """Returns what undoes the order for one model; None where it changed nothing."""
     slot = next((each for each in slots.all if each.site.model == member.slot), None)
     newest = None if slot is None else slot.machine.newest
@@ -169,21 +169,21 @@ def _way_back(slots: Slots, member: Member) -> Asked | None:
     if all(moment.state is not State.SWITCHING for moment in newest.history):
         return None
     if newest.old is None:
-        return Asked(Member(model=member.model, kind="remove"), _removal(member.model), slot)
+        return ModelRequest(Member(model=member.model, kind="remove"), _removal(member.model), slot)
     if existing(slot.site.data, newest.old) is None:
         raise RefusedError(
             *(404, "no-release", f"The release {newest.old} of '{member.model}' is no longer on the device.")
         )
     deployment = check_return(slot.site.data, newest.old)
     back = Record(id=0, kind="rollback", release=newest.old, name=deployment.name, reason=_ROLLED_BACK)
-    return Asked(Member(model=member.model, kind="rollback", release=newest.old), back, slot)
+    return ModelRequest(Member(model=member.model, kind="rollback", release=newest.old), back, slot)
 
 
 def _removal(model: str) -> Record:
     return Record(id=0, kind="remove", name=model, reason=_ROLLED_BACK)
 
 
-def told(slots: Slots, order: Record) -> list[Member]:
+def members_with_state(slots: Slots, order: Record) -> list[Member]:
     """Returns the models of an order, each with the state of its deployment if that is known."""
     newest = {slot.site.model: slot.machine.newest for slot in slots.all}
     return [_with_state(order, each, newest.get(each.slot)) for each in order.members]

@@ -43,7 +43,7 @@ class Site:
     """The supervisor's start of the current release, which a deployment that is ready need not wait for."""
     look: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the supervisor should see whether everything serves that should."""
-    trouble: str = ""
+    problem: str = ""
     """Reason why nothing serves although something should."""
     stranded: Record | None = None
     """Record of the last deployment if the links could not be changed: it says what serves, not the links."""
@@ -79,12 +79,12 @@ class Work:
     arrived: bool = False
     disk_failure: OSError | None = None
     """Failure of the device's disk that ended a step."""
-    stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     stop_reason: str = ""
     holds_serving: bool = False
     soaked: Soaked = field(default_factory=Soaked)
     """Progress of the soak."""
-    trouble: str = ""
+    last_failure: str = ""
     """Last problem of a step that tries again, reported if its time runs out."""
     progress: Detail = field(default_factory=dict)
     found: dict[str, object] = field(default_factory=dict)
@@ -123,12 +123,12 @@ def release_serving(site: Site, work: Work) -> None:
 
 def put_in_service(site: Site, worker: Worker, keep_old: bool = False) -> Worker | None:
     """Requests go to this worker from now on; returns the one that it replaces."""
-    site.since_s, site.trouble = time.time(), ""
+    site.since_s, site.problem = time.time(), ""
     return site.router.switch(worker, keep_old)
 
 
 def back_to_standby(site: Site) -> None:
-    site.since_s, site.trouble = time.time(), ""
+    site.since_s, site.problem = time.time(), ""
     site.router.back()
 
 

@@ -314,14 +314,14 @@ class Slots:
     def _announce(self, model: str, message: str) -> None:
         """Pages that watch another model can offer this one, or stop offering it."""
         for slot in self.all:
-            slot.hub.tell(Log("info", message, kind="models-changed", subject=model))
+            slot.hub.publish(Log("info", message, kind="models-changed", subject=model))
         self._notify()
 
     def _notify(self) -> None:
         for watcher in self.watchers:
             watcher()
 
-    def _tell(self, record: Record) -> None:
+    def _notify_listeners(self, record: Record) -> None:
         for listener in self.listeners:
             listener(record)
 
@@ -330,17 +330,17 @@ class Slots:
         router = Router(settings)
         site = Site(settings, data, journal, router, self._device, model=name, left_order=self._left_order)
         if (release := current(site)) is not None:
-            site.trouble = f"The release {release} is being started."
+            site.problem = f"The release {release} is being started."
             router.starting = True
-        router.why_nothing = lambda: site.trouble
+        router.why_nothing = lambda: site.problem
         router.expected_name = lambda: "" if slot.removed else site.model or name_of(site, current(site))
         router.watchers.append(site.observed.watch)
         router.on_change = self._notify
         machine, hub = Machine(site), Hub(router, name)
         slot = Slot(site, machine, hub)
         router.vacancy = lambda: vacancy(machine)
-        machine.listeners.append(lambda record: hub.tell(_told(record)))
-        machine.listeners.append(self._tell)
+        machine.listeners.append(lambda record: hub.publish(_progress(record)))
+        machine.listeners.append(self._notify_listeners)
         if settings.drift is not None:
             kept = ReferenceFile(data.drift)
             router.drift = DriftWatch(settings.drift, kept.read, kept.save, slot.serves_committed)
@@ -351,7 +351,7 @@ class Slots:
         return slot
 
 
-def _told(record: Record) -> Progress:
+def _progress(record: Record) -> Progress:
     """Returns a deployment's state as viewers of the telemetry see it."""
     message = f"{record.name} {record.reason}".strip()
     subject = deployment_title(record.kind, record.id)

@@ -13,7 +13,7 @@ from edgeopt.bundle.deployment import Deployment
 from edgeopt.errors import EdgeoptError
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.deployments.hook import ask_hook
-from edgeopt_agent.deployments.observed import Seen
+from edgeopt_agent.deployments.observed import ReleaseTraffic
 from edgeopt_agent.deployments.probing import judge_latency, start_checked
 from edgeopt_agent.deployments.record import Detail, Soaked
 from edgeopt_agent.deployments.refused import StepError
@@ -60,9 +60,9 @@ async def _others_soaked(site: Site, work: Work) -> Outcome:
     joint = work.joint
     assert joint is not None  # noqa: S101 - models are removed in orders only
     while not await joint.agree(site.model):
-        if work.stop_asked.is_set():
+        if work.stop_requested.is_set():
             raise StepError(work.stop_reason, fault=False)
-        await first_of((joint.decided, work.stop_asked), None)
+        await first_of((joint.decided, work.stop_requested), None)
     return Outcome(reason="all other models of the order have proved themselves")
 
 
@@ -72,66 +72,66 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
         await switch(site, work)
     worker = work.candidate
     assert worker is not None  # noqa: S101 - the switch has just started it
-    seen = site.observed.of(record.release)
+    traffic = site.observed.of(record.release)
     limits = _Limits(site, work, worker)
     own_ms: deque[float] = deque(maxlen=JUDGED_RUNS)
     before = record.soaked
-    seen.errors += before.errors
-    seen.requests += before.requests
+    traffic.errors += before.errors
+    traffic.requests += before.requests
     proved: Outcome | None = None
-    asked, samples, golden_s, begin = 0, 1, 0.0, time.monotonic() - before.elapsed_s
+    own_requests, samples, golden_s, begin = 0, 1, 0.0, time.monotonic() - before.elapsed_s
     while True:
         elapsed_s = time.monotonic() - begin
-        requests, agreement = seen.requests + asked, _agreement(shadow)
-        _tell_progress(work, Soaked(elapsed_s, requests, seen.errors), agreement)
+        requests, agreement = traffic.requests + own_requests, _agreement(shadow)
+        _note_progress(work, Soaked(elapsed_s, requests, traffic.errors), agreement)
         most_s = record.soak_s + (settings.soak_compare_s if limits.lacks_comparison(shadow) else 0.0)
-        ended = elapsed_s >= most_s and not work.stop_asked.is_set()
+        ended = elapsed_s >= most_s and not work.stop_requested.is_set()
         if worker.ended_by_request():
             limits.judge_end(worker)
             worker = await _started_again(site, work, worker)
             limits.follow(worker)
         if proved is None and ended and requests >= record.soak_requests:
-            limits.judge(seen, shadow, asked, ended=True)
+            limits.judge(traffic, shadow, own_requests, ended=True)
             if record.kind == "deploy":  # nothing blocks the rollback
                 await _ask_hook(site, work, worker)
-                limits.judge(seen, shadow, asked, ended=True)
+                limits.judge(traffic, shadow, own_requests, ended=True)
             proved = _proof(work, agreement, limits.lacks_comparison(shadow))
         if proved is not None and (work.joint is None or await work.joint.agree(site.model)):
             return proved
         rounds = math.ceil((record.soak_requests - requests) / samples)
         pause_s = _rest_s(settings, golden_s, most_s - elapsed_s if proved is None else math.inf, rounds)
         others = () if work.joint is None else (work.joint.decided,)
-        await first_of((worker.ended, work.stop_asked, seen.failed, *others), pause_s)
+        await first_of((worker.ended, work.stop_requested, traffic.failed, *others), pause_s)
         if work.joint is not None and work.joint.committed:
             continue
         _check_going_on(work, worker)
-        limits.judge(seen, shadow, asked)
-        shadow.want()
+        limits.judge(traffic, shadow, own_requests)
+        shadow.sample_next()
         asked_at = time.monotonic()
         golden = await _own_request(worker, settings)
         if golden is None:
             continue
         golden_s = time.monotonic() - asked_at
-        asked, samples = asked + golden.samples, golden.samples
+        own_requests, samples = own_requests + golden.samples, golden.samples
         own_ms.append(golden.latency_ms)
         if limits.too_slow(own_ms) and await _predecessor_is_slow_too(site, record.old):
             own_ms.clear()
         limits.judge_own(own_ms)
-        limits.judge_memory(seen)
+        limits.judge_memory(traffic)
 
 
 def _proof(work: Work, agreement: Detail, lacks_comparison: bool) -> Outcome:
     """Returns the outcome of a soak that went well."""
     record, soaked = work.record, work.soaked
     detail = {**record.detail, "soak_requests": soaked.requests, "soak_errors": soaked.errors, **agreement}
-    wanted = record.soak_s or record.soak_requests
-    said = f"{soaked.requests} requests in {soaked.elapsed_s:.3g} s" if wanted else "no soak"
+    soaks = record.soak_s or record.soak_requests
+    reason = f"{soaked.requests} requests in {soaked.elapsed_s:.3g} s" if soaks else "no soak"
     if lacks_comparison:
-        said += "; no request was compared with the release before it"
-    return Outcome(reason=said, changes={"detail": detail})
+        reason += "; no request was compared with the release before it"
+    return Outcome(reason=reason, changes={"detail": detail})
 
 
-def _tell_progress(work: Work, soaked: Soaked, agreement: Detail) -> None:
+def _note_progress(work: Work, soaked: Soaked, agreement: Detail) -> None:
     record, work.soaked = work.record, soaked
     work.progress = {"elapsed_s": round(soaked.elapsed_s, 3), "soak_s": record.soak_s}
     work.progress |= {"requests": soaked.requests, "soak_requests": record.soak_requests}
@@ -155,14 +155,14 @@ def _agreement(shadow: Shadow) -> Detail:
     """Returns the agreement of both releases over the requests that both answered so far."""
     if not shadow.compared:
         return {}
-    told: Detail = {"compared_requests": shadow.compared}
+    detail: Detail = {"compared_requests": shadow.compared}
     if found_db := shadow.agreement_db().values():
-        told["agreement_db"] = round(min(found_db), 1)
-    return told
+        detail["agreement_db"] = round(min(found_db), 1)
+    return detail
 
 
 def _check_going_on(work: Work, worker: Worker) -> None:
-    if work.stop_asked.is_set():
+    if work.stop_requested.is_set():
         raise StepError(work.stop_reason, fault=False)
     if worker.ended.is_set() and not worker.ended_by_request():
         raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
@@ -173,7 +173,7 @@ async def _started_again(site: Site, work: Work, ended: Worker) -> Worker:
     title = release_title(site, ended.release_id)
     log.warning("%s: the worker %s and is started again.", title, ended.how_it_ended())
     if ended.ended_for_memory():
-        await first_of((work.stop_asked,), site.memory_restarts.note(ended.release_id, site.settings))
+        await first_of((work.stop_requested,), site.memory_restarts.note(ended.release_id, site.settings))
     await stop_quietly(ended)
     work.candidate, _ = await start_checked(site, ended.release_id)
     site.router.restart(work.candidate)
@@ -185,7 +185,7 @@ async def _ask_hook(site: Site, work: Work, worker: Worker) -> None:
     asking, done = asyncio.create_task(ask_hook(site, work.record, work.soaked)), asyncio.Event()
     asking.add_done_callback(lambda _: done.set())
     try:
-        await first_of((done, worker.ended, work.stop_asked), None)
+        await first_of((done, worker.ended, work.stop_requested), None)
         _check_going_on(work, worker)
         await asking
     finally:
@@ -289,8 +289,8 @@ class _Limits:
         """Whether the answers should agree with those of the release before, and none has been compared."""
         return self._compares and self._least_agreement_db is not None and not shadow.compared
 
-    def judge(self, seen: Seen, shadow: Shadow, own_requests: int, ended: bool = False) -> None:
-        self.judge_requests(seen, own_requests)
+    def judge(self, traffic: ReleaseTraffic, shadow: Shadow, own_requests: int, ended: bool = False) -> None:
+        self.judge_requests(traffic, own_requests)
         self._judge_numbers()
         self._judge_agreement(shadow, ended)
 
@@ -337,19 +337,20 @@ class _Limits:
     def _loosened(self, latency_ms: float) -> float:
         return latency_ms * self._settings.latency_factor + self._settings.latency_slack_ms
 
-    def judge_requests(self, seen: Seen, own_requests: int = 0) -> None:
+    def judge_requests(self, traffic: ReleaseTraffic, own_requests: int = 0) -> None:
         """Judges clients' requests; raises StepError without fault of the bundle if too many fail or are slow."""
-        seen.failed.clear()
+        traffic.failed.clear()
         settings = self._settings
         enough = (
-            seen.requests + own_requests >= settings.judged_requests
-            and len(seen.distinct_errors) >= settings.judged_failures
+            traffic.requests + own_requests >= settings.judged_requests
+            and len(traffic.distinct_errors) >= settings.judged_failures
         )
-        if enough and seen.errors > settings.error_share * seen.requests:
+        if enough and traffic.errors > settings.error_share * traffic.requests:
             raise StepError(
-                f"{seen.errors} of {seen.requests} requests failed while it soaked: {seen.last_error}", fault=False
+                f"{traffic.errors} of {traffic.requests} requests failed while it soaked: {traffic.last_error}",
+                fault=False,
             )
-        p99_ms = seen.p99_ms()
+        p99_ms = traffic.p99_ms()
         if self._p99_most_ms is not None and p99_ms is not None and p99_ms > self._p99_most_ms:
             raise StepError(
                 f"One request in a hundred takes longer than {units.milliseconds(p99_ms)}; measured by the "
@@ -367,13 +368,13 @@ class _Limits:
                 f"most {units.milliseconds(self._own_most_ms)} are allowed."
             )
 
-    def judge_memory(self, seen: Seen) -> None:
+    def judge_memory(self, traffic: ReleaseTraffic) -> None:
         """Judges what the release takes by itself: while clients ask, its growth may be that of their requests."""
         now_bytes = process_memory_bytes(self._worker.pid)
         if now_bytes is not None:
-            if seen.requests != self._seen_requests:
+            if traffic.requests != self._seen_requests:
                 self._most_bytes += max(0, now_bytes - self._last_bytes)
-            self._seen_requests, self._last_bytes = seen.requests, now_bytes
+            self._seen_requests, self._last_bytes = traffic.requests, now_bytes
         if now_bytes is not None and now_bytes > self._most_bytes:
             raise StepError(
                 f"Its worker grew to {units.size(now_bytes)} while it soaked; at most "

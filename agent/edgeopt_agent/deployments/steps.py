@@ -61,7 +61,7 @@ async def run_step(site: Site, work: Work) -> tuple[Outcome, bool]:
             return await _unless_stopped(work, STEPS[state](site, work)), False
     except TimeoutError:
         late = f"{state.replace('_', ' ').capitalize()} took longer than its limit of {limit_s:g} s."
-        late = f"{late} {work.trouble}".rstrip()
+        late = f"{late} {work.last_failure}".rstrip()
         # A soak may just have had too few requests.
         return Outcome(Event.FAILURE, late), state is State.PROBING
     except StepError as error:
@@ -77,8 +77,8 @@ async def run_step(site: Site, work: Work) -> tuple[Outcome, bool]:
         if is_disk_full(error):
             return Outcome(Event.FAILURE, no_room(site.data.root).message), False
         if work.disk_failure is not None:
-            said = f"The disk of the device failed at '{site.data.root}': {error.strerror}."
-            return Outcome(Event.FAILURE, said), False
+            message = f"The disk of the device failed at '{site.data.root}': {error.strerror}."
+            return Outcome(Event.FAILURE, message), False
         return Outcome(Event.FAILURE, f"The device's disk or network failed: {error}."), False
     except Exception as error:
         log.exception("%s failed while %s.", title_of(site, work.record), state)
@@ -98,7 +98,7 @@ async def _unless_stopped(work: Work, step: Awaitable[Outcome]) -> Outcome:
     """Runs a step unless it is stopped; a release that serves is stopped by its soak, a rollback never."""
     if work.record.state in SERVES:
         return await step
-    doing, stopped = asyncio.ensure_future(step), asyncio.ensure_future(work.stop_asked.wait())
+    doing, stopped = asyncio.ensure_future(step), asyncio.ensure_future(work.stop_requested.wait())
     try:
         await asyncio.wait((doing, stopped), return_when=asyncio.FIRST_COMPLETED)
         if not doing.done():

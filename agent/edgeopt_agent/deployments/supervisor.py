@@ -55,7 +55,7 @@ class Supervisor:
                 worker = await self._started(release)
             except EdgeoptError as error:
                 self._crashes.append(self._served_s)
-                site.trouble = f"The release {release} cannot be started: {error.message}"
+                site.problem = f"The release {release} cannot be started: {error.message}"
                 await self._note("FAILED TO START", release, error.message)
                 return self._delay_s()
             if worker is None:
@@ -87,15 +87,15 @@ class Supervisor:
         self._served_s += max(0.0, time.monotonic() - worker.loaded_s - worker.hung_s)
         delay_s, state = self._delay_s(), "HUNG" if worker.hung_s else "CRASHED"
         release = worker.release_id
-        site.trouble = f"The worker of the release {release} {worker.how_it_ended()}."
+        site.problem = f"The worker of the release {release} {worker.how_it_ended()}."
         if worker.ended_for_memory():
             delay_s, state = site.memory_restarts.note(release, site.settings), "OUT OF MEMORY"
-            site.trouble += f" {site.memory_restarts.warning(release, site.settings)}".rstrip()
+            site.problem += f" {site.memory_restarts.warning(release, site.settings)}".rstrip()
         elif worker.counts:
             self._crashes.append(self._served_s)
             delay_s = self._delay_s()
         site.router.restarting = delay_s <= _LONGEST_WAIT_S
-        await self._note(state, release, site.trouble)
+        await self._note(state, release, site.problem)
         await stop_quietly(worker)
         await asyncio.sleep(delay_s)
 
@@ -105,7 +105,7 @@ class Supervisor:
         self._crashes.clear()
         self._given_up.add(release)
         previous = pointed(site.data.previous)
-        why = f"{release} failed {site.settings.crashes_allowed} times in a row. {site.trouble}"
+        why = f"{release} failed {site.settings.crashes_allowed} times in a row. {site.problem}"
         if (
             self._machine.work is not None and not self._machine.fetching
         ):  # that deployment may bring something better
@@ -117,8 +117,8 @@ class Supervisor:
                 return None  # the end of that deployment is the next thing to look at
             except EdgeoptError as error:
                 other = f"Going back to {previous} is not possible: {error.message}"
-        site.trouble = f"{why} {other}"
-        await self._note("DEGRADED", release, site.trouble)
+        site.problem = f"{why} {other}"
+        await self._note("DEGRADED", release, site.problem)
         return site.settings.restart_delay_most_s
 
     def _recent(self) -> bool:

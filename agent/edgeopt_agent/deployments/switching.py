@@ -45,16 +45,16 @@ async def switch(site: Site, work: Work) -> Outcome:
     replaced = put_in_service(site, work.candidate, keep_old=record.old is not None)
     if record.old is None and replaced is not None:
         await replaced.stop(FAREWELL_S)
-    said = f"{record.release} serves" + (f" instead of {record.old}" if record.old else "")
+    message = f"{record.release} serves" + (f" instead of {record.old}" if record.old else "")
     if unlinked:
-        return Outcome(Event.UNLINKED, f"{said}. {unlinked}", {"serves": record.release})
-    return Outcome(reason=said)
+        return Outcome(Event.UNLINKED, f"{message}. {unlinked}", {"serves": record.release})
+    return Outcome(reason=message)
 
 
 async def _take_out(site: Site, record: Record) -> Outcome:
     """Lets the model serve no longer; until the order is committed, its worker stays ready to return."""
     await point_links(site, None, record.old)
-    site.trouble = ""  # nothing should serve
+    site.problem = ""  # nothing should serve
     if site.router.serving is not None:
         site.router.switch(None, keep_old=True)
     return Outcome(reason=f"{record.old} serves no longer")
@@ -81,7 +81,7 @@ async def roll_back(site: Site, work: Work) -> Outcome:
     standby = router.standby
     if old is None:
         router.switch(None, keep_old=False)
-        site.trouble = ""  # nothing should serve
+        site.problem = ""  # nothing should serve
     elif standby is not None and standby.alive and standby.release_id == old:
         back_to_standby(site)
     elif router.serving is None or router.serving.release_id != old:

@@ -24,5 +24,5 @@ def vacancy(machine: Machine) -> Vacancy | None:
     release = f"The release {newest.release}" if newest.release else "The bundle"
     of = f" of '{newest.name}'" if newest.name else ""
     deploy = f"edgeopt-agent deploy BUNDLE{' --add' if site.model else ''}"
-    said = f"{release}{of} {_ENDINGS[newest.state]}: {newest.reason} Deploy a bundle that works: {deploy}"
-    return Vacancy(newest.name, said)
+    message = f"{release}{of} {_ENDINGS[newest.state]}: {newest.reason} Deploy a bundle that works: {deploy}"
+    return Vacancy(newest.name, message)

@@ -43,14 +43,14 @@ _PARTS = (MANIFEST, SIGNATURE, DEPLOYMENT)
 _PIECE_BYTES = 1 << 20
 _DIGEST = re.compile(rb"[0-9a-f]{64}")
 replace = msgspec.structs.replace
-Seen = tuple[str, int, int]
+FileStamp = tuple[str, int, int]
 """A file's name, size and time: it is looked at again when one of them changes."""
 _MOST_TRIES = 3
 _REMEMBERED = 1024
 _LARGEST_SIGNATURE = 1 << 24
 
 
-class Taken(msgspec.Struct, frozen=True):
+class WatchedBundle(msgspec.Struct, frozen=True):
     """A bundle that was taken from the folder, as the disk remembers it."""
 
     digest: str
@@ -73,13 +73,13 @@ class Candidate:
     """A complete bundle with a signature, which nobody has checked."""
 
     path: Path
-    seen: Seen
+    stamp: FileStamp
     name: str
     sequence: int
 
     @property
     def time_ns(self) -> int:
-        return min(self.seen[2], time.time_ns())
+        return min(self.stamp[2], time.time_ns())
 
 
 class WatchedFolder:
@@ -88,35 +88,35 @@ class WatchedFolder:
         self._folder = folder
         self._data = slots.first.site.data
         self._incoming = Incoming(slots, "watched")
-        self._taken: dict[str, Taken] | None = None
-        self._judged: dict[Seen, str] = {}
+        self._taken: dict[str, WatchedBundle] | None = None
+        self._judged: dict[FileStamp, str] = {}
         """The files that are not looked at again, each with the reason why it is refused, if it is."""
-        self._waiting: dict[Seen, str] = {}
+        self._waiting: dict[FileStamp, str] = {}
         """Files that are not taken now and are tried again, each with the reason."""
-        self._incomplete: set[Seen] = set()
-        self._said = ""
+        self._incomplete: set[FileStamp] = set()
+        self._last_warning = ""
 
     async def run(self) -> None:
         """Looks at the folder until it is cancelled; what goes wrong there is logged, once in a row."""
         await self._slots.first.machine.recovered.wait()
         while True:
-            said = ""
+            warning = ""
             try:
                 await self._look()
             except (EdgeoptError, OSError) as error:
-                said = f"Watched folder '{self._folder}': {error}"
-            if said and said != self._said:
-                log.warning("%s", said)
-            self._said = said
+                warning = f"Watched folder '{self._folder}': {error}"
+            if warning and warning != self._last_warning:
+                log.warning("%s", warning)
+            self._last_warning = warning
             await asyncio.sleep(LOOK_S)
 
     async def _look(self) -> None:
         """Takes the first file that can be, the one with the highest sequence number first."""
         found = await in_thread(partial(_files, self._folder))
-        self._judged = {seen: reason for seen, reason in self._judged.items() if seen in found}
+        self._judged = {stamp: reason for stamp, reason in self._judged.items() if stamp in found}
         self._waiting = {}
         try:
-            new = {seen: path for seen, path in found.items() if seen not in self._judged}
+            new = {stamp: path for stamp, path in found.items() if stamp not in self._judged}
             if not new:
                 return
             if trust_of(self._data.trust) != "signed":
@@ -124,10 +124,10 @@ class WatchedFolder:
                 name = printable(next(iter(new))[0])
                 raise RefusedError(403, "no-key", f"The agent trusts no key, so it does not take '{name}'.")
             candidates = await in_thread(partial(_candidates, new))
-            self._refuse_incomplete(new.keys() - {each.seen for each in candidates})
+            self._refuse_incomplete(new.keys() - {each.stamp for each in candidates})
             await self._take_first(candidates)
         finally:
-            reasons = {seen[0]: reason for seen, reason in {**self._judged, **self._waiting}.items() if reason}
+            reasons = {stamp[0]: reason for stamp, reason in {**self._judged, **self._waiting}.items() if reason}
             self._slots.refuse_files(tuple(RefusedFile(name, reasons[name]) for name in sorted(reasons)))
 
     async def _take_first(self, candidates: list[Candidate]) -> None:
@@ -138,21 +138,21 @@ class WatchedFolder:
                 if not await self._take(each):
                     break
             except (EdgeoptError, OSError) as error:
-                self._waiting[each.seen] = str(error)
+                self._waiting[each.stamp] = str(error)
                 first = first or error
         if first is not None:
             raise first
 
-    def _refuse_incomplete(self, found: set[Seen]) -> None:
+    def _refuse_incomplete(self, found: set[FileStamp]) -> None:
         """Judges what has not changed since the last look; the rest may still be copied."""
-        for seen in found & self._incomplete:
-            self._judge(seen, "It is not a complete bundle with a signature.")
+        for stamp in found & self._incomplete:
+            self._judge(stamp, "It is not a complete bundle with a signature.")
         self._incomplete = found
 
-    def _judge(self, seen: Seen, reason: str) -> None:
-        self._judged[seen] = reason
+    def _judge(self, stamp: FileStamp, reason: str) -> None:
+        self._judged[stamp] = reason
         if reason:
-            log.warning("'%s' in the watched folder is refused: %s", printable(seen[0]), reason)
+            log.warning("'%s' in the watched folder is refused: %s", printable(stamp[0]), reason)
 
     async def _take(self, candidate: Candidate) -> bool:
         """Whether the next file can be looked at; False while this one is deployed, or has to wait."""
@@ -164,25 +164,25 @@ class WatchedFolder:
             most = self._slots.first.site.settings.max_bundle_bytes
             if size > most:
                 self._judge(
-                    candidate.seen, f"It has {units.size(size)}, and at most {units.size(most)} are taken."
+                    candidate.stamp, f"It has {units.size(size)}, and at most {units.size(most)} are taken."
                 )
                 return True
             digest = await in_thread(partial(_digest, opened))
             known = await self._known(digest)
             if known.done:
-                self._judge(candidate.seen, known.reason)
+                self._judge(candidate.stamp, known.reason)
                 return True
             if why := await self._why_older(slot, candidate):
-                self._judge(candidate.seen, why)
+                self._judge(candidate.stamp, why)
                 return True
             await self._deploy(opened, size, candidate, known)
         return False
 
-    async def _known(self, digest: str) -> Taken:
+    async def _known(self, digest: str) -> WatchedBundle:
         """Returns what is known of a bundle, with the end of its deployment."""
         if self._taken is None:
             self._taken = await in_thread(partial(_read, self._data.watched))
-        found = self._taken.get(digest, Taken(digest))
+        found = self._taken.get(digest, WatchedBundle(digest))
         if not found.deployment and found.tries >= _MOST_TRIES:
             return await self._remember(replace(found, done=True, reason=_stopped(found)))
         if found.done or not found.deployment:
@@ -198,7 +198,7 @@ class WatchedFolder:
             reason = _stopped(found)
         return await self._remember(replace(found, done=True, reason=reason))
 
-    async def _remember(self, taken: Taken) -> Taken:
+    async def _remember(self, taken: WatchedBundle) -> WatchedBundle:
         known = {**(self._taken or {})}
         known.pop(taken.digest, None)
         known = {**dict(list(known.items())[1 - _REMEMBERED :]), taken.digest: taken}
@@ -219,10 +219,10 @@ class WatchedFolder:
             return ""
         return f"Its sequence number is {candidate.sequence}, and that of a release which has served {highest}."
 
-    async def _deploy(self, opened: BufferedReader, size: int, candidate: Candidate, known: Taken) -> None:
+    async def _deploy(self, opened: BufferedReader, size: int, candidate: Candidate, known: WatchedBundle) -> None:
         settings = self._slots.first.site.settings
         tries = f" (try {known.tries + 1} of {_MOST_TRIES})" if known.tries else ""
-        asked = Record(
+        record = Record(
             id=0,
             name=printable(candidate.path.name)[:120],
             reason=f"Found in the watched folder{tries}.",
@@ -242,7 +242,7 @@ class WatchedFolder:
             )
             await self._remember(counted)  # before it begins, whatever becomes of the agent then
             try:
-                work = await slot.machine.deploy_file(bundle, asked)
+                work = await slot.machine.deploy_file(bundle, record)
             except EdgeoptError:
                 await self._remember(known)
                 raise
@@ -250,11 +250,11 @@ class WatchedFolder:
             await work.received.wait()
 
 
-def _stopped(taken: Taken) -> str:
+def _stopped(taken: WatchedBundle) -> str:
     return f"The agent stopped {taken.tries} times while it was deployed."
 
 
-def _read(file: Path) -> dict[str, Taken]:
+def _read(file: Path) -> dict[str, WatchedBundle]:
     """Returns the bundles that were taken, by their digests."""
     try:
         content = file.read_bytes()
@@ -262,15 +262,15 @@ def _read(file: Path) -> dict[str, Taken]:
         return {}
     if _DIGEST.fullmatch(content):  # of an agent that remembered the last one only
         digest = content.decode()
-        return {digest: Taken(digest, done=True)}
+        return {digest: WatchedBundle(digest, done=True)}
     try:
-        return {each.digest: each for each in msgspec.json.decode(content, type=thread_safe(list[Taken]))}
+        return {each.digest: each for each in msgspec.json.decode(content, type=thread_safe(list[WatchedBundle]))}
     except msgspec.DecodeError:
         log.warning("'%s' is damaged: what it remembered may be deployed again.", file)
         return {}
 
 
-def _files(folder: Path) -> dict[Seen, Path]:
+def _files(folder: Path) -> dict[FileStamp, Path]:
     """Returns the files with the name of a bundle; none if there is no such folder now."""
     found = {}
     for file in folder.glob(_PATTERN):
@@ -281,14 +281,14 @@ def _files(folder: Path) -> dict[Seen, Path]:
     return found
 
 
-def _candidates(files: Mapping[Seen, Path]) -> list[Candidate]:
+def _candidates(files: Mapping[FileStamp, Path]) -> list[Candidate]:
     """Returns the complete signed bundles, the newest first: by the claimed number, then by the file's time."""
     found = []
-    for seen, path in files.items():
+    for stamp, path in files.items():
         if holds(path, _PARTS):
             sequence = sequence_in(read_member(path, SIGNATURE, _LARGEST_SIGNATURE))
-            found.append(Candidate(path, seen, name_in(path), sequence))
-    return sorted(found, key=lambda each: (each.sequence, each.time_ns, each.seen), reverse=True)
+            found.append(Candidate(path, stamp, name_in(path), sequence))
+    return sorted(found, key=lambda each: (each.sequence, each.time_ns, each.stamp), reverse=True)
 
 
 def _opened(file: Path) -> BufferedReader:

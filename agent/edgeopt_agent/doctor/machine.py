@@ -62,7 +62,7 @@ def _port(check: str, option: str, patient: Patient, port: int) -> Finding:
             listener.bind((host.strip("[]"), port))
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
-            said = error.strerror or str(error)
+            reason = error.strerror or str(error)
         else:
             return ok(check, f"{port} is free.")
     # By gRPC it does not say who it is: an agent that runs has both ports.
@@ -71,7 +71,7 @@ def _port(check: str, option: str, patient: Patient, port: int) -> Finding:
     if taken:
         return problem(check, f"Another program listens on {port}.", f"Stop it, or choose another with {option}.")
     return problem(
-        check, f"The agent cannot listen on {host}:{port}: {said}.", f"Choose another --host or {option}."
+        check, f"The agent cannot listen on {host}:{port}: {reason}.", f"Choose another --host or {option}."
     )
 
 

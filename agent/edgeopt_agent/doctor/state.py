@@ -55,15 +55,15 @@ def check_space(patient: Patient) -> Findings:
     root = patient.data.root
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free
-    said = f"{units.size(free)} are free at {place}."
+    message = f"{units.size(free)} are free at {place}."
     if free < patient.disk_reserve_bytes:
         yield problem(
-            "disk", said, "Free some space; until then no bundle is accepted. `edgeopt-agent gc` may help."
+            "disk", message, "Free some space; until then no bundle is accepted. `edgeopt-agent gc` may help."
         )
     elif free < _AMPLE_BYTES:
-        yield warning("disk", said, "Large bundles need twice their size.")
+        yield warning("disk", message, "Large bundles need twice their size.")
     else:
-        yield ok("disk", said)
+        yield ok("disk", message)
 
 
 def check_journal(patient: Patient) -> Findings:

@@ -25,29 +25,29 @@ Axes = Mapping[str, Sequence[int]]
 _NO_AXES: Axes = MappingProxyType({})
 
 
-class Looker:
+class TensorSampler:
     """Takes every request where they are few, else as many as its share of the time allows."""
 
     def __init__(self, every_s: float, axes: Axes = _NO_AXES) -> None:
         self._every_s, self._axes = every_s, axes
         self._next_s = -math.inf
-        self._taken: tuple[Arrays, Arrays] | None = None
+        self._sample: tuple[Arrays, Arrays] | None = None
         self._found: tuple[TensorFigures, ...] = ()
 
     def take(self, inputs: Arrays, outputs: Arrays) -> None:
         """Keeps the tensors of a request until `look`, if it is to be looked at."""
-        if self._taken is None and time.monotonic() >= self._next_s:
-            self._taken = inputs, outputs
+        if self._sample is None and time.monotonic() >= self._next_s:
+            self._sample = inputs, outputs
 
     def look(self) -> None:
         """Takes the statistics of a request, after its answer is sent and before its memory is used again."""
-        if self._taken is None:
+        if self._sample is None:
             return
         # Its own time: that others' work delayed it costs the requests nothing.
         start_s = time.thread_time()
-        taken, self._taken = self._taken, None
+        sample, self._sample = self._sample, None
         try:
-            self._found = figures_of(*taken, self._axes)
+            self._found = figures_of(*sample, self._axes)
         except Exception:  # noqa: BLE001 - the release must serve on, whatever is wrong here
             traceback.print_exc(file=sys.stderr)
             self._next_s = math.inf

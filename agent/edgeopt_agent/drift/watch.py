@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.decoding import thread_safe
+from edgeopt.fleet.records import ServerDrift
 from edgeopt_agent.drift.comparison import Reference, Window, alarm_distance, reference_of
 from edgeopt_agent.drift.figures import TensorFigures, TensorStatistic
 from edgeopt_agent.drift.settings import DriftSettings
@@ -30,7 +31,7 @@ class Learned(msgspec.Struct, frozen=True):
     """Learned distribution; None while it is learned."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class SavedDrift(msgspec.Struct, frozen=True):
     """The drift data that survives a restart, as a file."""
 
     release: str
@@ -41,9 +42,9 @@ class Kept(msgspec.Struct, frozen=True):
     """Whether sizes of outputs were learned; a reference without them is not used."""
 
 
-def text_of(kept: Kept) -> str:
+def text_of(saved: SavedDrift) -> str:
     """Returns the data as JSON, which is ASCII whatever the tensors are called."""
-    return json.dumps(msgspec.to_builtins(kept))
+    return json.dumps(msgspec.to_builtins(saved))
 
 
 class Alarm(msgspec.Struct, frozen=True):
@@ -53,26 +54,12 @@ class Alarm(msgspec.Struct, frozen=True):
     statistic: str = ""
 
 
-class DriftStatus(msgspec.Struct, frozen=True):
-    """The drift of a release as `status` reports it."""
-
-    state: DriftState
-    release: str
-    requests: int
-    """Number of requests that were looked at, at most as many as the reference needs."""
-    reference_requests: int
-    tensor: str = ""
-    statistic: str = ""
-    since_s: float | None = None
-    sentence: str = ""
-
-
 class DriftWatch:
     def __init__(
         self,
         settings: DriftSettings,
         read: Callable[[], bytes] = lambda: b"",
-        save: Callable[[Kept], None] = lambda _: None,
+        save: Callable[[SavedDrift], None] = lambda _: None,
         watched: Callable[[str], bool] = lambda _: True,
         now_s: Callable[[], float] = time.time,
     ) -> None:
@@ -95,15 +82,15 @@ class DriftWatch:
     def alarm(self) -> Alarm | None:
         return self._golden or self._drift
 
-    def status(self, release: str) -> DriftStatus:
+    def status(self, release: str) -> ServerDrift:
         """Returns the drift status of the release that serves."""
         self.follow(release)
         alarm, needed = self.alarm, self.settings.reference_requests
         learning: DriftState = "normal" if self._windows else "learning"
         if alarm is None:
-            return DriftStatus(learning, release, self._requests, needed)
-        told = alarm.tensor, alarm.statistic, alarm.since_s, alarm.sentence
-        return DriftStatus("alarm", release, self._requests, needed, *told)
+            return ServerDrift(learning, release, self._requests, needed)
+        details = alarm.tensor, alarm.statistic, alarm.since_s, alarm.sentence
+        return ServerDrift("alarm", release, self._requests, needed, *details)
 
     def follow(self, release: str) -> None:
         """Forgets another release; reads what was learned of this one before a restart."""
@@ -114,19 +101,19 @@ class DriftWatch:
         self._in_window = self._since_check = self._quiet = 0
         self._drift = self._golden = None
         try:
-            kept = msgspec.json.decode(self._read(), type=thread_safe(Kept))
+            saved = msgspec.json.decode(self._read(), type=thread_safe(SavedDrift))
         except (OSError, msgspec.DecodeError):
             return
-        if any(each.reference is not None and not each.reference.sound for each in kept.learned):
+        if any(each.reference is not None and not each.reference.sound for each in saved.learned):
             return
         if (
-            not kept.sizes
-            or kept.release != release
-            or kept.reference_requests != self.settings.reference_requests
+            not saved.sizes
+            or saved.release != release
+            or saved.reference_requests != self.settings.reference_requests
         ):
             return
-        self._requests = kept.requests
-        for each in kept.learned:
+        self._requests = saved.requests
+        for each in saved.learned:
             if each.reference is not None:
                 self._windows[each.of] = Window(each.reference, self.settings.window_requests)
             else:
@@ -152,8 +139,8 @@ class DriftWatch:
         if not problem:
             self._golden = None
         elif self._golden is None:
-            said = f"The answers to the golden inputs differ from the bundle's. {problem}"
-            self._golden = Alarm(said, self._now_s(), statistic="golden")
+            message = f"The answers to the golden inputs differ from the bundle's. {problem}"
+            self._golden = Alarm(message, self._now_s(), statistic="golden")
         self._log(before)
 
     def _learn(self, numbers: dict[TensorStatistic, float]) -> None:
@@ -169,7 +156,7 @@ class DriftWatch:
             }
             self._values = {}
         if self._windows or self._requests % _SAVE_EVERY == 0:
-            self._save(self._kept())
+            self._save(self._to_save())
 
     def _compare(self, numbers: dict[TensorStatistic, float]) -> None:
         for name, value in numbers.items():
@@ -223,7 +210,9 @@ class DriftWatch:
         if alarm != before:
             self.on_change()
 
-    def _kept(self) -> Kept:
+    def _to_save(self) -> SavedDrift:
         learned = [Learned(name, tuple(values)) for name, values in self._values.items()]
         learned += [Learned(name, (), window.reference) for name, window in self._windows.items()]
-        return Kept(self.release, self._requests, self.settings.reference_requests, tuple(learned), sizes=True)
+        return SavedDrift(
+            self.release, self._requests, self.settings.reference_requests, tuple(learned), sizes=True
+        )

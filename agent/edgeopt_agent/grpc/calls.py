@@ -132,7 +132,7 @@ class Calls:
             self.admit(context, call.peer, role)
             return await call.result(work(call))
         except RequestError as error:
-            code, sentence = code_of(error), self.said(error, call.peer)
+            code, sentence = code_of(error), self.message_for_client(error, call.peer)
         except asyncio.CancelledError:
             if call.reader is not None:
                 call.reader.stop_waiting()
@@ -140,7 +140,7 @@ class Calls:
         # Behind the handler: the library keeps the exception that this raises, and with its context the request.
         return await context.abort(code, sentence)
 
-    def said(self, error: RequestError, peer: str) -> str:
+    def message_for_client(self, error: RequestError, peer: str) -> str:
         """Returns an error as the client of this connection reads it."""
         return for_client(error.sentence, self._settings, client_of(peer))
 

@@ -156,7 +156,7 @@ def _stream_method(
                 yield answer
             return
         except RequestError as error:
-            code, sentence = code_of(error), calls.said(error, peer)
+            code, sentence = code_of(error), calls.message_for_client(error, peer)
         finally:
             if stream in streams:
                 streams.remove(stream)

@@ -19,29 +19,31 @@ class ReceivedBytes:
 
     def __call__(self, peers: set[str]) -> dict[str, int]:
         """Returns the bytes by connection; those that are not found are left out."""
-        wanted = {address_and_port(peer): peer for peer in peers}
+        peers_by_address = {address_and_port(peer): peer for peer in peers}
         found: dict[str, int] = {}
         known = {self._descriptors[peer] for peer in peers if peer in self._descriptors}
         self._descriptors = {}
-        self._search(known, wanted, found)
+        self._search(known, peers_by_address, found)
         if len(found) < len(peers):
             try:
                 descriptors = {int(each.name) for each in Path("/proc/self/fd").iterdir()}
             except OSError:
                 return found
-            self._search(descriptors - known, wanted, found)
+            self._search(descriptors - known, peers_by_address, found)
         return found
 
-    def _search(self, descriptors: set[int], wanted: dict[tuple[str, str], str], found: dict[str, int]) -> None:
+    def _search(
+        self, descriptors: set[int], peers_by_address: dict[tuple[str, str], str], found: dict[str, int]
+    ) -> None:
         for descriptor in descriptors:
-            if len(found) == len(wanted):
+            if len(found) == len(peers_by_address):
                 return
             try:
                 with socket.socket(fileno=os.dup(descriptor)) as each:
                     name = each.getpeername()
                     if not isinstance(name, tuple):
                         continue
-                    peer = wanted.get((name[0].removeprefix(_MAPPED), str(name[1])))
+                    peer = peers_by_address.get((name[0].removeprefix(_MAPPED), str(name[1])))
                     if peer is not None:
                         info = each.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
                         found[peer] = _TCP_INFO.unpack(info)[0]

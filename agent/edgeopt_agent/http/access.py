@@ -54,30 +54,30 @@ class Access:
         if not known.required and not self._reachable:
             return None
         if not sent:
-            said = "This agent requires an access token."
+            message = "This agent requires an access token."
             hint = f"Pass --token, set EDGEOPT_TOKEN or send 'Authorization: Bearer TOKEN'; or {_MAKE_ONE}"
-            return Refusal(401, "no-token", said, hint, (_CHALLENGE,))
+            return Refusal(401, "no-token", message, hint, (_CHALLENGE,))
         address = _network(client)
         found = matching(_bearer(sent), known.tokens)
         wait_s = self._attempts.wait_s(address, found[0] if found else "")
         if wait_s > 0:
-            said = "Too many requests with a wrong access token came from this address."
+            message = "Too many requests with a wrong access token came from this address."
             retry = (b"retry-after", b"%d" % math.ceil(wait_s))
-            return Refusal(429, "too-many-attempts", said, f"Try again in {math.ceil(wait_s)} s.", (retry,))
+            return Refusal(429, "too-many-attempts", message, f"Try again in {math.ceil(wait_s)} s.", (retry,))
         if found is None:
             self._attempts.failed(address)
             logger.warning("Refused a wrong access token from %s.", address)
-            said = "The access token is unknown to this agent."
-            return Refusal(401, "wrong-token", said, f"Check it, or {_MAKE_ONE}", (_CHALLENGE,))
+            message = "The access token is unknown to this agent."
+            return Refusal(401, "wrong-token", message, f"Check it, or {_MAKE_ONE}", (_CHALLENGE,))
         name, token = found
         self._attempts.succeeded(address, name)
         if ROLES.index(token.role) >= ROLES.index(needed):
             return None
-        said = f"The access token '{name}' has the role '{token.role}'; this needs the role '{needed}'."
+        message = f"The access token '{name}' has the role '{token.role}'; this needs the role '{needed}'."
         return Refusal(
             403,
             "wrong-role",
-            said,
+            message,
             f"Use one that has it, or make one on the device: edgeopt-agent token add NAME --role {needed}",
         )
 

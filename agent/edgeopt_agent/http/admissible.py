@@ -38,33 +38,33 @@ def refusal(scope: Scope, own_host: str) -> Refusal | None:
         elif name == b"origin" or (name == b"sec-fetch-site" and value not in _SAME_SITE):
             from_page = True
     if len(hosts) != 1 and not (not hosts and scope["http_version"] == "1.0"):
-        said = f"The request has {len(hosts)} Host headers." if hosts else "The request has no Host header."
-        return Refusal(400, "bad-host", said, "Send exactly one.")
+        message = f"The request has {len(hosts)} Host headers." if hosts else "The request has no Host header."
+        return Refusal(400, "bad-host", message, "Send exactly one.")
     if codings and b",".join(codings).strip().lower() != b"chunked":
         shown = b", ".join(codings).decode("latin-1")[:80]
-        said = f"The transfer encoding '{shown}' is not supported."
+        message = f"The transfer encoding '{shown}' is not supported."
         return Refusal(
-            501, "bad-encoding", said, "Send the body plain or chunked, and name gzip as Content-Encoding."
+            501, "bad-encoding", message, "Send the body plain or chunked, and name gzip as Content-Encoding."
         )
-    asked = hosts[0].decode("latin-1") if hosts else ""
-    if asked and not _is_own_name(asked[:_MOST_HOST_CHARACTERS]) and is_loopback(own_host):
+    host = hosts[0].decode("latin-1") if hosts else ""
+    if host and not _is_own_name(host[:_MOST_HOST_CHARACTERS]) and is_loopback(own_host):
         return Refusal(
             403,
             "browser",
-            f"The agent listens on loopback only and was addressed as '{asked[:80]}', as a web page could.",
+            f"The agent listens on loopback only and was addressed as '{host[:80]}', as a web page could.",
             "Ask for localhost; a proxy in front of it must do so too.",
         )
     if from_page:
-        said = "The agent rejects requests from web pages."
-        return Refusal(403, "browser", said, "Use edgeopt-agent, edgeopt fleet or curl.")
+        message = "The agent rejects requests from web pages."
+        return Refusal(403, "browser", message, "Use edgeopt-agent, edgeopt fleet or curl.")
     return None
 
 
 @lru_cache(256)
-def _is_own_name(asked: str) -> bool:
+def _is_own_name(host: str) -> bool:
     """Whether a Host header is one that nobody else can let lead to this device: an address, or localhost."""
     try:
-        name = urlsplit(f"//{asked}").hostname or ""
+        name = urlsplit(f"//{host}").hostname or ""
         return name in {"", "localhost"} or bool(ipaddress.ip_address(name))
     except ValueError:
         return False

@@ -57,10 +57,10 @@ def make_app(
         if refused is not None:
             await _refuse(scope, send, refused, settings)
             return
-        said = _misspelt(scope) if scope.get("query_string") else ""
-        if said:
+        problem = _misspelt(scope) if scope.get("query_string") else ""
+        if problem:
             hint = "" if scope["path"].startswith("/v2") else "docs/agent.md lists the parameters of each route."
-            await _refuse(scope, send, Refusal(400, "bad-query", said, hint), settings)
+            await _refuse(scope, send, Refusal(400, "bad-query", problem, hint), settings)
         elif scope["type"] == "http" and scope["path"].startswith("/v2"):
             await inference(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -90,8 +90,8 @@ def _misspelt(scope: Scope) -> str:
     # A deployment's number is not a separate route.
     folder, _, number = path.rpartition("/")
     known = PARAMETERS.get(folder if number.isdecimal() else path, ())
-    given = parse_qsl(scope["query_string"].decode(errors="replace"), keep_blank_values=True)
-    unknown = next((name for name, _ in given if name not in known), None)
+    parameters = parse_qsl(scope["query_string"].decode(errors="replace"), keep_blank_values=True)
+    unknown = next((name for name, _ in parameters if name not in known), None)
     if unknown is None:
         return ""
     hint = nearest(unknown, known) if known else "It takes none."

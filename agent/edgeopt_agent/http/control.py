@@ -79,8 +79,8 @@ def _endpoint(
         except EdgeoptError as error:
             status, document = error_answer(error, settings, client_of(request.scope))
             if request.method == "POST":
-                said = f"%s was refused ({error.code}): %s Ordered by %s."  # the rate is limited for each code
-                log.warning(said, request.url.path, error, access.asker(request.scope))
+                template = f"%s was refused ({error.code}): %s Ordered by %s."  # the rate is limited for each code
+                log.warning(template, request.url.path, error, access.asker(request.scope))
                 headers["connection"] = "close"  # the body may not have been read to its end
         body = msgspec.json.encode({**document, "trust": trust()})
         return Response(body, status, headers, "application/json")
@@ -123,7 +123,7 @@ class _Control:
     async def deploy(self, request: Request) -> Answered:
         settings = self._slots.first.site.settings
         length = self._length(request)
-        asked = Record(
+        record = Record(
             id=0,
             ordered_by=self._asker(request),
             name=_shown(request.query_params.get("name", "")),
@@ -136,13 +136,13 @@ class _Control:
         add = _number(request, "add", 0) != 0
         first = self._slots.first
         if len(self._slots.all) == 1 and (not add or first.empty):
-            return await _begun(first.machine, await first.machine.deploy(_pieces(request), length, asked))
+            return await _begun(first.machine, await first.machine.deploy(_pieces(request), length, record))
         if add:
             self._slots.check_room()  # before all of it is sent
         # With several models, the one that it is for is known by its name only.
         async with self._incoming.receive(_pieces(request), length) as (bundle, name):
             slot = await self._slots.add(name) if add and name else self._slots.for_bundle(name)
-            return await _begun(slot.machine, await slot.machine.deploy_file(bundle, asked))
+            return await _begun(slot.machine, await slot.machine.deploy_file(bundle, record))
 
     async def desired(self, request: Request) -> Answered:
         return await self._answers.desired(read_desired(await _short_body(request)), self._asker(request))

@@ -6,10 +6,10 @@ from weakref import WeakKeyDictionary
 from edgeopt_agent.http.plain import (
     JSON,
     App,
+    BodyMemoryLimit,
     ClientGoneError,
     CrowdedError,
     Receive,
-    Room,
     Scope,
     Send,
     client_of,
@@ -40,16 +40,16 @@ def make_inference(models: Models, settings: Settings) -> App:
     """Returns the application that answers everything under `/v2`."""
 
     # One for each model, or large requests to one would keep out those to another.
-    rooms: WeakKeyDictionary[Router, Room] = WeakKeyDictionary()
+    memory_limits: WeakKeyDictionary[Router, BodyMemoryLimit] = WeakKeyDictionary()
 
-    def room_of(router: Router) -> Room:
-        return rooms.setdefault(router, Room(_LARGEST_ON_THEIR_WAY * settings.max_body_bytes))
+    def memory_limit_of(router: Router) -> BodyMemoryLimit:
+        return memory_limits.setdefault(router, BodyMemoryLimit(_LARGEST_ON_THEIR_WAY * settings.max_body_bytes))
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
         try:
             if method == "POST" and path.startswith(_MODELS) and path.endswith("/infer"):
-                await _infer(models, settings, room_of, scope, receive, send)
+                await _infer(models, settings, memory_limit_of, scope, receive, send)
             else:
                 await _documents(models, path, method, send)
         except ClientGoneError:
@@ -58,8 +58,8 @@ def make_inference(models: Models, settings: Settings) -> App:
             more = [_RETRY] if isinstance(error, BusyError | CrowdedError) else []
             if error.status in _BODY_UNREAD or isinstance(error, CrowdedError):
                 more.append(_CLOSE)
-            said = for_client(error.sentence, settings, client_of(scope))
-            await respond_json(send, error.status, {"error": said}, *more)
+            message = for_client(error.sentence, settings, client_of(scope))
+            await respond_json(send, error.status, {"error": message}, *more)
 
     return serve
 
@@ -67,13 +67,13 @@ def make_inference(models: Models, settings: Settings) -> App:
 async def _infer(
     models: Models,
     settings: Settings,
-    room_of: Callable[[Router], Room],
+    memory_limit_of: Callable[[Router], BodyMemoryLimit],
     scope: Scope,
     receive: Receive,
     send: Send,
 ) -> None:
     name, version = _model(scope["path"][len(_MODELS) : -len("/infer")])
-    body = await read_body(scope, receive, settings, room_of(models.nearest(name)))
+    body = await read_body(scope, receive, settings, memory_limit_of(models.nearest(name)))
     length, encoding = _header_length(scope, body), _encoding(scope)
     answer = await models.of(name).infer(Request(name, version, body, length, encoding, client_of(scope)))
     if answer.header_length is None:
@@ -84,22 +84,22 @@ async def _infer(
 
 
 def _header_length(scope: Scope, body: list[bytes]) -> int | None:
-    given = header(scope, b"inference-header-content-length")
-    if given is None:
+    value = header(scope, b"inference-header-content-length")
+    if value is None:
         return None
     size = sum(map(len, body))
-    if not (given.isdigit() and len(given) < 20):
+    if not (value.isdigit() and len(value) < 20):
         raise RequestError(400, "Inference-Header-Content-Length must be a number of bytes.")
-    if int(given) > size and not header(scope, b"content-encoding"):
+    if int(value) > size and not header(scope, b"content-encoding"):
         raise RequestError(
-            400, f"Inference-Header-Content-Length is {int(given)}, more than the body's {size} bytes."
+            400, f"Inference-Header-Content-Length is {int(value)}, more than the body's {size} bytes."
         )
-    return int(given)
+    return int(value)
 
 
 def _encoding(scope: Scope) -> str:
-    given = header(scope, b"content-encoding") or b""
-    encoding = _ENCODINGS.get(given.strip().lower())
+    value = header(scope, b"content-encoding") or b""
+    encoding = _ENCODINGS.get(value.strip().lower())
     if encoding is None:
         raise RequestError(415, "The body may be compressed with gzip or deflate only.")
     return encoding
@@ -113,10 +113,10 @@ def _model(path: str) -> tuple[str, str | None]:
 
 async def _documents(models: Models, path: str, method: str, send: Send) -> None:
     """Answers everything but inference: requests that are small, rare and without a body that matters."""
-    wanted, answer = _route(models, path.rstrip("/"))
-    if method not in wanted:
-        allowed = (b"allow", ", ".join(wanted).encode())
-        await respond_json(send, 405, {"error": f"'{path[:80]}' takes {' or '.join(wanted)}."}, allowed)
+    methods, answer = _route(models, path.rstrip("/"))
+    if method not in methods:
+        allowed = (b"allow", ", ".join(methods).encode())
+        await respond_json(send, 405, {"error": f"'{path[:80]}' takes {' or '.join(methods)}."}, allowed)
         return
     found = answer()
     document = await found if isinstance(found, Awaitable) else found

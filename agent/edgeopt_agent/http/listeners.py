@@ -90,10 +90,12 @@ def _agrees(found: socket.socket, settings: Settings) -> bool:
     """Whether a socket is at an address that the settings name; their port 0 is any port."""
     host, port = _address(found)
     try:
-        wanted = socket.getaddrinfo(settings.host, port, found.family, socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(
+            settings.host, port, found.family, socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
     except OSError:
         return False
-    return settings.port in {0, port} and host in {each[4][0] for each in wanted}
+    return settings.port in {0, port} and host in {each[4][0] for each in addresses}
 
 
 def _address(found: socket.socket) -> tuple[str, int]:

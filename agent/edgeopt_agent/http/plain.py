@@ -35,7 +35,7 @@ class CrowdedError(RequestError):
     """Too many bodies are on their way at once."""
 
 
-class Room:
+class BodyMemoryLimit:
     """A limit on the memory that all bodies in transit may take together."""
 
     def __init__(self, most_bytes: int) -> None:
@@ -88,7 +88,9 @@ async def respond_json(send: Send, status: int, document: object, *headers: tupl
     await respond(send, status, msgspec.json.encode(document), JSON, *headers)
 
 
-async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Room) -> list[bytes]:
+async def read_body(
+    scope: Scope, receive: Receive, settings: Settings, memory_limit: BodyMemoryLimit
+) -> list[bytes]:
     """Returns the body in the pieces in which it came; raises RequestError when it is too long or too slow."""
     announced = header(scope, b"content-length")
     most = settings.max_body_bytes
@@ -104,7 +106,7 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Ro
             size += len(piece)
             if size > LARGE_BYTES:
                 # Small bodies need no room, so that large ones cannot keep them out.
-                room.take(size - taken)
+                memory_limit.take(size - taken)
                 taken = size
             pieces.append(piece)
             if size > most:
@@ -113,7 +115,7 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Ro
                 return pieces
             message = await _receive(receive, deadline.left_s(len(piece), time.monotonic()))
     finally:
-        room.give_back(taken)
+        memory_limit.give_back(taken)
 
 
 async def _receive(receive: Receive, limit_s: float) -> Message:

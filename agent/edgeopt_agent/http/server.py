@@ -100,15 +100,15 @@ def port_refused(host: str, port: int, error: OSError, option: str = "--port") -
 def _default_headers(trust: Callable[[], str]) -> Callable[[], list[tuple[bytes, bytes]]]:
     """Returns the headers of every answer; built again when the second or the trust has changed."""
     made: list[tuple[bytes, bytes]] = []
-    second, said = 0, ""
+    second, last_trust = 0, ""
 
     def headers() -> list[tuple[bytes, bytes]]:
-        nonlocal made, second, said
+        nonlocal made, second, last_trust
         now = int(time.time())
-        if now != second or said != trust():
-            second, said = now, trust()
+        if now != second or last_trust != trust():
+            second, last_trust = now, trust()
             date = formatdate(now, usegmt=True).encode()
-            made = [(b"date", date), (b"server", b"edgeopt-agent"), (b"edgeopt-trust", said.encode())]
+            made = [(b"date", date), (b"server", b"edgeopt-agent"), (b"edgeopt-trust", last_trust.encode())]
         return made
 
     return headers

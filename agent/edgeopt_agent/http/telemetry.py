@@ -25,9 +25,9 @@ def routes(hub_of: HubOf, settings: Settings, lease_s: float = LEASE_S) -> list[
     async def telemetry(socket: WebSocket) -> None:
         hub = hub_of(socket.query_params.get("model", ""))
         if hub is None:
-            said = "There is no model of this name on this agent."
+            message = "There is no model of this name on this agent."
             hint = for_client("See which there are: edgeopt-agent status", settings, client_of(socket.scope))
-            error = {"code": "no-model", "message": said, "hint": hint}
+            error = {"code": "no-model", "message": message, "hint": hint}
             await socket.send_denial_response(JSONResponse({"error": error}, 404))
             return
         await socket.accept()

@@ -41,10 +41,10 @@ def routes(trials: Trials, body_timeout_s: float) -> list[BaseRoute]:
 
 
 def _flag(request: Request, name: str) -> bool:
-    given = request.query_params.get(name, "")
-    if given not in _FLAG:
+    value = request.query_params.get(name, "")
+    if value not in _FLAG:
         raise RefusedError(400, "bad-query", f"'{name}' is 0 or 1.", "See docs/agent.md.")
-    return _FLAG[given]
+    return _FLAG[value]
 
 
 async def _pass_on(request: Request, trial: Trial, timeout_s: float) -> None:
@@ -86,26 +86,26 @@ class _Session(Response):
         self._trials, self._trial = trials, trial
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        ways = (self._tell(send), _gone(receive))
-        telling, gone = tasks = [asyncio.ensure_future(way) for way in ways]
+        ways = (self._stream_output(send), _gone(receive))
+        streaming, gone = tasks = [asyncio.ensure_future(way) for way in ways]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone.cancel()
-            if not telling.done():
-                telling.cancel()
+            if not streaming.done():
+                streaming.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.shield(self._trials.end(self._trial))
-        if not telling.cancelled() and telling.exception() is None:
+        if not streaming.cancelled() and streaming.exception() is None:
             with suppress(OSError):
                 await send({"type": "http.response.body", "body": b""})
 
-    async def _tell(self, send: Send) -> None:
+    async def _stream_output(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         head = msgspec.json.encode({"trial": self._trial.id}) + b"\n"
         await send({"type": "http.response.body", "body": head, "more_body": True})
-        while said := await self._trial.read():
-            await send({"type": "http.response.body", "body": said, "more_body": True})
+        while chunk := await self._trial.read():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
 async def _gone(receive: Receive) -> None:

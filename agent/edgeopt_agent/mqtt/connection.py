@@ -118,9 +118,9 @@ async def subscribe(client: aiomqtt.Client, topics: Topics) -> None:
     """
     commands = [(topics.command(role), SubscribeOptions(1, retainHandling=_NO_RETAINED)) for role in ROLES]
     presence = (topics.status, SubscribeOptions(1, noLocal=True, retainHandling=_NO_RETAINED))
-    wanted = [(topics.desired, SubscribeOptions(0)), presence, *commands]
-    codes = await client.subscribe(wanted)
-    refused = [topic for (topic, _), code in zip(wanted, _numbers(codes), strict=False) if code >= 128]
+    subscriptions = [(topics.desired, SubscribeOptions(0)), presence, *commands]
+    codes = await client.subscribe(subscriptions)
+    refused = [topic for (topic, _), code in zip(subscriptions, _numbers(codes), strict=False) if code >= 128]
     if refused:
         raise NotConnectedError(f"the broker does not allow to subscribe to {', '.join(refused)}")
 

@@ -129,7 +129,7 @@ class FleetLink:
             try:
                 await self._connect_once()
             except (aiomqtt.MqttError, NotConnectedError, OSError, sqlite3.Error) as error:
-                self._tell_lost(error)
+                self._log_lost(error)
                 if taken_over(error):
                     delay_s = settings.reconnect_most_s  # else two devices of one name drive each other out
             except Exception:
@@ -162,11 +162,13 @@ class FleetLink:
             await close(client)
             self._session = await self._outbox.next_session()
 
-    def _tell_lost(self, error: BaseException) -> None:
-        said = f"another client connected as {self._topics.base}" if taken_over(error) else connect_problem(error)
-        if (for_s := self._outage.tells(said)) is not None:
+    def _log_lost(self, error: BaseException) -> None:
+        reason = (
+            f"another client connected as {self._topics.base}" if taken_over(error) else connect_problem(error)
+        )
+        if (for_s := self._outage.note_failure(reason)) is not None:
             since = f" for {for_s / 60:.0f} minutes" if for_s >= _FIRST_AGAIN_S else ""
-            log.warning("Not connected to %s%s: %s. It is tried again.", self._broker, since, said)
+            log.warning("Not connected to %s%s: %s. It is tried again.", self._broker, since, reason)
 
     async def _announce(self, client: aiomqtt.Client) -> None:
         await client.publish(self._topics.status, msgspec.json.encode(self._presence("online")), 1, retain=True)
@@ -221,7 +223,7 @@ class FleetLink:
 
     async def _report(self, client: aiomqtt.Client) -> None:
         """Publishes the state at once, and then whenever it has changed."""
-        told: Document = {}
+        published: Document = {}
         while True:
             self._changed.clear()
             _, status = await self._answers.status("")
@@ -235,8 +237,8 @@ class FleetLink:
                 "refused": orders.refused,
                 "search": search,
             }
-            if seen != told:
-                told = seen
+            if seen != published:
+                published = seen
                 state = Reported(self._session, time.time(), found, following, orders.refused, search)
                 await client.publish(self._topics.reported, msgspec.json.encode(state), 1, retain=True)
             with contextlib.suppress(TimeoutError):
@@ -318,7 +320,7 @@ class Outage:
     def connected(self) -> None:
         self._connected_s = self._clock()
 
-    def tells(self, reason: str) -> float | None:
+    def note_failure(self, reason: str) -> float | None:
         """Notes a failure; returns how long the broker has been away if the log should say so, else None."""
         now = self._clock()
         if self._connected_s is not None and now - self._connected_s >= _STABLE_S:

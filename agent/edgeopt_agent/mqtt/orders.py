@@ -159,7 +159,7 @@ class Orders:
                 if not self._is_newest(state):
                     return
                 waits = error.code == "busy"
-                self._tell(state, "waiting" if waits else "refused", error=error)
+                self._report_progress(state, "waiting" if waits else "refused", error=error)
                 await self._save()
                 if not waits:
                     return
@@ -168,7 +168,7 @@ class Orders:
                     await asyncio.wait_for(self._ended.wait(), _BUSY_RETRY_S)
                 await asyncio.sleep(_TIDY_S)
             else:
-                self._tell(state, "deploying", document.get("deployment"), order=document.get("order"))
+                self._report_progress(state, "deploying", document.get("deployment"), order=document.get("order"))
                 await self._save()
                 return
 
@@ -179,7 +179,7 @@ class Orders:
     def _is_newest(self, state: DesiredState) -> bool:
         return self._known is not None and self._known.following.sequence == state.sequence
 
-    def _tell(
+    def _report_progress(
         self,
         state: DesiredState,
         progress: Progress,
@@ -200,8 +200,8 @@ class Orders:
         waits = progress == "waiting"
         if error is not None and not (waits and self.following is not None and self.following.state == progress):
             level, what = (logging.INFO, "waits") if waits else (logging.WARNING, "was refused")
-            said = f"A desired state {what} ({code}): %s Ordered by %s."
-            log.log(level, said, error, self._ordered_by(state))
+            template = f"A desired state {what} ({code}): %s Ordered by %s."
+            log.log(level, template, error, self._ordered_by(state))
         self._follow(Known(_digest(state), following))
 
     def _follow(self, known: Known) -> None:
@@ -210,8 +210,8 @@ class Orders:
 
     def _refuse(self, sequence: int, error: EdgeoptError | OSError) -> None:
         code, hint = (error.code, error.hint) if isinstance(error, EdgeoptError) else ("disk-failed", "")
-        said = f"A desired state was refused ({code}): %s Ordered by MQTT (%s%s)."
-        log.warning(said, error, f"sequence {sequence}, " if sequence else "", self._broker)
+        template = f"A desired state was refused ({code}): %s Ordered by MQTT (%s%s)."
+        log.warning(template, error, f"sequence {sequence}, " if sequence else "", self._broker)
         self.refused = Following(sequence, "refused", None, "", code, str(error), hint, time.time())
         self._on_change()
 

@@ -42,7 +42,7 @@ class Hub:
     def sampling(self) -> bool:
         return self._sampling is not None
 
-    def tell(self, event: Event) -> None:
+    def publish(self, event: Event) -> None:
         """Sends an event to all viewers; viewers who come later also get the last progress."""
         if isinstance(event, Progress):
             self._present = event

@@ -51,13 +51,13 @@ class Sampler:
             "clock_hz": device.clock_hz,
         }
         now = time.time()
-        told = [
+        metrics = [
             Metric(name, float(value), self._model, now) for name, value in values.items() if value is not None
         ]
         last = window.last()
         if last is not None:
-            told.insert(0, Metric("latency_ms", last, self._model, now, samples=window.last_values()))
-        return told
+            metrics.insert(0, Metric("latency_ms", last, self._model, now, samples=window.last_values()))
+        return metrics
 
     def _saw(self, _release: str, ok: bool, latency_ms: float, _reason: str, _request: int) -> None:
         if ok:

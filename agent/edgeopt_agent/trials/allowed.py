@@ -46,7 +46,7 @@ _SIGN = "@"
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentFiles:
     """The files that came with the command: each place in the folder of the run, with the paths below it."""
 
     places: Mapping[str, frozenset[str]]
@@ -65,47 +65,47 @@ class Sent:
         return self.is_file(path) and (packed or bool(below & {MANIFEST, DEPLOYMENT}))
 
 
-Check = Callable[[Sent, str], bool]
+Check = Callable[[SentFiles, str], bool]
 """Whether a value is of the kind that an option takes from others."""
 
 
-def _file(sent: Sent, value: str) -> bool:
-    return sent.is_file(value)
+def _file(files: SentFiles, value: str) -> bool:
+    return files.is_file(value)
 
 
-def _model(sent: Sent, value: str) -> bool:
-    return sent.is_model(value, (".onnx",))
+def _model(files: SentFiles, value: str) -> bool:
+    return files.is_model(value, (".onnx",))
 
 
-def _deployment(sent: Sent, value: str) -> bool:
-    return sent.is_model(value) or sent.is_bundle(value)
+def _deployment(files: SentFiles, value: str) -> bool:
+    return files.is_model(value) or files.is_bundle(value)
 
 
-def _side(sent: Sent, value: str) -> bool:
+def _side(files: SentFiles, value: str) -> bool:
     """Whether the value is `FILE[@BACKEND[,option=value...]]`."""
-    path = next((each for each in sent.places if value == each or value.startswith(each + _SIGN)), "")
-    if not _deployment(sent, path):
+    path = next((each for each in files.places if value == each or value.startswith(each + _SIGN)), "")
+    if not _deployment(files, path):
         return False
-    return value == path or _how(sent, value[len(path) + 1 :], named=True)
+    return value == path or _how(files, value[len(path) + 1 :], named=True)
 
 
-def _other_side(sent: Sent, value: str) -> bool:
+def _other_side(files: SentFiles, value: str) -> bool:
     """Whether the value is a side as in `_side`, or only a backend or options."""
-    return _side(sent, value) or _how(sent, value, named=False)
+    return _side(files, value) or _how(files, value, named=False)
 
 
-def _how(sent: Sent, text: str, named: bool) -> bool:
+def _how(files: SentFiles, text: str, named: bool) -> bool:
     first, *more = _OUTSIDE_BRACKETS.split(text)
     if not named and "=" in first:
-        return all(_option(sent, each) for each in (first, *more))
-    return _backend(sent, first) and all(_option(sent, each) for each in more)
+        return all(_option(files, each) for each in (first, *more))
+    return _backend(files, first) and all(_option(files, each) for each in more)
 
 
-def _backend(_sent: Sent, value: str) -> bool:
+def _backend(_files: SentFiles, value: str) -> bool:
     return any(value == each.name for each in known_backends())
 
 
-def _option(_sent: Sent, value: str) -> bool:
+def _option(_files: SentFiles, value: str) -> bool:
     """Whether it is a number, yes or no, shapes, or a word that a backend lists: others could name a library."""
     try:
         ((name, found),) = read_options([value]).items()
@@ -117,8 +117,8 @@ def _option(_sent: Sent, value: str) -> bool:
     return any(isinstance(each, tuple) and found in each for each in listed)
 
 
-def _profile(sent: Sent, value: str) -> bool:
-    return sent.is_file(value) or _NAME.fullmatch(value) is not None
+def _profile(files: SentFiles, value: str) -> bool:
+    return files.is_file(value) or _NAME.fullmatch(value) is not None
 
 
 def _matches(pattern: re.Pattern[str]) -> Check:
@@ -129,14 +129,14 @@ _name, _word, _numbers = _matches(_NAME), _matches(_WORD), _matches(_NUMBERS)
 _sizes, _metric, _candidate = _matches(_SIZES), _matches(_METRIC), _matches(_CANDIDATE)
 
 
-def _sweep(sent: Sent, value: str) -> bool:
+def _sweep(files: SentFiles, value: str) -> bool:
     """Whether the value is an option, batch or axis, with allowed values."""
     name, sign, values = value.partition("=")
     known = _AXIS.fullmatch(name) is not None
-    return known and (not sign or all(_option(sent, f"{name}={each}") for each in values.split(",")))
+    return known and (not sign or all(_option(files, f"{name}={each}") for each in values.split(",")))
 
 
-def _number(_sent: Sent, value: str) -> bool:
+def _number(_files: SentFiles, value: str) -> bool:
     try:
         float(value)
     except ValueError:
@@ -144,7 +144,7 @@ def _number(_sent: Sent, value: str) -> bool:
     return True
 
 
-def _nothing(_sent: Sent, _value: str) -> bool:
+def _nothing(_files: SentFiles, _value: str) -> bool:
     return False
 
 
@@ -198,14 +198,14 @@ def checked(words: Sequence[str], run: str, places: Sequence[str]) -> list[str]:
         raise _refused("An agent runs commands with --json only.")
     options = {flag: each for each in options_of(REQUESTS[name]) for flag in _flags(each)}
     bare = next((each for each in options_of(REQUESTS[name]) if not each.flags), None)
-    sent = _sent(run, places)
+    files = _sent_files(run, places)
     waiting = list(rest[:-1])
     while waiting:
         word = waiting.pop(0)
         if not word.startswith("-"):
             if bare is None:
                 raise _refused(f"'{posixpath.basename(word)[:80]}' is no option.")
-            _check_value(name, bare, word, sent)
+            _check_value(name, bare, word, files)
             continue
         found = options.get(word)
         if found is None or found.name not in OPTIONS[name]:
@@ -214,7 +214,7 @@ def checked(words: Sequence[str], run: str, places: Sequence[str]) -> list[str]:
             continue
         if not waiting:
             raise _refused(f"{word} has no value.")
-        _check_value(name, found, waiting.pop(0), sent)
+        _check_value(name, found, waiting.pop(0), files)
     return [*words]
 
 
@@ -222,26 +222,26 @@ def _flags(option: Option) -> list[str]:
     return [part for flag in option.flags for part in flag.split("/")]
 
 
-def _sent(run: str, places: Sequence[str]) -> Sent:
+def _sent_files(run: str, places: Sequence[str]) -> SentFiles:
     found: dict[str, set[str]] = {}
     for place in places:
         parts = place.split("/")
         below = found.setdefault("/".join([run, *parts[:3]]), set())
         below |= {"/".join(parts[3:])} - {""}
     # A file that belongs to a model lies beside it, and is no model by itself.
-    return Sent({path: frozenset(below) for path, below in found.items()})
+    return SentFiles({path: frozenset(below) for path, below in found.items()})
 
 
-def _check_value(command: str, option: Option, value: str, sent: Sent) -> None:
+def _check_value(command: str, option: Option, value: str, files: SentFiles) -> None:
     check = OPTIONS[command][option.name]
-    if check(sent, value):
+    if check(files, value):
         return
     if option.name == "metric":
         raise _refused("An agent runs no code of others, so it takes no metric of your own.")
     path = value.partition(_SIGN)[0]
     # Without the folder, which is one of the device.
     shown = posixpath.basename(value)[:80]
-    if check in _OF_FILES and sent.is_file(path):
+    if check in _OF_FILES and files.is_file(path):
         name = posixpath.basename(path)[:80]
         raise _refused(f"'{name}' is not a model that an agent takes from others.", _IMPORT_FIRST)
     if check in _OF_FILES:

@@ -158,7 +158,7 @@ class AgentSession(far.Session):
         why, hint = self._full
         return {"refused": "ended", "words": f"The measurement was ended on the device: {why}.", "hint": hint}
 
-    def said(self, error: Exception) -> str:
+    def error_text(self, error: Exception) -> str:
         """Returns the error without the path of a file on the device."""
         system = isinstance(error, OSError)
         return (error.strerror if system else None) or type(error).__name__  # type: ignore[attr-defined]

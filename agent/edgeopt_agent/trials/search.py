@@ -19,7 +19,7 @@ from edgeopt.errors import EdgeoptError, printable
 from edgeopt.events import Event, Progress
 from edgeopt.fleet.mqtt_documents import DesiredBundle, SearchOrder, SearchReport
 from edgeopt_agent.bundle_urls import shown
-from edgeopt_agent.control.desired import checked, wanted
+from edgeopt_agent.control.desired import checked, deployment_record
 from edgeopt_agent.data_dir import remove, write_whole
 from edgeopt_agent.deployments.download import Link, TransferError
 from edgeopt_agent.deployments.fetch import fetch, retry_delay_s
@@ -69,7 +69,7 @@ class Searches:
         await asyncio.to_thread(remove, self._data.search_files.root)
         if self.last is not None and self.last.state == "running":
             log.warning("Search %s was lost by a restart of the agent.", self.last.id)
-            await self._tell(
+            await self._publish(
                 replace(self.last, state="failed", code="restarted", reason="the agent was restarted meanwhile")
             )
 
@@ -82,7 +82,9 @@ class Searches:
         _check(order)
         check_place(order.put, settings.put_to)
         named = [(order.model, order.model_digest), *([(order.data, order.data_digest)] if order.data else [])]
-        files = [wanted(checked(DesiredBundle(bundle=url, digest=digest)), settings) for url, digest in named]
+        files = [
+            deployment_record(checked(DesiredBundle(bundle=url, digest=digest)), settings) for url, digest in named
+        ]
         if self._task is not None:
             raise RefusedError(
                 409, "busy", "Another search runs on this device.", "Cancel it, or wait for its end."
@@ -91,7 +93,7 @@ class Searches:
         self._ended_by = ""
         report = SearchReport(id=order.id, state="running", time_s=time.time(), step="fetching")
         self._task = asyncio.create_task(self._run(order, files), name="search")
-        await self._tell(report)
+        await self._publish(report)
         return report
 
     async def cancel(self, search: str, ordered_by: str) -> SearchReport:
@@ -137,7 +139,7 @@ class Searches:
             "Search %s: %s.",
             *(order.id, report.summary if report.state == "done" else f"failed: {report.reason.rstrip('.')}"),
         )
-        await self._tell(replace(report, time_s=time.time()))
+        await self._publish(replace(report, time_s=time.time()))
 
     async def _searched(self, order: SearchOrder, files: list[Record]) -> SearchReport:
         from edgeopt.commands.optimize import OptimizeSourceRequest
@@ -224,9 +226,9 @@ class Searches:
 
     async def _step(self, step: str) -> None:
         if self.last is not None and self.last.state == "running" and self.last.step != step:
-            await self._tell(replace(self.last, step=printable(step)[:_LONGEST_REASON], time_s=time.time()))
+            await self._publish(replace(self.last, step=printable(step)[:_LONGEST_REASON], time_s=time.time()))
 
-    async def _tell(self, report: SearchReport) -> None:
+    async def _publish(self, report: SearchReport) -> None:
         before, self.last = self.last, report
         self._changed()
         if before is not None and (before.id, before.state) == (report.id, report.state):
@@ -242,16 +244,18 @@ class Searches:
 def _check(order: SearchOrder) -> None:
     """Raises RefusedError for an order that no device can follow."""
     if not _ID.fullmatch(order.id):
-        said = "The search has no id of letters, digits, '.', '_' and '-'."
-        raise RefusedError(400, "bad-document", said, "Give each search an id of its own.")
+        message = "The search has no id of letters, digits, '.', '_' and '-'."
+        raise RefusedError(400, "bad-document", message, "Give each search an id of its own.")
     if not 0 < order.time_limit_s <= _LONGEST_S:
-        said = f"The time limit of a search must be from 0 to {_LONGEST_S:.0f} s."
-        raise RefusedError(400, "bad-document", said, "Change time_limit_s.")
+        message = f"The time limit of a search must be from 0 to {_LONGEST_S:.0f} s."
+        raise RefusedError(400, "bad-document", message, "Change time_limit_s.")
     for url, kind in ((order.model, ".onnx"), (order.data, ".npz")):
         # Other kinds of files could hold code.
         if url and not url.partition("?")[0].endswith(kind):
-            said = f"{printable(shown(url)[:200])} is no {kind} file."
-            raise RefusedError(400, "bad-document", said, "A fleet's search takes an ONNX file and an .npz file.")
+            message = f"{printable(shown(url)[:200])} is no {kind} file."
+            raise RefusedError(
+                400, "bad-document", message, "A fleet's search takes an ONNX file and an .npz file."
+            )
 
 
 def _file_name(name: str) -> str:

@@ -97,7 +97,7 @@ class Trials:
             folder = self._slots.first.site.data.trials
             if why := why_open():
                 log.warning("A measurement runs with the rights of the agent, because %s.", why)
-            told = (
+            arguments = (
                 str(folder),
                 str(settings.max_bundle_bytes),
                 str(settings.disk_reserve_bytes),
@@ -106,7 +106,7 @@ class Trials:
             )
             self._trial = Trial(
                 await asyncio.create_subprocess_exec(
-                    *python_command("-P", "-m", "edgeopt_agent.trials.child", *told),
+                    *python_command("-P", "-m", "edgeopt_agent.trials.child", *arguments),
                     stdin=PIPE,
                     stdout=PIPE,
                     stderr=DEVNULL,

@@ -17,8 +17,10 @@ def check_place(url: str, prefixes: Sequence[str]) -> BundleUrl:
     try:
         place = read_url(url)
     except ValueError as error:
-        said = f"'{printable(shown(url)[:200])}' is not an address for bundles: {error}."
-        raise RefusedError(400, "bad-url", said, "Pass a URL such as https://host/bundles/model.edgeopt") from None
+        message = f"'{printable(shown(url)[:200])}' is not an address for bundles: {error}."
+        raise RefusedError(
+            400, "bad-url", message, "Pass a URL such as https://host/bundles/model.edgeopt"
+        ) from None
     if not allowed(place, prefixes):
         nowhere = "" if prefixes else " (it allows no place at all)"
         raise RefusedError(

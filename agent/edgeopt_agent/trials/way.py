@@ -49,11 +49,13 @@ class OwnWay:
             self._pending = self._in_loop(self._read())
         return self._taken(min(size, len(self._pending)))
 
-    def said(self) -> str:
+    def end_reason(self) -> str:
         return ""
 
-    def failure(self, said: str) -> EdgeoptError:
-        return MissingError(f"The measurement ended before it began{said}.", "The log of the agent may say more.")
+    def failure(self, reason: str) -> EdgeoptError:
+        return MissingError(
+            f"The measurement ended before it began{reason}.", "The log of the agent may say more."
+        )
 
     def close(self, patience_s: float) -> None:
         """Does nothing, because the session is ended by who began it."""

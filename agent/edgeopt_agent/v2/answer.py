@@ -20,7 +20,7 @@ _encoder = msgspec.json.Encoder()
 
 def write_answer(
     model: tuple[str, str],
-    wanted: Sequence[tuple[Port, bool]],
+    requested: Sequence[tuple[Port, bool]],
     results: Mapping[str, NDArray[Any]],
     request: str,
     pause: Pause = no_pause,
@@ -28,7 +28,7 @@ def write_answer(
     """Returns the JSON, and the tensors behind it in its order."""
     outputs = []
     tensors = []
-    for port, binary in wanted:
+    for port, binary in requested:
         array = results[port.name]
         datatype = DATATYPES[port.dtype]
         if binary or port.dtype == "bfloat16":

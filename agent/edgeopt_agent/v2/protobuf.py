@@ -97,15 +97,15 @@ def read_request(
         )
     position = {each.name: index for index, each in enumerate(request.inputs)}
 
-    def values(given: InputTensor, port: Port, elements: int) -> NDArray[Any]:
-        index = position[given.name]
+    def values(tensor: InputTensor, port: Port, elements: int) -> NDArray[Any]:
+        index = position[tensor.name]
         if not raw:
-            return _typed(typed[index], port, given.shape, elements, pause)
+            return _typed(typed[index], port, tensor.shape, elements, pause)
         if typed[index] is not None:
             raise RequestError(
                 400, f"The input '{port.name}' has both contents and raw_input_contents; send one of them."
             )
-        return from_bytes(raw[index], port, given.shape, elements, pause)
+        return from_bytes(raw[index], port, tensor.shape, elements, pause)
 
     return checked_inference(request, inputs, outputs, max_elements, values, states)
 
@@ -236,10 +236,13 @@ def _numbers(packed: memoryview, carrier: str) -> Iterator[NDArray[Any]]:
 
 
 def write_response(
-    model: tuple[str, str], wanted: Sequence[tuple[Port, bool]], results: Mapping[str, NDArray[Any]], request: str
+    model: tuple[str, str],
+    requested: Sequence[tuple[Port, bool]],
+    results: Mapping[str, NDArray[Any]],
+    request: str,
 ) -> tuple[bytes, list[NDArray[np.uint8]]]:
     """Returns a ModelInferResponse with raw tensors in two parts: its head, and what follows it without a copy."""
-    arrays = [(port, results[port.name]) for port, _ in wanted]
+    arrays = [(port, results[port.name]) for port, _ in requested]
     outputs = [
         {"name": port.name, "datatype": DATATYPES[port.dtype], "shape": array.shape} for port, array in arrays
     ]

@@ -45,7 +45,7 @@ class SequenceStep:
 @dataclass(frozen=True, slots=True)
 class Inference:
     feeds: dict[str, NDArray[Any]]
-    wanted: Sequence[tuple[Port, bool]]
+    outputs: Sequence[tuple[Port, bool]]
     """The outputs to answer with, and whether each goes as bytes."""
     id: str
     rows: int
@@ -95,12 +95,12 @@ def read_request(
     """
     place = 0
 
-    def values(given: InputTensor, port: Port, elements: int) -> NDArray[Any]:
+    def values(tensor: InputTensor, port: Port, elements: int) -> NDArray[Any]:
         nonlocal place
-        size = given.parameters.binary_data_size if given.parameters is not None else None
+        size = tensor.parameters.binary_data_size if tensor.parameters is not None else None
         if size is None:
-            return from_json(given.data, port, given.shape, elements, pause)
-        if given.data:
+            return from_json(tensor.data, port, tensor.shape, elements, pause)
+        if tensor.data:
             raise RequestError(
                 400, f"The input '{port.name}' has both JSON data and binary data; send one of them."
             )
@@ -111,7 +111,7 @@ def read_request(
                 f"{len(data) - place} bytes of the body are left for it.",
             )
         start, place = place, place + size
-        return from_bytes(data[start:place], port, given.shape, elements, pause)
+        return from_bytes(data[start:place], port, tensor.shape, elements, pause)
 
     found = checked_inference(
         _parse(text, len(inputs), len(outputs)), inputs, outputs, max_elements, values, states
@@ -135,18 +135,18 @@ def checked_inference(
         states = {}
     ports = {port.name: port for port in inputs}
     feeds: dict[str, NDArray[Any]] = {}
-    for given in request.inputs:
-        port = _port(given, ports, feeds)
-        feeds[port.name] = values(given, port, _elements(given, port, max_elements))
-    if sequence is not None and not sequence.start and (given_state := [n for n in states if n in feeds]):
+    for tensor in request.inputs:
+        port = _port(tensor, ports, feeds)
+        feeds[port.name] = values(tensor, port, _elements(tensor, port, max_elements))
+    if sequence is not None and not sequence.start and (sent_states := [n for n in states if n in feeds]):
         raise RequestError(
-            400, f"The input '{given_state[0]}' is state, which only the first request of a sequence gives."
+            400, f"The input '{sent_states[0]}' is state, which only the first request of a sequence gives."
         )
     missing = [name for name in ports if name not in feeds and name not in states]
     if missing:
         raise RequestError(400, f"The input '{missing[0]}' is missing; the model takes: {', '.join(ports)}.")
-    wanted = _wanted(request, [port for port in outputs if port.name not in states.values()])
-    return Inference(feeds, wanted, request.id or "", rows_in(inputs, feeds), sequence)
+    requested = _requested_outputs(request, [port for port in outputs if port.name not in states.values()])
+    return Inference(feeds, requested, request.id or "", rows_in(inputs, feeds), sequence)
 
 
 def _sequence_step(parameters: RequestParameters | None, states: Mapping[str, str]) -> SequenceStep | None:
@@ -172,13 +172,13 @@ def _parse(text: Bytes, inputs: int, outputs: int) -> InferRequest:
         )
     try:
         found = _decoder(inputs + _MORE_TENSORS, outputs + _MORE_TENSORS).decode(text)
-        given = [each for each in msgspec.structs.astuple(found.inputs) if each is not None]
-        check_envelope(len(text) - sum(len(memoryview(each.data)) for each in given))
-        wanted = None if found.outputs is None else msgspec.structs.astuple(found.outputs)
+        tensors = [each for each in msgspec.structs.astuple(found.inputs) if each is not None]
+        check_envelope(len(text) - sum(len(memoryview(each.data)) for each in tensors))
+        requested = None if found.outputs is None else msgspec.structs.astuple(found.outputs)
         return InferRequest(
-            [InputTensor(each.name, _shape(each), each.datatype, each.parameters, each.data) for each in given],
+            [InputTensor(each.name, _shape(each), each.datatype, each.parameters, each.data) for each in tensors],
             found.id,
-            wanted and [each for each in wanted if each is not None],
+            requested and [each for each in requested if each is not None],
             found.parameters,
         )
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -197,36 +197,37 @@ def check_envelope(size: int) -> None:
         )
 
 
-def _shape(given: _JsonInput) -> list[int]:
-    dimensions = bytes(given.shape).count(b",") + 1
+def _shape(tensor: _JsonInput) -> list[int]:
+    dimensions = bytes(tensor.shape).count(b",") + 1
     if dimensions > MOST_DIMENSIONS:
-        raise _too_many_dimensions(given.name, dimensions)
-    return msgspec.json.decode(given.shape, type=thread_safe(list[int]))
+        raise _too_many_dimensions(tensor.name, dimensions)
+    return msgspec.json.decode(tensor.shape, type=thread_safe(list[int]))
 
 
 def _too_many_dimensions(name: str, dimensions: int) -> RequestError:
     return RequestError(400, f"The input '{name[:80]}' has {dimensions} dimensions, more than {MOST_DIMENSIONS}.")
 
 
-def _port(given: InputTensor, ports: dict[str, Port], seen: dict[str, NDArray[Any]]) -> Port:
-    port = ports.get(given.name)
+def _port(tensor: InputTensor, ports: dict[str, Port], seen: dict[str, NDArray[Any]]) -> Port:
+    port = ports.get(tensor.name)
     if port is None:
-        raise RequestError(400, f"The model has no input '{given.name[:80]}'; it takes: {', '.join(ports)}.")
-    if given.name in seen:
+        raise RequestError(400, f"The model has no input '{tensor.name[:80]}'; it takes: {', '.join(ports)}.")
+    if tensor.name in seen:
         raise RequestError(400, f"The input '{port.name}' is given twice.")
-    if given.parameters is not None and given.parameters.shared_memory_region is not None:
+    if tensor.parameters is not None and tensor.parameters.shared_memory_region is not None:
         raise RequestError(400, f"The input '{port.name}' lies in shared memory, which this server does not read.")
-    if given.datatype != DATATYPES[port.dtype]:
+    if tensor.datatype != DATATYPES[port.dtype]:
         raise RequestError(
             400,
-            f"The input '{port.name}' must be of the datatype {DATATYPES[port.dtype]}, not {given.datatype[:20]}.",
+            f"The input '{port.name}' must be of the datatype {DATATYPES[port.dtype]}, "
+            f"not {tensor.datatype[:20]}.",
         )
     return port
 
 
-def _elements(given: InputTensor, port: Port, most: int) -> int:
+def _elements(tensor: InputTensor, port: Port, most: int) -> int:
     """Returns the number of values in a tensor of this shape, before anything is allocated for it."""
-    shape = given.shape
+    shape = tensor.shape
     if len(shape) > MOST_DIMENSIONS:
         raise _too_many_dimensions(port.name, len(shape))
     room = 1  # as if no dimension were zero: nothing can be made of [0, 2**62] either
@@ -255,19 +256,19 @@ def _shown(port: Port) -> str:
     return "[" + ", ".join("?" if size is None else str(size) for size in port.shape) + "]"
 
 
-def _wanted(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Port, bool]]:
+def _requested_outputs(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Port, bool]]:
     by_default = request.parameters is not None and bool(request.parameters.binary_data_output)
     if not request.outputs:
         return [(port, by_default) for port in outputs]
     ports = {port.name: port for port in outputs}
-    wanted: dict[str, tuple[Port, bool]] = {}
-    for asked in request.outputs:
-        port = ports.get(asked.name)
+    requested: dict[str, tuple[Port, bool]] = {}
+    for output in request.outputs:
+        port = ports.get(output.name)
         if port is None:
-            raise RequestError(400, f"The model has no output '{asked.name[:80]}'; it gives: {', '.join(ports)}.")
-        if asked.name in wanted:
+            raise RequestError(400, f"The model has no output '{output.name[:80]}'; it gives: {', '.join(ports)}.")
+        if output.name in requested:
             raise RequestError(400, f"The output '{port.name}' is asked for twice.")
-        parameters = asked.parameters or OutputParameters()
+        parameters = output.parameters or OutputParameters()
         if parameters.classification:
             raise RequestError(
                 400, f"Classification of the output '{port.name}' is not done here; ask for its values."
@@ -277,8 +278,8 @@ def _wanted(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Po
                 400, f"The output '{port.name}' is wanted in shared memory, which this server does not write."
             )
         binary = parameters.binary_data
-        wanted[port.name] = (port, by_default if binary is None else binary)
-    return list(wanted.values())
+        requested[port.name] = (port, by_default if binary is None else binary)
+    return list(requested.values())
 
 
 def rows_in(inputs: Sequence[Port], feeds: dict[str, NDArray[Any]]) -> int:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgeopt.bundle.runtime.batching import rows_of, run_together
+from edgeopt.fleet.records import ServerBatching
 from edgeopt_agent.v2.request import Inference
 from edgeopt_agent.workers.child_io import Frame, Frames
-from edgeopt_agent.workers.frames import Batching, Infer
+from edgeopt_agent.workers.frames import Infer
 from edgeopt_agent.workers.served import Reply, Served
 
 _Key = tuple[bool, tuple[tuple[str, str, tuple[int, ...]], ...]]
@@ -18,20 +19,20 @@ _Key = tuple[bool, tuple[tuple[str, str, tuple[int, ...]], ...]]
 @dataclass(slots=True)
 class _Pending:
     message: Infer
-    wanted: Inference | None = None
+    inference: Inference | None = None
     reply: Reply | None = None
 
     def detach(self) -> None:
         """Copies tensors out of the frame, whose memory the next frame takes."""
-        if self.wanted is not None:
-            feeds = {name: array.copy() for name, array in self.wanted.feeds.items()}
-            self.wanted = dataclasses.replace(self.wanted, feeds=feeds)
+        if self.inference is not None:
+            feeds = {name: array.copy() for name, array in self.inference.feeds.items()}
+            self.inference = dataclasses.replace(self.inference, feeds=feeds)
 
 
 class Batches:
     """Answers frames in their order; requests of equal shapes and types among those that wait share a run."""
 
-    def __init__(self, served: Served, frames: Frames, batching: Batching) -> None:
+    def __init__(self, served: Served, frames: Frames, batching: ServerBatching) -> None:
         self._served = served
         self._frames = frames
         self._batching = batching
@@ -76,7 +77,7 @@ class Batches:
         def read() -> Reply | None:
             if frame.too_large:
                 raise MemoryError
-            found.wanted = self._served.read(message, frame.text, frame.data)
+            found.inference = self._served.read(message, frame.text, frame.data)
             return None
 
         found.reply = self._served.guarded(message, read)
@@ -84,20 +85,20 @@ class Batches:
 
     def _shares(self, pending: _Pending) -> bool:
         """Whether a request leaves room for another one; others wait neither for it nor behind it."""
-        if pending.message.alone or pending.wanted is None or pending.wanted.sequence is not None:
+        if pending.message.alone or pending.inference is None or pending.inference.sequence is not None:
             return False
-        rows = rows_of(pending.wanted.feeds)
+        rows = rows_of(pending.inference.feeds)
         return 0 < rows * 2 <= self._batching.max_size
 
     def _groups(self, pending: Iterable[_Pending]) -> list[list[_Pending]]:
         open_groups: dict[_Key, list[_Pending]] = {}
         groups: list[list[_Pending]] = []
         for each in pending:
-            if each.wanted is None:
+            if each.inference is None:
                 continue
-            feeds = each.wanted.feeds
+            feeds = each.inference.feeds
             shapes = tuple((name, feeds[name].dtype.str, feeds[name].shape) for name in sorted(feeds))
-            key = each.wanted.sequence is not None, shapes
+            key = each.inference.sequence is not None, shapes
             group = open_groups.get(key)
             if (
                 group is None
@@ -114,22 +115,24 @@ class Batches:
             return
         # Where a batch fails, each request runs alone, so that only the bad one fails.
         for each in group:
-            if (wanted := each.wanted) is not None:
-                each.reply = self._served.guarded(each.message, partial(self._served.run, each.message, wanted))
+            if (inference := each.inference) is not None:
+                each.reply = self._served.guarded(each.message, partial(self._served.run, each.message, inference))
 
     def _run_together(self, group: list[_Pending]) -> bool:
-        requests = [(each, each.wanted) for each in group if each.wanted is not None]
+        requests = [(each, each.inference) for each in group if each.inference is not None]
         start = time.perf_counter()
         try:
-            results = run_together(self._served.session.run, [wanted.feeds for _, wanted in requests])
+            results = run_together(self._served.session.run, [inference.feeds for _, inference in requests])
         except Exception:  # noqa: BLE001 - whatever it is, the single runs report it
             return False
         if results is None:
             return False
         compute_ms = (time.perf_counter() - start) * 1e3
         executions = 1
-        for (each, wanted), own in zip(requests, results, strict=True):
-            write = partial(self._served.write, each.message, wanted, own, compute_ms, len(requests), executions)
+        for (each, inference), own in zip(requests, results, strict=True):
+            write = partial(
+                self._served.write, each.message, inference, own, compute_ms, len(requests), executions
+            )
             each.reply = self._served.guarded(each.message, write)
             executions = 0  # the first request counts the run
         return True

@@ -14,11 +14,12 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.decoding import thread_safe
+from edgeopt.fleet.records import ServerBatching
 from edgeopt.hw import lifeline
 from edgeopt.workers.protocol import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frame, Frames
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit, confine
-from edgeopt_agent.workers.frames import Batching, Load, Loaded
+from edgeopt_agent.workers.frames import Load, Loaded
 from edgeopt_agent.workers.heartbeat import answer_heartbeats
 from edgeopt_agent.workers.lane_mark import LARGE, NONE, SMALL, LaneMark
 from edgeopt_agent.workers.served import Reply, Served, load_served
@@ -84,7 +85,7 @@ def _serve(small: socket.socket, large: socket.socket, mark: LaneMark, limits: t
             mark.set(NONE)
 
 
-def _answering(served: Served, frames: Frames, batching: Batching | None) -> Callable[[], None]:
+def _answering(served: Served, frames: Frames, batching: ServerBatching | None) -> Callable[[], None]:
     """Returns a function that receives one frame, or those of one batch, and answers."""
     replies = _replies(served, frames, batching)
 
@@ -92,13 +93,15 @@ def _answering(served: Served, frames: Frames, batching: Batching | None) -> Cal
         if (frame := frames.receive()) is not None:
             for reply in replies(frame):
                 frames.send(*reply)
-            if served.looker is not None:
-                served.looker.look()
+            if served.sampler is not None:
+                served.sampler.look()
 
     return answer
 
 
-def _replies(served: Served, frames: Frames, batching: Batching | None) -> Callable[[Frame], Iterable[Reply]]:
+def _replies(
+    served: Served, frames: Frames, batching: ServerBatching | None
+) -> Callable[[Frame], Iterable[Reply]]:
     if batching is None or not batching.used:
         return lambda frame: [served.answer(frame)]
     from edgeopt_agent.workers.batches import Batches

@@ -38,8 +38,8 @@ class Frames:
         self._pause = pause
         self._connection = connection
         self._prefix = memoryview(bytearray(PREFIX.size))
-        self._text = _Room()
-        self._data = _Room()
+        self._text = _FrameBuffer()
+        self._data = _FrameBuffer()
 
     def receive(self) -> Frame | None:
         """Returns the next frame; None when the agent has closed the socket."""
@@ -100,7 +100,7 @@ class Frames:
         return not size
 
 
-class _Room:
+class _FrameBuffer:
     """Aligned memory, used again for the next frame unless it was a large one."""
 
     def __init__(self) -> None:

@@ -67,7 +67,7 @@ class WorkerLimit(msgspec.Struct, frozen=True):
     """Mechanism that enforces the limit, or the reason why nothing does."""
 
 
-def confine(wanted: Confinement, agent: socket.socket | None = None) -> tuple[WorkerLimit, ...]:
+def confine(confinement: Confinement, agent: socket.socket | None = None) -> tuple[WorkerLimit, ...]:
     """Applies every limit that this system allows. Only one thread may run yet.
 
     Through the socket, which it closes, the process asks the agent for the cores of its threads; without one, only
@@ -75,19 +75,19 @@ def confine(wanted: Confinement, agent: socket.socket | None = None) -> tuple[Wo
     """
     if sys.platform != "linux":
         return (WorkerLimit("all", False, "limits of workers need Linux"),)
-    files = _files(wanted)
-    memory = (_limit("memory", lambda: _bound_memory(wanted)),) if wanted.memory_bytes else ()
+    files = _files(confinement)
+    memory = (_limit("memory", lambda: _bound_memory(confinement)),) if confinement.memory_bytes else ()
     # Each step takes away what those before it need: capabilities, then system calls.
     network = _limit("network", lambda: _leave_network(_NEW_NETWORK))
-    user = _limit("user", lambda: _change_user(wanted, files))
+    user = _limit("user", lambda: _change_user(confinement, files))
     if not network.applied:
         network = _limit("network", lambda: _leave_network(_NEW_USER | _NEW_NETWORK))
     capabilities = _limit("capabilities", _drop_capabilities)
-    opened = _limit("files", lambda: _restrict_files(wanted, files))
-    processes = _limit("processes", lambda: _refuse_calls(opened.applied, agent, wanted.children))
+    opened = _limit("files", lambda: _restrict_files(confinement, files))
+    processes = _limit("processes", lambda: _refuse_calls(opened.applied, agent, confinement.children))
     if not network.applied:
         network = _network_without_namespace(network.how, opened, processes)
-    resources = _limit("resources", lambda: _bound_resources(bool(wanted.cache)))
+    resources = _limit("resources", lambda: _bound_resources(bool(confinement.cache)))
     return (*memory, network, opened, user, capabilities, processes, resources)
 
 
@@ -105,13 +105,13 @@ def _limit(name: str, apply: Callable[[], str]) -> WorkerLimit:
     try:
         return WorkerLimit(name, True, apply())
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return WorkerLimit(name, False, said)
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return WorkerLimit(name, False, reason)
 
 
-def _bound_memory(wanted: Confinement) -> str:
-    most_bytes = wanted.memory_bytes
-    if wanted.driver:
+def _bound_memory(confinement: Confinement) -> str:
+    most_bytes = confinement.memory_bytes
+    if confinement.driver:
         raise ValueError("the driver of a GPU reserves memory that would count; a control group would bound it")
     # Not RLIMIT_AS: mapped weights and libraries count there too, half a gibibyte of them for OpenVINO.
     # Stacks of threads count whole, used or not, and runtimes start a thread for each core.
@@ -137,37 +137,37 @@ def _network_without_namespace(why_not: str, files: WorkerLimit, processes: Work
     return WorkerLimit("network", False, f"{why_not}; neither seccomp nor Landlock can deny it here")
 
 
-def _files(wanted: Confinement) -> "Files":
+def _files(confinement: Confinement) -> "Files":
     """Returns what a worker may open."""
     from edgeopt_agent.workers.landlock import Files
 
     # Children have a /proc/self of their own. Memory and environment of others stay closed: Landlock denies what
     # takes the rights of a debugger.
-    proc = ("/proc",) if wanted.children else tuple(f"/proc/{name}" for name in _PROC)
+    proc = ("/proc",) if confinement.children else tuple(f"/proc/{name}" for name in _PROC)
     system = (Path(place) for place in (*_SYSTEM, *proc))
     devices = tuple(device for name in _DEVICES for device in Path("/dev").glob(name))
-    cache = (Path(wanted.cache),) if wanted.cache else ()
-    return Files((*_needed(wanted), *system), (Path("/dev"),), devices, cache)
+    cache = (Path(confinement.cache),) if confinement.cache else ()
+    return Files((*_needed(confinement), *system), (Path("/dev"),), devices, cache)
 
 
-def _needed(wanted: Confinement) -> tuple[Path, ...]:
+def _needed(confinement: Confinement) -> tuple[Path, ...]:
     """Returns the folders that the worker reads: the release, then those from which Python loads programs."""
     package = Path(__file__).resolve().parents[2]
     own = (*(sys.prefix, sys.base_prefix, sys.exec_prefix), *sys.path)
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    places = (wanted.release, str(package), *own, *libraries)
+    places = (confinement.release, str(package), *own, *libraries)
     return tuple(dict.fromkeys(Path(place) for place in places if place.startswith("/")))
 
 
-def _change_user(wanted: Confinement, files: "Files") -> str:
+def _change_user(confinement: Confinement, files: "Files") -> str:
     if os.geteuid() != 0:
         return "the agent's, which is not root"
     from edgeopt_agent.workers.own_user import take_own_user
 
-    if wanted.cache:
-        raise ValueError(f"root, as the agent: its runtime writes to {wanted.cache}")
+    if confinement.cache:
+        raise ValueError(f"root, as the agent: its runtime writes to {confinement.cache}")
     try:
-        return f"{take_own_user(_needed(wanted), files.devices)}, which owns nothing"
+        return f"{take_own_user(_needed(confinement), files.devices)}, which owns nothing"
     except OSError as error:
         raise ValueError(f"root, as the agent: {error.strerror or error}") from None
 
@@ -179,12 +179,12 @@ def _drop_capabilities() -> str:
     return "none, and none can be gained"
 
 
-def _restrict_files(wanted: Confinement, files: "Files") -> str:
+def _restrict_files(confinement: Confinement, files: "Files") -> str:
     from edgeopt_agent.workers.landlock import restrict
 
     abi = restrict(files)
     return f"Landlock (ABI {abi}): reads its release, libraries and the system, writes nothing" + (
-        f" but {wanted.cache}" if wanted.cache else ""
+        f" but {confinement.cache}" if confinement.cache else ""
     )
 
 
@@ -204,8 +204,8 @@ def _refuse_calls(landlock: bool, agent: socket.socket | None, children: bool) -
             send_listener(agent, listener)
     if children:
         return "seccomp: it does not change other processes, except for the cores of its own user's"
-    said = "Landlock denies signals to others" if scoped else "signals to others included"
-    return f"seccomp: it reaches no other process ({said}), and what it starts ends with it"
+    signal_rule = "Landlock denies signals to others" if scoped else "signals to others included"
+    return f"seccomp: it reaches no other process ({signal_rule}), and what it starts ends with it"
 
 
 def _bound_resources(large_files: bool) -> str:

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.decoding import thread_safe
+from edgeopt.fleet.records import ServerBatching
 from edgeopt.workers.protocol import Failed
 from edgeopt_agent.drift.figures import TensorFigures
 from edgeopt_agent.workers.confinement import WorkerLimit
@@ -44,15 +45,6 @@ class Signature(msgspec.Struct, frozen=True):
             {(port.name, port.dtype) for port in mine} == {(port.name, port.dtype) for port in its}
             for mine, its in ((self.inputs, other.inputs), (self.outputs, other.outputs))
         )
-
-
-class Batching(msgspec.Struct, frozen=True):
-    """Whether a worker runs requests together, and why or why not."""
-
-    max_size: int
-    max_delay_us: int
-    used: bool
-    reason: str
 
 
 class Load(msgspec.Struct, frozen=True, tag=True):
@@ -103,7 +95,7 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     outputs: tuple[Port, ...]
     limits: tuple[WorkerLimit, ...] = ()
     """Limits of the worker's process, also those that could not be applied."""
-    batching: Batching | None = None
+    batching: ServerBatching | None = None
     """Batching of requests; None if none was asked for."""
     states: dict[str, str] = {}
     """The output that carries each state from run to run, by its input."""

@@ -14,19 +14,19 @@ class Heartbeat(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._asked: asyncio.Future[None] | None = None
+        self._pending: asyncio.Future[None] | None = None
         self.closed = False
 
     async def answers(self, limit_s: float) -> bool:
         """Whether the worker answers within the limit; False also when it has ended."""
         if self.closed or self._transport is None:
             return False
-        if self._asked is None:
-            self._asked = asyncio.get_running_loop().create_future()
+        if self._pending is None:
+            self._pending = asyncio.get_running_loop().create_future()
             self._transport.write(_BEAT)
-        asked = self._asked
-        await asyncio.wait([asked], timeout=limit_s)
-        return asked.done() and not self.closed
+        pending = self._pending
+        await asyncio.wait([pending], timeout=limit_s)
+        return pending.done() and not self.closed
 
     def close(self) -> None:
         if self._transport is not None:
@@ -43,9 +43,9 @@ class Heartbeat(asyncio.Protocol):
         self._settle()
 
     def _settle(self) -> None:
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            asked.set_result(None)
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.set_result(None)
 
 
 def answer_heartbeats(connection: socket.socket) -> None:

@@ -79,9 +79,9 @@ async def _started(log_file: Path, confinement: Confinement) -> Launched:
             on_failure.callback(lane_mark.close)
             sockets = (their_heartbeat.fileno(), their_cores.fileno())
             passed = (their_small.fileno(), their_large.fileno(), mark, lifeline_end, *sockets)
-            asked = msgspec.json.encode(confinement).decode()
+            encoded = msgspec.json.encode(confinement).decode()
             process = await asyncio.create_subprocess_exec(
-                *python_command("-P", "-m", MODULE, *map(str, passed), asked),
+                *python_command("-P", "-m", MODULE, *map(str, passed), encoded),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log_start,
                 stderr=log_start,

@@ -39,13 +39,13 @@ class Models:
             if router.serving is not None and name in {each.name for each in served_models(router.serving)}:
                 return router
         # The second name is for routers that say why it does not serve.
-        for wanted in (name, name.removesuffix(RAW)):
+        for candidate in (name, name.removesuffix(RAW)):
             for router in self.routers:
                 # A model that restarts keeps its name, and a renamed one gets its new name.
-                if wanted and wanted in {router.old_name, router.expected_name()}:
+                if candidate and candidate in {router.old_name, router.expected_name()}:
                     return router
             for router in self.routers:
-                if (vacancy := router.vacancy()) is not None and wanted == vacancy.name:
+                if (vacancy := router.vacancy()) is not None and candidate == vacancy.name:
                     return router
         return None
 

@@ -30,18 +30,18 @@ class Pipeline:
         self.signature = signature
         self._plain = plain
 
-    def prepare(self, wanted: Inference) -> Inference:
+    def prepare(self, inference: Inference) -> Inference:
         """Returns the request with the inputs of the plain model; raises DataError if they cannot be made."""
         start = time.perf_counter()
         try:
-            feeds = self.processor.before(wanted.feeds)
+            feeds = self.processor.before(inference.feeds)
         except (DataError, MissingError):
             raise
         except (EdgeoptError, *_OF_REQUEST) as error:
             raise _failed("preprocessing", error) from error
         took_ms = (time.perf_counter() - start) * 1e3
         rows = rows_in(self._plain.inputs, feeds)
-        return dataclasses.replace(wanted, feeds=feeds, rows=rows, processing_ms=took_ms)
+        return dataclasses.replace(inference, feeds=feeds, rows=rows, processing_ms=took_ms)
 
     def finish(self, results: Arrays) -> Arrays:
         """Returns the outputs of the pipeline; raises DataError if they cannot be made."""
@@ -100,5 +100,5 @@ def _port(tensor: Tensor, rank_known: bool = True) -> Port:
 
 
 def _failed(part: str, error: Exception) -> DataError:
-    said = error.message if isinstance(error, EdgeoptError) else said_by(error)
-    return DataError(f"The {part} failed: {said.rstrip('.')}.", "Check the shapes of the request.")
+    reason = error.message if isinstance(error, EdgeoptError) else said_by(error)
+    return DataError(f"The {part} failed: {reason.rstrip('.')}.", "Check the shapes of the request.")

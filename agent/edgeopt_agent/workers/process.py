@@ -109,7 +109,7 @@ class Worker:
             *(limits.batch_max_size, limits.batch_max_delay_us, limits.max_sequences, limits.sequence_idle_s),
             None if limits.drift is None else limits.drift.every_s,
         )
-        received = await self._asked(self._lanes.ask(load), limits.probe_timeout_s, "while loading")
+        received = await self._reply_to(self._lanes.ask(load), limits.probe_timeout_s, "while loading")
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Loaded)  # noqa: S101 - what the question is answered with
@@ -174,7 +174,7 @@ class Worker:
         future = self._lanes.ask(TryGolden(timeout_s, quick))
         when = "while answering its golden samples"
         limit = self._run_limit.of_golden if quick else None
-        received = await self._asked(future, timeout_s, when, limit)
+        received = await self._reply_to(future, timeout_s, when, limit)
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Golden)  # noqa: S101 - what the question is answered with
@@ -184,7 +184,7 @@ class Worker:
     async def infer(self, request: Request, processed: bool = False, alone: bool = False) -> Answer:
         """Returns the answer to a request; raises WorkerDied or WorkerTimeout, after which the worker is gone."""
         message = Infer(request.encoding, request.header_length, processed, alone)
-        received = await self._asked_to_run(self._lanes.run(message, request))
+        received = await self._run_reply(self._lanes.run(message, request))
         run = received.message
         assert isinstance(run, Answered)  # noqa: S101 - what the question is answered with
         return Answer(run, received.body, received.text_bytes if run.binary else None, self.release_id)
@@ -194,16 +194,16 @@ class Worker:
         infer = Infer(request.encoding, request.header_length, processed)
         message = Compare(infer, request.size_bytes, other.header_length)
         future = self._lanes.ask(message, request.text_bytes, [*request.parts, other.body])
-        received = await self._asked_to_run(future)
+        received = await self._run_reply(future)
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Compared)  # noqa: S101 - what the question is answered with
         return received.message
 
-    async def _asked_to_run(self, future: asyncio.Future[Received]) -> Received:
-        return await self._asked(future, self._settings.request_timeout_s, "", self._run_limit.of_request)
+    async def _run_reply(self, future: asyncio.Future[Received]) -> Received:
+        return await self._reply_to(future, self._settings.request_timeout_s, "", self._run_limit.of_request)
 
-    async def _asked(
+    async def _reply_to(
         self,
         future: asyncio.Future[Received],
         timeout_s: float,
@@ -220,11 +220,11 @@ class Worker:
             await self._gone()
             begun = error.begun and channel is self._lanes.at_work
             if begun and self.ended_for_memory():
-                told = f"The request needs too much memory: the worker {self._how}."
-                raise RequestTooLarge(f"{told} Send fewer values in one request.", begun) from None
+                message = f"The request needs too much memory: the worker {self._how}."
+                raise RequestTooLarge(f"{message} Send fewer values in one request.", begun) from None
             kind = WorkerTimeout if self.hung_s else WorkerDied
-            told = f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}."
-            raise kind(told, begun) from None
+            message = f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}."
+            raise kind(message, begun) from None
         finally:
             limit.cancel()
 
@@ -315,23 +315,23 @@ class Worker:
         os.close(self._lifeline)
         if self._group is not None:
             self._group.remove()
-        for tell in self.when_ended:
-            tell()
+        for callback in self.when_ended:
+            callback()
         self.ended.set()
 
     def _ending(self, code: int) -> str:
         line = self._log.last_line()
-        said = f" ({line})" if line else ""
+        suffix = f" ({line})" if line else ""
         ran_out = self._group is not None and self._group.ran_out()
         # Not any signal: the line may be an old one, of a request that was answered with an error.
         if ran_out or (code in _NO_MEMORY_CODES and any(words in line for words in _NO_MEMORY)):
             self._took_memory = True
             return f"took more than {self._memory_bytes // MIB} MiB of memory"
         if code == -signal.SIGKILL:
-            return f"was killed (SIGKILL), most likely because memory ran out{said}"
+            return f"was killed (SIGKILL), most likely because memory ran out{suffix}"
         if code < 0:
-            return f"crashed: {signal_name(-code)}{said}"
-        return f"ended with exit code {code}{said}"
+            return f"crashed: {signal_name(-code)}{suffix}"
+        return f"ended with exit code {code}{suffix}"
 
 
 def _confinement(settings: Settings, folder: Path) -> Confinement:

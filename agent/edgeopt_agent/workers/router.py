@@ -104,28 +104,28 @@ class Router:
         self.starting = self.restarting = False
         if new is not None:
             self._watch(new)
-        self._tell_changed()
+        self._signal_change()
         return old
 
     def end_start(self) -> None:
         """Ends the wait for a start, whether or not the release that served before serves again."""
         if self.starting or self.restarting:
             self.starting = self.restarting = False
-            self._tell_changed()
+            self._signal_change()
 
     def restart(self, new: Worker) -> None:
         """Sends requests to the same release in a new process; the standby stays."""
         self.serving = new
         self._watch(new)
-        self._tell_changed()
+        self._signal_change()
 
     def back(self) -> Worker | None:
         """Makes the standby serve again; returns the worker that it replaces."""
         old, self.serving, self.standby = self.serving, self.standby, None
-        self._tell_changed()
+        self._signal_change()
         return old
 
-    def _tell_changed(self) -> None:
+    def _signal_change(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
         self.on_change()
@@ -198,8 +198,8 @@ class Router:
                 )
             if model_name == self.old_name:
                 for watcher in self.watchers:
-                    said = f"There is no model '{model_name[:80]}' any more."
-                    watcher(worker.release_id, False, 0.0, said, time.monotonic_ns())
+                    reason = f"There is no model '{model_name[:80]}' any more."
+                    watcher(worker.release_id, False, 0.0, reason, time.monotonic_ns())
             raise RequestError(
                 404, f"There is no model '{model_name[:80]}'; the one deployed here is '{worker.name}'."
             )
@@ -249,7 +249,7 @@ class Router:
         if first.answer is not None and not first.fault:
             self._count_answer(worker, started, first.answer)
             if self.shadow is not None and first.answer.status == 200 and worker is self.serving:
-                self.shadow.offer(self._alike(self.standby, model), request, model.processed, first.answer)
+                self.shadow.maybe_compare(self._alike(self.standby, model), request, model.processed, first.answer)
             return first.answer
         other = self._other(model, request.version)
         if other is not None:

@@ -20,10 +20,11 @@ from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.read import Bundle
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.errors import DataError, EdgeoptError
+from edgeopt.fleet.records import ServerBatching
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.memory import resident_bytes
 from edgeopt.workers.protocol import NO_MEMORY, Failed, failure_of
-from edgeopt_agent.drift.look import Axes, Looker, open_axes
+from edgeopt_agent.drift.look import Axes, TensorSampler, open_axes
 from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
@@ -35,7 +36,6 @@ from edgeopt_agent.workers.frames import (
     PROTOBUF,
     RAW,
     Answered,
-    Batching,
     Compare,
     Compared,
     FromWorker,
@@ -66,15 +66,15 @@ Reply = tuple[FromWorker, bytes, list[NDArray[np.uint8]]]
 Made = TypeVar("Made")
 
 
-def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
+def load_served(message: Load) -> "tuple[Served | None, FromWorker]":
     """Loads the release; returns it ready, and the message to the agent."""
     try:
-        session = load(Path(wanted.folder), fallback=False)
+        session = load(Path(message.folder), fallback=False)
     except (EdgeoptError, MemoryError) as error:
-        return None, _failure(error, wanted)
+        return None, _failure(error, message)
     deployment = session.deployment
     if deployment is None:
-        return None, Failed(f"'{wanted.folder}' is not a bundle.")
+        return None, Failed(f"'{message.folder}' is not a bundle.")
     ports = tuple(_port(info) for info in session.inputs), tuple(_port(info) for info in session.outputs)
     wrong = _unfit(deployment, ports[0])
     if wrong:
@@ -82,18 +82,22 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     try:
         pipeline = _pipeline(session, Signature(*ports))
     except EdgeoptError as error:
-        return None, _failure(error, wanted)
+        return None, _failure(error, message)
     batching = None
-    if wanted.batch_max_size > 1:
-        batching = _try_batches(session, wanted)
+    if message.batch_max_size > 1:
+        batching = _try_batches(session, message)
     states = carried_state(session)
     processed = pipeline.signature if pipeline is not None else None
     loaded = Loaded(
         *(deployment.name, session.backend, *ports), batching=batching, states=dict(states), processed=processed
     )
-    sequences = Sequences(session, states, wanted.max_sequences, wanted.sequence_idle_s)
-    looker = None if wanted.look_every_s is None else Looker(wanted.look_every_s, _open_axes(deployment, *ports))
-    return Served(session, wanted, deployment.name, Signature(*ports), sequences, pipeline, looker), loaded
+    sequences = Sequences(session, states, message.max_sequences, message.sequence_idle_s)
+    sampler = (
+        None
+        if message.look_every_s is None
+        else TensorSampler(message.look_every_s, _open_axes(deployment, *ports))
+    )
+    return Served(session, message, deployment.name, Signature(*ports), sequences, pipeline, sampler), loaded
 
 
 def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
@@ -105,12 +109,12 @@ def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
     return pipeline_of(session, plain)
 
 
-def _try_batches(session: Session, wanted: Load) -> Batching:
+def _try_batches(session: Session, message: Load) -> ServerBatching:
     try:
-        trial = session.try_batches(wanted.batch_max_size)
+        trial = session.try_batches(message.batch_max_size)
     except EdgeoptError as error:
-        return Batching(wanted.batch_max_size, wanted.batch_max_delay_us, False, error.message)
-    return Batching(wanted.batch_max_size, wanted.batch_max_delay_us, trial.used, trial.reason)
+        return ServerBatching(message.batch_max_size, message.batch_max_delay_us, False, error.message)
+    return ServerBatching(message.batch_max_size, message.batch_max_delay_us, trial.used, trial.reason)
 
 
 def _failure(error: BaseException, loaded: Load) -> Failed:
@@ -136,12 +140,13 @@ def _unfit(deployment: Deployment, inputs: tuple[Port, ...]) -> str:
         names = ", ".join(sorted(declared)), ", ".join(sorted(ports))
         return f"deployment.toml names the inputs '{names[0][:200]}'; the model has '{names[1][:200]}'."
     for name, port in ports.items():
-        given = declared[name]
-        if given.dtype != port.dtype:
-            return f"deployment.toml says that the input '{name}' is {given.dtype}; the model takes {port.dtype}."
-        if port.rank_known and not _fits(given.shape, port.shape):
+        stated = declared[name]
+        if stated.dtype != port.dtype:
+            return f"deployment.toml says that the input '{name}' is {stated.dtype}; the model takes {port.dtype}."
+        if port.rank_known and not _fits(stated.shape, port.shape):
             return (
-                f"deployment.toml gives the input '{name}' the shape {given.shape}; the model has {[*port.shape]}."
+                f"deployment.toml gives the input '{name}' the shape {stated.shape}; "
+                f"the model has {[*port.shape]}."
             )
     return ""
 
@@ -181,7 +186,7 @@ class Served:
     plain: Signature
     sequences: Sequences
     pipeline: "Pipeline | None" = None
-    looker: Looker | None = None
+    sampler: TensorSampler | None = None
     pause: Pause = no_pause
 
     def answer(self, frame: Frame) -> Reply:
@@ -233,27 +238,27 @@ class Served:
             return Failed(error.sentence), b"", []
         return Answered(error.status, 0.0), write_error(error.sentence), []
 
-    def run(self, message: Infer, wanted: Inference) -> Reply:
+    def run(self, message: Infer, inference: Inference) -> Reply:
         """Runs the model for one request; raises RequestError or EdgeoptError."""
         start = time.perf_counter()
         try:
-            if wanted.sequence is None:
-                results = self.session.run(wanted.feeds)
+            if inference.sequence is None:
+                results = self.session.run(inference.feeds)
             else:
-                results = self.sequences.run(wanted.sequence, wanted.feeds)
+                results = self.sequences.run(inference.sequence, inference.feeds)
         except (EdgeoptError, UnicodeError):
             if all(
-                is_text(text) for array in wanted.feeds.values() if array.dtype == object for text in array.flat
+                is_text(text) for array in inference.feeds.values() if array.dtype == object for text in array.flat
             ):
                 raise
             # ONNX Runtime takes strings from Python's, and so no other bytes.
             raise RequestError(400, "The runtime of this model takes no strings that are not UTF-8.") from None
-        return self.write(message, wanted, results, (time.perf_counter() - start) * 1e3)
+        return self.write(message, inference, results, (time.perf_counter() - start) * 1e3)
 
     def write(
         self,
         message: Infer,
-        wanted: Inference,
+        inference: Inference,
         results: dict[str, NDArray[Any]],
         compute_ms: float,
         batched: int = 1,
@@ -262,31 +267,31 @@ class Served:
         """Writes the answer to one request; `batched` requests shared the run."""
         odd: NotFinite = ""
         try:
-            odd = _not_finite(wanted.feeds, results, self.pause)
+            odd = _not_finite(inference.feeds, results, self.pause)
             plain = results
             start = time.perf_counter()
             results = self._finished(message, results)
             finish_ms = (time.perf_counter() - start) * 1e3
-            processing_ms = wanted.processing_ms + finish_ms if message.processed else 0.0
+            processing_ms = inference.processing_ms + finish_ms if message.processed else 0.0
             model = (self._name(message), self.loaded.release_id)
             if message.encoding == PROTOBUF:
                 from edgeopt_agent.v2 import protobuf
 
-                answer, tensors = protobuf.write_response(model, wanted.wanted, results, wanted.id)
+                answer, tensors = protobuf.write_response(model, inference.outputs, results, inference.id)
             else:
-                answer, tensors = write_answer(model, wanted.wanted, results, wanted.id, self.pause)
+                answer, tensors = write_answer(model, inference.outputs, results, inference.id, self.pause)
         except RequestError as error:  # JSON has no NaN
             return Answered(error.status, 0.0, not_finite=odd), write_error(error.sentence), []
         answered = Answered(
-            *(200, compute_ms, wanted.rows, bool(tensors)),
+            *(200, compute_ms, inference.rows, bool(tensors)),
             not_finite=odd,
             batched=batched,
             executions=executions,
             processing_ms=processing_ms,
-            looked=self.looker.found() if self.looker is not None else (),
+            looked=self.sampler.found() if self.sampler is not None else (),
         )
-        if self.looker is not None:
-            self.looker.take(wanted.feeds, plain)
+        if self.sampler is not None:
+            self.sampler.take(inference.feeds, plain)
         return answered, answer, tensors
 
     def read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
@@ -329,10 +334,10 @@ class Served:
         else:
             tensors = memoryview(b"") if start is None else answer[start:]
             theirs = read_answer(answer[:start], tensors, ports)
-        wanted = self.read(message.request, text, data[:length])
-        if wanted.sequence is not None:
+        inference = self.read(message.request, text, data[:length])
+        if inference.sequence is not None:
             raise RequestError(400, "A request of a sequence is not compared: the other release has its state.")
-        feeds = wanted.feeds
+        feeds = inference.feeds
         results = self._finished(message.request, self.session.run(feeds))
         ours = {name: values for name, values in results.items() if name in theirs}
         # A label may change by rounding, so of processed outputs only NaN and infinity are compared.
@@ -347,17 +352,17 @@ class Served:
         )
         return Compared(tuple(powers), odd)
 
-    def _golden(self, asked: TryGolden) -> Golden:
+    def _golden(self, message: TryGolden) -> Golden:
         assert self.session.deployment is not None  # noqa: S101 - only bundles are served
         bundle = Bundle(Path(self.loaded.folder), self.session.deployment)
         found = answer_golden(bundle, self.session)
         samples = bundle.golden("inputs")
-        if asked.quick:
+        if message.quick:
             times = [_run_ms(self.session, feeds) for feeds in samples]
         else:
-            times = _runs_ms(self.session, samples, asked.time_limit_s / 2)
+            times = _runs_ms(self.session, samples, message.time_limit_s / 2)
         problem = found.sentence(f"The release {self.loaded.release_id}")
-        if not problem and not asked.quick and self.session.processor is not None:
+        if not problem and not message.quick and self.session.processor is not None:
             from edgeopt.bundle.golden import problem_with
 
             problem = problem_with(bundle, self.session.processor, self.session.process) or None

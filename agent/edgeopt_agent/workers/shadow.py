@@ -21,26 +21,26 @@ class Shadow:
         """Answers with NaN or infinity where the predecessor answered with numbers."""
         self.outputs: dict[str, tuple[float, float]] = {}
         """The power of the signal and of the noise of each output, over all requests."""
-        self._wanted = False
+        self._wants_request = False
         self._task: asyncio.Task[None] | None = None
 
     def agreement_db(self) -> dict[str, float]:
         """Returns how well each output agrees with the predecessor's, in decibels."""
         return {name: _ratio_db(*powers) for name, powers in self.outputs.items()}
 
-    def want(self) -> None:
+    def sample_next(self) -> None:
         """Takes the next request that fits."""
-        self._wanted = True
+        self._wants_request = True
 
-    def offer(self, predecessor: Worker | None, request: Request, processed: bool, answer: Answer) -> None:
+    def maybe_compare(self, predecessor: Worker | None, request: Request, processed: bool, answer: Answer) -> None:
         """Compares a request that the new release has answered well, if one is wanted and it fits."""
-        if not self._wanted or predecessor is None or not predecessor.alive:
+        if not self._wants_request or predecessor is None or not predecessor.alive:
             return
         size_bytes = request.size_bytes + len(answer.body)
         slots = predecessor.slots(size_bytes > LARGE_BYTES)
         if slots.locked() or self._task is not None or size_bytes > MOST_BYTES:
             return
-        self._wanted = False
+        self._wants_request = False
         comparing = self._compare(predecessor, slots, request, processed, answer)
         self._task = asyncio.create_task(comparing, name="shadow")
 

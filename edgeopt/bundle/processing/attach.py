@@ -75,8 +75,8 @@ def _step(table: object, number: int, path: Path) -> Step:
     known = {str(kind.__struct_config__.tag): kind for kind in KINDS}
     kind = known.get(str(table.get("do")))
     if kind is None:
-        said = f"does not know '{table['do']}'" if "do" in table else "does not say what to do"
-        raise ProfileError(f"{where} {said}.", nearest(str(table.get("do", "")), tuple(known)))
+        problem = f"does not know '{table['do']}'" if "do" in table else "does not say what to do"
+        raise ProfileError(f"{where} {problem}.", nearest(str(table.get("do", "")), tuple(known)))
     fields = kind.__struct_fields__
     odd = next((key for key in table if key not in {*fields, "do"}), None)
     if odd is not None:
@@ -162,16 +162,16 @@ def _pictures(path: Path, inputs: Tensors) -> Part:
     name = pictures.input or (inputs[0].name if len(inputs) == 1 else "")
     made = next((each for each in inputs if each.name == name), None)
     if made is None:
-        said = f"names the input '{name}'" if name else "names no input for the pictures"
+        problem = f"names the input '{name}'" if name else "names no input for the pictures"
         raise UsageError(
-            f"[data] in '{path.name}' {said}; the model takes {_names(inputs)}.",
+            f"[data] in '{path.name}' {problem}; the model takes {_names(inputs)}.",
             f'Write one of them there: input = "{inputs[0].name}"' if inputs else "This model takes no inputs.",
         )
     taken = TensorInfo(name, "uint8", ("height", "width", "channels"))
-    given = TensorInfo(name, pictures.dtype, made.shape, made.rank_known)
+    prepared = TensorInfo(name, pictures.dtype, made.shape, made.rank_known)
     part = Part(
         [tensor_of(taken)],
-        [tensor_of(given)],
+        [tensor_of(prepared)],
         pictures=msgspec.structs.replace(pictures, input=name, most_samples=Data().most_samples),
     )
     _try_picture(path, part)
@@ -254,12 +254,12 @@ def _check_fit(first: str, mine: Sequence[Tensor], second: str, its: Tensors, hi
         ranks = len(one.shape) == len(other.shape) or not (one.shape and other.shape)
         if one.dtype != other.dtype or not ranks or any(a != b for a, b in fixed):
             raise UsageError(
-                f"{first} '{one.name}' as {_told(one)}; {second} {_told(other)}.",
+                f"{first} '{one.name}' as {_describe_tensor(one)}; {second} {_describe_tensor(other)}.",
                 "Change one to match the other, or leave out the processing.",
             )
 
 
-def _told(tensor: Tensor) -> str:
+def _describe_tensor(tensor: Tensor) -> str:
     return f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]"
 
 

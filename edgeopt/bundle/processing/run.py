@@ -118,12 +118,12 @@ class Processor:
             return dict(raw)
         made = {each.name for each in self._pre.outputs}
         handed_on = [each.name for each in self._inputs if each.name not in made]
-        wanted = dict.fromkeys((*(each.name for each in self._pre.inputs), *handed_on))
-        odd = next((name for name in (*wanted, *raw) if name not in wanted or name not in raw), None)
+        expected = dict.fromkeys((*(each.name for each in self._pre.inputs), *handed_on))
+        odd = next((name for name in (*expected, *raw) if name not in expected or name not in raw), None)
         if odd is not None:
-            what = f"Missing input '{odd}'" if odd in wanted else f"Unknown input '{odd}'"
+            what = f"Missing input '{odd}'" if odd in expected else f"Unknown input '{odd}'"
             raise DataError(
-                f"{what} of the preprocessing; it takes: {', '.join(wanted)}.",
+                f"{what} of the preprocessing; it takes: {', '.join(expected)}.",
                 "Session.processing has the inputs of the preprocessing; Session.run takes those of the model.",
             )
         return {name: np.asarray(raw[name]) for name in handed_on} | self.pre(raw)

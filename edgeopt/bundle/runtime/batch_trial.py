@@ -58,10 +58,10 @@ def try_batches(subject: BatchSubject, samples: Sequence[Feeds], max_size: int) 
     except (EdgeoptError, MemoryError) as error:
         return BatchTrial(False, f"A batch of {max_size} failed: {error}")
     gain = _gain(subject.run, found)
-    said = f"A batch of two is {gain:.2f} times as fast as two single runs"
+    message = f"A batch of two is {gain:.2f} times as fast as two single runs"
     if gain < LEAST_GAIN:
-        return BatchTrial(False, f"{said}; at least {LEAST_GAIN} times is required.")
-    return BatchTrial(True, f"{said}.")
+        return BatchTrial(False, f"{message}; at least {LEAST_GAIN} times is required.")
+    return BatchTrial(True, f"{message}.")
 
 
 def check_batching(subject: BatchSubject, samples: Sequence[Feeds], max_size: int) -> Feeds:
@@ -130,7 +130,7 @@ def _compared(subject: BatchSubject, samples: Sequence[Feeds], max_size: int, *,
         try:
             alone = [subject.run(feeds) for feeds in group]
         except (EdgeoptError, MemoryError) as error:
-            failure = _told(error)
+            failure = _failure_text(error)
             continue
         # What is made of a sample may be outside of what the model takes.
         known = list(zip(group, alone, strict=True))
@@ -145,7 +145,7 @@ def _compared(subject: BatchSubject, samples: Sequence[Feeds], max_size: int, *,
             except (EdgeoptError, MemoryError) as error:
                 if len(places) > 2:  # how large a batch may be, `try_batches` says
                     continue
-                failure = _told(error)
+                failure = _failure_text(error)
                 break
             if together is None:
                 return "an output has a different number of rows than the inputs"
@@ -157,7 +157,7 @@ def _compared(subject: BatchSubject, samples: Sequence[Feeds], max_size: int, *,
     return f"a trial with two samples failed ({failure})"
 
 
-def _told(error: BaseException) -> str:
+def _failure_text(error: BaseException) -> str:
     return str(error).rstrip(".") or "there is not enough memory"
 
 
@@ -187,14 +187,14 @@ def _batches(count: int, most: int, thorough: bool) -> Iterator[list[int]]:
 
 
 def _first_wrong(
-    wanted: Sequence[dict[str, Array]],
+    expected: Sequence[dict[str, Array]],
     together: Sequence[dict[str, Array]],
     alone: Sequence[dict[str, Array]],
     floor_db: float,
 ) -> str:
     """Returns the reason that the rows of a batch differ from single runs, or an empty text if they agree."""
     floor_db = floor_db if floor_db > 0 else _FLOOR_DB
-    for right, got in zip(wanted, together, strict=True):
+    for right, got in zip(expected, together, strict=True):
         for name, array in right.items():
             if array.shape != got[name].shape:
                 return f"in a batch, the output '{name}' of one sample depends on the others"

@@ -12,7 +12,7 @@ import numpy as np
 from edgeopt.backends.base import Array, Feeds, TensorInfo, closed
 from edgeopt.errors import EdgeoptError, UsageError
 
-Given = ParamSpec("Given")
+P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
@@ -23,15 +23,15 @@ class RunThreads:
         self._pool = ThreadPoolExecutor(threads, "edgeopt-run")
         self._closed = False
 
-    async def run(self, call: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
+    async def run(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
         """A cancelled caller gives up its place in the queue; a call under way ends, and its result is dropped."""
-        return await asyncio.wrap_future(self.submit(call, *given, **named))
+        return await asyncio.wrap_future(self.submit(call, *args, **kwargs))
 
-    def submit(self, call: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> "Future[Result]":
+    def submit(self, call: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> "Future[Result]":
         def work() -> Result:
             if self._closed:
                 raise closed()
-            return call(*given, **named)
+            return call(*args, **kwargs)
 
         try:
             return self._pool.submit(work)
@@ -99,14 +99,15 @@ class Batcher:
         self._groups: dict[Key, _Group] = {}
 
     async def run(self, feeds: Feeds | Array) -> Outputs:
-        given = {self._names[0]: feeds} if not isinstance(feeds, Mapping) and len(self._names) == 1 else feeds
-        rows = self._rows(given)
-        if not rows or not isinstance(given, Mapping) or rows * 2 > self._batching.max_size:
+        if not isinstance(feeds, Mapping) and len(self._names) == 1:
+            feeds = {self._names[0]: feeds}
+        rows = self._rows(feeds)
+        if not rows or not isinstance(feeds, Mapping) or rows * 2 > self._batching.max_size:
             # Too large to share a batch, or wrong: the run itself says what is wrong.
-            return await self._threads.run(self._run, given)  # type: ignore[arg-type] # the run refuses an array
+            return await self._threads.run(self._run, feeds)  # type: ignore[arg-type] # the run refuses an array
         loop = asyncio.get_running_loop()
-        key = loop, tuple((name, given[name].dtype.str, given[name].shape) for name in self._names)
-        call = _Call(dict(given), loop.create_future())
+        key = loop, tuple((name, feeds[name].dtype.str, feeds[name].shape) for name in self._names)
+        call = _Call(dict(feeds), loop.create_future())
         group = self._groups.get(key)
         if group is None:
             timer = loop.call_later(self._batching.max_delay_us / 1e6, self._send, key)

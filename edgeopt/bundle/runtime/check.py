@@ -38,7 +38,9 @@ def changes_since(deployment: Deployment, device: Device) -> tuple[Changed, ...]
     return tuple(
         _runtimes(deployment, device)
         if part == _RUNTIMES
-        else Changed(part, *_told(deployment.machine.get(part, ""), words.get(part, ""), bool(deployment.machine)))
+        else Changed(
+            part, *_compared_texts(deployment.machine.get(part, ""), words.get(part, ""), bool(deployment.machine))
+        )
         for part, digest in deployment.device.items()
         if here.get(part) != digest
     )
@@ -57,7 +59,7 @@ def how_to_refresh(changes: tuple[Changed, ...], bundle: str, model: str = "") -
     )
 
 
-def _told(then: str, now: str, recorded: bool) -> tuple[str, str]:
+def _compared_texts(then: str, now: str, recorded: bool) -> tuple[str, str]:
     """`recorded`: whether the bundle has words at all; then none for a part means that there was nothing of it."""
     then, now = then or ("none" if recorded else _UNSAID), now or "none"
     return (then, now) if then != now else (then, f"{now}, but not in every detail")
@@ -156,14 +158,14 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
 def _source_changes(deployment: Deployment, model: Path) -> tuple[Changed, ...]:
     from edgeopt.graph.model import load as load_model
 
-    told = deployment.source
+    source = deployment.source
     # Most models are one file, whose digest says it without reading the graph.
-    if model.is_file() and file_digest(model) == told.sha256:
+    if model.is_file() and file_digest(model) == source.sha256:
         return ()
     found = load_model(model).digest
-    if found == told.sha256:
+    if found == source.sha256:
         return ()
-    return (Changed(SOURCE, f"{told.name}, {told.sha256[:12]}...", f"{model.name}, {found[:12]}..."),)
+    return (Changed(SOURCE, f"{source.name}, {source.sha256[:12]}...", f"{model.name}, {found[:12]}..."),)
 
 
 def _held_against(deployment: Deployment) -> str:
@@ -174,8 +176,8 @@ def _held_against(deployment: Deployment) -> str:
 def _evidence(deployment: Deployment) -> str:
     replayed = deployment.replayed
     if deployment.predicted is not None:
-        told = deployment.predicted
-        return f"Predicted for {told.device}, not measured: its speed is not proved. {told.finish[-1]}"
+        predicted = deployment.predicted
+        return f"Predicted for {predicted.device}, not measured: its speed is not proved. {predicted.finish[-1]}"
     if replayed is None or replayed.measured:
         return ""
     return f"Replayed on {replayed.on[:10]} and not measured again: the evidence is that of the first bundle."
@@ -192,13 +194,13 @@ def _speed(deployment: Deployment) -> Literal["faster", "not proved faster", "no
 
 
 def _speed_words(deployment: Deployment) -> str:
-    found, said = deployment.evidence, _speed(deployment)
-    if said == "predicted":
+    found, verdict = deployment.evidence, _speed(deployment)
+    if verdict == "predicted":
         return "Predicted, not measured."
-    if found is None or said == "not measured":
+    if found is None or verdict == "not measured":
         return "Not measured for these files."
     interval = units.speedup_text(found.speedup, found.speedup_low, found.speedup_high)
-    if said == "faster":
+    if verdict == "faster":
         return f"Proved faster than {found.baseline}: {interval}."
     if not found.rounds:
         return f"The bundle runs the source model unchanged ({found.baseline})."

@@ -174,9 +174,9 @@ def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
     if out.exists() and not out.is_dir():
         raise UsageError(f"'{out}' is a file; the outputs need a folder.", "Choose another place for -o.")
     with load(subject, strict=request.strict, custom_ops=request.custom_ops) as session:
-        said = fallback(session.placement)
-        if said is not None:
-            emit(Log("warning", f"{said}."))
+        warning = fallback(session.placement)
+        if warning is not None:
+            emit(Log("warning", f"{warning}."))
         samples, answer = (
             _raw(data, session, request.pre)
             if request.process
@@ -235,13 +235,13 @@ class _Work:
 def _run_rest(work: _Work, runs: list[dict[str, Array]], interrupted: InterruptedRun, emit: Emit) -> None:
     """Adds the outputs of all samples that `runs` does not have yet, and saves them every few seconds."""
     count, saved = len(work.samples), len(runs)
-    told, begin, resumed = -1, time.monotonic(), len(runs)
+    reported, begin, resumed = -1, time.monotonic(), len(runs)
     last_save = begin
     try:
         for batch in _batches(work.samples, saved, work.batch):
             done, now = len(runs), time.monotonic()
-            if done // max(count // 100, 1) != told:
-                told = done // max(count // 100, 1)
+            if done // max(count // 100, 1) != reported:
+                reported = done // max(count // 100, 1)
                 left = (now - begin) / (done - resumed) * (count - done) if done > resumed else None
                 emit(Progress("running", work.name, done, count, time_left_s=left))
             if now - last_save > _SAVE_EVERY_S:
@@ -286,11 +286,11 @@ def _identity(request: RunRequest, session: Session) -> str:
 
 def _raw(path: Path, session: Session, pre: Path | None) -> tuple[Samples, Callable[[Feeds], dict[str, Array]]]:
     """The data as a bundle that processes takes it, and what makes final results of one sample."""
-    told, processor = session.processing, session.processor
-    if told is None or processor is None:
+    processing, processor = session.processing, session.processor
+    if processing is None or processor is None:
         raise UsageError("It has no pre- or postprocessing.", "Leave --process out.")
-    if told.pre is not None and told.pre.pictures is None:
-        return load_data(path, taken_by(told.pre, session.inputs), None), session.process
-    return load_data(path, session.inputs, pictures_for(pre, told)), lambda feeds: processor.after(
+    if processing.pre is not None and processing.pre.pictures is None:
+        return load_data(path, taken_by(processing.pre, session.inputs), None), session.process
+    return load_data(path, session.inputs, pictures_for(pre, processing)), lambda feeds: processor.after(
         session.run(feeds)
     )

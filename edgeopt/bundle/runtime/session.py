@@ -303,7 +303,7 @@ def load(  # noqa: PLR0913 - keywords, each with a default
         session = Session(place, strict=strict, custom_ops=libraries, concurrency=concurrency, batching=batching)
     except EdgeoptError as error:
         if place.bundle is not None and place.bundle.held is not None:
-            place.bundle.held.retell(error)
+            place.bundle.held.name_file_in(error)
         if place.replaces is not None:
             raise MissingError(
                 f"The bundle '{Path(path).name}' needs the backend {place.replaces}, which is not available here. "
@@ -316,9 +316,9 @@ def load(  # noqa: PLR0913 - keywords, each with a default
         raise no_outputs(place.model.name)
     if place.replaces is not None and place.bundle is not None:
         _check_fallback(session, place.bundle, place.replaces)
-    said = fallen_back(session.placement)
-    if said is not None:
-        _log.warning("'%s': %s.", Path(path).name, said)
+    warning = fallen_back(session.placement)
+    if warning is not None:
+        _log.warning("'%s': %s.", Path(path).name, warning)
     return session
 
 

@@ -55,13 +55,13 @@ class Stream:
 
     def step(self, feeds: Feeds | Array) -> dict[str, Array]:
         """Runs the model once and returns the outputs without the state; a failed step leaves the state alone."""
-        given = self._by_name(feeds)
-        state = self._state or self._first(given)
-        shapes = {info.name: np.shape(given[info.name]) for info in self._fed if info.name in given}
+        named_feeds = self._by_name(feeds)
+        state = self._state or self._first(named_feeds)
+        shapes = {info.name: np.shape(named_feeds[info.name]) for info in self._fed if info.name in named_feeds}
         other = shapes != self._shapes
         if other:
             self._check_sizes(shapes, state)
-        outputs = self._run({**given, **state})
+        outputs = self._run({**named_feeds, **state})
         following = {name: outputs.pop(output) for name, output in self.pairs.items()}
         if other and self._state:
             self._check_broadcast(shapes, following)
@@ -180,15 +180,15 @@ def _stems(name: str) -> Iterator[str]:
 
 def _check(pairs: Mapping[str, str], inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]) -> None:
     taken = {info.name: info for info in inputs}
-    given = {info.name: info for info in outputs}
+    produced = {info.name: info for info in outputs}
     if not pairs:
         raise UsageError("A stream needs state.", "Name it: session.stream(state={INPUT: OUTPUT}).")
     for name, output in pairs.items():
         if name not in taken:
             raise UsageError(f"The model has no input '{name}'.", f"Its inputs are: {_listed(inputs)}.")
-        if output not in given:
+        if output not in produced:
             raise UsageError(f"The model has no output '{output}'.", f"Its outputs are: {_listed(outputs)}.")
-        reason = _mismatch(taken[name], given[output])
+        reason = _mismatch(taken[name], produced[output])
         if reason:
             raise UsageError(
                 f"The output '{output}' cannot feed the input '{name}': {reason}.", "Name another pair."
@@ -198,17 +198,17 @@ def _check(pairs: Mapping[str, str], inputs: tuple[TensorInfo, ...], outputs: tu
         raise UsageError(f"The output '{doubled}' feeds several inputs.", "Name one output for each input.")
 
 
-def _mismatch(taken: TensorInfo, given: TensorInfo) -> str:
+def _mismatch(taken: TensorInfo, produced: TensorInfo) -> str:
     """Returns the reason that the output cannot be fed to the input, or an empty text."""
-    if taken.dtype != given.dtype:
-        return f"one is of type {given.dtype}, the other takes {taken.dtype}"
-    if not (taken.rank_known and given.rank_known):
+    if taken.dtype != produced.dtype:
+        return f"one is of type {produced.dtype}, the other takes {taken.dtype}"
+    if not (taken.rank_known and produced.rank_known):
         return ""
-    fits = len(taken.shape) == len(given.shape) and all(
+    fits = len(taken.shape) == len(produced.shape) and all(
         a == b or not (isinstance(a, int) and isinstance(b, int))
-        for a, b in zip(taken.shape, given.shape, strict=True)
+        for a, b in zip(taken.shape, produced.shape, strict=True)
     )
-    return "" if fits else f"one has the shape {list(given.shape)}, the other takes {list(taken.shape)}"
+    return "" if fits else f"one has the shape {list(produced.shape)}, the other takes {list(taken.shape)}"
 
 
 def _zeros(info: TensorInfo, sizes: Mapping[str, int]) -> Array:

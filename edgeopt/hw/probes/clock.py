@@ -26,8 +26,8 @@ def probe(host: Host) -> Facts | Unavailable:
     if lowest:
         sources["clock.min_hz"] = f"{_FOLDER}/cpuinfo_min_freq"
     # The kernel has one driver for all.
-    asked = (("governor", cpus), ("driver", cpus[:1]))
-    words = {name: _words(host, of, f"scaling_{name}") for name, of in asked}
+    cpus_of = (("governor", cpus), ("driver", cpus[:1]))
+    words = {name: _words(host, of, f"scaling_{name}") for name, of in cpus_of}
     for name, value in words.items():
         if value:
             sources[f"clock.{name}"] = f"{_FOLDER}/scaling_{name}"
@@ -82,8 +82,8 @@ def _elsewhere(host: Host) -> Facts | Unavailable:
     base, highest, lowest = (topology.hertz(values.get(key), 1) for key in _OF_MAC)
     if base or highest or lowest:
         clock = Clock(min_hz=lowest, max_hz=highest, base_hz=base)
-        told = {"min_hz": lowest, "max_hz": highest, "base_hz": base}
-        return Facts(clock, {f"clock.{name}": "sysctl hw.cpufrequency*" for name, hz in told.items() if hz})
+        frequencies = {"min_hz": lowest, "max_hz": highest, "base_hz": base}
+        return Facts(clock, {f"clock.{name}": "sysctl hw.cpufrequency*" for name, hz in frequencies.items() if hz})
     megahertz = windows_facts.read(host).get("~MHz")
     if isinstance(megahertz, int) and (hz := topology.hertz(str(megahertz), 1_000_000)):
         return Facts(Clock(base_hz=hz), {"clock.base_hz": f"{windows_facts.REGISTRY}, ~MHz"})

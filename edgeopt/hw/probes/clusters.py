@@ -22,7 +22,7 @@ def probe(host: Host) -> Facts | Unavailable:
         sources = {"clusters": ", ".join(path for _, path in topology.HYBRID_FILES if host.read(path))}
     else:
         groups, names, models = _by_speed(host, cpus, capacities, clocks)
-        sources = {"clusters": source if len(groups) == 1 else _what_told(models, capacities)}
+        sources = {"clusters": source if len(groups) == 1 else _origin(models, capacities)}
     threads = topology.cores(host)
     rows = tuple(
         _cluster(name, group, models, threads, capacities, clocks)
@@ -105,10 +105,10 @@ def _cluster(
     )
 
 
-def _what_told(models: dict[int, str], capacities: dict[int, int]) -> str:
+def _origin(models: dict[int, str], capacities: dict[int, int]) -> str:
     speed = "cpu_capacity" if capacities else "cpufreq/cpuinfo_max_freq"
-    told = [f"{cpu_identity.CPUINFO}: CPU part"] if len(set(models.values())) > 1 else []
-    return " and ".join([*told, f"{topology.CPU_FOLDER}/cpu*/{speed}"])
+    sources = [f"{cpu_identity.CPUINFO}: CPU part"] if len(set(models.values())) > 1 else []
+    return " and ".join([*sources, f"{topology.CPU_FOLDER}/cpu*/{speed}"])
 
 
 def _from_sysctl(host: Host) -> Facts | Unavailable:

@@ -69,8 +69,8 @@ def architecture(host: Host) -> tuple[str, str]:
 def _distribution(host: Host, system: str) -> Sign | None:
     for path in ("/etc/os-release", "/usr/lib/os-release"):
         lines = (line.partition("=") for line in (host.read(path) or "").splitlines())
-        told = {key.strip(): value.strip().strip("\"'") for key, _, value in lines}
-        if name := kernel_text.name(told.get("PRETTY_NAME") or told.get("NAME")):
+        fields = {key.strip(): value.strip().strip("\"'") for key, _, value in lines}
+        if name := kernel_text.name(fields.get("PRETTY_NAME") or fields.get("NAME")):
             return Sign(name[:100], path)
     if system == "Darwin":
         answer = host.call("platform", "mac_ver")
@@ -87,9 +87,9 @@ def _distribution(host: Host, system: str) -> Sign | None:
 
 
 def _libc(host: Host) -> Sign | None:
-    told = host.call("os", "confstr", "CS_GNU_LIBC_VERSION")
-    if isinstance(told, str) and told.strip():
-        return Sign(told.strip(), "os.confstr(CS_GNU_LIBC_VERSION)")
+    version = host.call("os", "confstr", "CS_GNU_LIBC_VERSION")
+    if isinstance(version, str) and version.strip():
+        return Sign(version.strip(), "os.confstr(CS_GNU_LIBC_VERSION)")
     if any(name.startswith("ld-musl-") for name in host.list("/lib")):
         return Sign("musl", "/lib/ld-musl-*")
     return None
@@ -212,15 +212,15 @@ def board(host: Host) -> Sign | None:
         if name := _one_line(host.read(f"{folder}/model")):
             return Sign(name, f"{folder}/model")
     for vendor, product in (("sys_vendor", "product_name"), ("board_vendor", "board_name")):
-        parts = (_told(host.read(f"{DMI}/{part}")) for part in (vendor, product, "product_version"))
+        parts = (_informative(host.read(f"{DMI}/{part}")) for part in (vendor, product, "product_version"))
         if name := _product(*parts):
             return Sign(name, f"{DMI}/{product}")
     if model := sysctl.read(host).get("hw.model"):
         return Sign(model, "sysctl hw.model")
     if host.call("platform", "system") == "Windows":
-        told = _registry(host)
+        values = _registry(host)
         keys = ("SystemManufacturer", "SystemProductName", "SystemVersion")
-        if name := _product(*(told.get(key, "") for key in keys)):
+        if name := _product(*(values.get(key, "") for key in keys)):
             return Sign(name, " ".join(_REGISTRY))
     return None
 
@@ -242,17 +242,17 @@ def _by_firmware(host: Host) -> Sign | None:
             "sys_vendor": found.get("SystemManufacturer", ""),
             "product_name": found.get("SystemProductName", ""),
         }
-    told = " ".join(name for name in names.values() if name).lower()
+    text = " ".join(name for name in names.values() if name).lower()
     if ".metal" in names.get("product_name", ""):
         return None  # Amazon's machines without a hypervisor
-    return next((Sign(name, source) for part, name in _FIRMWARES if part in told), None)
+    return next((Sign(name, source) for part, name in _FIRMWARES if part in text), None)
 
 
 def _by_device_tree(host: Host) -> Sign | None:
     for folder in DEVICE_TREES:
-        if told := _one_line(host.read(f"{folder}/hypervisor/compatible")):
+        if compatible := _one_line(host.read(f"{folder}/hypervisor/compatible")):
             source = f"{folder}/hypervisor/compatible"
-            return Sign("kvm" if "kvm" in told else "xen" if "xen" in told else told, source)
+            return Sign("kvm" if "kvm" in compatible else "xen" if "xen" in compatible else compatible, source)
         if "dummy-virt" in (host.read(f"{folder}/compatible") or ""):
             return Sign("qemu", f"{folder}/compatible")
     return None
@@ -287,7 +287,7 @@ def _registry(host: Host) -> dict[str, str]:
     return {name: value for name, value in named.items() if value.lower() not in _PLACEHOLDERS}
 
 
-def _told(text: str | None) -> str:
+def _informative(text: str | None) -> str:
     name = _one_line(text)
     return "" if name.lower() in _PLACEHOLDERS else name
 

@@ -29,13 +29,13 @@ class _Amount(NamedTuple):
 
 
 def probe(host: Host) -> Facts:
-    told = {key: n for key, n in kernel_text.counters(host.read(MEMINFO)).items() if 0 <= n < _MOST_BYTES}
-    main, swap = _main(host, told), _swap(host, told)
+    counters = {key: n for key, n in kernel_text.counters(host.read(MEMINFO)).items() if 0 <= n < _MOST_BYTES}
+    main, swap = _main(host, counters), _swap(host, counters)
     if main is None:
         reason = "neither /proc/meminfo nor psutil reports it"
         return Facts(SystemMemory(total_bytes=0, available_bytes=0, usable_bytes=0), {}, {"memory": reason})
     limit = cgroup.memory_limit(host)
-    pages = {name: told[key] for name, key in _PAGES if key in told}
+    pages = {name: counters[key] for name, key in _PAGES if key in counters}
     mode = re.search(r"\[(always|madvise|never)\]", host.read(THP) or "")
     sources = dict.fromkeys(("total_bytes", "available_bytes"), main.source)
     sources["usable_bytes"] = _rule(main.source, limit.source if limit else None)
@@ -63,23 +63,23 @@ def _rule(available: str, limit: str | None) -> str:
     return f"the smaller of the available memory ({available}) and the rest of the container's limit ({limit})"
 
 
-def _main(host: Host, told: dict[str, int]) -> _Amount | None:
+def _main(host: Host, counters: dict[str, int]) -> _Amount | None:
     # MemAvailable came with Linux 3.14; before that, free memory is the safe value.
-    total, available = told.get("MemTotal"), told.get("MemAvailable", told.get("MemFree"))
+    total, available = counters.get("MemTotal"), counters.get("MemAvailable", counters.get("MemFree"))
     if total and available is not None and available <= total:
         return _Amount(total, available, MEMINFO)
-    amount = _asked(host, "virtual_memory", "available")
+    amount = _from_psutil(host, "virtual_memory", "available")
     return amount if amount and amount.total else None
 
 
-def _swap(host: Host, told: dict[str, int]) -> _Amount | None:
-    total, free = told.get("SwapTotal"), told.get("SwapFree")
-    if total is None and not told:
-        return _asked(host, "swap_memory", "free")
+def _swap(host: Host, counters: dict[str, int]) -> _Amount | None:
+    total, free = counters.get("SwapTotal"), counters.get("SwapFree")
+    if total is None and not counters:
+        return _from_psutil(host, "swap_memory", "free")
     return None if total is None or free is None or free > total else _Amount(total, free, MEMINFO)
 
 
-def _asked(host: Host, function: str, free_key: str) -> _Amount | None:
+def _from_psutil(host: Host, function: str, free_key: str) -> _Amount | None:
     """Returns the amount that psutil reports, for systems without /proc/meminfo: macOS, Windows."""
     answer = host.call("psutil", function)
     total, free = (answer.get("total"), answer.get(free_key)) if isinstance(answer, dict) else (None, None)

@@ -25,7 +25,7 @@ class Kind(NamedTuple):
     """The function of `runtime_facts` that asks the runtime what it can run on."""
 
 
-class _Asked(NamedTuple):
+class _Replies(NamedTuple):
     """Answers, their sources and the reasons of those missing, each by question."""
 
     answers: probe_cache.Answers
@@ -73,21 +73,21 @@ def probe(host: Host) -> Facts:
         kind.name: _not_here(host, kind.extra) for kind in KINDS if kind.extra and kind.name not in here
     }
     questions = tuple(dict.fromkeys(kind.question for kind, _, _ in installed if kind.question))
-    asked = _ask(host, questions, tuple((name, version) for _, name, version in installed))
+    replies = _ask(host, questions, tuple((name, version) for _, name, version in installed))
     sources: dict[str, str] = {}
     runtimes = []
     for kind, name, version in installed:
-        answer = asked.answers.get(kind.question or "", Answer())
+        answer = replies.answers.get(kind.question or "", Answer())
         runtimes.append(Runtime(name, version, answer.providers, answer.devices, answer.capabilities))
         sources[f"runtimes.{name}"] = _INSTALLED
-        if kind.question in asked.answers:
+        if kind.question in replies.answers:
             for part in ("providers", "devices", "capabilities"):
                 if getattr(answer, part):
-                    sources[f"runtimes.{name}.{part}"] = asked.sources[kind.question]
+                    sources[f"runtimes.{name}.{part}"] = replies.sources[kind.question]
         elif kind.question:
-            unavailable[f"{name}.providers"] = asked.failures[kind.question]
-    if asked.cache_problem:
-        unavailable["runtimes.cache"] = asked.cache_problem
+            unavailable[f"{name}.providers"] = replies.failures[kind.question]
+    if replies.cache_problem:
+        unavailable["runtimes.cache"] = replies.cache_problem
     library = None if "tensorrt" in here else tensorrt_library(host)
     if library:
         runtimes.append(Runtime("tensorrt", library.version))
@@ -108,7 +108,7 @@ def _installed(host: Host) -> tuple[tuple[Kind, str, str], ...]:
     )
 
 
-def _ask(host: Host, questions: tuple[str, ...], versions: tuple[tuple[str, str], ...]) -> _Asked:
+def _ask(host: Host, questions: tuple[str, ...], versions: tuple[tuple[str, str], ...]) -> _Replies:
     path = probe_cache.answers_path(host.cache_folder, _circumstances(host, versions)) if questions else None
     answers = {q: a for q, a in probe_cache.load_answers(path).items() if q in questions}
     sources = dict.fromkeys(answers, f"cached answer of {FACTS_MODULE}")
@@ -122,7 +122,7 @@ def _ask(host: Host, questions: tuple[str, ...], versions: tuple[tuple[str, str]
             failures[question] = answer
     fresh = any(not source.startswith("cached") for source in sources.values())
     problem = probe_cache.store_answers(path, answers) if path and fresh else None
-    return _Asked(answers, sources, failures, problem)
+    return _Replies(answers, sources, failures, problem)
 
 
 def _answers(host: Host, questions: tuple[str, ...]) -> list[tuple[str, Answer | str]]:
@@ -136,11 +136,11 @@ def _answers(host: Host, questions: tuple[str, ...]) -> list[tuple[str, Answer |
 
 
 def _answer(host: Host, question: str) -> Answer | str:
-    told = host.call_in_child(FACTS_MODULE, question)
-    if isinstance(told, Unavailable):
-        return told.reason
+    reply = host.call_in_child(FACTS_MODULE, question)
+    if isinstance(reply, Unavailable):
+        return reply.reason
     try:
-        return msgspec.convert(told if isinstance(told, dict) else {"providers": told}, thread_safe(Answer))
+        return msgspec.convert(reply if isinstance(reply, dict) else {"providers": reply}, thread_safe(Answer))
     except msgspec.ValidationError as error:
         return f"the runtime's answer cannot be read: {error}"
 

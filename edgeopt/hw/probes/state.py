@@ -27,7 +27,7 @@ class _Look:
         self.sources: dict[str, str] = {}
         self.unavailable: dict[str, str] = {}
 
-    def tell(self, fact: str, value: object, source: str, otherwise: str) -> None:
+    def record(self, fact: str, value: object, source: str, otherwise: str) -> None:
         """Names the source of a fact, or why there is none."""
         if value is None:
             self.unavailable[f"state.{fact}"] = otherwise
@@ -78,7 +78,7 @@ def _load(host: Host, look: _Look) -> float | None:
     elif len(words) > 3:
         # This process runs as well while it reads that.
         running = max(0, (kernel_text.whole(words[3].partition("/")[0]) or 1) - 1)
-    look.tell("load_1m", load, source, "neither /proc/loadavg nor os.getloadavg() reports it")
+    look.record("load_1m", load, source, "neither /proc/loadavg nor os.getloadavg() reports it")
     cores = _cores(host)
     waited = _pressure(host)
     if waited is not None and waited >= _MUCH_PRESSURE:
@@ -108,7 +108,7 @@ def _looked_at_cores(host: Host, look: _Look) -> bool:
 
 def _throttling(host: Host, look: _Look) -> tuple[str, ...]:
     found = thermal.throttling(host)
-    look.tell(
+    look.record(
         "throttled",
         found,
         found.source if found else "",
@@ -123,7 +123,7 @@ def _throttling(host: Host, look: _Look) -> tuple[str, ...]:
 
 def _temperatures(host: Host, look: _Look) -> dict[str, float]:
     found, files = thermal.temperatures(host)
-    look.tell("temperatures_c", files or None, ", ".join(files[:3]), "no thermal zone and no sensor of the CPU")
+    look.record("temperatures_c", files or None, ", ".join(files[:3]), "no thermal zone and no sensor of the CPU")
     look.against += [
         f"{zone.zone} is at {zone.temperature_c:.0f} °C; the device throttles it from {zone.limit_c:.0f} °C."
         for zone in thermal.hot(host)
@@ -136,9 +136,9 @@ def _power(host: Host, look: _Look) -> tuple[power.Supply | None, power.Draw | N
     source = supply.source if supply else None
     percent = supply.battery_percent if supply else None
     file = supply.file if supply else ""
-    look.tell("power_source", source, file, f"no mains adapter or battery is listed ({power.SUPPLIES})")
-    look.tell("battery_percent", percent, file, "no battery")
-    look.tell("power_w", draw, draw.source if draw else "", "no readable power meter: battery, board, RAPL")
+    look.record("power_source", source, file, f"no mains adapter or battery is listed ({power.SUPPLIES})")
+    look.record("battery_percent", percent, file, "no battery")
+    look.record("power_w", draw, draw.source if draw else "", "no readable power meter: battery, board, RAPL")
     if source == "battery":
         left = f" ({percent:.0f} % left)" if percent is not None else ""
         words = f"The device runs on battery{left}, where most devices lower their clocks:"
@@ -149,7 +149,7 @@ def _power(host: Host, look: _Look) -> tuple[power.Supply | None, power.Draw | N
 def _busy(host: Host, look: _Look) -> tuple[str, ...]:
     answer = host.call(_PROCESSES, "busiest")
     known = answer if isinstance(answer, list) else None
-    look.tell("busy", known, "/proc/*/stat", "/proc lists no other processes")
+    look.record("busy", known, "/proc/*/stat", "/proc lists no other processes")
     busy = tuple(str(words) for words in known or ())
     if busy:
         look.against.append(f"Other processes keep cores busy: {', '.join(busy[:3])}.")
@@ -159,7 +159,7 @@ def _busy(host: Host, look: _Look) -> tuple[str, ...]:
 def _steal(host: Host, look: _Look) -> float | None:
     ticks = sensors.cpu_ticks(host)
     steal = 100 * ticks.stolen / ticks.total if ticks and ticks.total else None
-    look.tell("steal_percent", steal, "/proc/stat: steal, since the boot", "no /proc/stat")
+    look.record("steal_percent", steal, "/proc/stat: steal, since the boot", "no /proc/stat")
     if steal is not None and steal >= _SOME_STEAL:
         words = f"The hypervisor gave {steal:.1f} % of the CPU time since boot to others."
         (look.against if steal >= _MUCH_STEAL else look.notes).append(words)
@@ -168,7 +168,9 @@ def _steal(host: Host, look: _Look) -> float | None:
 
 def _clock(host: Host, look: _Look) -> int | None:
     clock = sensors.mean_clock_hz(host, sensors.clock_files(host))
-    look.tell("clock_hz", clock, f"{_CPUFREQ[:-12]}*/cpufreq/scaling_cur_freq", "the kernel has no cpufreq files")
+    look.record(
+        "clock_hz", clock, f"{_CPUFREQ[:-12]}*/cpufreq/scaling_cur_freq", "the kernel has no cpufreq files"
+    )
     governor, driver = ((host.read(f"{_CPUFREQ}/scaling_{name}") or "").strip() for name in ("governor", "driver"))
     if governor == "powersave" and driver not in _SELF_CHOOSING:
         look.against.append("The governor 'powersave' keeps the clock at its minimum; use 'performance'.")
@@ -194,8 +196,8 @@ def _pressure(host: Host) -> float | None:
 def _cores(host: Host) -> int:
     lines = (host.read("/proc/stat") or "").splitlines()
     counted = sum(line.startswith("cpu") and line[3:4].isdigit() for line in lines)
-    told = counted or host.call("os", "cpu_count")
-    return told if isinstance(told, int) and told > 0 else 0
+    count = counted or host.call("os", "cpu_count")
+    return count if isinstance(count, int) and count > 0 else 0
 
 
 def _hertz(host: Host, path: str) -> float | None:

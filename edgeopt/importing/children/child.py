@@ -64,26 +64,26 @@ class Input:
 class Job:
     """Job from the parent, and the way to answer it."""
 
-    def __init__(self, asked: dict[str, Any], answers: Any) -> None:
-        self.kind: str = asked["kind"]
-        self.place: str = asked["place"]
-        self.name: str = asked["name"]
-        self.task: str = asked["task"]
-        self.trust: bool = asked["trust"]
-        self.allow_random: bool = asked["allow_random"]
-        self.folder = Path(asked["folder"])
-        self.samples: int = asked["samples"]
-        self.opset: int | None = asked["opset"]
-        self.shapes: dict[str, list[int]] = asked["shapes"]
-        self.axes: dict[str, int] = asked["dynamic"]
-        self.work: str = asked["work"]
+    def __init__(self, options: dict[str, Any], answers: Any) -> None:
+        self.kind: str = options["kind"]
+        self.place: str = options["place"]
+        self.name: str = options["name"]
+        self.task: str = options["task"]
+        self.trust: bool = options["trust"]
+        self.allow_random: bool = options["allow_random"]
+        self.folder = Path(options["folder"])
+        self.samples: int = options["samples"]
+        self.opset: int | None = options["opset"]
+        self.shapes: dict[str, list[int]] = options["shapes"]
+        self.axes: dict[str, int] = options["dynamic"]
+        self.work: str = options["work"]
         """`import`, `answer` or `serve`."""
-        self.threads: int = asked["threads"]
+        self.threads: int = options["threads"]
         """Number of threads; 0: as many as the framework takes."""
-        self.compiles: bool = asked["compile"]
-        self.outputs: list[tuple[str, int]] = asked["outputs"]
+        self.compiles: bool = options["compile"]
+        self.outputs: list[tuple[str, int]] = options["outputs"]
         """Names and ranks of the outputs that the original is compared with."""
-        place = os.environ["EDGEOPT_DATA"] if self.work == "serve" else asked["data"]
+        place = os.environ["EDGEOPT_DATA"] if self.work == "serve" else options["data"]
         self.data = read_data(place) if place else None
         self.notes: list[str] = []
         self.dims: dict[str, dict[int, str]] = {}
@@ -127,9 +127,9 @@ class Job:
         path = str(self.folder / "exported.onnx")
         model = onnx.load(path, load_external_data=False)
         names = dict(names or {})
-        for values, wanted in ((model.graph.input, inputs), (model.graph.output, outputs)):
-            if len(values) == len(wanted):
-                names.update(zip((value.name for value in values), wanted))
+        for values, originals in ((model.graph.input, inputs), (model.graph.output, outputs)):
+            if len(values) == len(originals):
+                names.update(zip((value.name for value in values), originals))
         _rename(model.graph, {old: new for old, new in names.items() if old != new})
         dims: dict[str, str] = {}
         for value in model.graph.input:
@@ -195,7 +195,7 @@ def read_data(place: str) -> Feeds:
 
 def samples_of(job: Job, inputs: list[Input]) -> list[Feeds]:
     if job.data is not None:
-        return _given(job, inputs, job.data)
+        return _samples_from_data(job, inputs, job.data)
     generator = np.random.default_rng(SEED)
     drawn = [{each.name: _drawn(each, generator) for each in inputs} for _ in range(job.samples)]
     if all(each.example is not None for each in inputs):
@@ -203,7 +203,7 @@ def samples_of(job: Job, inputs: list[Input]) -> list[Feeds]:
     return drawn
 
 
-def _given(job: Job, inputs: list[Input], data: Feeds) -> list[Feeds]:
+def _samples_from_data(job: Job, inputs: list[Input], data: Feeds) -> list[Feeds]:
     names = [each.name for each in inputs]
     if len(data) == len(inputs) == 1:
         data = {names[0]: next(iter(data.values()))}
@@ -410,12 +410,12 @@ def main(framework: str, request: str, threads: str = "") -> None:  # noqa: ARG0
     del sys.path[0]  # this folder: a file of the user's may have the name of one in it
     warnings.simplefilter("ignore")
     with Path(request).open(encoding="utf-8") as file:
-        asked = json.load(file)
-    if asked["work"] != "serve":  # which ends with its input
+        options = json.load(file)
+    if options["work"] != "serve":  # which ends with its input
         threading.Thread(target=_end_with_parent, daemon=True).start()
     code, message, hint = "", "", ""
     try:
-        job = Job(asked, answers)
+        job = Job(options, answers)
         if np is None:
             job.missing("numpy")
         spec = importlib.util.spec_from_file_location("framework", framework)
@@ -429,10 +429,10 @@ def main(framework: str, request: str, threads: str = "") -> None:  # noqa: ARG0
     except RefusalError as error:
         code, message, hint = error.args
     except BaseException as error:
-        done = "imported" if asked["work"] == "import" else "run"
+        done = "imported" if options["work"] == "import" else "run"
         code, message = "bad-model", f"It cannot be {done}: {Job.reason(error)}."
         hint = "Correct the model's code or its inputs (--data, --shape)."
-    if code and asked["work"] == "serve":
+    if code and options["work"] == "serve":
         os.write(2, message.encode())
         os._exit(1)
     if code:

@@ -161,7 +161,7 @@ def _read(job: Job, name: str) -> dict[str, Any]:
     return found
 
 
-def _tokens(job: Job, model: Any, given: list[str]) -> list[Input]:
+def _tokens(job: Job, model: Any, input_names: list[str]) -> list[Input]:
     """Returns tokens of texts of different lengths, padded to one length."""
     config, taken = model.config, inspect.signature(model.forward).parameters
     pad = _setting(config, "pad_token_id", 0)
@@ -181,7 +181,7 @@ def _tokens(job: Job, model: Any, given: list[str]) -> list[Input]:
         *(["attention_mask"] if "attention_mask" in taken else []),
         *(["token_type_ids"] if typed else []),
     ]
-    names = [name for name in given if name in names] or names
+    names = [name for name in input_names if name in names] or names
     tokenizer = _tokenizer(job)
     if tokenizer is not None and job.exports:
         job.notes.append(_TOKENS_NOTE)

@@ -61,13 +61,13 @@ def run_all(run: Callable[[Feeds], Feeds], job: Job, samples: list[Feeds]) -> Ru
     largest: dict[str, int] = {}
     constants = _constants(job) if job.dims else set()
     for k, (dim, base) in enumerate(base_sizes(job, samples).items()):
-        turned = samples[k % len(samples) :] + samples[: k % len(samples)]
+        rotated = samples[k % len(samples) :] + samples[: k % len(samples)]
         usual = {size for size in _tried(base) if size != base and _within(job, dim, size)}
         more = _borders(job, dim, samples, constants) - usual - {base}
         taken, failed, reason = list[int](), list[int](), ""
 
         def takes(size: int) -> bool:
-            feeds = resized(job, turned, {dim: size})  # noqa: B023 - called in this turn of the loop alone
+            feeds = resized(job, rotated, {dim: size})  # noqa: B023 - called in this turn of the loop alone
             try:
                 output = run(feeds)
             except Exception as error:
@@ -94,8 +94,8 @@ def run_all(run: Callable[[Feeds], Feeds], job: Job, samples: list[Feeds]) -> Ru
         if failed:
             _limit(job, dim, [base, *taken], failed, takes)
             largest[dim] = min(largest[dim], job.ranges.get(dim, (1, sys.maxsize))[1])
-            told = ", ".join(map(str, sorted(failed)))
-            job.notes.append(f"Not proved for {dim} = {told}: the original fails there ({reason}).")
+            sizes = ", ".join(map(str, sorted(failed)))
+            job.notes.append(f"Not proved for {dim} = {sizes}: the original fails there ({reason}).")
     if len(largest) > 1:
         feeds = resized(job, samples, largest)
         try:

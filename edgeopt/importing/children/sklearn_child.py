@@ -106,8 +106,8 @@ def run(original: Any, feeds: Feeds, job: Job) -> Feeds:
 
 def caller(original: Any, feeds: Feeds, job: Job) -> Any:
     """Returns a call of the method that gives most: labels follow from probabilities, without a second pass."""
-    method, given = getattr(original, mode(original, job)), feeds["X"].astype(np.float64)
-    return lambda: method(given)
+    method, features = getattr(original, mode(original, job)), feeds["X"].astype(np.float64)
+    return lambda: method(features)
 
 
 def mode(original: Any, job: Job) -> str:  # noqa: ARG001

@@ -49,16 +49,18 @@ def inputs(original: OpenedModel, job: Job) -> list[Input]:
 
 def _input(job: Job, original: OpenedModel, name: str, shape: Any, dtype: str) -> Input:
     """Returns an input; its open dimensions are named by axis, as those of several inputs are mostly equal."""
-    given, kind = job.shapes.get(name), np.dtype(dtype)
-    if given is None:
-        given = [size or (FREE_SIZE if axis else 1) for axis, size in enumerate(shape)]
+    used_shape, kind = job.shapes.get(name), np.dtype(dtype)
+    if used_shape is None:
+        used_shape = [size or (FREE_SIZE if axis else 1) for axis, size in enumerate(shape)]
     dims = {axis: f"dim_{axis}" if axis else "batch" for axis, size in enumerate(shape) if size is None}
     if dims:
         job.dims[name] = dims
     if kind.kind not in "iu":
-        return job.Input(name, dtype, given)
+        return job.Input(name, dtype, used_shape)
     low, high = (np.iinfo(kind).min, np.iinfo(kind).max + 1) if kind.itemsize == 1 else (0, original.words)
-    return job.Input(name, dtype, given, draw=lambda random: random.integers(low, high, given).astype(kind))
+    return job.Input(
+        name, dtype, used_shape, draw=lambda random: random.integers(low, high, used_shape).astype(kind)
+    )
 
 
 def run(original: OpenedModel, feeds: Feeds, job: Job) -> Feeds:  # noqa: ARG001
@@ -110,10 +112,10 @@ def _keras(job: Job) -> OpenedModel:
     names = [tensor.name for tensor in tensors]
 
     def call(feeds: Feeds) -> Feeds:
-        given = keras.tree.pack_sequence_as(
+        arguments = keras.tree.pack_sequence_as(
             structure, [keras.ops.convert_to_tensor(feeds[name]) for name in names]
         )
-        found = model(given[0] if isinstance(model, keras.Sequential) else given, training=False)
+        found = model(arguments[0] if isinstance(model, keras.Sequential) else arguments, training=False)
         arrays = [keras.ops.convert_to_numpy(each) for each in keras.tree.flatten(found)]
         named = sorted(found) if isinstance(found, Mapping) else getattr(model, "output_names", ["output"])
         return dict(zip(named, arrays))
@@ -193,10 +195,10 @@ def _tflite(job: Job) -> OpenedModel:
     signatures = list(interpreter.get_signature_list())
     if len(signatures) == 1:
         runner = interpreter.get_signature_runner(signatures[0])
-        taken, given = runner.get_input_details(), runner.get_output_details()
+        taken, produced = runner.get_input_details(), runner.get_output_details()
     else:
         taken = {each["name"]: each for each in interpreter.get_input_details()}
-        given = {each["name"]: each for each in interpreter.get_output_details()}
+        produced = {each["name"]: each for each in interpreter.get_output_details()}
     specs = [
         (name, [None if n < 0 else int(n) for n in each["shape_signature"]], np.dtype(each["dtype"]).name)
         for name, each in taken.items()
@@ -209,11 +211,11 @@ def _tflite(job: Job) -> OpenedModel:
         for name, each in taken.items():
             interpreter.set_tensor(each["index"], feeds[name])
         interpreter.invoke()
-        return {name: interpreter.get_tensor(each["index"]) for name, each in given.items()}
+        return {name: interpreter.get_tensor(each["index"]) for name, each in produced.items()}
 
     def convert(outputs: list[str]) -> str:  # noqa: ARG001 - the tensors of the file have the names
         made = _tf2onnx(job, "--tflite", job.place)
-        job.tidy({each["name"]: name for parts in (taken, given) for name, each in parts.items()})
+        job.tidy({each["name"]: name for parts in (taken, produced) for name, each in parts.items()})
         return made
 
     return OpenedModel(specs, call, convert)
@@ -228,10 +230,10 @@ def _tf2onnx(job: Job, *arguments: str) -> str:
     command = [sys.executable, "-m", "tf2onnx.convert", *arguments, "--output", str(path), *opset]
     done = subprocess.run(command, cwd=job.folder, capture_output=True, text=True, check=False)
     if done.returncode or not path.exists():
-        said = next((line for line in reversed(done.stderr.splitlines()) if "Error" in line), done.stderr[-200:])
+        reason = next((line for line in reversed(done.stderr.splitlines()) if "Error" in line), done.stderr[-200:])
         job.refuse(
             "bad-model",
-            f"tf2onnx cannot convert it: {said.strip()}.",
+            f"tf2onnx cannot convert it: {reason.strip()}.",
             "Replace the operator, or try another --opset.",
         )
     return f"tf2onnx {tf2onnx.__version__}"

@@ -71,8 +71,8 @@ def check(job: Job) -> None:
     except (SyntaxError, ValueError) as error:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
         job.refuse("bad-input", f"'{file}' has an error{line}: {job.reason(error)}.", "Correct the file.")
-    wanted = job.name.partition(".")[0].encode()
-    if not any(word in text for word in (wanted, b"import *", b"globals(", b"exec(")):
+    name = job.name.partition(".")[0].encode()
+    if not any(word in text for word in (name, b"import *", b"globals(", b"exec(")):
         _no_name(job, file, [each.name for each in tree.body if isinstance(each, ast.ClassDef | ast.FunctionDef)])
 
 
@@ -214,10 +214,10 @@ def _parameters(module: Any) -> dict[str, bool]:
     schema = getattr(module.forward, "schema", None)
     if schema is not None:
         return {each.name: not each.has_default_value() for each in schema.arguments if each.name != "self"}
-    given = inspect.signature(module.forward).parameters.values()
+    parameters = inspect.signature(module.forward).parameters.values()
     return {
         each.name: each.default is each.empty
-        for each in given
+        for each in parameters
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
     }
 
@@ -241,20 +241,20 @@ def inputs(original: Original, job: Job) -> list[Input]:
     example = {name: _array(value) for name, value in (original.example or {}).items()}
     data = job.data or {}
     known = _parameters(original.module)
-    wanted = [name for name, required in known.items() if required or name in {**example, **data, **job.shapes}]
+    names = [name for name, required in known.items() if required or name in {**example, **data, **job.shapes}]
     found = []
-    for name in wanted:
+    for name in names:
         shape = job.shapes.get(name)
-        only = len(data) == len(wanted) == 1
-        given = data.get(name, next(iter(data.values())) if only else None)
+        only = len(data) == len(names) == 1
+        sample = data.get(name, next(iter(data.values())) if only else None)
         if name in example:
             array = example[name]
             if shape is not None and list(shape) != list(array.shape):
                 found.append(job.Input(name, str(array.dtype), shape))
             else:
                 found.append(job.Input(name, str(array.dtype), example=array))
-        elif given is not None:
-            dtype = _float_type(original.module) if given.dtype.kind == "f" else str(given.dtype)
+        elif sample is not None:
+            dtype = _float_type(original.module) if sample.dtype.kind == "f" else str(sample.dtype)
             found.append(job.Input(name, dtype, shape))
         elif shape is not None or data:
             found.append(job.Input(name, _float_type(original.module), shape))
@@ -368,12 +368,12 @@ def impure(original: Original, samples: list[Feeds], job: Job) -> tuple[str, str
     with torch.no_grad():
         original.module(*args, **kwargs)
     after = torch_facts.state(original.module)
-    for name, value, given in zip(samples[0], (*args, *kwargs.values()), samples[0].values()):
-        if not np.array_equal(_array(value), given, equal_nan=value.is_floating_point()):
+    for name, value, fed in zip(samples[0], (*args, *kwargs.values()), samples[0].values()):
+        if not np.array_equal(_array(value), fed, equal_nan=value.is_floating_point()):
             job.notes.append(
                 f"The original overwrites its input '{name}'; the ONNX model leaves inputs as they are."
             )
-    wanted, clock = run(original, samples[0], job), time.time
+    expected, clock = run(original, samples[0], job), time.time
     for name in before.keys() | after.keys():
         if before.get(name) != after.get(name):
             return f"each call changes the state '{name}' in place", "Make the state an input and an output."
@@ -382,15 +382,15 @@ def impure(original: Original, samples: list[Feeds], job: Job) -> tuple[str, str
         found = run(original, samples[0], job)
     finally:
         time.time = clock
-    for name, array in wanted.items():
+    for name, array in expected.items():
         if not torch_facts.agrees(array, found[name]):
             return f"its output '{name}' depends on the time of day", "Make the time an input."
     if original.fresh is None:
         return None
     for sample in samples[1:2] + samples[-1:]:
-        wanted = run(original, sample, job)
+        expected = run(original, sample, job)
         found = run(Original(copy.deepcopy(original.fresh)), sample, job)
-        for name, array in wanted.items():
+        for name, array in expected.items():
             if not torch_facts.agrees(array, found[name]):
                 return (
                     f"its output '{name}' depends on the inputs of the first call",
@@ -409,7 +409,7 @@ def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> 
         dims = {name: dict(job.dims.get(name, {})) for name in example}
         try:
             with quiet(), torch_facts.decisions() as decisions:
-                given = (
+                exported = (
                     torch.onnx.export(original.program, output_names=outputs, opset_version=job.opset, dynamo=True)
                     if original.program is not None
                     else torch.onnx.export(
@@ -417,19 +417,19 @@ def export(original: Original, example: Feeds, outputs: list[str], job: Job) -> 
                         opset_version=job.opset, dynamo=True, dynamic_shapes=dims if job.dims else None,
                     )
                 )  # fmt: skip
-                given.save(path)
+                exported.save(path)
         except Exception as error:
-            said = job.reason(error)
+            exporter_error = job.reason(error)
             # The older exporter keeps the branch that the example takes.
-            if said.startswith("GuardOnDataDependent") or original.program is not None:
+            if exporter_error.startswith("GuardOnDataDependent") or original.program is not None:
                 job.refuse(
                     "bad-model",
-                    f"torch.export cannot export it: {said}.",
+                    f"torch.export cannot export it: {exporter_error}.",
                     "Replace branches on values by torch.where or torch.cond.",
                 )
-            job.notes.append(f"The older exporter wrote the model, because torch.export failed: {said}.")
+            job.notes.append(f"The older exporter wrote the model, because torch.export failed: {exporter_error}.")
         else:
-            torch_facts.constrain(given, list(example), decisions, job)
+            torch_facts.constrain(exported, list(example), decisions, job)
             return f"torch.onnx {torch.__version__} (dynamo)"
     _export_traced(original, args or tuple(kwargs.values()), list(example), outputs, path, job)
     return f"torch.onnx {torch.__version__} (TorchScript)"
@@ -440,13 +440,13 @@ def _export_traced(
 ) -> None:
     import torch
 
-    with warnings.catch_warnings(record=True) as said, quiet():
+    with warnings.catch_warnings(record=True) as caught, quiet():
         warnings.simplefilter("always")
         torch.onnx.export(
             original.module, args, path, input_names=names, output_names=outputs, opset_version=job.opset,
             dynamic_axes=job.dims or None, dynamo=False,
         )  # fmt: skip
-    traced = next((str(each.message) for each in said if "TracerWarning" in each.category.__name__), "")
+    traced = next((str(each.message) for each in caught if "TracerWarning" in each.category.__name__), "")
     if traced:
         job.refuse(
             "bad-model",

@@ -114,8 +114,8 @@ def constrain(exported: Any, names: list[str], decisions: list[tuple[Any, Any]],
         high = int(limits.upper) if limits.upper < sys.maxsize // 2 else sys.maxsize
         if low < high and (low, high) != (1, sys.maxsize):
             job.ranges[dim] = (low, high)
-            told = f"{low} to {high}" if high < sys.maxsize else f"{low} or more"
-            job.notes.append(f"The dimension {dim} is limited to {told}: torch.export shows another path beyond.")
+            span = f"{low} to {high}" if high < sys.maxsize else f"{low} or more"
+            job.notes.append(f"The dimension {dim} is limited to {span}: torch.export shows another path beyond.")
     for condition in dict.fromkeys(each for each, _ in decisions):
         symbols = condition.free_symbols
         if len(symbols) == 1 and (dim := dims.get(*symbols)) is not None:

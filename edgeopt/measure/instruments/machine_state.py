@@ -64,7 +64,7 @@ class _Before(NamedTuple):
     begin_s: float
     cores: _Cores | None
     throttles: dict[str, int]
-    held_up_us: int | None
+    throttled_us: int | None
 
 
 def _counted(before: _Cores, now: _Cores) -> _Counted:
@@ -110,7 +110,7 @@ class StateSampler:
         self._sensors = sensors.temperature_files(self._host)
         self._limits = thermal.limits(self._host)
         self._cooling = thermal.cooling_files(self._host)
-        self._quota_files = cgroup.held_up_files(self._host)
+        self._quota_files = cgroup.throttling_files(self._host)
         self._clocks_hz: list[float] = []
         self._number = 0
         self._before = _Before(0.0, None, {}, None)
@@ -120,15 +120,15 @@ class StateSampler:
     def begin_round(self, number: int) -> None:
         self._number = number
         cores, throttles = self._cores(), thermal.x86_counts(self._host)
-        held_up_us = cgroup.held_up_us(self._host, self._quota_files)
-        self._before = _Before(time.monotonic(), cores, throttles, held_up_us)
+        throttled_us = cgroup.throttled_us(self._host, self._quota_files)
+        self._before = _Before(time.monotonic(), cores, throttles, throttled_us)
 
     def end_round(self) -> RoundState:
         before, end_s = self._before, time.monotonic()
         others, steal, busy_words = self._shares(before.cores, self._cores(), end_s - before.begin_s)
         clock = sensors.mean_clock_hz(self._host, self._clock_files)
         degrees = [read for path in self._sensors if (read := sensors.temperature_c(self._host, path)) is not None]
-        held_up_us = cgroup.held_up_us(self._host, self._quota_files)
+        throttled_us = cgroup.throttled_us(self._host, self._quota_files)
         state = RoundState(
             round=self._number,
             begin_s=before.begin_s,
@@ -138,8 +138,8 @@ class StateSampler:
             others_percent=others,
             steal_percent=steal,
             held_up_ms=None
-            if held_up_us is None or before.held_up_us is None
-            else max(0, held_up_us - before.held_up_us) / 1e3,
+            if throttled_us is None or before.throttled_us is None
+            else max(0, throttled_us - before.throttled_us) / 1e3,
             bad=(*busy_words, *self._clock_words(clock), *self._heat_words(before.throttles)),
         )
         self._explain(state)

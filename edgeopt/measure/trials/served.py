@@ -20,7 +20,7 @@ from edgeopt.fleet import transport
 from edgeopt.fleet.address import Address
 from edgeopt.fleet.pairing import address_of
 from edgeopt.fleet.tensors import TensorMetadata, decode, encode, tensor_info
-from edgeopt.fleet.transport import said_in
+from edgeopt.fleet.transport import refusal_in
 
 _TIMEOUT_S = 30.0
 _MODELS = "/v2/models/"
@@ -93,7 +93,7 @@ class Served:
     def _document(self, method: str, path: str, kind: type[_Document]) -> _Document:
         body = json.dumps({}).encode() if method == "POST" else b""
         status, content, _ = self._exchange(method, path, body, {"Content-Type": "application/json"})
-        if status == 404 and said_in(content) is None:
+        if status == 404 and refusal_in(content) is None:
             raise self._no_protocol()
         if status >= 400:
             raise self._refused(status, content)
@@ -141,7 +141,7 @@ class Served:
         return MissingError(f"The server at {url} cannot be reached: {said_by(error)}.", "Look at its log.")
 
     def _refused(self, status: int, body: bytes) -> EdgeoptError:
-        reply = said_in(body)
+        reply = refusal_in(body)
         if reply is not None and status in {401, 403, 429}:
             refused_access = InputError(reply.message, reply.hint)
             refused_access.code = reply.code or refused_access.code

@@ -17,7 +17,8 @@ _MOST_SAMPLES = 100
 def _by_nncf(task: BuildTask) -> Ledger:
     from edgeopt.quant.libraries import quantize_by_nncf
 
-    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=False),)
+    reduce_range = task.settings.reduce_range
+    return (quantize_by_nncf(task.base, task.out, _samples(task), transformer=False, reduce_range=reduce_range),)
 
 
 def _by_nncf_for_transformers(task: BuildTask) -> Ledger:
@@ -25,8 +26,8 @@ def _by_nncf_for_transformers(task: BuildTask) -> Ledger:
 
     unpacked = _unpacked(task.out)
     unpacked.parent.mkdir(parents=True, exist_ok=True)
-    entry = quantize_by_nncf(task.base, task.out, _samples(task), transformer=True, unpacked=unpacked)
-    return (entry,)
+    settings = {"transformer": True, "reduce_range": task.settings.reduce_range}
+    return (quantize_by_nncf(task.base, task.out, _samples(task), **settings, unpacked=unpacked),)
 
 
 def _unpacked(out: Path) -> Path:

@@ -218,27 +218,27 @@ def test_lost_broker_is_logged_once_for_each_reason(start, make_broker, tmp_path
 def test_broker_that_stays_away_is_named_at_growing_intervals():
     clock = Clock()
     outage = Outage(clock)
-    told = [(clock.now_s, outage.tells("refused")) for clock.now_s in range(0, 24 * 3600, 10)]
+    told = [(clock.now_s, outage.note_failure("refused")) for clock.now_s in range(0, 24 * 3600, 10)]
     minutes = [at_s // 60 for at_s, for_s in told if for_s is not None]
     assert minutes == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 def test_other_reason_is_named_at_once_and_only_once():
     outage = Outage(Clock())
-    told = [outage.tells(reason) is not None for reason in ("lost", "refused", "lost", "refused")]
+    told = [outage.note_failure(reason) is not None for reason in ("lost", "refused", "lost", "refused")]
     assert told == [True, True, False, False]
 
 
 def test_loss_after_a_long_connection_is_a_new_one():
     clock = Clock()
     outage = Outage(clock)
-    assert outage.tells("lost") is not None
+    assert outage.note_failure("lost") is not None
     outage.connected()
     clock.now_s = 5.0
-    assert outage.tells("lost") is None
+    assert outage.note_failure("lost") is None
     outage.connected()
     clock.now_s = 50.0
-    assert outage.tells("lost") == 0.0
+    assert outage.note_failure("lost") == 0.0
 
 
 class Clock:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgeopt_agent.drift.figures import MOST_TENSORS, STATISTICS
-from edgeopt_agent.drift.look import MOST_VALUES, SHARE, Looker, figures_of, open_axes, some_of
+from edgeopt_agent.drift.look import MOST_VALUES, SHARE, TensorSampler, figures_of, open_axes, some_of
 from edgeopt_agent.workers.frames import Port
 
 
@@ -58,12 +58,12 @@ def test_a_tensor_that_cannot_be_looked_at_ends_the_looking_and_nothing_else(cap
         def reshape(self, *_):
             raise ValueError("an odd tensor")
 
-    looker = Looker(0.0)
-    looker.take({"x": np.ones(3).view(Odd)}, {})
-    looker.look()
-    looker.take({"x": np.ones(3)}, {})
-    looker.look()
-    assert looker.found() == ()
+    sampler = TensorSampler(0.0)
+    sampler.take({"x": np.ones(3).view(Odd)}, {})
+    sampler.look()
+    sampler.take({"x": np.ones(3)}, {})
+    sampler.look()
+    assert sampler.found() == ()
     assert "an odd tensor" in capfd.readouterr().err
 
 
@@ -83,27 +83,27 @@ def test_a_part_of_the_tensors_is_looked_at_where_there_are_many():
 
 
 def test_looking_takes_no_more_than_its_share_of_the_time():
-    looker = Looker(0.0)
+    sampler = TensorSampler(0.0)
     feeds = {"x": np.random.default_rng(0).random((1, 3, 224, 224), np.float32)}
     looked, spent_s, start_s = 0, 0.0, time.perf_counter()
     while time.perf_counter() - start_s < 0.3:
-        looker.take(feeds, feeds)
+        sampler.take(feeds, feeds)
         before_s = time.thread_time()
-        looker.look()
-        if looker.found():
+        sampler.look()
+        if sampler.found():
             spent_s += time.thread_time() - before_s
             looked += 1
-    # The pause of the last one is not over yet; the clock of the looker has its own noise.
+    # The pause of the last one is not over yet; the clock of the sampler has its own noise.
     assert looked >= 1
     assert spent_s * (looked - 1) / looked <= 2 * SHARE * (time.perf_counter() - start_s)
 
 
 def test_two_looks_are_as_far_apart_as_asked():
-    looker = Looker(3600.0)
+    sampler = TensorSampler(3600.0)
     for _ in range(3):
-        looker.take({"x": np.ones(2)}, {})
-        looker.look()
-    assert looker.found()
-    looker.take({"x": np.ones(2)}, {})
-    looker.look()
-    assert not looker.found()
+        sampler.take({"x": np.ones(2)}, {})
+        sampler.look()
+    assert sampler.found()
+    sampler.take({"x": np.ones(2)}, {})
+    sampler.look()
+    assert not sampler.found()

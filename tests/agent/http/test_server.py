@@ -98,9 +98,9 @@ def test_memory_of_large_bodies_is_returned_outside_the_event_loop(monkeypatch):
     monkeypatch.setattr(plain, "give_back", lambda: threads.append(threading.current_thread()))
 
     async def use():
-        room = plain.Room(1 << 30)
-        room.take(plain.WORTH_GIVING_BACK_BYTES + 1)
-        room.give_back(plain.WORTH_GIVING_BACK_BYTES + 1)
+        limit = plain.BodyMemoryLimit(1 << 30)
+        limit.take(plain.WORTH_GIVING_BACK_BYTES + 1)
+        limit.give_back(plain.WORTH_GIVING_BACK_BYTES + 1)
         async with asyncio.timeout(20):
             while not threads:
                 await asyncio.sleep(0.01)

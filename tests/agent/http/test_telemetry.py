@@ -59,10 +59,10 @@ def test_deployments_are_told_as_they_happen_and_the_present_one_to_late_viewers
     server = serving()
     first = Progress("probing", "digits", subject="deployment 1", time_s=1.0)
     second = Progress("committed", "digits", subject="deployment 1", time_s=2.0)
-    server.loop.call_soon_threadsafe(server.hub.tell, first)
+    server.loop.call_soon_threadsafe(server.hub.publish, first)
     with watch(server) as early:
         assert events(early, lambda event: isinstance(event, Progress))[-1] == first
-        server.loop.call_soon_threadsafe(server.hub.tell, second)
+        server.loop.call_soon_threadsafe(server.hub.publish, second)
         assert events(early, lambda event: isinstance(event, Progress))[-1] == second
         with watch(server) as late:
             assert events(late, lambda event: isinstance(event, Progress)) == [second]
@@ -119,7 +119,7 @@ def test_a_viewer_that_does_not_read_is_dropped(serving):
         async def flood():
             async with asyncio.timeout(60):
                 while server.hub.viewers:
-                    server.hub.tell(Log("info", "x" * 100_000))
+                    server.hub.publish(Log("info", "x" * 100_000))
                     await asyncio.sleep(0)
 
         server.do(flood())

@@ -203,10 +203,10 @@ def test_null_is_the_same_as_left_out():
     plain = tensor(data=[1, 2])
     asked = {"inputs": [{**plain, "parameters": None}], "id": None, "parameters": None, "outputs": None}
     found = read(asked)
-    assert (found.id, found.wanted) == ("", [(OUT, False)])
+    assert (found.id, found.outputs) == ("", [(OUT, False)])
     nulls = {"binary_data_output": None, "sequence_id": None}
     found = read({"inputs": [plain], "outputs": [{"name": "y", "parameters": None}], "parameters": nulls})
-    assert found.wanted == [(OUT, False)]
+    assert found.outputs == [(OUT, False)]
 
 
 def test_strings_that_are_not_utf_8_are_carried_as_they_are():

@@ -13,9 +13,10 @@ import edgeopt
 from edgeopt.bundle.deployment import Part, Processing, Tensor
 from edgeopt.bundle.processing.schema import Softmax
 from edgeopt.bundle.runtime.session import load
+from edgeopt.fleet.records import ServerBatching
 from edgeopt_agent.workers.batches import Batches
 from edgeopt_agent.workers.child_io import Frames
-from edgeopt_agent.workers.frames import Batching, Infer, Load, Port, Signature, head
+from edgeopt_agent.workers.frames import Infer, Load, Port, Signature, head
 from edgeopt_agent.workers.outcomes import WorkerError
 from edgeopt_agent.workers.router import BusyError
 from edgeopt_agent.workers.sequences import Sequences
@@ -144,7 +145,7 @@ def test_a_request_at_which_the_model_fails_does_not_fail_those_of_its_batch(tmp
             text = json.dumps({"inputs": [x]}).encode()
             mine.sendall(head(Infer(), len(text)) + text)
         frames = Frames(theirs)
-        batches = Batches(served, frames, Batching(4, 0, used=True, reason=""))
+        batches = Batches(served, frames, ServerBatching(4, 0, used=True, reason=""))
         found = list(batches.answer(frames.receive()))
     assert [answered.status for answered, _, _ in found] == [200, 500, 200]
     assert [answered.batched for answered, _, _ in found] == [1, 1, 1]

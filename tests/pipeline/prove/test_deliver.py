@@ -445,9 +445,9 @@ def ending(told):
 
 
 def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(ending):
-    assert list(terms_of(LATENCY, ending, 6, 2, 0).wanted) == [0, 1]
-    assert list(terms_of(LATENCY, ending, 6, 1, 1).wanted) == [1]
-    assert list(terms_of(MEMORY, ending, 6, 1, 1).wanted) == [0, 1]
+    assert list(terms_of(LATENCY, ending, 6, 2, 0).required) == [0, 1]
+    assert list(terms_of(LATENCY, ending, 6, 1, 1).required) == [1]
+    assert list(terms_of(MEMORY, ending, 6, 1, 1).required) == [0, 1]
     # Of two seconds that began at 5, the last 0.6 write the bundle.
     assert terms_of(LATENCY, ending, 6, 1, 0).until_s == pytest.approx(7.0 - 0.624)
 

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgeopt.backends import backend_named
+from edgeopt.backends.openvino.model import read_model
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant import libraries
@@ -74,6 +75,20 @@ def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, 
     # Without VNNI, OpenVINO loses some accuracy to saturation.
     assert 15 < accuracy_db(conv_model, tmp_path / file, backend, samples) < 100
     assert capfd.readouterr().out == "", "answers of a maker go to stdout"
+
+
+@pytest.mark.parametrize(("reduce_range", "most"), [(True, {63, 64}), (False, {127})])
+@pytest.mark.parametrize("transformer", [False, True])
+def test_weights_of_all_layers_leave_a_bit_for_processors_that_saturate(
+    conv_model, samples, tmp_path, transformer, reduce_range, most
+):
+    pytest.importorskip("nncf")
+    out = tmp_path / "model.xml"
+    libraries.quantize_by_nncf(conv_model, out, samples, transformer=transformer, reduce_range=reduce_range)
+    constants = [op for op in read_model(out).get_ops() if op.get_type_name() == "Constant"]
+    bytes_of = [op.data for op in constants if op.get_output_element_type(0).get_type_name() == "i8"]
+    assert len(bytes_of) > 1
+    assert {int(np.abs(weights.astype(int)).max()) for weights in bytes_of} <= most
 
 
 def test_nncf_is_silenced_without_the_handlers_of_the_application(conv_model, samples, tmp_path):

@@ -177,7 +177,7 @@ class Pool:
         self._lock = threading.Condition()
         self._threads = []
         for member in self._members:
-            _fail(member.restart(), _asked_before_fork())
+            _fail(member.restart(), _forked_error())
 
     def _started(self) -> list[threading.Thread]:
         threads = [
@@ -336,7 +336,7 @@ def _late() -> DeadlineError:
     )
 
 
-def _asked_before_fork() -> UsageError:
+def _forked_error() -> UsageError:
     return UsageError(
         "The request was made before this process was forked; the process that made it has the answer.",
         "Send it again.",

@@ -156,9 +156,9 @@ class _Walk:
         self.opset = opset
         self.notes: list[RowAnalysis] = []
 
-    def graph(self, graph: ModelGraph, given: Mapping[str, RowTensor], outer: _Known) -> list[RowTensor | None]:
+    def graph(self, graph: ModelGraph, inputs: Mapping[str, RowTensor], outer: _Known) -> list[RowTensor | None]:
         """The outputs, from the inputs; `outer` is what its nodes see of the graphs around it."""
-        known = {**outer, **{name: constant(each) for name, each in graph.constants.items()}, **given}
+        known = {**outer, **{name: constant(each) for name, each in graph.constants.items()}, **inputs}
         for node in _needed(graph):
             known |= zip(node.outputs, self._outputs(node, known), strict=False)
         return [known.get(name) for name in graph.outputs]
@@ -193,8 +193,8 @@ class _Walk:
 
     def _scan(self, call: OperatorCall, known: _Known) -> Sequence[RowTensor | None]:
         body, states = call.graph("body"), len(call.inputs) - call.integer("num_scan_inputs", 0)
-        given = [_shape_only(call.need(place)) for place in range(len(call.inputs))]
-        carried, scanned = given[:states], given[states:]
+        inputs = [_shape_only(call.need(place)) for place in range(len(call.inputs))]
+        carried, scanned = inputs[:states], inputs[states:]
         pieces = []
         for each, axis in zip(scanned, call.integers("scan_input_axes") or (0,) * len(scanned), strict=True):
             dims = dims_of(each)
@@ -214,8 +214,8 @@ class _Walk:
 
 def _followed(node: GraphNode, inputs: tuple[RowTensor | None, ...], opset: int) -> Sequence[RowTensor]:
     """Returns the outputs by the operator's rule, after the checks that all operators share."""
-    given = [each for each in inputs if each is not None]
-    rows, counts = any(each.axis is not None for each in given), any(each.counts_rows for each in given)
+    present = [each for each in inputs if each is not None]
+    rows, counts = any(each.axis is not None for each in present), any(each.counts_rows for each in present)
     if node.domain not in _DOMAINS or node.operator not in _RULE_OF:
         unclear("this operator is not followed")
     rule, places = _RULE_OF[node.operator]
@@ -224,7 +224,7 @@ def _followed(node: GraphNode, inputs: tuple[RowTensor | None, ...], opset: int)
             mixes("its parameters are computed from the rows or their number")
     if counts and node.operator not in _COUNTING:
         unclear("it computes with the number of rows")
-    if any(each.numbering for each in given) and node.operator not in _OF_NUMBERS:
+    if any(each.numbering for each in present) and node.operator not in _OF_NUMBERS:
         unclear("it computes with the numbers of rows")
     tensors = tuple(inputs[place] for place in places if place < len(inputs))
     followed = tuple(each for each in tensors if each is not None)
@@ -238,11 +238,11 @@ def _followed(node: GraphNode, inputs: tuple[RowTensor | None, ...], opset: int)
 
 def _needed(graph: ModelGraph) -> list[GraphNode]:
     """The nodes that the outputs are computed from."""
-    wanted, needed = set(graph.outputs), []
+    used, needed = set(graph.outputs), []
     for node in reversed(graph.nodes):
-        if wanted.intersection(node.outputs):
+        if used.intersection(node.outputs):
             needed.append(node)
-            wanted |= _names_in(node)
+            used |= _names_in(node)
     return needed[::-1]
 
 

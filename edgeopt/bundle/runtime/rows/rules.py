@@ -23,17 +23,17 @@ from edgeopt.bundle.runtime.rows.values import (
 )
 
 
-def broadcast(given: Sequence[RowTensor]) -> RowTensor:
+def broadcast(tensors: Sequence[RowTensor]) -> RowTensor:
     """Rows must meet rows, and what is the same for all rows must not have a size of its own there."""
-    rows = [each for each in given if each.axis is not None]
-    rank = max(len(dims_of(each)) for each in given)
+    rows = [each for each in tensors if each.axis is not None]
+    rank = max(len(dims_of(each)) for each in tensors)
     places = {each.axis - len(dims_of(each)) for each in rows if each.axis is not None}
     if len(places) > 1:
         mixes("it combines rows with each other")
     if len({row_size(each) for each in rows}) > 1:
         unclear("it combines tensors with different numbers of rows")
     place = places.pop() if places else None
-    for each in given:
+    for each in tensors:
         reaches = place is not None and each.axis is None and len(dims_of(each)) >= -place
         if place is not None and reaches and dims_of(each)[place] != ONE:
             unclear("one of its inputs has a fixed size where another has the rows")
@@ -41,7 +41,7 @@ def broadcast(given: Sequence[RowTensor]) -> RowTensor:
             mixes("it computes with the number of rows")
     dims = []
     for axis in range(-rank, 0):
-        sizes = {dims_of(each)[axis] for each in given if len(dims_of(each)) >= -axis} - {ONE}
+        sizes = {dims_of(each)[axis] for each in tensors if len(dims_of(each)) >= -axis} - {ONE}
         fixed = {each for each in sizes if each.constant is not None}
         if axis == place:
             dims.append(row_size(rows[0]))
@@ -54,32 +54,35 @@ def broadcast(given: Sequence[RowTensor]) -> RowTensor:
 
 def elementwise(call: OperatorCall) -> RowTensor:
     name = call.node.operator
-    given = call.tensors[:1] if name == "CastLike" else call.tensors
-    found = broadcast(given)
-    if any(each.numbering for each in given):
-        same = name in ("Cast", "Identity") and given[0].numbering == "number"
+    tensors = call.tensors[:1] if name == "CastLike" else call.tensors
+    found = broadcast(tensors)
+    if any(each.numbering for each in tensors):
+        same = name in ("Cast", "Identity") and tensors[0].numbering == "number"
         return replace(found, numbering="number" if same else "derived")
-    counts = any(each.counts_rows for each in given)
+    counts = any(each.counts_rows for each in tensors)
     count = dims_of(found)[0].constant if found.dims else 1
     followed = found.axis is None and count is not None and len(dims_of(found)) <= 1
-    if not followed or any(each.value is None for each in given):
+    if not followed or any(each.value is None for each in tensors):
         if counts:
             unclear("it computes with the number of rows")
         return found
-    columns = [each.value * (count or 0) if len(each.value) == 1 else each.value for each in given if each.value]
+    columns = [each.value * (count or 0) if len(each.value) == 1 else each.value for each in tensors if each.value]
     if any(len(column) != count for column in columns):
         return unclear("its inputs do not fit") if counts else found
     value = tuple(_computed(name, [column[k] for column in columns]) for k in range(count or 0))
     return valued(value, dims_of(found), counts)
 
 
-def _computed(name: str, given: list[RowSize | None]) -> RowSize | None:
+def _computed(name: str, operands: list[RowSize | None]) -> RowSize | None:
     """One number of a shape; None where it is not known."""
     if name in ("Cast", "CastLike", "Identity"):
-        return given[0]
+        return operands[0]
     if name == "Where":
-        return None if given[0] is None or given[0].names else given[1] if given[0].number else given[2]
-    one, other = given if len(given) == 2 else (None, None)
+        condition = operands[0]
+        if condition is None or condition.names:
+            return None
+        return operands[1] if condition.number else operands[2]
+    one, other = operands if len(operands) == 2 else (None, None)
     if one is None or other is None:
         return None
     if name == "Mul":
@@ -270,11 +273,11 @@ def packed_matmul(call: OperatorCall) -> RowTensor:
 def gemm(call: OperatorCall) -> RowTensor:
     """MatMul and MatMulInteger too."""
     a, b, *c = call.tensors
-    found = _multiplied(_turned(a, call.integer("transA", 0)), _turned(b, call.integer("transB", 0)))
+    found = _multiplied(_transposed(a, call.integer("transA", 0)), _transposed(b, call.integer("transB", 0)))
     return broadcast([found, *c]) if c else found
 
 
-def _turned(x: RowTensor, turn: int) -> RowTensor:
+def _transposed(x: RowTensor, turn: int) -> RowTensor:
     return RowTensor(None if x.axis is None else 1 - x.axis, dims_of(x)[::-1]) if turn else x
 
 

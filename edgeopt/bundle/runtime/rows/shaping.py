@@ -172,45 +172,45 @@ def unsqueeze(call: OperatorCall) -> RowTensor:
 
 
 def concat(call: OperatorCall) -> RowTensor:
-    given, rows = call.tensors, next((each for each in call.tensors if each.axis is not None), None)
-    dims = dims_of(rows or given[0])
+    tensors, rows = call.tensors, next((each for each in call.tensors if each.axis is not None), None)
+    dims = dims_of(rows or tensors[0])
     place = call.axis(0, len(dims))
-    parts = [dims_of(each)[place].constant for each in given]
+    parts = [dims_of(each)[place].constant for each in tensors]
     joined = unknown_size() if None in parts else size(sum(each for each in parts if each is not None))
     if rows is None and len(dims) == 1 and None not in parts:
         value = [
-            v for each, length in zip(given, parts, strict=True) for v in each.value or (None,) * (length or 0)
+            v for each, length in zip(tensors, parts, strict=True) for v in each.value or (None,) * (length or 0)
         ]
-        return valued(tuple(value), (joined,), any(each.counts_rows for each in given))
-    if any(each.counts_rows for each in given):
+        return valued(tuple(value), (joined,), any(each.counts_rows for each in tensors))
+    if any(each.counts_rows for each in tensors):
         unclear("it computes with the number of rows")
     found = RowTensor(None if rows is None else rows.axis, resized(dims, place, joined))
     if rows is None:
         return found
     if place == rows.axis:
         mixes("it joins tensors along the rows")
-    if any(each.axis is None for each in given):
+    if any(each.axis is None for each in tensors):
         unclear("it joins rows with what is no row")
-    if any(each.axis != rows.axis for each in given):
+    if any(each.axis != rows.axis for each in tensors):
         mixes("it joins tensors whose rows are on different axes")
-    if not any(each.numbering for each in given):
+    if not any(each.numbering for each in tensors):
         return found
-    begins = given[0].numbering == "number" and dims_of(given[0])[place] == ONE
-    index = begins and place == len(dims) - 1 and not any(each.numbering for each in given[1:])
+    begins = tensors[0].numbering == "number" and dims_of(tensors[0])[place] == ONE
+    index = begins and place == len(dims) - 1 and not any(each.numbering for each in tensors[1:])
     return replace(found, numbering="index" if index else "derived")
 
 
 def split(call: OperatorCall) -> list[RowTensor]:
     x, dims, count = call.x, dims_of(call.x), len(call.node.outputs)
-    place, given = call.axis(0, len(dims)), call.listed("split", 1)
+    place, lengths = call.axis(0, len(dims)), call.listed("split", 1)
     if place == x.axis:
         mixes("it splits the rows")
     if x.value is not None:
         unclear("it splits what shapes are computed with")
     whole = dims[place].constant
-    if given is None and whole is not None and whole % count == 0:
-        given = (whole // count,) * count
-    sizes = unknown_dims(count) if given is None else tuple(size(each) for each in given)
+    if lengths is None and whole is not None and whole % count == 0:
+        lengths = (whole // count,) * count
+    sizes = unknown_dims(count) if lengths is None else tuple(size(each) for each in lengths)
     return [RowTensor(x.axis, resized(dims, place, each)) for each in sizes]
 
 
@@ -221,8 +221,8 @@ def sliced(call: OperatorCall) -> RowTensor:
         axes = tuple(range(len(dims) if starts is None or call.has("axes", 3) else len(starts)))
         starts = None if call.has("axes", 3) else starts
     steps = call.numbers("steps", 4) if call.has("steps", 4) else (1,) * len(axes)
-    for place, given in enumerate(axes):
-        axis, cut = normal(given, len(dims)), None
+    for place, listed_axis in enumerate(axes):
+        axis, cut = normal(listed_axis, len(dims)), None
         if starts is not None and ends is not None and steps is not None:
             cut = slice(starts[place], ends[place] if abs(ends[place]) < _END else None, steps[place])
         if cut == slice(0, None, 1):
@@ -240,9 +240,9 @@ def sliced(call: OperatorCall) -> RowTensor:
 
 
 def pad(call: OperatorCall) -> RowTensor:
-    x, dims, given = call.x, dims_of(call.x), call.get(1)
+    x, dims, pads_input = call.x, dims_of(call.x), call.get(1)
     numbers = tuple(size(each) for each in call.integers("pads") or call.integers("paddings") or ())
-    pads = numbers if given is None else given.value
+    pads = numbers if pads_input is None else pads_input.value
     axes = call.listed("axes", 3) or tuple(range(len(dims)))
     for place, each in enumerate(axes):
         axis = normal(each, len(dims))

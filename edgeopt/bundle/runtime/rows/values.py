@@ -99,50 +99,51 @@ def read_graph(path: Path) -> ModelGraph:
         return replace(_graph(model.inner(7)[0]), opsets=opsets)
 
 
-def _graph(told: _Message) -> ModelGraph:
+def _graph(message: _Message) -> ModelGraph:
     return ModelGraph(
-        tuple(_node(each) for each in told.inner(1)),
-        {each.text(8): _tensor(each) for each in told.inner(5)},
-        {each.text(1): _shape(each) for each in told.inner(11)},
-        tuple(each.text(1) for each in told.inner(12)),
+        tuple(_node(each) for each in message.inner(1)),
+        {each.text(8): _tensor(each) for each in message.inner(5)},
+        {each.text(1): _shape(each) for each in message.inner(11)},
+        tuple(each.text(1) for each in message.inner(12)),
     )
 
 
-def _domain(given: str) -> str:
-    return "" if given == "ai.onnx" else given
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
 
 
-def _node(told: _Message) -> GraphNode:
-    attributes = {each.text(1): _attribute(each) for each in told.inner(5)}
-    return GraphNode(told.text(4), _domain(told.text(7)), told.text(3), told.texts(1), told.texts(2), attributes)
+def _node(message: _Message) -> GraphNode:
+    attributes = {each.text(1): _attribute(each) for each in message.inner(5)}
+    domain, inputs, outputs = _domain(message.text(7)), message.texts(1), message.texts(2)
+    return GraphNode(message.text(4), domain, message.text(3), inputs, outputs, attributes)
 
 
-def _attribute(told: _Message) -> Attribute:
-    kind = told.integer(20)
+def _attribute(message: _Message) -> Attribute:
+    kind = message.integer(20)
     if kind in (2, 3):
-        return told.integer(3) if kind == 2 else told.content(4).decode(errors="replace")
+        return message.integer(3) if kind == 2 else message.content(4).decode(errors="replace")
     if kind in (4, 5):
-        return _tensor(told.inner(5)[0]) if kind == 4 else _graph(told.inner(6)[0])
-    return told.integers(8) if kind == 7 else ()
+        return _tensor(message.inner(5)[0]) if kind == 4 else _graph(message.inner(6)[0])
+    return message.integers(8) if kind == 7 else ()
 
 
-def _tensor(told: _Message) -> ConstantTensor:
-    dims, kind = told.integers(1), told.integer(2)
+def _tensor(message: _Message) -> ConstantTensor:
+    dims, kind = message.integers(1), message.integer(2)
     count = math.prod(dims)
-    if kind not in _FORMATS or count > _MOST_VALUES or told.integer(14):
+    if kind not in _FORMATS or count > _MOST_VALUES or message.integer(14):
         return ConstantTensor(dims, None)
     numbers: tuple[float, ...] = ()
     code = f"<{count}{_FORMATS[kind]}"
-    if raw := told.content(9) or (told.content(4) if kind == _FLOAT else b""):
+    if raw := message.content(9) or (message.content(4) if kind == _FLOAT else b""):
         numbers = struct.unpack(code, raw) if len(raw) == struct.calcsize(code) else ()
     elif kind != _FLOAT:
-        numbers = told.integers(7 if kind == _INT64 else 5)
+        numbers = message.integers(7 if kind == _INT64 else 5)
     sound = len(numbers) == count and all(math.isfinite(number) for number in numbers)
     return ConstantTensor(dims, tuple(Fraction(number) for number in numbers) if sound else None)
 
 
-def _shape(told: _Message) -> Shape | None:
-    for kind in told.inner(2):
+def _shape(message: _Message) -> Shape | None:
+    for kind in message.inner(2):
         for tensor in kind.inner(1):
             for shape in tensor.inner(2):
                 return tuple(
@@ -301,8 +302,8 @@ class OperatorCall:
 
     def numbers(self, name: str, place: int) -> tuple[int, ...] | None:
         """Integers of an attribute, as old versions have it, or of an input; None where it is computed."""
-        given = self.get(place)
-        return self.integers(name) if given is None else given.numbers
+        tensor = self.get(place)
+        return self.integers(name) if tensor is None else tensor.numbers
 
     def has(self, name: str, place: int) -> bool:
         return name in self.node.attributes or self.get(place) is not None

@@ -3,7 +3,7 @@
 from functools import partial
 
 from edgeopt import units
-from edgeopt.bundle.deployment import Part, Tensor, said_of
+from edgeopt.bundle.deployment import Part, Tensor, describe_part
 from edgeopt.commands.report.facts import ReportFacts, SpeedFacts, SpeedSide, Stage
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import IDENTICAL, paired_ratios
@@ -276,7 +276,9 @@ def processing_section(facts: ReportFacts) -> Section | None:
 def _part_row(name: str, part: Part | None, time_ms: float | None) -> Row | None:
     if part is None:
         return None
-    return Row((name, said_of(part), _tensors(part.inputs), _tensors(part.outputs), words.milliseconds(time_ms)))
+    return Row(
+        (name, describe_part(part), _tensors(part.inputs), _tensors(part.outputs), words.milliseconds(time_ms))
+    )
 
 
 def _tensors(tensors: list[Tensor]) -> str:

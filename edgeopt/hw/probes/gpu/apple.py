@@ -49,8 +49,8 @@ def _card(host: Host, card: dict[str, object]) -> Sheet:
     cores = card.get("sppci_cores")
     suffix = f" ({cores} cores)" if isinstance(cores, str) and re.fullmatch(r"[0-9]{1,4}", cores) else ""
     sheet.put("name", f"{card['sppci_model']}{suffix}", f"{_SOURCE}: sppci_model, sppci_cores")
-    told = str(card.get("spdisplays_vendor", "")).lower()
-    vendor = next((name for word, name in _VENDORS if word in told), None)
+    vendor_text = str(card.get("spdisplays_vendor", "")).lower()
+    vendor = next((name for word, name in _VENDORS if word in vendor_text), None)
     sheet.put("vendor", vendor, f"{_SOURCE}: spdisplays_vendor")
     if sheet.values.get("vendor") == "Apple":
         _unified(host, sheet)

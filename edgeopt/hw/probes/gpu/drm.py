@@ -233,9 +233,9 @@ def _mali(host: Host) -> Sheet | None:
     if "mali0" not in host.list("/sys/class/misc"):
         return None
     sheet = _sheet(host, "Arm", _MALI, "/dev/mali0")
-    told = re.match(r"(Mali-\w+)(?: (\d+) cores)?", host.read(f"{_MALI}/gpuinfo") or "")
-    cores = f" ({told[2]} cores)" if told and told[2] else ""
-    sheet.put("name", f"Arm {told[1]}{cores}" if told else "Arm Mali", f"{_MALI}/gpuinfo")
+    match = re.match(r"(Mali-\w+)(?: (\d+) cores)?", host.read(f"{_MALI}/gpuinfo") or "")
+    cores = f" ({match[2]} cores)" if match and match[2] else ""
+    sheet.put("name", f"Arm {match[1]}{cores}" if match else "Arm Mali", f"{_MALI}/gpuinfo")
     names = host.list(f"{_MALI}/devfreq")
     devfreq(host, sheet, f"{_MALI}/devfreq/{names[0] if names else 'gpu'}", "no devfreq")
     busy = f"{_MALI}/utilisation"
@@ -247,8 +247,8 @@ def _adreno(host: Host) -> Sheet | None:
     if "kgsl-3d0" not in host.list("/sys/class/kgsl"):
         return None
     sheet = _sheet(host, "Qualcomm", _KGSL, "/dev/kgsl-3d0")
-    told = re.match(r"Adreno\s?(\d{3})", host.read(f"{_KGSL}/gpu_model") or "")
-    sheet.put("name", f"Qualcomm Adreno {told[1]}" if told else "Qualcomm Adreno", f"{_KGSL}/gpu_model")
+    match = re.match(r"Adreno\s?(\d{3})", host.read(f"{_KGSL}/gpu_model") or "")
+    sheet.put("name", f"Qualcomm Adreno {match[1]}" if match else "Qualcomm Adreno", f"{_KGSL}/gpu_model")
     for name, file, scale in (
         ("clock_max_hz", "max_gpuclk", 1.0),
         ("clock_hz", "gpuclk", 1.0),

@@ -59,7 +59,7 @@ def find(host: Host) -> Finding:
         if host.list(f"{DRIVER_FOLDER}/gpus"):
             return _nothing("an NVIDIA driver but no /dev/nvidia0 (start the container with --gpus all)")
         return _nothing("the NVIDIA driver is loaded, but found no GPU and no /dev/nvidia0 (dmesg says why not)")
-    cards = _given(listed, minors)
+    cards = _assigned(listed, minors)
     finding = from_nvml(host, cards)
     for sheet in finding.sheets:
         sheet.put("driver", driver, source)
@@ -71,10 +71,10 @@ def from_nvml(host: Host, cards: tuple[Sheet, ...] = ()) -> Finding:
     """The sheets that NVML fills, or else `cards`, with the reason why NVML does not answer."""
     binding = next((name for name in BINDINGS if host.version(name)), None)
     if not binding:
-        told = smi_sheets(host)
+        smi = smi_sheets(host)
         reason = f"NVML's Python binding, nvidia-ml-py, is not installed; {EXTRA}"
-        place = ("nvidia-smi",) if told else ()
-        return Finding(_merged(told, cards) if told else cards, {"gpu.nvidia": reason}, place)
+        place = ("nvidia-smi",) if smi else ()
+        return Finding(_merged(smi, cards) if smi else cards, {"gpu.nvidia": reason}, place)
     answer = host.call_in_child("edgeopt.hw.nvml", "query", _NVML_TIMEOUT_S)
     if isinstance(answer, Unavailable) or not isinstance(answer, dict):
         reason = answer.reason if isinstance(answer, Unavailable) else "NVML's answer cannot be read"
@@ -95,10 +95,10 @@ def _sheet(gpu: dict[str, object], machine: dict[str, object], machine_errors: d
     failed = gpu.get("error")
     if isinstance(failed, str):
         sheet.notes.append(_as_sentence(failed))
-    for field, key, asked, unit, call in _FIELDS:
+    for field, key, attribute, unit, call in _FIELDS:
         value = gpu.get(key)
-        told = value if isinstance(value, str) else scaled(value, unit)
-        sheet.put(field, told, f"NVML {call}", str(errors.get(asked) or failed or "NVML does not report it"))
+        shown = value if isinstance(value, str) else scaled(value, unit)
+        sheet.put(field, shown, f"NVML {call}", str(errors.get(attribute) or failed or "NVML does not report it"))
     sheet.put("driver", machine.get("driver"), "NVML nvmlSystemGetDriverVersion")
     cuda = machine.get("cuda")
     version = f"{cuda // 1000}.{cuda % 1000 // 10}" if isinstance(cuda, int) and cuda >= 1000 else None
@@ -162,7 +162,7 @@ def _cards(host: Host) -> tuple[tuple[Sheet, int | None], ...]:
     return tuple(found)
 
 
-def _given(cards: tuple[tuple[Sheet, int | None], ...], minors: frozenset[int]) -> tuple[Sheet, ...]:
+def _assigned(cards: tuple[tuple[Sheet, int | None], ...], minors: frozenset[int]) -> tuple[Sheet, ...]:
     """A container sees every GPU of the machine in /proc, but only its own in /dev."""
     if not cards:
         return tuple(Sheet("gpu") for _ in minors)

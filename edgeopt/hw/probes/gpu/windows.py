@@ -37,8 +37,8 @@ def find(host: Host) -> tuple[Finding, ...]:
     others = tuple(sheet for sheet in sheets if sheet.values.get("vendor") != "NVIDIA")
     found = [Finding(others, {}, (_WMI,) if others else ())]
     if cards:
-        told = nvidia.from_nvml(host, cards)
-        found.insert(0, Finding(_joined(told.sheets, cards), told.unavailable, (*told.places, _WMI)))
+        finding = nvidia.from_nvml(host, cards)
+        found.insert(0, Finding(_joined(finding.sheets, cards), finding.unavailable, (*finding.places, _WMI)))
     return tuple(found)
 
 
