@@ -19,7 +19,7 @@ from edgeopt_gui.pages.optimize.in_the_app import in_the_app
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class TitledChoice:
     """A choice: its name and its title on the screen."""
 
     name: str
@@ -39,10 +39,10 @@ class MetricChoice:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    objectives: tuple[Named, ...]
+    objectives: tuple[TitledChoice, ...]
     metrics: tuple[MetricChoice, ...]
     """Metrics of the task, without the ratio in dB, which the budgets cover."""
-    formats: tuple[Named, ...]
+    formats: tuple[TitledChoice, ...]
     """Formats of `edgeopt export`."""
 
 
@@ -63,7 +63,7 @@ class Problems:
 
 def vocabulary() -> Vocabulary:
     return Vocabulary(
-        tuple(Named(each.name, _capital(each.title)) for each in OBJECTIVES),
+        tuple(TitledChoice(each.name, _capital(each.title)) for each in OBJECTIVES),
         tuple(
             MetricChoice(
                 each.name,
@@ -76,7 +76,7 @@ def vocabulary() -> Vocabulary:
             for each in METRICS
             if each.name != "snr"
         ),
-        tuple(Named(each.name, each.title) for each in FORMATS),
+        tuple(TitledChoice(each.name, each.title) for each in FORMATS),
     )
 
 

@@ -18,7 +18,7 @@ from edgeopt_gui.pages.optimize.words import short_title
 from edgeopt_gui.widgets.dialogs import choose_folder, choose_save
 
 if TYPE_CHECKING:
-    from edgeopt_gui.pages.optimize.core import Named
+    from edgeopt_gui.pages.optimize.core import TitledChoice
 
 _BUNDLES = "Bundles (*.edgeopt)"
 
@@ -32,7 +32,7 @@ class Delivery(QObject):
         super().__init__(page)
         self._page, self._shown, self._single_file = page, shown, single_file
         self._context = context
-        self.formats: Sequence[Named] = ()
+        self.formats: Sequence[TitledChoice] = ()
         """Formats of `edgeopt export`; empty until the core is imported."""
         self.keeper, self.handing = Keeper(context, self), Handing(context, self)
 
