@@ -10,7 +10,7 @@ from edgeopt.errors import UsageError
 from edgeopt.views.blocks import Block, Commands, Listed, WordsBlock, facts, lines
 
 if TYPE_CHECKING:
-    from edgeopt.commands.export.export import Exported, Forms
+    from edgeopt.commands.export.export import Exported, ExportFormats
     from edgeopt.events import Emit
 
 
@@ -61,8 +61,8 @@ def _export(request: ExportRequest, emit: "Emit") -> "Exported":
     return export(request.bundle, request.to, request.out, emit, request.max_batch_size)
 
 
-def show_formats(result: "Forms") -> list[Block]:
-    return [facts((each.name, each.title) for each in result.formats)]
+def show_formats(result: "ExportFormats") -> list[Block]:
+    return [facts((form.name, form.title) for form in result.formats)]
 
 
 def show(result: "Exported") -> list[Block]:

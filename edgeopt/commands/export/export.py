@@ -125,12 +125,12 @@ class ExportFormat(msgspec.Struct, frozen=True):
     title: str
 
 
-class Forms(msgspec.Struct, frozen=True):
+class ExportFormats(msgspec.Struct, frozen=True):
     formats: tuple[ExportFormat, ...]
 
 
-def list_formats() -> Forms:
-    return Forms(tuple(ExportFormat(each.name, each.title) for each in FORMATS))
+def list_formats() -> ExportFormats:
+    return ExportFormats(tuple(ExportFormat(each.name, each.title) for each in FORMATS))
 
 
 def format_named(name: str) -> Format:
