@@ -207,9 +207,9 @@ def _failure(error: Exception) -> tuple[events.Error, int]:
         return _failure(disk_full(error))
     if isinstance(error, OSError):
         where = f" ({error.filename})" if error.filename else ""
-        message = f"The operating system refused: {error.strerror or error}{where}."
-        hint = "Set TMPDIR to a folder that can be written." if "No usable temporary directory" in message else ""
-        return events.Error("operating-system", message, hint), EXIT_BUG
+        text = f"The operating system refused: {error.strerror or error}{where}."
+        hint = "Set TMPDIR to a folder that can be written." if "No usable temporary directory" in text else ""
+        return events.Error("operating-system", text, hint), EXIT_BUG
     if os.environ.get("EDGEOPT_DEBUG"):
         raise error
     message = f"edgeopt has an internal error: {type(error).__name__}: {error}"
