@@ -56,7 +56,7 @@ def flag_of(field: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class OptionReference:
     """An option in a sentence, as the command line calls it; who calls it otherwise replaces that."""
 
     field: str
@@ -77,7 +77,7 @@ class EdgeoptError(Exception):
     exit_code = EXIT_BUG
     code = "error"
 
-    def __init__(self, message: str, hint: str = "", named: Sequence[Named] = ()) -> None:
+    def __init__(self, message: str, hint: str = "", named: Sequence[OptionReference] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -301,7 +301,7 @@ class Terminated(KeyboardInterrupt):
     """
 
 
-def said_by(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Returns a library's error message on one line, without places in the library's own source."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(("Exception from ", "Check '", "FrontEnd API failed"))]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import Named
+from edgeopt.errors import OptionReference
 
 SCHEMA = 1
 
@@ -105,7 +105,7 @@ class Error(msgspec.Struct, frozen=True, tag_field="event", tag="error"):
     message: str
     hint: str = ""
     schema: int = SCHEMA
-    named: tuple[Named, ...] = ()
+    named: tuple[OptionReference, ...] = ()
     """The options that the two sentences name, for those who call them otherwise."""
 
 

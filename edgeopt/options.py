@@ -11,7 +11,7 @@ from typing import Annotated, get_args, get_origin
 
 import msgspec
 
-from edgeopt.errors import Named, UsageError, flag_of
+from edgeopt.errors import OptionReference, UsageError, flag_of
 
 Number = int | float
 DAY_S = 86400.0
@@ -98,7 +98,7 @@ def check_range(option: Option, value: object) -> None:
         return
     else:
         allowed = option.range
-    named = Named(option.name)
+    named = OptionReference(option.name)
     raise UsageError(
         f"{named if option.flags else option.name} must be {allowed}, not {value:.15g}.", option.help, [named]
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import InputError, UsageError, said_by
+from edgeopt.errors import InputError, UsageError, error_text
 from edgeopt.fleet.transport import fingerprint_of
 from edgeopt_agent.data_dir import DataDir, make_private, write_whole
 from edgeopt_agent.settings import Settings, on_data_dir
@@ -110,7 +110,7 @@ def read(file: Path, data_dir: Path | None = None) -> Certificate:
         der = ssl.PEM_cert_to_DER_cert(first[first.index("-----BEGIN CERTIFICATE") :] + end)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"The certificate '{file}' cannot be read: {said_by(error)}.",
+            f"The certificate '{file}' cannot be read: {error_text(error)}.",
             f"Check --tls-cert; to renew the agent's own: {renewing}",
         ) from None
     return Certificate(str(file), fingerprint_of(der))
@@ -214,7 +214,7 @@ def _context(certificate: Path, key: Path, data_dir: Path) -> ssl.SSLContext:
     except OSError as error:
         renewing = on_data_dir("edgeopt-agent renew-certificate", data_dir)
         raise InputError(
-            f"The certificate '{certificate}' and the key '{key}' cannot be used: {said_by(error)}.",
+            f"The certificate '{certificate}' and the key '{key}' cannot be used: {error_text(error)}.",
             f"Check --tls-cert and --tls-key; to renew the agent's own: {renewing}",
         ) from None
     return context

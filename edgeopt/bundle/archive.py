@@ -14,7 +14,7 @@ from typing import BinaryIO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from edgeopt.bundle.durable import MARK, publish_file
-from edgeopt.errors import BundleError, EdgeoptError, printable, said_by, writing_to
+from edgeopt.errors import BundleError, EdgeoptError, error_text, printable, writing_to
 from edgeopt.workspace import BUNDLE, fresh_place
 
 _OLDEST = (1980, 1, 1, 0, 0, 0)
@@ -148,7 +148,7 @@ def _unpack(file: Path, folder: Path, max_bytes: int) -> None:
             for info in entries:
                 _write(archive, info, folder)
     except _UNSOUND as error:
-        raise _RefusedError(f"it is not a valid zip archive: {said_by(error)}") from error
+        raise _RefusedError(f"it is not a valid zip archive: {error_text(error)}") from error
     except OSError as error:
         if error.errno != errno.EINVAL:  # a place before the archive's begin
             raise

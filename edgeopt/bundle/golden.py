@@ -12,7 +12,7 @@ from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.bundle.deployment import Part, Processing, Tensor
 from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.read import Bundle
-from edgeopt.errors import EdgeoptError, said_by
+from edgeopt.errors import EdgeoptError, error_text
 from edgeopt.graph.accuracy import compare_outputs, decibels
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _unlike(run: Run, samples: list[dict[str, Array]], expected: list[dict[str, 
         return f"fails on its golden samples: {error.message}"
     # What a hostile bundle has numpy do.
     except (KeyError, ValueError, IndexError, TypeError, MemoryError) as error:
-        return f"fails on its golden samples: {said_by(error)}."
+        return f"fails on its golden samples: {error_text(error)}."
     alike = compare_outputs(expected, got)
     if len(expected) == len(got) and not alike.problem and alike.snr_db >= _LEAST_DB:
         return ""

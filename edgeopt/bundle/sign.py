@@ -30,7 +30,7 @@ from edgeopt.errors import (
     InputError,
     MissingExtraError,
     UsageError,
-    said_by,
+    error_text,
     writing_to,
 )
 
@@ -261,7 +261,7 @@ def load_private_key(path: Path) -> "Ed25519PrivateKey":
             f"The key '{path}' is protected by a password, which edgeopt does not support.", hint
         ) from None
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise InputError(f"'{path}' holds no private key: {said_by(error)}", hint) from None
+        raise InputError(f"'{path}' holds no private key: {error_text(error)}", hint) from None
     if not isinstance(found, Ed25519PrivateKey):
         raise InputError(f"'{path}' holds a private key that is not ed25519.", hint)
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 import msgspec
 
 from edgeopt.bundle.request import PicturesFile
-from edgeopt.errors import Named, UsageError
+from edgeopt.errors import OptionReference, UsageError
 from edgeopt.events import Emit, ignore
 from edgeopt.keywords import read, takes
 from edgeopt.options import DAY_S, argument, option
@@ -183,13 +183,13 @@ def _goal(asked: QuantizeOptions) -> "Goal":
 
     if not asked.no_floor:
         return goal_from(asked.metric, asked.floor, asked.max_drop, asked.accept_unproven_drop)
-    none = Named("no_floor")
+    none = OptionReference("no_floor")
     wanted = {"floor": asked.floor, "metric": asked.metric, "max_drop": asked.max_drop}
-    given = next((Named(name) for name, text in wanted.items() if text is not None), None)
+    given = next((OptionReference(name) for name, text in wanted.items() if text is not None), None)
     if given is not None:
         raise UsageError(f"{none} and {given} exclude each other.", "Leave one of them out.", [none, given])
     if asked.method == _PLAN:
-        method = Named("method", "int8")
+        method = OptionReference("method", "int8")
         raise UsageError(
             f"A plan needs a goal, so it cannot be used with {none}.",
             f"Choose one scheme for all layers, such as {method}, or leave {none} out.",

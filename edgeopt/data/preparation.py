@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgeopt.backends.base import Array
-from edgeopt.errors import DataError, MissingExtraError, said_by
+from edgeopt.errors import DataError, MissingExtraError, error_text
 from edgeopt.profiles.schema import Data
 
 _Floats = npt.NDArray[np.float32]
@@ -207,6 +207,6 @@ def _pixels(file: Path) -> Array:
     # A damaged file makes Pillow raise whatever its decoders do.
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
         raise DataError(
-            f"'{file}' cannot be read as a picture: {said_by(error)}", "Take it out of the folder."
+            f"'{file}' cannot be read as a picture: {error_text(error)}", "Take it out of the folder."
         ) from error
     return pixels

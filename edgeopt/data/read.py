@@ -9,7 +9,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import HOW, Samples, check_samples
-from edgeopt.errors import DataError, Named, said_by
+from edgeopt.errors import DataError, OptionReference, error_text
 
 if TYPE_CHECKING:
     from edgeopt.profiles.schema import Data
@@ -42,7 +42,7 @@ def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | N
 
 
 def unprepared(path: Path) -> DataError:
-    pre = Named("pre", "FILE.toml")
+    pre = OptionReference("pre", "FILE.toml")
     return DataError(
         f"The folder '{path}' holds pictures, but nothing says how to prepare them.",
         f"Write a [data] table into a file (see docs/profiles.md) and pass it: {pre}",
@@ -104,11 +104,11 @@ def _read_array(file: Path) -> Array:
     try:
         array: Array = np.load(file, allow_pickle=False, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"'{file}' cannot be read as an array: {said_by(error)}", HOW) from error
+        raise DataError(f"'{file}' cannot be read as an array: {error_text(error)}", HOW) from error
     return array
 
 
 def _why(error: BaseException) -> str:
     """Describes a reading error; numpy takes unknown files for pickles, and advises to open them unsafely."""
-    reason = said_by(error)
+    reason = error_text(error)
     return "it is not an .npz archive, or holds Python objects" if "pickle" in reason else reason

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.errors import DataError, said_by, writing_to
+from edgeopt.errors import DataError, error_text, writing_to
 
 _SIZES = ".sizes.npy"
 
@@ -122,7 +122,7 @@ def _listed(feeds: Iterable[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
     except DataError:
         raise
     except Exception as error:  # whatever the user's code raises
-        what = f"The data failed at sample {len(runs)} with {type(error).__name__}: {said_by(error)}."
+        what = f"The data failed at sample {len(runs)} with {type(error).__name__}: {error_text(error)}."
         raise DataError(what, HOW) from error
     return runs
 
@@ -143,7 +143,9 @@ def _array(name: str, sample: int, value: object) -> Array:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise DataError(f"The input '{name}' of sample {sample} is not an array: {said_by(error)}", HOW) from error
+        raise DataError(
+            f"The input '{name}' of sample {sample} is not an array: {error_text(error)}", HOW
+        ) from error
     if array.dtype.kind == "O" and not all(isinstance(one, str) for one in array.flat):
         kind = type(value).__name__
         raise DataError(f"The input '{name}' of sample {sample} is of type {kind}, not an array.", HOW)

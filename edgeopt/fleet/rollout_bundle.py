@@ -13,7 +13,7 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.bundle import archive, deployment, manifest
-from edgeopt.errors import BundleError, InputError, MissingError, UsageError, printable, said_by, writing_to
+from edgeopt.errors import BundleError, InputError, MissingError, UsageError, error_text, printable, writing_to
 from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import is_this_device
 from edgeopt.fleet.mqtt_documents import is_digest
@@ -124,7 +124,7 @@ def _fetching(url: str, what: str, emit: Emit) -> Iterator[Path]:
 def reason_of(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answers {error.code} {error.reason}"
-    return str(error.reason) if isinstance(error, urllib.error.URLError) else said_by(error)
+    return str(error.reason) if isinstance(error, urllib.error.URLError) else error_text(error)
 
 
 def download(url: str, file: Path, emit: Emit, what: str = "bundle") -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from edgeopt import events
-from edgeopt.errors import ConstraintError, MissingError, MissingExtraError, said_by
+from edgeopt.errors import ConstraintError, MissingError, MissingExtraError, error_text
 from edgeopt.fleet import transport
 from edgeopt.fleet.address import Address, parse
 from edgeopt.fleet.transport import Reply, no_agent, nobody, refused, unreachable
@@ -90,7 +90,7 @@ def _connect(address: Address, model: str) -> "ClientConnection":
         ) from None
     except (OSError, EOFError) as error:
         raise unreachable(
-            f"The agent at {address.url} cannot be reached: {said_by(error)}.",
+            f"The agent at {address.url} cannot be reached: {error_text(error)}.",
             "Check that the device is on, and --url.",
         ) from None
 

@@ -23,7 +23,7 @@ from edgeopt.errors import (
     MissingError,
     UsageError,
     VerificationError,
-    said_by,
+    error_text,
 )
 from edgeopt.fleet.address import PORT, Address
 
@@ -223,7 +223,7 @@ def reaching(address: Address, timeout_s: float) -> Iterator[http.client.HTTPCon
         ) from None
     except (ConnectionError, http.client.RemoteDisconnected, http.client.IncompleteRead) as error:
         raise unreachable(
-            f"The agent at {address.url} ended the connection: {said_by(error)}.",
+            f"The agent at {address.url} ended the connection: {error_text(error)}.",
             "Check that it still runs: edgeopt fleet status"
             + (
                 ""

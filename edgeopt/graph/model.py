@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from edgeopt.errors import MissingExtraError, ModelError, no_outputs, said_by
+from edgeopt.errors import MissingExtraError, ModelError, error_text, no_outputs
 from edgeopt.graph.files import sniff, stripped
 from edgeopt.graph.files.order import disorder, function_cycle, function_disorder, sort
 from edgeopt.graph.files.saving import save
@@ -91,10 +91,10 @@ def load(path: Path | str) -> Model:
         raise
     except OSError as error:
         raise ModelError(
-            f"The files of '{path}' cannot be read: {said_by(error)}.", "Check them and their permissions."
+            f"The files of '{path}' cannot be read: {error_text(error)}.", "Check them and their permissions."
         ) from error
     except Exception as error:  # damaged files make the libraries raise unrelated exceptions
-        raise _invalid(Path(path), _legible(said_by(_first(error)))) from error
+        raise _invalid(Path(path), _legible(error_text(_first(error)))) from error
 
 
 def _load(path: Path, onnx: ModuleType) -> Model:

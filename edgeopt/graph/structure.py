@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.errors import said_by
+from edgeopt.errors import error_text
 from edgeopt.graph.files.stripped import checkable, skeleton
 from edgeopt.graph.shapes import infer_shapes
 
@@ -56,7 +56,7 @@ def unsound(proto: Proto) -> str | None:
     try:
         onnx.checker.check_model(proto)
     except Exception as error:  # noqa: BLE001 - besides ValidationError the checker raises what the C++ below it does
-        return said_by(error)
+        return error_text(error)
     return None
 
 

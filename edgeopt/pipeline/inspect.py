@@ -26,7 +26,7 @@ from edgeopt.data.judging.metrics import NAMES, labels_for, spread_samples
 from edgeopt.data.levels import Levels, alike_inputs
 from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import SampleLimits, Split, limits_for, split
-from edgeopt.errors import DataError, MissingError, ModelError, Named, TrialError, UsageError
+from edgeopt.errors import DataError, MissingError, ModelError, OptionReference, TrialError, UsageError
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.import_proof import outside
@@ -152,7 +152,7 @@ def _told(these: dict[str, str], others: dict[str, str]) -> str:
 _GENERATED_SAMPLES = 16
 # Of the time limit: a search takes hundreds of runs, and a preset must not keep it from proving anything.
 _LONGEST_RUN_SHARE = 1 / 200
-_TARGET = Named("target")
+_TARGET = OptionReference("target")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from edgeopt import units
-from edgeopt.errors import Named, UsageError
+from edgeopt.errors import OptionReference, UsageError
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.messages import Memory
 from edgeopt.nearest import nearest
@@ -116,7 +116,7 @@ def limits_from(
     }
     for name, value in given.items():
         if value is not None and not value > 0:
-            limit = Named(name, f"{value:g}")
+            limit = OptionReference(name, f"{value:g}")
             raise UsageError(f"{limit} is not a possible limit.", "Give more than 0.", [limit])
     return ResourceLimits(
         None if max_memory_mib is None else int(max_memory_mib * _MIB),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import msgspec
 
-from edgeopt.errors import Named, UsageError
+from edgeopt.errors import OptionReference, UsageError
 from edgeopt.options import DAY_S, AllowRandom, argument, option
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def time_limit_for(size_bytes: int, small_s: float = 60.0) -> float:
 def checked_target(speedup: float | None) -> float | None:
     """Returns the target speed-up; raises UsageError unless it is more than 1."""
     if speedup is not None and not speedup > 1:
-        example = Named("target_speedup", "2")
+        example = OptionReference("target_speedup", "2")
         raise UsageError(
             f"A target of {speedup:g}x is not a speed-up.", f"Give more than 1, such as {example}.", [example]
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.errors import ModelError, said_by
+from edgeopt.errors import ModelError, error_text
 from edgeopt.plugins.manifest import (
     BROKEN,
     GROUPS,
@@ -48,7 +48,7 @@ def load_offer(offer: Offer) -> object:
     try:
         return EntryPoint(offer.name, offer.place, "edgeopt").load()
     except Exception as error:  # the code of others raises anything
-        reason = f"{type(error).__name__}: {said_by(error)}"
+        reason = f"{type(error).__name__}: {error_text(error)}"
         raise ModelError(f"The plug-in {offer.plugin} cannot be loaded: {reason}", "Ask its author.") from error
 
 
@@ -78,7 +78,7 @@ def _plugin_of(distribution: Distribution) -> Plugin | None:
         entries = [entry for entry in distribution.entry_points if entry.group in GROUPS]
     except (TypeError, ValueError) as error:  # a line without "=", or bytes that are no text
         name, version = _called(distribution)
-        problem = f"its entry_points.txt cannot be read: {said_by(error)}"
+        problem = f"its entry_points.txt cannot be read: {error_text(error)}"
         return Plugin(name, version, BROKEN, problem, "Install it again.", ())
     return _plugin(*_called(distribution), entries) if entries else None
 

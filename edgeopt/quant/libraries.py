@@ -13,7 +13,7 @@ import msgspec
 
 from edgeopt.backends.base import Feeds
 from edgeopt.backends.openvino.model import read_model, write_model
-from edgeopt.errors import ModelError, said_by
+from edgeopt.errors import ModelError, error_text
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.quant.openvino_defects import avoid_defects
 
@@ -138,7 +138,7 @@ def _quiet() -> Iterator[None]:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except (nncf.InternalError, nncf.ValidationError, nncf.UnsupportedModelError, RuntimeError) as error:
-        raise ModelError(f"NNCF cannot quantize the model: {said_by(error)}") from error
+        raise ModelError(f"NNCF cannot quantize the model: {error_text(error)}") from error
 
 
 def quantize_by_onnxruntime(base: Path, out: Path, samples: Sequence[Feeds], *, reduce_range: bool) -> LedgerEntry:
@@ -210,7 +210,7 @@ def _prepared(base: Path) -> Iterator[Path]:
                 )
                 yield place / "prepared.onnx"
         except Exception as error:  # it raises whatever its parts raise
-            raise ModelError(f"ONNX Runtime's tools cannot quantize the model: {said_by(error)}") from error
+            raise ModelError(f"ONNX Runtime's tools cannot quantize the model: {error_text(error)}") from error
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.backends.openvino.model import compile_model, core, port_name
-from edgeopt.errors import ModelError, said_by
+from edgeopt.errors import ModelError, error_text
 
 if TYPE_CHECKING:
     from openvino import Model, Node
@@ -176,7 +176,7 @@ class GatedQuantizers:
             model.add_parameters([gates])
             model.validate_nodes_and_infer_types()
         except RuntimeError as error:
-            raise ModelError(f"The quantizers of this model cannot be switched: {said_by(error)}") from error
+            raise ModelError(f"The quantizers of this model cannot be switched: {error_text(error)}") from error
         self._names = [port_name(port) for port in quantized.outputs]
         self._inputs = [port_name(port) for port in quantized.inputs]
         # With the backend's default precision, the floats could add noise of their own.
@@ -189,7 +189,7 @@ class GatedQuantizers:
         try:
             found = self._request.infer([*(feeds[name] for name in self._inputs), on])
         except RuntimeError as error:
-            raise ModelError(f"The model with switches does not run: {said_by(error)}") from error
+            raise ModelError(f"The model with switches does not run: {error_text(error)}") from error
         return {name: np.array(found[place]) for place, name in enumerate(self._names)}
 
 

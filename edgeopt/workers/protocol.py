@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from edgeopt.errors import DiskFullError, EdgeoptError, Ending, TrialError, disk_full, is_disk_full, said_by
+from edgeopt.errors import DiskFullError, EdgeoptError, Ending, TrialError, disk_full, error_text, is_disk_full
 from edgeopt.hw import lifeline
 
 FAILED, NO_MEMORY, NO_PACKAGE = "failed", "out-of-memory", "missing-package"
@@ -43,7 +43,7 @@ def failure_of(error: BaseException) -> Failed:
         return Failed("There is not enough memory.", code=NO_MEMORY)
     if isinstance(error, ModuleNotFoundError) and error.name:
         return Failed(f"The Python package '{error.name}' is not installed.", code=NO_PACKAGE)
-    return Failed(f"{type(error).__name__}: {said_by(error)}")
+    return Failed(f"{type(error).__name__}: {error_text(error)}")
 
 
 def raise_machine_failure(answer: object) -> None:

@@ -17,7 +17,7 @@ from edgeopt.backends.base import (
     prepare,
     run_all,
 )
-from edgeopt.errors import DataError, said_by
+from edgeopt.errors import DataError, error_text
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.feeds import generate_feeds
@@ -83,12 +83,12 @@ def test_a_runtimes_message_is_told_without_its_source_files():
         "Exception from src/inference/core.cpp:84:\nCheck 'false' failed at x.cpp:151:\n"
         "FrontEnd API failed with OpConversionFailure:\nModel wasn't fully converted.\n-- No rule for Foo\n"
     )
-    assert said_by(error) == "Model wasn't fully converted. -- No rule for Foo"
+    assert error_text(error) == "Model wasn't fully converted. -- No rule for Foo"
 
 
 def test_an_endless_message_is_cut_and_an_empty_one_named():
-    assert len(said_by(RuntimeError("x" * 5000))) == 300
-    assert said_by(ValueError()) == "ValueError"
+    assert len(error_text(RuntimeError("x" * 5000))) == 300
+    assert error_text(ValueError()) == "ValueError"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from edgeopt.bundle.deployment import Processing, Tensor
 from edgeopt.bundle.golden import info_of
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.runtime.session import Session
-from edgeopt.errors import BundleError, DataError, EdgeoptError, MissingError, said_by
+from edgeopt.errors import BundleError, DataError, EdgeoptError, MissingError, error_text
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.request import Inference, rows_in
 from edgeopt_agent.v2.tensors import array_type
@@ -100,5 +100,5 @@ def _port(tensor: Tensor, rank_known: bool = True) -> Port:
 
 
 def _failed(part: str, error: Exception) -> DataError:
-    reason = error.message if isinstance(error, EdgeoptError) else said_by(error)
+    reason = error.message if isinstance(error, EdgeoptError) else error_text(error)
     return DataError(f"The {part} failed: {reason.rstrip('.')}.", "Check the shapes of the request.")

@@ -26,7 +26,7 @@ from edgeopt.backends.onnxruntime.profile import (
     timed_options,
 )
 from edgeopt.backends.onnxruntime.provider import Provider
-from edgeopt.errors import ModelError, said_by
+from edgeopt.errors import ModelError, error_text
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -60,7 +60,7 @@ def op_times(
             times = [(_run_ms(profiled, feeds), _run_ms(plain, feeds)) for _ in turns(runs, limit_s)][1:]
         except runtime_errors() as error:
             raise ModelError(
-                f"ONNX Runtime cannot run '{path.name}': {said_by(error)}",
+                f"ONNX Runtime cannot run '{path.name}': {error_text(error)}",
                 "Check the data against the inputs of the model: edgeopt analyze MODEL",
             ) from error
         finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgeopt.backends.onnxruntime.options import OrtOptions, dimensions, session_options
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
-from edgeopt.errors import MissingError, MissingExtraError, ModelError, UsageError, said_by
+from edgeopt.errors import MissingError, MissingExtraError, ModelError, UsageError, error_text
 from edgeopt.nearest import nearest
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def check_dimensions(path: Path, options: OrtOptions, backend: str) -> None:
 def _reason(error: Exception) -> str:
     """Returns the reason of an error; providers put function signatures first, and the reason in the last line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if len(lines) > 1 and "::" in lines[0] else said_by(error)
+    return lines[-1] if len(lines) > 1 and "::" in lines[0] else error_text(error)
 
 
 @cache
@@ -114,7 +114,7 @@ def _add_plugin(provider: Provider, module: str, settings: dict[str, str], made:
         made.add_provider_for_devices([chosen], settings)
     except runtime_errors() as error:
         raise MissingError(
-            f"ONNX Runtime could not start {provider.key}: {said_by(error)}",
+            f"ONNX Runtime could not start {provider.key}: {error_text(error)}",
             "Install the plug-in for the installed version of ONNX Runtime.",
         ) from error
 
@@ -131,7 +131,7 @@ def _register(key: str, module: str) -> None:
         onnxruntime.register_execution_provider_library(key, library)
     except runtime_errors() as error:
         raise MissingError(
-            f"ONNX Runtime cannot load the plug-in of {key}: {said_by(error)}",
+            f"ONNX Runtime cannot load the plug-in of {key}: {error_text(error)}",
             "Install the plug-in for the installed version of ONNX Runtime.",
         ) from error
 
@@ -197,7 +197,7 @@ def register_custom_ops(libraries: tuple[str, ...], options: "SessionOptions") -
             if type(error).__module__ != binding.__name__ and not isinstance(error, RuntimeError):
                 raise
             raise UsageError(
-                f"ONNX Runtime cannot take the custom operators of '{path.name}': {said_by(error)}",
+                f"ONNX Runtime cannot take the custom operators of '{path.name}': {error_text(error)}",
                 "Build the library against the installed version of ONNX Runtime.",
             ) from error
 
@@ -209,7 +209,7 @@ def _check(path: Path) -> None:
         library = ctypes.CDLL(str(path.resolve()))
     except OSError as error:
         raise UsageError(
-            f"The file '{path.name}' cannot be loaded as a library: {said_by(error)}.",
+            f"The file '{path.name}' cannot be loaded as a library: {error_text(error)}.",
             "Give a shared library for this processor and system, with all that it needs installed.",
         ) from error
     if not hasattr(library, _ENTRY_POINT):

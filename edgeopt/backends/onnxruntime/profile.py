@@ -20,7 +20,7 @@ from edgeopt.backends.onnxruntime.opening import (
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, CUDA, Provider
 from edgeopt.backends.options import read_options
-from edgeopt.errors import MissingExtraError, ModelError, said_by
+from edgeopt.errors import MissingExtraError, ModelError, error_text
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
@@ -201,7 +201,7 @@ def _parsed(path: Path) -> Proto:
         return onnx.load(path, load_external_data=False)
     except (OSError, DecodeError) as error:
         raise ModelError(
-            f"'{path.name}' cannot be read as an ONNX model: {said_by(error)}",
+            f"'{path.name}' cannot be read as an ONNX model: {error_text(error)}",
             "Check the path, or export it again.",
         ) from error
 
@@ -235,7 +235,7 @@ def _run(
         return profile(made, opened, feeds, 1)
     except runtime_errors() as error:
         raise ModelError(
-            f"ONNX Runtime cannot run '{path.name}': {said_by(error)}",
+            f"ONNX Runtime cannot run '{path.name}': {error_text(error)}",
             "Check the data against the inputs of the model: edgeopt analyze MODEL",
         ) from error
 

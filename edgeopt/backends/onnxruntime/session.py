@@ -20,7 +20,7 @@ from edgeopt.backends.onnxruntime.options import OrtOptions, run_options
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.options import read_options
 from edgeopt.backends.protobuf import GRAPH, NODES, numbered_parts, opened, parts, text
-from edgeopt.errors import MissingError, ModelError, UsageError, said_by
+from edgeopt.errors import MissingError, ModelError, UsageError, error_text
 from edgeopt.hw.freed_memory import give_back
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class OrtSession:
             return dict(zip(self._names, run(self._names, arrays, self._options), strict=True))
         except self._errors as error:
             raise ModelError(
-                f"ONNX Runtime could not run the model: {said_by(error)}",
+                f"ONNX Runtime could not run the model: {error_text(error)}",
                 "Check the values and the named dimensions of the data against the model.",
             ) from error
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgeopt.backends.base import Available, Placement, TensorInfo, installed
 from edgeopt.backends.openvino.options import Aim
 from edgeopt.backends.protobuf import GRAPH, NODES, numbered_parts, opened, parts, text
-from edgeopt.errors import MissingExtraError, ModelError, UsageError, said_by
+from edgeopt.errors import MissingExtraError, ModelError, UsageError, error_text
 from edgeopt.hw.device import Unavailable
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def core_with(custom_ops: tuple[str, ...]) -> "Core":
             own.add_extension(str(Path(library).resolve()))
         except RuntimeError as error:
             raise UsageError(
-                f"OpenVINO cannot take custom operators from '{Path(library).name}': {said_by(error)}",
+                f"OpenVINO cannot take custom operators from '{Path(library).name}': {error_text(error)}",
                 "Give a library that exports OpenVINO's 'create_extensions', built for this version of it.",
             ) from error
     return own
@@ -74,7 +74,7 @@ def read_model(path: Path, runtime: "Core | None" = None, config: Mapping[str, A
                 f"OpenVINO cannot read '{path.name}': {odd}, and only tensors can go in and out.",
                 "Leave the step that makes it out of the model, such as ZipMap, or give out its parts as tensors.",
             ) from error
-        message = said_by(error)
+        message = error_text(error)
         hint = "Try another backend, or check that the file is complete: edgeopt simplify MODEL -o OUT"
         if "No conversion rule" in message:
             hint = "Try another backend, or give the library of your own operators: --custom-ops LIB"
@@ -107,7 +107,7 @@ def compile_model(runtime: "Core", model: "Model", device: str, config: dict[str
         return runtime.compile_model(model, device, config)
     except RuntimeError as error:
         raise ModelError(
-            f"OpenVINO cannot compile the model for {device}: {said_by(error)}",
+            f"OpenVINO cannot compile the model for {device}: {error_text(error)}",
             "Try another backend or other options.",
         ) from error
 
@@ -134,7 +134,7 @@ def with_shapes(model: "Model", inputs: tuple[TensorInfo, ...], shapes: Shapes) 
         fixed.reshape({fixed.inputs[names.index(name)]: list(shape) for name, shape in shapes.items()})
     except RuntimeError as error:
         raise UsageError(
-            f"The model does not take the shapes {shapes}: {said_by(error)}",
+            f"The model does not take the shapes {shapes}: {error_text(error)}",
             "Set 'shapes' that fit the model's inputs; `edgeopt analyze MODEL` lists them.",
         ) from error
     return fixed
@@ -240,7 +240,7 @@ def device_available(kind: str) -> Available | Unavailable:
     try:
         devices = core().available_devices
     except RuntimeError as error:
-        return Unavailable(f"OpenVINO cannot list its devices: {said_by(error)}")
+        return Unavailable(f"OpenVINO cannot list its devices: {error_text(error)}")
     if not any(device_kind(device) == kind for device in devices):
         return Unavailable(f"OpenVINO sees no {kind}; it works with Intel's, and needs {DRIVERS[kind]}")
     return package

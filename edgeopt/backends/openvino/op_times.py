@@ -18,7 +18,7 @@ from edgeopt.backends.openvino.model import (
     with_shapes,
 )
 from edgeopt.backends.openvino.options import Aim
-from edgeopt.errors import ModelError, said_by
+from edgeopt.errors import ModelError, error_text
 
 if TYPE_CHECKING:
     from openvino import CompiledModel, Core, Model, Node
@@ -54,7 +54,7 @@ def op_times(
             seen.append({each.node_name: each for each in requests[0].get_profiling_info()})
     except RuntimeError as error:
         raise ModelError(
-            f"OpenVINO cannot run '{path.name}': {said_by(error)}",
+            f"OpenVINO cannot run '{path.name}': {error_text(error)}",
             "Check the data against the inputs of the model: edgeopt analyze MODEL",
         ) from error
     devices = [str(device) for device in counted.get_property("EXECUTION_DEVICES")]

@@ -8,7 +8,7 @@ from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo, closed, p
 from edgeopt.backends.openvino.model import PortPlaces, Shapes, compile_model, tensor_info, with_shapes
 from edgeopt.backends.openvino.options import Aim
 from edgeopt.backends.openvino.result_buffers import ResultBuffers
-from edgeopt.errors import MissingExtraError, ModelError, said_by
+from edgeopt.errors import MissingExtraError, ModelError, error_text
 from edgeopt.hw.freed_memory import give_back
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class OpenVinoSession:
             if program.is_open:
                 self._give_up(program)
             raise ModelError(
-                f"OpenVINO could not run the model: {said_by(error)}",
+                f"OpenVINO could not run the model: {error_text(error)}",
                 "Check the values and the dynamic dimensions of the data against the model.",
             ) from error
         program.idle.append(lane)

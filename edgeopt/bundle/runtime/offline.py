@@ -27,7 +27,7 @@ from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, write_archive
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import EdgeoptError, Named, UsageError, writing_to
+from edgeopt.errors import EdgeoptError, OptionReference, UsageError, writing_to
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.version import __version__
 
@@ -169,7 +169,7 @@ def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
         raise UsageError(
             "--batch needs prepared samples, and --process raw ones.",
             "Leave one of them out.",
-            [Named("batch"), Named("process")],
+            [OptionReference("batch"), OptionReference("process")],
         )
     if out.exists() and not out.is_dir():
         raise UsageError(f"'{out}' is a file; the outputs need a folder.", "Choose another place for -o.")

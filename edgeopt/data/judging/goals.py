@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from edgeopt.errors import Named, UsageError
+from edgeopt.errors import OptionReference, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,8 @@ def floor_from(text: str, beside_metric: bool = False) -> float:
     return floor
 
 
-_FLOOR, _DROP = Named("floor"), Named("max_drop")
-ACCEPT = Named("accept_unproven_drop")
+_FLOOR, _DROP = OptionReference("floor"), OptionReference("max_drop")
+ACCEPT = OptionReference("accept_unproven_drop")
 EvidenceLevel = Literal["shown", "not shown", "missed"]
 EVIDENCE_LEVELS: tuple[EvidenceLevel, ...] = ("shown", "not shown", "missed")
 """Levels of evidence, the best first."""
@@ -298,8 +298,8 @@ def goal_from(
     if max_drop is not None:
         goal = _with_drop(goal, kind, max_drop)
     if goal.floor is None and goal.max_drop is None:
-        least = Named("floor", "99%" if kind.unit == "%" else "0.99")
-        example = Named("max_drop", "0.5%") if kind.has_source else least
+        least = OptionReference("floor", "99%" if kind.unit == "%" else "0.99")
+        example = OptionReference("max_drop", "0.5%") if kind.has_source else least
         hint = f"Give one, as in {example}."
         raise UsageError(f"The metric '{metric}' needs a floor or a maximum drop.", hint, [example])
     return goal
@@ -307,7 +307,7 @@ def goal_from(
 
 def _ratio_goal(floor: str | None, max_drop: str | None) -> Goal:
     if max_drop is not None:
-        metric, half = Named("metric", "top1-labels"), Named("max_drop", "0.5%")
+        metric, half = OptionReference("metric", "top1-labels"), OptionReference("max_drop", "0.5%")
         raise UsageError(
             f"{_DROP} needs a metric with a value for the source model.",
             f"Name one, as in {metric} {half}; for a ratio in dB, give {_FLOOR}.",
@@ -322,7 +322,7 @@ def _with_drop(goal: Goal, kind: "AccuracyMetric", text: str) -> Goal:
     if drop < 0:
         raise UsageError(f"{_DROP} is how much worse the result may be.", "Give 0 or more, as in 0.5%.", [_DROP])
     if kind.unit == "%" and drop > _LARGEST_BARE_DROP and not text.strip().endswith("%"):
-        setting = Named("max_drop", text)
+        setting = OptionReference("max_drop", text)
         hint = f"Write {text}% or {100 * drop:g}%."
         raise UsageError(f"{setting} would be {100 * drop:g} points.", hint, [setting])
     if kind.has_source:

@@ -25,7 +25,7 @@ from edgeopt.data.judging.intervals import (
     share_interval,
     unseen_share,
 )
-from edgeopt.errors import InputError, UsageError, said_by
+from edgeopt.errors import InputError, UsageError, error_text
 from edgeopt.graph.accuracy import SEED, Array, compare_outputs
 from edgeopt.graph.levels import LevelAccuracy, Tail
 
@@ -229,7 +229,7 @@ def _called(name: str, function: Function, got: Outputs, reference: Outputs, lab
         answer = function(stacked(got), stacked(reference), labels)
     except Exception as error:
         raise InputError(
-            f"The metric '{name}' failed{_line(error)}: {type(error).__name__}: {said_by(error)}.", HOW
+            f"The metric '{name}' failed{_line(error)}: {type(error).__name__}: {error_text(error)}.", HOW
         ) from error
     try:
         if answer is None:
@@ -283,9 +283,9 @@ def _problems(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise UsageError(f"The metric '{name}' cannot be imported: {said_by(error)}.", HOW) from error
+        raise UsageError(f"The metric '{name}' cannot be imported: {error_text(error)}.", HOW) from error
     except Exception as error:
-        reason = f"{type(error).__name__}: {said_by(error)}"
+        reason = f"{type(error).__name__}: {error_text(error)}"
         raise InputError(f"The file of the metric '{name}' failed{_line(error)}: {reason}.", HOW) from error
 
 

@@ -22,7 +22,7 @@ from edgeopt.data.judging.metric import (
 )
 from edgeopt.data.samples import Samples
 from edgeopt.data.split import spread
-from edgeopt.errors import DataError, Named, UsageError, said_by
+from edgeopt.errors import DataError, OptionReference, UsageError, error_text
 from edgeopt.graph.accuracy import (
     RESAMPLES,
     SEED,
@@ -191,7 +191,7 @@ def _worst(
 
 
 def no_labels(message: str) -> DataError:
-    other = Named("labels", "NAME")
+    other = OptionReference("labels", "NAME")
     how = (
         "Labels are an array of class numbers in the data, one for each sample, that is not an input of the model"
     )
@@ -329,4 +329,4 @@ def _read(data: Path | Mapping[str, Array], name: str) -> Array:
         with np.load(data, allow_pickle=False) as archive:
             return np.asarray(archive[name])
     except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
-        raise no_labels(f"The labels '{name}' cannot be read: {said_by(error)}") from error
+        raise no_labels(f"The labels '{name}' cannot be read: {error_text(error)}") from error

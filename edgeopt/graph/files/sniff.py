@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgeopt.errors import ModelError, said_by
+from edgeopt.errors import ModelError, error_text
 from edgeopt.graph.files.checkpoints import FROM_CODE, SUFFIXES, checkpoint_error, import_hint
 from edgeopt.graph.files.tensors import subgraphs
 
@@ -154,7 +154,7 @@ def check_file(path: Path) -> None:
             f"'{path}' cannot be read: permission denied.", "Check the file's permissions."
         ) from error
     except (OSError, ValueError) as error:
-        raise ModelError(f"'{path}' cannot be read: {said_by(error)}.", "Check the path.") from error
+        raise ModelError(f"'{path}' cannot be read: {error_text(error)}.", "Check the path.") from error
     if not head:
         raise ModelError(f"'{path.name}' is empty (0 bytes).", "Copy or download it again.")
     if head.startswith(b"PK") and (checkpoint := checkpoint_error(path)) is not None:

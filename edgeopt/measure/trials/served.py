@@ -15,7 +15,7 @@ import msgspec
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, UsageError, said_by
+from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, UsageError, error_text
 from edgeopt.fleet import transport
 from edgeopt.fleet.address import Address
 from edgeopt.fleet.pairing import address_of
@@ -138,7 +138,7 @@ class Served:
             )
         if isinstance(error, http.client.HTTPException) and not isinstance(error, ConnectionError):
             return self._no_protocol()
-        return MissingError(f"The server at {url} cannot be reached: {said_by(error)}.", "Look at its log.")
+        return MissingError(f"The server at {url} cannot be reached: {error_text(error)}.", "Look at its log.")
 
     def _refused(self, status: int, body: bytes) -> EdgeoptError:
         reply = refusal_in(body)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from edgeopt.errors import EdgeoptError, ModelError, said_by
+from edgeopt.errors import EdgeoptError, ModelError, error_text
 from edgeopt.graph.ledger import Change, Ledger, LedgerEntry
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import Pass
@@ -53,7 +53,7 @@ def make_by_recipe(offer: Offer, task: BuildTask) -> Ledger:
     except EdgeoptError:
         raise
     except Exception as error:  # the code of others raises anything
-        raise ModelError(f"it failed with {type(error).__name__}: {said_by(error)}") from error
+        raise ModelError(f"it failed with {type(error).__name__}: {error_text(error)}") from error
     if not task.out.is_file():
         raise ModelError(f"it wrote no {task.out.name}")
     if task.out.suffix == ".onnx":

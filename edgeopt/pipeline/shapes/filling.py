@@ -20,7 +20,7 @@ from edgeopt.backends.base import Array
 from edgeopt.backends.buckets import fill_up
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import Split
-from edgeopt.errors import ModelError, Named, TrialError, UsageError
+from edgeopt.errors import ModelError, OptionReference, TrialError, UsageError
 from edgeopt.events import Log, Progress
 from edgeopt.graph.accuracy import EQUAL_DB, compare_outputs, decibels
 from edgeopt.graph.masks import is_mask
@@ -318,7 +318,7 @@ def _measured(
 NO_BUCKETS = (
     "Buckets were not tried: the best candidates run in ONNX Runtime, where one program for all sizes is as fast."
 )
-_SHAPE = Named("shape")
+_SHAPE = OptionReference("shape")
 
 
 def check_shape(settings: OptimizeRequest) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgeopt import events
-from edgeopt.errors import Named, VerificationError, signal_name
+from edgeopt.errors import OptionReference, VerificationError, signal_name
 
 How = Literal["done", "failed", "cancelled", "crashed"]
 _ANSWERED = frozenset({0, VerificationError.exit_code})
@@ -21,7 +21,7 @@ class Ending:
     next_step: str = ""
     details: str = ""
     """Text for a bug report: the command line, the exit code, the last lines on stderr."""
-    named: tuple[Named, ...] = ()
+    named: tuple[OptionReference, ...] = ()
     """The options that these sentences name."""
     code: str = ""
     """Machine-readable code of the error; "" if there is none."""

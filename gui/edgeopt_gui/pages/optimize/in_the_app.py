@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgeopt.errors import Named
+from edgeopt.errors import OptionReference
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.choices import LIMITS
 
@@ -24,7 +24,7 @@ TITLES = {
 """Titles by field of the options, exactly as the page shows them."""
 
 
-def in_the_app(sentence: str, named: Sequence[Named]) -> str:
+def in_the_app(sentence: str, named: Sequence[OptionReference]) -> str:
     # Longest spelling first, because one may be a prefix of another.
     for each in sorted(named, key=lambda one: -len(str(one))):
         if each.field in TITLES:

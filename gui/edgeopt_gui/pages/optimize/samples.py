@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
-from edgeopt.errors import DataError, ModelError, said_by
+from edgeopt.errors import DataError, ModelError, error_text
 from edgeopt.graph.analysis import TensorFacts
 from edgeopt_gui.pages.optimize.slow import slow
 
@@ -32,7 +32,7 @@ def count_samples(path: Path, inputs: tuple[TensorFacts, ...] | None = None) -> 
     except BadZipFile as error:
         raise DataError(f"'{path.name}' is not a .npz archive.", how) from error
     except (OSError, ValueError, EOFError, NotImplementedError) as error:
-        raise DataError(f"'{path.name}' cannot be read as data: {said_by(error)}.", how) from error
+        raise DataError(f"'{path.name}' cannot be read as data: {error_text(error)}.", how) from error
     # Arrays such as labels may accompany the inputs, also with one entry for each sample.
     counts = {name: shape[0] for name, (shape, _) in headers.items() if shape}
     if not counts or not min(counts.values()):

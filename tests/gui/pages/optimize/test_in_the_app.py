@@ -5,7 +5,7 @@ import pytest
 from edgeopt import events
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.judging.metrics import no_labels
-from edgeopt.errors import EdgeoptError, Named
+from edgeopt.errors import EdgeoptError, OptionReference
 from edgeopt.options import options_of
 from edgeopt.pipeline.objectives import limits_from
 from edgeopt.pipeline.request import OptimizeRequest, checked_target
@@ -43,7 +43,7 @@ def test_no_option_of_the_command_line_is_named(bad):
 
 
 def test_a_field_is_named_as_it_stands_on_the_page():
-    named = (Named("max_drop"), Named("max_drop", "0.5%"))
+    named = (OptionReference("max_drop"), OptionReference("max_drop", "0.5%"))
     said = in_the_app("--max-drop is needed, as in --max-drop 0.5%.", named)
     assert said == "'Drop at most' is needed, as in 'Drop at most' 0.5%."
 
@@ -54,7 +54,10 @@ def test_what_only_looks_like_an_option_stays_as_it_is():
 
 def test_what_a_job_says_of_options_arrives_with_their_names():
     error = events.Error(
-        "usage", "--labels y is missing.", "Leave --labels out.", named=(Named("labels", "y"), Named("labels"))
+        "usage",
+        "--labels y is missing.",
+        "Leave --labels out.",
+        named=(OptionReference("labels", "y"), OptionReference("labels")),
     )
     told = events.decode(events.encode(error))
     ending = ending_of(told, cancelled=False, exit_code=2, crashed=False, details="")
