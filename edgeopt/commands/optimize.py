@@ -97,12 +97,12 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
     from edgeopt.bundle.write import check_target, replace_document
     from edgeopt.commands.report.evidence import FILE
     from edgeopt.importing.importer import import_model
-    from edgeopt.pipeline.optimize import asked
+    from edgeopt.pipeline.optimize import run_search
     from edgeopt.pipeline.request import check, inputs_of
 
     check_source(settings)
     if not settings.is_of_source:
-        return asked(_search(settings), emit, stop)
+        return run_search(_search(settings), emit, stop)
     check(settings)
     check_target(settings.out.absolute(), inputs_of(settings))
     _check_files(settings)
@@ -117,7 +117,7 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
         pre=settings.pre if settings.pre is not None or shape else _imported_pre(model),
         shape=shape,
     )
-    outcome = asked(search, emit, stop)
+    outcome = run_search(search, emit, stop)
     if stop.is_set():
         return outcome
     try:

@@ -27,7 +27,7 @@ from edgeopt.bundle.runtime.check import Changed, changes_since
 from edgeopt.bundle.write import free_place
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, pip_install, writing_to
 from edgeopt.hw.probe import probe
-from edgeopt.pipeline.replay_steps import check_steps, said_of
+from edgeopt.pipeline.replay_steps import check_steps, describe_step
 from edgeopt.quant.records import FLOAT
 from edgeopt.views.blocks import some
 
@@ -95,7 +95,7 @@ def export(bundle: Path, out: Path) -> ExportedProfile:
             publish_file(Path(name), out.absolute())
     finally:
         Path(name).unlink(missing_ok=True)
-    steps = tuple(said_of(step) for step in deployment.steps)
+    steps = tuple(describe_step(step) for step in deployment.steps)
     return ExportedProfile(str(out), str(bundle), len(content), steps, deployment.summary)
 
 
@@ -120,7 +120,7 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
         target=deployment.target,
         backend=deployment.run.backend,
         unavailable=_unavailable(profile),
-        steps=tuple(said_of(step) for step in deployment.steps),
+        steps=tuple(describe_step(step) for step in deployment.steps),
         processing=tuple(f"{where}: {in_words(part)}" for where, part in parts if part is not None),
         summary=deployment.summary,
         changes=changes_since(deployment, probe()),

@@ -177,5 +177,5 @@ def test_so_does_the_reference_of_a_search(swish_model, right, tmp_path):
     with ExitStack() as stack:
         prepared, _ = prepare_search(settings, placed(tmp_path / "work", stack, ignore), stack)
         standard = prepared.standard
-        wanted = [right(prepared.given.samples.feeds(k)) for k in standard.split.check]
+        wanted = [right(prepared.data.samples.feeds(k)) for k in standard.split.check]
     assert compare_outputs(wanted, standard.reference).snr_db > 100

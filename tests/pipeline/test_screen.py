@@ -51,7 +51,7 @@ def ending(track):
 def test_who_is_good_takes_part_and_whoever_watches_is_told(track, ending):
     entrants = track.entrants(ending)
     baseline, other = entrants.add(Candidate("source", "null")), entrants.add(timed(2.0))
-    assert (baseline.accuracy_db, other.size_bytes, entrants.in_it) == (200, 100, 2)
+    assert (baseline.accuracy_db, other.size_bytes, entrants.racing_count) == (200, 100, 2)
     assert [event.status for event in track.said if isinstance(event, Standing)] == ["racing", "racing"]
     entrants.close()
     assert entrants.candidates == [baseline.candidate, other.candidate]

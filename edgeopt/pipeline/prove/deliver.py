@@ -211,7 +211,7 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
         notes.emit(final(entry))
         if outcome is not None:
             break
-    if outcome is None and ending.is_asked:
+    if outcome is None and ending.is_stopping:
         raise nothing_proved_error("proving", kept=ending.kept)
     outcome = outcome or _kept(pool)
     # Figures of the race differ from those of the proof: the last events show what the outcome says.
@@ -234,7 +234,7 @@ def proof_order(
         legs = ending.legs(place, PROOF.legs[place])
         if not legs:
             return
-        if not waiting and promising and not ending.is_asked:
+        if not waiting and promising and not ending.is_stopping:
             waiting, promising = list(uncertain), False
         waiting = [one for one in waiting if not any(_fails_as(one, other) for other in tried)]
         noisy = next((one for one in tried if one.proof_verdict == TOO_NOISY), None)
@@ -242,12 +242,12 @@ def proof_order(
         if again is None and not waiting:
             return
         if tried and place <= 1:
-            ending.make_time_for_another()
+            ending.extend_for_another_proof()
         if tried and not ending.has_time_to_prove:
             left = ending.unproved = min(len(waiting), len(PROOF.legs) - place) if promising else 0
             if left:
                 several = "promising candidate was" if left == 1 else "promising candidates were"
-                notes.tell(
+                notes.inform(
                     f"Time limit reached: {left} more {several} not measured from a written bundle. A longer time "
                     "limit allows it."
                 )
@@ -259,7 +259,7 @@ def proof_order(
         tried.append(waiting.pop(0))
         yield tried[-1], legs
         # One below the floor is known to be after some seconds, before the legs; who stops a search waits for few.
-        place += tried[-1].status not in _INACCURATE or ending.is_asked
+        place += tried[-1].status not in _INACCURATE or ending.is_stopping
 
 
 def _fails_as(entry: PoolEntry, tried: PoolEntry) -> bool:

@@ -53,25 +53,25 @@ def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, 
     """Returns the terms of a proof against `rivals` ways to run the baseline and `today` to run the incumbent."""
 
     def is_stopped() -> bool:
-        if ending.is_asked:
+        if ending.is_stopping:
             ending.announce()
-        return ending.is_asked
+        return ending.is_stopping
 
     alone = bool(today) and objective.figure is None
-    wanted = range(rivals if alone else 0, rivals + today)
-    return Terms(PROOF, most, ending.proofs_end_s, wanted, is_stopped)
+    required = range(rivals if alone else 0, rivals + today)
+    return Terms(PROOF, most, ending.proofs_end_s, required, is_stopped)
 
 
 def put_golden(search: Search, folder: Path, found: "ProofRun", notes: SearchNotes) -> None:
     """Writes a few of the samples that prove, with the outputs of bundle and source, one sample at a time."""
-    given, attached = search.given, search.attached
-    places = write.golden_places(given.split.prove_count)
-    rows = [given.split.prove_first + k for k in places]
+    data, attached = search.data, search.attached
+    places = write.golden_places(data.split.prove_count)
+    rows = [data.split.prove_first + k for k in places]
     answered = [found.outputs[k] for k in places]
-    inputs = [given.samples.feeds(row) for row in rows]
+    inputs = [data.samples.feeds(row) for row in rows]
     write.write_golden_runs(folder, inputs, answered, [found.reference[k] for k in places])
     if attached is not None:
-        raw = [given.raw.feeds(row) for row in rows] if given.raw is not None else []
+        raw = [data.raw.feeds(row) for row in rows] if data.raw is not None else []
         notes.warn_once(put_processing_golden(folder, attached.processing, raw, answered))
 
 
@@ -170,11 +170,11 @@ def measured(
         if bundle.plan is not None and plugin_of(bundle.plan.run.backend):
             seed = int.from_bytes(os.urandom(4))
             check_unseen(pack.first, pack.others[0], seed, means.runner.folder, _accuracy_db(answered))
-        means.ending.make_time(shortest_seconds(pack, starter))
+        means.ending.extend_for_proof(shortest_seconds(pack, starter))
         terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
         found = _raced(means, pack, starter, terms)
         if found.warning:
-            means.notes.tell(found.warning)
+            means.notes.inform(found.warning)
         means.notes.warn_once(_weak(search, answered))
         faced = list(zip(pack.others, found.decisions, strict=True))
         against = _hardest(faced[: len(ways)])
@@ -296,8 +296,8 @@ def _proof(
 ) -> Proof:
     old, objective, goal = against.contender, search.objective, search.reference.goal
     accuracy, judged, decision = answered.accuracy, answered.judged, against.decision
-    given = search.given
-    by_size = times_by_size(given.shaped, old, new, rotated(given.samples)) if bundle.calls == ONE else ()
+    data = search.data
+    by_size = times_by_size(data.shaped, old, new, rotated(data.samples)) if bundle.calls == ONE else ()
     metered = old.joules and len(old.joules) == len(new.joules)
     return Proof(
         verdict=against.verdict,
@@ -335,10 +335,10 @@ def _hardest(faced: Sequence[tuple[Contender, Decision | None]]) -> _Faced:
     """Returns the rival that comes nearest, and the verdict: faster only if the bundle is faster than each."""
     known = [(each, decision) for each, decision in faced if decision is not None]
     nearest, found = min(known, key=lambda pair: pair[1].speedup.median)
-    said = found.verdict
-    if said == FASTER:
-        said = next((each.verdict for _, each in known if each.verdict != FASTER), said)
-    return _Faced(nearest, found, said)
+    verdict = found.verdict
+    if verdict == FASTER:
+        verdict = next((each.verdict for _, each in known if each.verdict != FASTER), verdict)
+    return _Faced(nearest, found, verdict)
 
 
 def _figure(objective: Objective, contender: Contender, sample_ms: float, size_bytes: int) -> float | None:

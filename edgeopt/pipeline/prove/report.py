@@ -124,11 +124,11 @@ def outcome_of(
     entries: Sequence[PoolEntry],
     winner: Candidate,
     proof: Proof,
-    told: SearchSummary,
+    summary: SearchSummary,
 ) -> Outcome:
-    kept, cut_short = search.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
+    kept, cut_short = search.is_kept(winner), f" {summary.cut_short}." if summary.cut_short else ""
     candidates = tuple(candidate_reports(search, entries, winner, proof))
-    undecided = undecided_by(proof, candidates, variants.reports, told.unproved) if kept else ()
+    undecided = undecided_by(proof, candidates, variants.reports, summary.unproved) if kept else ()
     found = _undecided(undecided) if undecided else _found(search, winner, proof)
     word = "Undecided" if undecided else "Keep what you have"
     return Outcome(
@@ -151,8 +151,8 @@ def outcome_of(
         front=front_of(candidates),
         preset=search.preset,
         cut_short=cut_short.strip(),
-        warnings=(*told.warnings, *warnings_of(proof)),
-        seconds=told.seconds,
+        warnings=(*summary.warnings, *warnings_of(proof)),
+        seconds=summary.seconds,
         device=device_for_evidence(search.device),
         operators=search.facts.operators,
         imported=search.facts.imported,

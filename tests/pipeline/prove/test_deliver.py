@@ -188,8 +188,8 @@ def test_a_search_that_was_stopped_does_not_become_longer(notes):
     ending = ending_in(0.0)
     ending.longest_s = 120.0
     ending.stop.set()
-    ending.make_time(20.0)
-    ending.make_time_for_another()
+    ending.extend_for_proof(20.0)
+    ending.extend_for_another_proof()
     assert ending.clock.limit_s == 0.0
 
 
@@ -445,9 +445,9 @@ def ending(told):
 
 
 def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(ending):
-    assert list(terms_of(LATENCY, ending, 6, 2, 0).wanted) == [0, 1]
-    assert list(terms_of(LATENCY, ending, 6, 1, 1).wanted) == [1]
-    assert list(terms_of(MEMORY, ending, 6, 1, 1).wanted) == [0, 1]
+    assert list(terms_of(LATENCY, ending, 6, 2, 0).required) == [0, 1]
+    assert list(terms_of(LATENCY, ending, 6, 1, 1).required) == [1]
+    assert list(terms_of(MEMORY, ending, 6, 1, 1).required) == [0, 1]
     # Of two seconds that began at 5, the last 0.6 write the bundle.
     assert terms_of(LATENCY, ending, 6, 1, 0).until_s == pytest.approx(7.0 - 0.624)
 
