@@ -109,8 +109,9 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
     check_steps(profile)
     if model is not None:
         source_of(model, deployment)
-    given, told = model if model is not None else Path(deployment.source.name), deployment.processing
-    parts = [] if told is None else [("before the model", told.pre), ("after it", told.post)]
+    model_path, processing = model if model is not None else Path(deployment.source.name), deployment.processing
+    parts = [] if processing is None else [("before the model", processing.pre), ("after it", processing.post)]
+    out = str(free_place(deployment.name, path))
     return Imported(
         profile=str(path),
         name=deployment.name,
@@ -124,9 +125,7 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
         processing=tuple(f"{where}: {in_words(part)}" for where, part in parts if part is not None),
         summary=deployment.summary,
         changes=changes_since(deployment, probe()),
-        command=shlex.join(
-            ["edgeopt", "replay", str(path), str(given), "-o", str(free_place(deployment.name, path)), "--measure"]
-        ),
+        command=shlex.join(["edgeopt", "replay", str(path), str(model_path), "-o", out, "--measure"]),
     )
 
 
@@ -229,8 +228,8 @@ def _tensors(tensors: list[Tensor]) -> dict[str, str]:
 
 
 def _processing_steps(deployment: Deployment) -> dict[str, str]:
-    told = deployment.processing
-    parts = {} if told is None else {"before": told.pre, "after": told.post}
+    processing = deployment.processing
+    parts = {} if processing is None else {"before": processing.pre, "after": processing.post}
     return {name: in_words(part) for name, part in parts.items() if part is not None}
 
 
@@ -266,26 +265,25 @@ def _parameter(what: str, one: object, two: object) -> DifferenceRow:
 
 def _layers(first: list[Step], second: list[Step]) -> Iterator[DifferenceRow]:
     """Yields the layers that have another form, those with the same change together."""
-    one, two = _forms(first), _forms(second)
+    one, two = _schemes(first), _schemes(second)
     changed: dict[tuple[str, str], list[str]] = {}
     for layer in dict.fromkeys((*one, *two)):
-        forms = one.get(layer, FLOAT), two.get(layer, FLOAT)
-        if forms[0] != forms[1]:
-            changed.setdefault(forms, []).append(layer)
-    for forms, layers in changed.items():
-        yield DifferenceRow("layers", some(layers, _MOST_NAMED), *forms)
+        schemes = one.get(layer, FLOAT), two.get(layer, FLOAT)
+        if schemes[0] != schemes[1]:
+            changed.setdefault(schemes, []).append(layer)
+    for schemes, layers in changed.items():
+        yield DifferenceRow("layers", some(layers, _MOST_NAMED), *schemes)
 
 
-def _forms(steps: list[Step]) -> dict[str, str]:
-    return {layer: form for step in steps for form, layers in step.forms.items() for layer in layers}
+def _schemes(steps: list[Step]) -> dict[str, str]:
+    return {layer: scheme for step in steps for scheme, layers in step.forms.items() for layer in layers}
 
 
 def _record(first: Profile, second: Profile) -> Iterator[DifferenceRow]:
     if first.record != second.record:
-        said = ["none" if each.record is None else "its own" for each in (first, second)]
-        yield DifferenceRow(
-            "quantization", "what calibration found", *(said if said[0] != said[1] else ("its own", "another"))
-        )
+        one, other = ("none" if each.record is None else "its own" for each in (first, second))
+        sources = (one, other) if one != other else ("its own", "another")
+        yield DifferenceRow("quantization", "what calibration found", *sources)
 
 
 def _summary(rows: tuple[DifferenceRow, ...], same: bool | None) -> str:
