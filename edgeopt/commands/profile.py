@@ -99,7 +99,7 @@ def export(bundle: Path, out: Path) -> ExportedProfile:
     return ExportedProfile(str(out), str(bundle), len(content), steps, deployment.summary)
 
 
-def look_at(path: Path, model: Path | None = None) -> Imported:
+def preview_import(path: Path, model: Path | None = None) -> Imported:
     """Checks a profile as a replay would, short of doing it; raises what is wrong with it or with the model."""
     from edgeopt.pipeline.replay import source_of
 
@@ -264,7 +264,7 @@ def _parameter(what: str, one: object, two: object) -> DifferenceRow:
 
 
 def _layers(first: list[Step], second: list[Step]) -> Iterator[DifferenceRow]:
-    """Yields the layers that have another form, those with the same change together."""
+    """Yields the layers that have another scheme, those with the same change together."""
     one, two = _schemes(first), _schemes(second)
     changed: dict[tuple[str, str], list[str]] = {}
     for layer in dict.fromkeys((*one, *two)):

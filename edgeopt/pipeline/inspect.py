@@ -34,11 +34,11 @@ from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.messages import Describe, Described, Load
-from edgeopt.pipeline.aim import SearchGoal, goal_of
 from edgeopt.pipeline.baseline import PROCESSOR, Baseline, first_running, judge_for
 from edgeopt.pipeline.builders.messages import Inspected
 from edgeopt.pipeline.builders.variants import inspect
 from edgeopt.pipeline.context import SearchContext
+from edgeopt.pipeline.goal import SearchGoal, goal_of
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import CURRENT, Candidate

@@ -297,7 +297,7 @@ class SearchCache:
                 self.emit(Log("info", f"{cached_at(kept.made_at)}: undecided, so this search measures again."))
                 return None
             write.publish(folder, out, single_file=self.settings.single_file)
-        self._tell(outcome, kept.made_at)
+        self._emit_outcome(outcome, kept.made_at)
         at = kept.made_at.isoformat(timespec="seconds")
         return msgspec.structs.replace(outcome, bundle=str(out), from_cache=at)
 
@@ -339,7 +339,7 @@ class SearchCache:
         self.store.put(BUNDLE, self.key, record, files)
         return msgspec.structs.replace(outcome, is_cached=self.store.has(BUNDLE, self.key))
 
-    def _tell(self, outcome: Outcome, made_at: datetime) -> None:
+    def _emit_outcome(self, outcome: Outcome, made_at: datetime) -> None:
         for one in outcome.candidates:
             self.emit(final(one))
         for warning in outcome.warnings:

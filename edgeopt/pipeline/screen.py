@@ -175,14 +175,14 @@ class Ticker:
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._told_s = time.monotonic()
+        self._emitted_s = time.monotonic()
 
-    def tell(self, baseline: Contender, alive: Iterable[PoolEntry]) -> None:
-        if time.monotonic() - self._told_s < _EVERY_S:
+    def update(self, baseline: Contender, alive: Iterable[PoolEntry]) -> None:
+        if time.monotonic() - self._emitted_s < _EVERY_S:
             return
         for entry in alive:
             self._emit(racing(entry, baseline))
-        self._told_s = time.monotonic()
+        self._emitted_s = time.monotonic()
 
 
 def racing(entry: PoolEntry, baseline: Contender | None = None) -> Standing:

@@ -139,7 +139,7 @@ class StopControl:
         return max(0.0, ends_s - time.monotonic())
 
     def record_stop(self, phase: str, to_race: int = 0) -> None:
-        """Notes, once, that the search was ended in this phase, and says what comes now.
+        """Records, once, that the search was stopped in this phase, and announces its end.
 
         `to_race`: the number of candidates that have not raced yet.
         """
@@ -149,7 +149,7 @@ class StopControl:
         self.announce(to_race)
 
     def announce(self, to_race: int = 0) -> None:
-        """Says, once, that the search is ending and how long that takes."""
+        """Reports, once, that the search is ending and how long that takes."""
         if self._ends_at is not None:
             return
         left_s = _racing_s(self.baseline, to_race) + proof_seconds(self.baseline)

@@ -18,10 +18,10 @@ from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.measure import rounds
-from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.builders.messages import Inspected
 from edgeopt.pipeline.builders.variants import Variants
 from edgeopt.pipeline.context import SearchResources, open_context
+from edgeopt.pipeline.goal import SearchGoal
 from edgeopt.pipeline.inspect import Search, SearchData, prepare
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named

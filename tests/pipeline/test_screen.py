@@ -16,9 +16,9 @@ from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Calls
 from edgeopt.measure.stats import Interval
-from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.baseline import baseline_order, first_running, judge_for, plain
 from edgeopt.pipeline.builders.messages import PLANNED, PlannedVariant
+from edgeopt.pipeline.goal import SearchGoal
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, VariantReport
 from edgeopt.pipeline.plans.gathering import ReadyVariant

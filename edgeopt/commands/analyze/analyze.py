@@ -282,7 +282,7 @@ def _unknown(analysis: Analysis) -> bool:
 def _with_real_shapes(
     path: Path, options: AnalysisOptions, wishes: AnalyzeKeywords, worker: WorkerClient, notes: list[str]
 ) -> AnalysisOptions:
-    """Adds the shapes that the tensors had in one run; returns `given` and adds a note if the model cannot run."""
+    """Adds the shapes that the tensors had in one run; if the model cannot run, adds a note only."""
     data = str(wishes.data.absolute()) if wishes.data is not None else ""
     worker.send(RealShapes(str(path.absolute()), dict(options.shapes), data, wishes.pictures))
     answer = worker.answer(Seen, _RUN_LIMIT_S)

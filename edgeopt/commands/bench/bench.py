@@ -262,7 +262,7 @@ def _in_one_phase(emit: Emit) -> Emit:
     """Wraps `emit` so that restarting processes between rounds counts as measuring, not as a separate phase."""
     measuring = False
 
-    def tell(event: Event) -> None:
+    def emit_as_measuring(event: Event) -> None:
         nonlocal measuring
         if isinstance(event, Progress):
             measuring = measuring or event.phase == "measuring"
@@ -270,7 +270,7 @@ def _in_one_phase(emit: Emit) -> Emit:
                 event = msgspec.structs.replace(event, phase="measuring", message=f"{event.message} again")
         emit(event)
 
-    return tell
+    return emit_as_measuring
 
 
 def _with(rules: _Rules, name: str, value: float | None) -> _Rules:

@@ -295,7 +295,7 @@ def _generate(
     """Generates samples from the graph, which shows the valid integers, or else from types and shapes."""
     model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
     if model is not None:
-        from edgeopt.pipeline.builders.variants import inspect  # brings all passes and forms along
+        from edgeopt.pipeline.builders.variants import inspect  # imports all passes and schemes
 
         with closing(WorkerClient(LocalHost(folder))) as client:
             inspect(client, model, samples, count, narrowed=tensors)

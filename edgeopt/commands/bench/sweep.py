@@ -314,7 +314,7 @@ def _with_names(side: Side, settings: Sweep) -> tuple[TensorInfo, ...]:
     path = Path(side.load.model_path)
     if path.suffix != ".onnx" or not any(d is None for t in settings.inputs for d in t.shape):
         return settings.inputs
-    from edgeopt.pipeline.builders.variants import inspect  # brings all passes and forms along
+    from edgeopt.pipeline.builders.variants import inspect  # imports all passes and schemes
 
     with closing(WorkerClient(LocalHost(settings.folder))) as client:
         try:

@@ -43,9 +43,9 @@ class ExportedFiles:
     use: list[str] = field(default_factory=list)
     """Command lines, or lines of code, that use it."""
     notes: list[str] = field(default_factory=list)
-    """Sentences: what the form does not carry, what to know of it."""
+    """Sentences on what the format does not carry, and other limitations."""
     answer: GoldenAnswer | None = None
-    """Answer of the exported form to the golden samples."""
+    """Answer of the exported model to the golden samples."""
     not_checked: str = ""
     """Reason why there is no answer, as a sentence."""
 
@@ -56,7 +56,7 @@ class Format:
     title: str
     """Title of the format, one line."""
     write: Callable[[ExportJob, Path], ExportedFiles]
-    """Writes into an empty folder; raises ConstraintError where the form cannot hold this bundle."""
+    """Writes into an empty folder; raises ConstraintError if the format cannot hold this bundle."""
     batches: bool = False
     """Whether the format uses `ExportJob.max_batch_size`."""
 

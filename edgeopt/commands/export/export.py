@@ -1,4 +1,4 @@
-"""`edgeopt export`: a checked bundle in another form, checked again, and put in place in one step."""
+"""`edgeopt export`: a checked bundle in another format, checked again and published in one step."""
 
 import os
 from collections.abc import Mapping
@@ -112,7 +112,7 @@ class Exported(msgspec.Struct, frozen=True):
     files: int
     size_bytes: int
     accuracy_db: float | None
-    """Accuracy of the exported form on the golden samples, in dB; None if it could not run here."""
+    """Accuracy of the exported model on the golden samples, in dB; None if it could not run here."""
     floor_db: float | None
     samples: int
     not_checked: str
@@ -141,7 +141,7 @@ def format_named(name: str) -> Format:
 
 
 def export(path: Path, format_name: str, out: Path, emit: Emit, max_batch_size: int | None = None) -> Exported:
-    """Raises ConstraintError where the form cannot hold the bundle, VerificationError where it answers wrong."""
+    """Raises ConstraintError if the format cannot hold the bundle, VerificationError if the outputs differ."""
     chosen = format_named(format_name)
     if max_batch_size is not None and not chosen.batches:
         served = ", ".join(each.name for each in FORMATS if each.batches)

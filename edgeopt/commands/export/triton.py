@@ -284,7 +284,7 @@ _HEAD = "# Written by `edgeopt export --to triton`; README.md says what it does 
 
 def _onnxruntime(job: ExportJob, place: Path, made: ExportedFiles) -> dict[str, object]:
     model = copy_model(job, place, "model.onnx")
-    inputs, outputs = _sayable(job, *ports(job, job.bundle.model, job.backend))
+    inputs, outputs = _checked_ports(job, *ports(job, job.bundle.model, job.backend))
     words = _onnxruntime_parameters(job)
     carried = {name: value for name, value in job.bundle.deployment.run.options.items() if name in words.carried}
     _note_left_out(job, words, made)
@@ -314,7 +314,7 @@ def _openvino(job: ExportJob, place: Path, made: ExportedFiles) -> dict[str, obj
     bucketed = "buckets" in job.bundle.deployment.run.options
     shapes = _fixed(made, model, {} if bucketed else settings.shapes, batch)
     saved = save(job, model, place / "model.xml")
-    inputs, outputs = _sayable(job, *ports(job, saved, job.backend))
+    inputs, outputs = _checked_ports(job, *ports(job, saved, job.backend))
     scalar = next((port.name for port in inputs if not port.shape), None)
     if scalar is not None:
         raise refuse(
@@ -325,7 +325,7 @@ def _openvino(job: ExportJob, place: Path, made: ExportedFiles) -> dict[str, obj
         raise refuse(job, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
     words = _openvino_parameters(job, settings.device)
     words.carried |= {"shapes"} if shapes or bucketed or not settings.shapes else set()
-    words.carried |= set(BUCKETS)  # which the notes of every form speak of
+    words.carried |= set(BUCKETS)  # the notes of every format mention them
     if batch:
         words.parameters["ENABLE_BATCH_PADDING"] = "YES"
     carried = {name: value for name, value in job.bundle.deployment.run.options.items() if name in words.carried}
@@ -379,7 +379,7 @@ def _note_left_out(job: ExportJob, words: TritonParameters, made: ExportedFiles)
             )
 
 
-def _sayable(
+def _checked_ports(
     job: ExportJob, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
 ) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
     """Returns the inputs and outputs if a configuration can state all of them; raises an error otherwise."""

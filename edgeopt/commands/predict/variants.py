@@ -99,7 +99,7 @@ class PredictedVariant:
 def write_variant(
     bench: PredictionContext, scheme: Scheme, candidate: Candidate, folder: Path, cleaning: Ledger
 ) -> PredictedVariant:
-    """Writes the form in every layer that takes it; below the floor, the layers that cost most stay float."""
+    """Writes the scheme in every layer that fits; below the floor, the layers that cost most stay float."""
     config = ExecutionConfig(candidate.backend, candidate.options)
     if scheme.name == GROUPED and config.backend == OPENVINO and GROUPS not in config.options:
         config = config.having(**{GROUPS: bench.study.known.settings.group_size})
@@ -255,7 +255,7 @@ def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRun
 
 
 def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]":
-    """Applies the exact passes of the profile, and raises the model to an opset that forms can be written in."""
+    """Applies the exact passes of the profile, and raises the model to an opset that has all schemes."""
     from edgeopt.graph.pipeline import run_pipeline
 
     listed = profile.graph.passes

@@ -54,10 +54,10 @@ def studied(task: BuildTask, reference: Mapping[int, Mapping[str, Array]]) -> La
 
     model = raised(load(task.base).ir)
     folder = folder_of(task) / "study"
-    return begin(model, given_by(task), reference, task.settings, folder)
+    return begin(model, sample_sets_for(task), reference, task.settings, folder)
 
 
-def given_by(task: BuildTask) -> SampleSets:
+def sample_sets_for(task: BuildTask) -> SampleSets:
     """Returns the sample sets: the first two thirds of the check samples plan, and the rest proves the plan."""
     from edgeopt.graph.model import load
 
@@ -225,7 +225,7 @@ def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
         raise ModelError("A plan needs a goal.", "This is a bug in edgeopt: please report it.")
     folder, samples = folder_of(task), samples_of(task)
     save_samples(samples, folder / "samples")
-    sample_sets = given_by(task)
+    sample_sets = sample_sets_for(task)
     numbers = sorted({*sample_sets.plan, *sample_sets.prove})
     runs.inputs(task.source)  # also chooses the backend that judges
     answers = runs.source_outputs(task.source, [samples.feeds(k) for k in numbers])

@@ -160,7 +160,7 @@ class Variants:
         self._steps: dict[tuple[str, str], Step] = {}
         self._recorded: dict[tuple[str, str], Recorded | None] = {}
 
-    def leave_out(self, report: VariantReport) -> None:
+    def report_failure(self, report: VariantReport) -> None:
         self.reports.append(report)
 
     def enter(

@@ -185,9 +185,9 @@ class Store:
     Nothing is synchronized to the disk: after a power cut, an entry that is not whole does not bear its digests.
     """
 
-    def __init__(self, folder: Path | None, tell: Callable[[str], None] = lambda _: None) -> None:
-        """Opens the store; `tell` receives, once each, why nothing can be kept and which entries were damaged."""
-        self._tell = tell
+    def __init__(self, folder: Path | None, report: Callable[[str], None] = lambda _: None) -> None:
+        """Opens the store; `report` receives, once each, why nothing is kept and which entries were damaged."""
+        self._report = report
         self._total: int | None = None
         self.folder = folder or _NOWHERE
         self.limit_bytes = 0
@@ -349,11 +349,11 @@ class Store:
 
     def _drop_damaged(self, place: Path, why: str) -> None:
         _drop(place)
-        self._tell(f"A cache entry was damaged ({why}) and dropped; it is made again.")
+        self._report(f"A cache entry was damaged ({why}) and dropped; it is made again.")
 
     def _turn_off(self, error: OSError) -> None:
         self.on = False
-        self._tell(f"The search cache {self.folder} is not used: {error.strerror or error}.")
+        self._report(f"The search cache {self.folder} is not used: {error.strerror or error}.")
 
 
 def _drop(place: Path) -> None:

@@ -151,7 +151,7 @@ class VariantBuilder:
             if not reason and name == REPAIRED and self._floor_db is None:
                 reason = _OWN_GOAL
             if reason:
-                self.variants.leave_out(VariantReport(name, recipe.title, failure=reason))
+                self.variants.report_failure(VariantReport(name, recipe.title, failure=reason))
             else:
                 yield name
 
@@ -229,7 +229,7 @@ class VariantBuilder:
         needed_db = terms.repair_floor_db(floor_db)
         if needed_db is None:
             report = VariantReport(REPAIRED, recipe_named(REPAIRED).title, failure=_NOT_NEEDED)
-            self.variants.leave_out(report)
+            self.variants.report_failure(report)
             return
         base = self._base(backends_of(recipe_named(REPAIRED), self._inputs.profile)[0])
         ending, due_s = self._ending, self._ending.clock.until(_PLANNING_SHARE)
@@ -269,7 +269,7 @@ class VariantBuilder:
         recipe = recipe_named(name)
         if not {*backends_of(recipe, self._inputs.profile)} <= {*covered}:
             return False
-        self.variants.leave_out(VariantReport(name, recipe.title, failure=_COVERED))
+        self.variants.report_failure(VariantReport(name, recipe.title, failure=_COVERED))
         return True
 
     def _all_of(
@@ -310,9 +310,9 @@ class VariantBuilder:
             backends = request.backends if request.step.listed(LOWERINGS) else ()
             late = made.code == LATE
             report = VariantReport(request.recipe, title, failure=made.message, backends=backends, late=late)
-            self.variants.leave_out(report)
+            self.variants.report_failure(report)
         elif made.plans is None and not Path(request.out_path).is_file():
-            self.variants.leave_out(
+            self.variants.report_failure(
                 VariantReport(
                     request.recipe, title, failure=NOTHING, ledger=made.ledger, backends=request.backends
                 )
@@ -331,7 +331,7 @@ class VariantBuilder:
     def _ready_plans(self, name: str, title: str, plans: Plans, seconds: float) -> Iterator[ReadyVariant]:
         if not plans.variants:
             report = VariantReport(name, title, seconds=seconds, failure=plans.reason, ledger=plans.ledger)
-            self.variants.leave_out(report)
+            self.variants.report_failure(report)
         for one in plans.variants:
             path, backends = Path(one.path), (one.backend,)
             size = _size_bytes(path)

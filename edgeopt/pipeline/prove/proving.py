@@ -49,16 +49,16 @@ from edgeopt.pipeline.shapes.sized import times_by_size
 from edgeopt.pipeline.stopping import StopControl
 
 
-def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, today: int) -> Terms:
-    """Returns the terms of a proof against `rivals` ways to run the baseline and `today` to run the incumbent."""
+def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, incumbents: int) -> Terms:
+    """Returns the terms of a proof against `rivals` ways to run the baseline, `incumbents` the incumbent."""
 
     def is_stopped() -> bool:
         if ending.is_stopping:
             ending.announce()
         return ending.is_stopping
 
-    alone = bool(today) and objective.figure is None
-    required = range(rivals if alone else 0, rivals + today)
+    alone = bool(incumbents) and objective.figure is None
+    required = range(rivals if alone else 0, rivals + incumbents)
     return Terms(PROOF, most, ending.proofs_end_s, required, is_stopped)
 
 
@@ -178,8 +178,8 @@ def measured(
         means.notes.warn_once(_weak(search, answered))
         faced = list(zip(pack.others, found.decisions, strict=True))
         against = _hardest(faced[: len(ways)])
-        today = _hardest(faced[len(ways) :]) if search.incumbent is not None else None
-        proof = _proof(search, bundle, pack.first, against, today, answered, found)
+        incumbent = _hardest(faced[len(ways) :]) if search.incumbent is not None else None
+        proof = _proof(search, bundle, pack.first, against, incumbent, answered, found)
         return ProofRun(proof, answered.reference, answered.single)
 
 
@@ -226,7 +226,7 @@ def _sides(search: Search, runner: TrialRunner, bundle: BundleDraft, ways: Seque
     sides = [_side(runner, "bundle", "bundle", bundle.folder, bundle.calls)]
     sides += [_side(runner, "baseline", search.baseline.backend, search.request.model, how) for how in ways]
     if search.incumbent is not None:
-        folder, known = search.incumbent.folder, _ways_of_today(search.incumbent, search.objective)
+        folder, known = search.incumbent.folder, _incumbent_ways(search.incumbent, search.objective)
         called = dict.fromkeys((bundle.calls, *known))
         sides += [_side(runner, "current", "bundle", folder, how) for how in called]
     return sides
@@ -237,9 +237,9 @@ def _side(runner: TrialRunner, name: str, backend: str, path: Path, how: Calls) 
     return Side(name, load, concurrency=how.callers)
 
 
-def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
+def _incumbent_ways(incumbent: Bundle, objective: Objective) -> Sequence[Calls]:
     """Returns the calls that the incumbent was proved with, if that was for throughput."""
-    proved = today.deployment.evidence
+    proved = incumbent.deployment.evidence
     load = proved.load if proved is not None and objective.by_sample else None
     return [Calls(load.callers, load.batch)] if load is not None else []
 
@@ -290,7 +290,7 @@ def _proof(
     bundle: BundleDraft,
     new: Contender,
     against: _Faced,
-    today: _Faced | None,
+    incumbent: _Faced | None,
     answered: ProofOutputs,
     found: Found,
 ) -> Proof:
@@ -317,8 +317,8 @@ def _proof(
         judged="" if goal.is_ratio else goal.describe(judged),
         metric=None if goal.is_ratio else judged,
         is_shown=answered.evidence == "shown",
-        current=today.decision.speedup if today else None,
-        current_verdict=today.verdict if today else "",
+        current=incumbent.decision.speedup if incumbent else None,
+        current_verdict=incumbent.verdict if incumbent else "",
         less=sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE) if metered else None,
         figure=_figure(objective, new, decision.first_ms, bundle.size_bytes),
         baseline_figure=_figure(objective, old, decision.second_ms, search.facts.size_bytes),

@@ -230,7 +230,7 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     """Returns the reason against delivering the result, as a sentence; empty if it is delivered.
 
     One rule for all methods: it meets the goal by its own proof, a plan is proved to be faster than any float
-    model here, and a bundle has evidence. A form that was asked for by name may be slower: it may be for memory.
+    model here, and a bundle has evidence. A scheme that was requested by name may be slower: it may be for memory.
     """
     goal, planned = work.request.goal, work.request.method == PLAN
     if entry.is_source:

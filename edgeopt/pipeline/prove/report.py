@@ -265,12 +265,14 @@ def _found(search: Search, winner: Candidate, proof: Proof) -> str:
 
 
 def _throughput(search: Search, winner: Candidate, proof: Proof) -> str:
-    today = f"{proof.current.median:.2f}x that of the baseline, and " if proof.current is not None else ""
+    against_incumbent = (
+        f"{proof.current.median:.2f}x that of the baseline, and " if proof.current is not None else ""
+    )
     shown = search.objective.shown
     figures = f"{shown(proof.figure or 0.0)} instead of {shown(proof.baseline_figure or 0.0)}"
     baseline = msgspec.structs.replace(search.baseline, calls=proof.baseline_calls)
     return (
-        f"Throughput {today}{proof.speedup.median:.2f}x that of {baseline.name} ({figures}): "
+        f"Throughput {against_incumbent}{proof.speedup.median:.2f}x that of {baseline.name} ({figures}): "
         f"run it with {winner.calls}, {units.milliseconds(proof.latency_ms)} a run; {_accuracy(proof)}."
     )
 

@@ -60,13 +60,13 @@ def meter_all(
 ) -> None:
     """Measures the energy of a run of each contender, interleaved; the first round runs however late it is."""
 
-    def tell(number: int, _count: int) -> None:
+    def emit_round(number: int, _count: int) -> None:
         emit(Progress("metering", f"{len(contenders)} interleaved", number, turns.most))
 
     def stretch(contender: Contender) -> float | None:
         return _joules(meter, contender)
 
-    watch = DeviceWatch(before=tell)
+    watch = DeviceWatch(before=emit_round)
     for each in take_turns(contenders, turns, stretch, watch, is_late=lambda: time.monotonic() >= until):
         for contender, joules in each.taken:
             contender.joules.append(joules)
@@ -139,7 +139,7 @@ def race(
             raise TrialError(f"The source model {baseline.failure.rstrip('.')} while it was measured.", HINT)
         alive = _without_the_fallen(alive, emit)
         _emit_progress(emit, phase, each.done, turns.most, baseline, alive)
-        ticker.tell(baseline, alive)
+        ticker.update(baseline, alive)
         if each.is_look:
             alive = _keep(baseline, alive, turns.keeps[turns.looks.index(each.done)], emit)
             if len(alive) == 1:
@@ -273,9 +273,9 @@ def enter_variants(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEnt
 
 def fast_enough(pool: CandidatePool) -> list[PoolEntry]:
     """Returns all candidates, best first, if one reliably reaches the target speed-up; otherwise nothing."""
-    aim = pool.search.goal
-    target = aim.target_speedup
-    if target is None or aim.objective.figure is not None:
+    goal = pool.search.goal
+    target = goal.target_speedup
+    if target is None or goal.objective.figure is not None:
         return []
     best = ranked_by_speed(pool)
     contender = best[0].contender if best else None
@@ -292,8 +292,8 @@ def ranked_by_speed(pool: CandidatePool) -> list[PoolEntry]:
 
 def minimize_objective(pool: CandidatePool) -> list[PoolEntry]:
     """Returns those that are not slower than the baseline, the one with the least of the objective first."""
-    aim, races = pool.search.goal, pool.resources
-    objective, any_speed = aim.objective, aim.limits.latency_ms is not None
+    goal, races = pool.search.goal, pool.resources
+    objective, any_speed = goal.objective, goal.limits.latency_ms is not None
     ranked = ranked_by_speed(pool)
     if objective.of_time and pool.add_bucketed(ranked, BUCKETED):
         ranked = ranked_by_speed(pool)

@@ -167,7 +167,7 @@ def test_it_is_told_seldom_enough_not_to_lengthen_the_race(track):
     entry, said = track.enter("ab"), []
     ticker = Ticker(said.append)
     for _ in range(50):
-        ticker.tell(track.baseline, [entry])
+        ticker.update(track.baseline, [entry])
     assert len(said) <= 1
 
 
