@@ -47,7 +47,7 @@ def analyze(
       edgeopt analyze model.edgeopt --markdown report.md
       edgeopt analyze model.onnx --json | tail -1 | jq '.data.opportunities'
     """
-    from edgeopt.commands.analyze.analyze import asked
+    from edgeopt.commands.analyze.analyze import analyze_request
     from edgeopt.views.analysis import sections
     from edgeopt.views.markdown import page
 
@@ -58,7 +58,7 @@ def analyze(
         refuse_two_voices(json, markdown is not None)
         if markdown is not None and not Path(markdown).absolute().parent.is_dir():
             raise UsageError(f"The folder of '{markdown}' does not exist.", "Make it first.")
-        found = asked(request, emit)
+        found = analyze_request(request, emit)
         if markdown is not None and markdown != "-":
             from edgeopt.measure.files import writing
 

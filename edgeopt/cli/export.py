@@ -10,7 +10,7 @@ from edgeopt.errors import UsageError
 from edgeopt.views.blocks import Block, Commands, Listed, WordsBlock, facts, lines
 
 if TYPE_CHECKING:
-    from edgeopt.commands.export.export import Exported, Forms
+    from edgeopt.commands.export.export import Exported, ExportFormats
     from edgeopt.events import Emit
 
 
@@ -37,10 +37,10 @@ def export(request: ExportRequest, json: JsonFlag = False) -> None:
       edgeopt export model.edgeopt --to runner -o model-runner
       edgeopt export model.edgeopt --to triton -o repository --max-batch-size 16
     """
-    from edgeopt.commands.export.export import forms
+    from edgeopt.commands.export.export import list_formats
 
     if request.list:
-        execute("export-formats", lambda _emit: forms(), show_formats, json)
+        execute("export-formats", lambda _emit: list_formats(), show_formats, json)
     else:
         execute("export", lambda emit: _export(request, emit), show, json)
 
@@ -61,7 +61,7 @@ def _export(request: ExportRequest, emit: "Emit") -> "Exported":
     return export(request.bundle, request.to, request.out, emit, request.max_batch_size)
 
 
-def show_formats(result: "Forms") -> list[Block]:
+def show_formats(result: "ExportFormats") -> list[Block]:
     return [facts((form.name, form.title) for form in result.formats)]
 
 

@@ -113,7 +113,7 @@ RESULTS = (
     RecordType("report", "Reports that were written", ("edgeopt.commands.report.facts:Reports",)),
     RecordType("cost", "Costs by device", ("edgeopt.commands.cost.figures:CostReport",)),
     RecordType("export", "The exported folder", ("edgeopt.commands.export.export:Exported",)),
-    RecordType("export-formats", "Formats of exports", ("edgeopt.commands.export.export:Forms",)),
+    RecordType("export-formats", "Formats of exports", ("edgeopt.commands.export.export:ExportFormats",)),
     RecordType("sign", "A signed bundle", ("edgeopt.bundle.sign:Signed",)),
     RecordType("new-key", "A new pair of keys", ("edgeopt.bundle.sign:NewKey",)),
     RecordType("replay", "A rebuilt bundle", ("edgeopt.pipeline.replay:Rebuilt",)),
