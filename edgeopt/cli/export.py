@@ -62,7 +62,7 @@ def _export(request: ExportRequest, emit: "Emit") -> "Exported":
 
 
 def show_formats(result: "ExportFormats") -> list[Block]:
-    return [facts((form.name, form.title) for form in result.formats)]
+    return [facts((each.name, each.title) for each in result.formats)]
 
 
 def show(result: "Exported") -> list[Block]:

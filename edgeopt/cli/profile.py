@@ -58,9 +58,9 @@ def import_(request: ProfileImportRequest, json: JsonFlag = False) -> None:
       edgeopt profile import model.toml
       edgeopt profile import model.toml model.onnx --json | jq -r .data.command
     """
-    from edgeopt.commands.profile import look_at
+    from edgeopt.commands.profile import preview_import
 
-    execute("profile-import", lambda _emit: look_at(request.profile, request.model), show_imported, json)
+    execute("profile-import", lambda _emit: preview_import(request.profile, request.model), show_imported, json)
 
 
 @asks(ProfileDiffRequest)

@@ -78,8 +78,8 @@ def optimize(
     from edgeopt.workspace import WORK, workspace
 
     with workspace(WORK) as folder:
-        given = {**wishes, "model": model, "out": out, "data": as_file(wishes.get("data"), folder)}
-        return optimize_source(read(OptimizeSourceRequest, given), emit, stop or threading.Event())
+        values = {**wishes, "model": model, "out": out, "data": as_file(wishes.get("data"), folder)}
+        return optimize_source(read(OptimizeSourceRequest, values), emit, stop or threading.Event())
 
 
 def search_files(settings: OptimizeSourceRequest) -> SearchFiles:
@@ -97,12 +97,12 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
     from edgeopt.bundle.write import check_target, replace_document
     from edgeopt.commands.report.evidence import FILE
     from edgeopt.importing.importer import import_model
-    from edgeopt.pipeline.optimize import asked
+    from edgeopt.pipeline.optimize import run_search
     from edgeopt.pipeline.request import check, inputs_of
 
     check_source(settings)
     if not settings.is_of_source:
-        return asked(_search(settings), emit, stop)
+        return run_search(_search(settings), emit, stop)
     check(settings)
     check_target(settings.out.absolute(), inputs_of(settings))
     _check_files(settings)
@@ -117,7 +117,7 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
         pre=settings.pre if settings.pre is not None or shape else _imported_pre(model),
         shape=shape,
     )
-    outcome = asked(search, emit, stop)
+    outcome = run_search(search, emit, stop)
     if stop.is_set():
         return outcome
     try:
@@ -125,9 +125,9 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
         replace_document(search.out.absolute(), FILE, outcome)
         return outcome
     except EdgeoptError as error:
-        said = f"The bundle was not measured against {settings.model.name}: {error.message}"
-        emit(Log("warning", said))
-        return msgspec.structs.replace(outcome, warnings=(*outcome.warnings, said))
+        warning = f"The bundle was not measured against {settings.model.name}: {error.message}"
+        emit(Log("warning", warning))
+        return msgspec.structs.replace(outcome, warnings=(*outcome.warnings, warning))
 
 
 def _check_files(settings: OptimizeSourceRequest) -> None:
@@ -154,9 +154,9 @@ def _check_files(settings: OptimizeSourceRequest) -> None:
         read_pictures(pictures[:1], declared or Data())
     elif data is not None:
         arrays = read_arrays(data)
-    wanted = (settings.labels,) if settings.labels else NAMES
-    if settings.goal.kind.needs_labels and not any(name in arrays for name in wanted):
-        names = " or ".join(f"'{each}'" for each in wanted)
+    label_names = (settings.labels,) if settings.labels else NAMES
+    if settings.goal.kind.needs_labels and not any(name in arrays for name in label_names):
+        names = " or ".join(f"'{each}'" for each in label_names)
         raise no_labels(f"The data has no array {names}; it has: {', '.join(arrays) or 'none'}.")
 
 
@@ -173,11 +173,11 @@ def _imported_pre(model: Path) -> Path | None:
 
 def check_source(settings: OptimizeSourceRequest) -> None:
     """Raises UsageError for options of an import without one."""
-    given = [flag_of(each.name) for each in changed(settings) if each.name in _OWN]
-    if given and not settings.is_of_source:
+    flags = [flag_of(each.name) for each in changed(settings) if each.name in _OWN]
+    if flags and not settings.is_of_source:
         raise UsageError(
-            f"{given[0]} is for models of other frameworks, and '{settings.model}' is none.",
-            f"Leave {given[0]} out, or name one: net.py:Net",
+            f"{flags[0]} is for models of other frameworks, and '{settings.model}' is none.",
+            f"Leave {flags[0]} out, or name one: net.py:Net",
         )
 
 

@@ -30,15 +30,15 @@ class ProbeRequest(msgspec.Struct, frozen=True):
 def check(request: ProbeRequest) -> None:
     """Raises UsageError for what does not go together."""
     named = {"--record": request.record, "--root": request.root, "--device": request.device}
-    given = [flag for flag, path in named.items() if path is not None]
+    flags = [flag for flag, path in named.items() if path is not None]
     if request.again and not request.deep:
         raise UsageError("--again needs --deep.", "Give both: --deep --again")
-    if request.deep and given:
-        raise UsageError(f"--deep and {given[0]} exclude each other.", "Run them one after the other.")
-    if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} exclude each other.", "Give one of them.")
+    if request.deep and flags:
+        raise UsageError(f"--deep and {flags[0]} exclude each other.", "Run them one after the other.")
+    if len(flags) > 1:
+        raise UsageError(f"{' and '.join(flags)} exclude each other.", "Give one of them.")
     if request.identify and (request.root or request.device):
-        raise UsageError(f"{given[0]} has no identity of the machine, so --identify cannot be used.")
+        raise UsageError(f"{flags[0]} has no identity of the machine, so --identify cannot be used.")
 
 
 def probe(request: ProbeRequest, emit: Emit) -> "Device":

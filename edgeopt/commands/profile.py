@@ -27,7 +27,7 @@ from edgeopt.bundle.runtime.check import Changed, changes_since
 from edgeopt.bundle.write import free_place
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, pip_install, writing_to
 from edgeopt.hw.probe import probe
-from edgeopt.pipeline.replay_steps import check_steps, said_of
+from edgeopt.pipeline.replay_steps import check_steps, describe_step
 from edgeopt.quant.records import FLOAT
 from edgeopt.views.blocks import some
 
@@ -95,11 +95,11 @@ def export(bundle: Path, out: Path) -> ExportedProfile:
             publish_file(Path(name), out.absolute())
     finally:
         Path(name).unlink(missing_ok=True)
-    steps = tuple(said_of(step) for step in deployment.steps)
+    steps = tuple(describe_step(step) for step in deployment.steps)
     return ExportedProfile(str(out), str(bundle), len(content), steps, deployment.summary)
 
 
-def look_at(path: Path, model: Path | None = None) -> Imported:
+def preview_import(path: Path, model: Path | None = None) -> Imported:
     """Checks a profile as a replay would, short of doing it; raises what is wrong with it or with the model."""
     from edgeopt.pipeline.replay import source_of
 
@@ -109,8 +109,9 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
     check_steps(profile)
     if model is not None:
         source_of(model, deployment)
-    given, told = model if model is not None else Path(deployment.source.name), deployment.processing
-    parts = [] if told is None else [("before the model", told.pre), ("after it", told.post)]
+    model_path, processing = model if model is not None else Path(deployment.source.name), deployment.processing
+    parts = [] if processing is None else [("before the model", processing.pre), ("after it", processing.post)]
+    out = str(free_place(deployment.name, path))
     return Imported(
         profile=str(path),
         name=deployment.name,
@@ -120,13 +121,11 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
         target=deployment.target,
         backend=deployment.run.backend,
         unavailable=_unavailable(profile),
-        steps=tuple(said_of(step) for step in deployment.steps),
+        steps=tuple(describe_step(step) for step in deployment.steps),
         processing=tuple(f"{where}: {describe_part(part)}" for where, part in parts if part is not None),
         summary=deployment.summary,
         changes=changes_since(deployment, probe()),
-        command=shlex.join(
-            ["edgeopt", "replay", str(path), str(given), "-o", str(free_place(deployment.name, path)), "--measure"]
-        ),
+        command=shlex.join(["edgeopt", "replay", str(path), str(model_path), "-o", out, "--measure"]),
     )
 
 
@@ -229,8 +228,8 @@ def _tensors(tensors: list[Tensor]) -> dict[str, str]:
 
 
 def _processing_steps(deployment: Deployment) -> dict[str, str]:
-    told = deployment.processing
-    parts = {} if told is None else {"before": told.pre, "after": told.post}
+    processing = deployment.processing
+    parts = {} if processing is None else {"before": processing.pre, "after": processing.post}
     return {name: describe_part(part) for name, part in parts.items() if part is not None}
 
 
@@ -265,27 +264,26 @@ def _parameter(what: str, one: object, two: object) -> DifferenceRow:
 
 
 def _layers(first: list[Step], second: list[Step]) -> Iterator[DifferenceRow]:
-    """Yields the layers that have another form, those with the same change together."""
-    one, two = _forms(first), _forms(second)
+    """Yields the layers that have another scheme, those with the same change together."""
+    one, two = _schemes(first), _schemes(second)
     changed: dict[tuple[str, str], list[str]] = {}
     for layer in dict.fromkeys((*one, *two)):
-        forms = one.get(layer, FLOAT), two.get(layer, FLOAT)
-        if forms[0] != forms[1]:
-            changed.setdefault(forms, []).append(layer)
-    for forms, layers in changed.items():
-        yield DifferenceRow("layers", some(layers, _MOST_NAMED), *forms)
+        schemes = one.get(layer, FLOAT), two.get(layer, FLOAT)
+        if schemes[0] != schemes[1]:
+            changed.setdefault(schemes, []).append(layer)
+    for schemes, layers in changed.items():
+        yield DifferenceRow("layers", some(layers, _MOST_NAMED), *schemes)
 
 
-def _forms(steps: list[Step]) -> dict[str, str]:
-    return {layer: form for step in steps for form, layers in step.forms.items() for layer in layers}
+def _schemes(steps: list[Step]) -> dict[str, str]:
+    return {layer: scheme for step in steps for scheme, layers in step.forms.items() for layer in layers}
 
 
 def _record(first: Profile, second: Profile) -> Iterator[DifferenceRow]:
     if first.record != second.record:
-        said = ["none" if each.record is None else "its own" for each in (first, second)]
-        yield DifferenceRow(
-            "quantization", "what calibration found", *(said if said[0] != said[1] else ("its own", "another"))
-        )
+        one, other = ("none" if each.record is None else "its own" for each in (first, second))
+        sources = (one, other) if one != other else ("its own", "another")
+        yield DifferenceRow("quantization", "what calibration found", *sources)
 
 
 def _summary(rows: tuple[DifferenceRow, ...], same: bool | None) -> str:

@@ -159,36 +159,36 @@ class QuantizeKeywords(TypedDict, total=False):
     time_limit_s: float | None
 
 
-def request_from(asked: QuantizeOptions | CalibrationOptions) -> "QuantizeRequest":
+def request_from(options: QuantizeOptions | CalibrationOptions) -> "QuantizeRequest":
     """Returns the request for the given options; raises UsageError if they are invalid."""
     from edgeopt.quant.measured.records import QuantizeRequest
 
     known = QuantizeRequest.__struct_fields__
-    same = {name: value for name, value in msgspec.structs.asdict(asked).items() if name in known}
-    if isinstance(asked, CalibrationOptions):
+    same = {name: value for name, value in msgspec.structs.asdict(options).items() if name in known}
+    if isinstance(options, CalibrationOptions):
         request = QuantizeRequest(**same, compare_calibrations=True)
     else:
         from edgeopt.commands.bench.naming import read_options
         from edgeopt.options import read_shapes
 
-        same |= {"goal": _goal(asked), "options": _plain(read_options(list(asked.options)))}
-        targets = tuple(name.strip() for name in asked.check_targets.split(",") if name.strip())
-        request = QuantizeRequest(**{**same, "shapes": read_shapes(asked.shape), "check_targets": targets})
+        same |= {"goal": _goal(options), "options": _plain(read_options(list(options.options)))}
+        targets = tuple(name.strip() for name in options.check_targets.split(",") if name.strip())
+        request = QuantizeRequest(**{**same, "shapes": read_shapes(options.shape), "check_targets": targets})
     _check(request)
     return request
 
 
-def _goal(asked: QuantizeOptions) -> "Goal":
+def _goal(options: QuantizeOptions) -> "Goal":
     from edgeopt.data.judging.goals import NO_FLOOR, goal_from
 
-    if not asked.no_floor:
-        return goal_from(asked.metric, asked.floor, asked.max_drop, asked.accept_unproven_drop)
+    if not options.no_floor:
+        return goal_from(options.metric, options.floor, options.max_drop, options.accept_unproven_drop)
     none = OptionReference("no_floor")
-    wanted = {"floor": asked.floor, "metric": asked.metric, "max_drop": asked.max_drop}
-    given = next((OptionReference(name) for name, text in wanted.items() if text is not None), None)
-    if given is not None:
-        raise UsageError(f"{none} and {given} exclude each other.", "Leave one of them out.", [none, given])
-    if asked.method == _PLAN:
+    values = {"floor": options.floor, "metric": options.metric, "max_drop": options.max_drop}
+    conflict = next((OptionReference(name) for name, text in values.items() if text is not None), None)
+    if conflict is not None:
+        raise UsageError(f"{none} and {conflict} exclude each other.", "Leave one of them out.", [none, conflict])
+    if options.method == _PLAN:
         method = OptionReference("method", "int8")
         raise UsageError(
             f"A plan needs a goal, so it cannot be used with {none}.",
@@ -261,5 +261,5 @@ def quantize(
 
     with workspace(WORK) as folder:
         data, options = as_file(wishes.get("data"), folder), as_texts(wishes.get("options") or {})
-        given = {"sensitivity": out is None, **wishes, "data": data, "options": options}
-        return quantize_model(request_from(read(QuantizeOptions, {**given, "model": model, "out": out})), emit)
+        values = {"sensitivity": out is None, **wishes, "data": data, "options": options}
+        return quantize_model(request_from(read(QuantizeOptions, {**values, "model": model, "out": out})), emit)

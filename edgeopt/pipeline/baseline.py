@@ -62,11 +62,11 @@ def judge_for(runner: TrialRunner, baseline: Contender, backend: str, model: Pat
 
     Speed is judged by the defaults of the runtime. Raises TrialError if the runtime fails in full precision.
     """
-    told = full_precision(backend)
-    if not told:
+    options = full_precision(backend)
+    if not options:
         yield baseline
         return
-    judge = runner.enter("reference", backend, model, dict(told))
+    judge = runner.enter("reference", backend, model, dict(options))
     try:
         yield judge
     finally:

@@ -42,7 +42,7 @@ class SearchResources:
         return self.notes.emit
 
 
-def placed(folder: Path, stack: ExitStack, emit: Emit) -> SearchContext:
+def open_context(folder: Path, stack: ExitStack, emit: Emit) -> SearchContext:
     """Starts the context of a search; all its processes end with the stack."""
     runner = TrialRunner(LocalHost(folder), folder, folder / "samples")
     builder = BuildWorker(runner.host)

@@ -34,11 +34,11 @@ from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.messages import Describe, Described, Load
-from edgeopt.pipeline.aim import SearchGoal, aim_of
 from edgeopt.pipeline.baseline import PROCESSOR, Baseline, first_running, judge_for
 from edgeopt.pipeline.builders.messages import Inspected
 from edgeopt.pipeline.builders.variants import inspect
 from edgeopt.pipeline.context import SearchContext
+from edgeopt.pipeline.goal import SearchGoal, goal_of
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
 from edgeopt.pipeline.outcome import CURRENT, Candidate
@@ -74,9 +74,8 @@ def incumbent_of(path: Path, model: Path, facts: Inspected, runner: TrialRunner,
     ):
         one, two = {t.name: t.dtype for t in theirs}, {t.name: t.dtype for t in ours}
         if one != two:
-            raise UsageError(
-                f"'{path.name}' {kind} {_told(one, two)}, but the model {kind} {_told(two, one)}.", _OF_THIS_MODEL
-            )
+            own, other = _format_tensors(one, two), _format_tensors(two, one)
+            raise UsageError(f"'{path.name}' {kind} {own}, but the model {kind} {other}.", _OF_THIS_MODEL)
     try:
         runner.enter("current", "bundle", current.folder).close()
     except TrialError as error:
@@ -143,7 +142,7 @@ def _described(path: Path, host: TrialHost) -> tuple[Tensors, Tensors]:
     return answer.inputs, answer.outputs
 
 
-def _told(these: dict[str, str], others: dict[str, str]) -> str:
+def _format_tensors(these: dict[str, str], others: dict[str, str]) -> str:
     """Formats the names; with the types if only these differ."""
     same_names = these.keys() == others.keys()
     return ", ".join(f"{name} ({dtype})" if same_names else name for name, dtype in these.items()) or "nothing"
@@ -182,7 +181,7 @@ class Search:
     facts: Inspected
     """Facts of the source model."""
     starts: StartOptions
-    given: SearchData
+    data: SearchData
     reference: AccuracyReference
     baseline: Candidate
     limit_s: float
@@ -211,9 +210,9 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     """Prepares a search; raises an error for the first invalid input. The baseline runs until the stack ends."""
     check_shape(settings)
     runner, notes = place.runner, place.notes
-    asked = profile_for(place.device, settings.target, settings.profile)
+    target = profile_for(place.device, settings.target, settings.profile)
     is_named = bool(settings.target or settings.profile)
-    extended = with_plugins(asked) if settings.plugins else asked
+    extended = with_plugins(target) if settings.plugins else target
     profile, absent = _with_what_is_here(without_planned(extended), is_named=is_named)
     notes.emit(Progress("reading the model", settings.model.name))
     made_up = runner.folder / "generated"
@@ -222,25 +221,25 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
     try_out = partial(_references, settings, facts, profile, attached, place)
     preset, references = with_preset(settings, facts, notes, stack, try_out)
-    given, baseline, reference = references
-    starts = starts_on(place.device, profile, facts.inputs, given.samples)
+    data, baseline, reference = references
+    starts = starts_on(place.device, profile, facts.inputs, data.samples)
     incumbent = None
     if settings.baseline is not None:
         incumbent = incumbent_of(settings.baseline, settings.model, facts, runner, place.builder.client)
-    _warn_of_the_target(asked, profile, absent, place)
-    _warn_of_the_data(given, reference, settings.labels, notes)
-    if given.shaped is not None:
-        others = open_samples(made_up) if given.of_user else None
-        shaped = settle_buckets(given.shaped, runner, settings.model, baseline.candidate, others, notes)
-        given = replace(given, shaped=shaped)
+    _warn_of_the_target(target, profile, absent, place)
+    _warn_of_the_data(data, reference, settings.labels, notes)
+    if data.shaped is not None:
+        others = open_samples(made_up) if data.of_user else None
+        shaped = settle_buckets(data.shaped, runner, settings.model, baseline.candidate, others, notes)
+        data = replace(data, shaped=shaped)
     search = Search(
         request=settings,
-        goal=aim_of(settings),
+        goal=goal_of(settings),
         device=place.device,
         profile=profile,
         facts=facts,
         starts=starts,
-        given=given,
+        data=data,
         reference=reference,
         baseline=baseline.candidate,
         limit_s=_time_limit(settings, facts, profile),
@@ -287,36 +286,36 @@ def _references(
     baseline = first_running(runner, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)
     counts = SampleLimits() if shaped else limits_for(metric, baseline.contender.loaded.first_run_ms)
-    given = SearchData(taken, of_user, split(len(taken), of_user, counts), raw, shaped)
+    data = SearchData(taken, of_user, split(len(taken), of_user, counts), raw, shaped)
     limit_s, run_ms = _time_limit(settings, facts, profile), baseline.contender.loaded.first_run_ms
     if sizes and run_ms > _LONGEST_RUN_SHARE * 1e3 * limit_s:
         raise ModelError(f"A run takes {units.milliseconds(run_ms)}, too long for a search of {limit_s:.0f} s.")
-    return given, baseline, _standard(settings, given, labels, attached, runner, baseline)
+    return data, baseline, _reference(settings, data, labels, attached, runner, baseline)
 
 
 def _time_limit(settings: OptimizeRequest, facts: Inspected, profile: TargetProfile) -> float:
     return settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
 
 
-def _standard(
+def _reference(
     settings: OptimizeRequest,
-    given: SearchData,
+    data: SearchData,
     labels: Labels | None,
     attached: Attached | None,
     runner: TrialRunner,
     baseline: Baseline,
 ) -> AccuracyReference:
     """Returns the reference outputs of the source model; raises ModelError if two runs differ."""
-    own, which = baseline.contender, given.split.check
+    own, which = baseline.contender, data.split.check
     with (
-        explained(given.shaped),
+        explained(data.shaped),
         judge_for(runner, own, baseline.candidate.backend, settings.model) as judge,
     ):
         reference = runner.outputs(judge, which)
         try_after(attached, reference[0], runner.folder / "attached")
         again = runner.outputs(judge, which)
     usual = _check_steady(reference, again, settings.goal)
-    return AccuracyReference(given.split, settings.goal, reference, Levels(given.samples), labels, usual)
+    return AccuracyReference(data.split, settings.goal, reference, Levels(data.samples), labels, usual)
 
 
 def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
@@ -369,11 +368,11 @@ def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[Targe
 
 
 def _warn_of_the_target(
-    asked: TargetProfile, profile: TargetProfile, absent: dict[str, str], place: SearchContext
+    target: TargetProfile, profile: TargetProfile, absent: dict[str, str], place: SearchContext
 ) -> None:
     notes = place.notes
-    if planned_names(asked):
-        notes.warn(f"Skipped, not supported yet: {', '.join(planned_names(asked))}.")
+    if planned_names(target):
+        notes.warn(f"Skipped, not supported yet: {', '.join(planned_names(target))}.")
     for name, why in absent.items():
         notes.warn(f"Skipped the backend {name}: {why}.")
     misfit = fit(place.device, profile)
@@ -381,9 +380,9 @@ def _warn_of_the_target(
         notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")
 
 
-def _warn_of_the_data(given: SearchData, reference: AccuracyReference, labels: str, notes: SearchNotes) -> None:
-    samples, expected = given.samples, reference.outputs
-    if not given.of_user:
+def _warn_of_the_data(data: SearchData, reference: AccuracyReference, labels: str, notes: SearchNotes) -> None:
+    samples, expected = data.samples, reference.outputs
+    if not data.of_user:
         notes.warn(
             "No data: only exact rewrites and float precisions are tried, on generated inputs. Pass "
             "--data to try 8-bit variants too."
@@ -399,9 +398,9 @@ def _warn_of_the_data(given: SearchData, reference: AccuracyReference, labels: s
             "choose and prove. With 12 or more, the precision of each layer is planned too."
         )
     notes.warn_once(_too_few_to_show(reference))
-    for said in samples.converted:
-        notes.warn(said)
-    for one in alike_inputs(samples) if given.of_user else ():
+    for warning in samples.converted:
+        notes.warn(warning)
+    for one in alike_inputs(samples) if data.of_user else ():
         notes.warn(one.warning)
     for output in compare_outputs(expected, expected).outputs:
         if output.silent:

@@ -20,7 +20,7 @@ class SearchNotes:
         if message and message not in self.kept:
             self.warn(message)
 
-    def tell(self, message: str) -> None:
+    def inform(self, message: str) -> None:
         """Reports a message that belongs in the outcome but is not a warning."""
         self.kept.append(message)
         self.emit(Log("info", message))

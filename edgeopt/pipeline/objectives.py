@@ -109,12 +109,12 @@ def limits_from(
     max_memory_mib: float | None = None, max_size_mib: float | None = None, max_latency_ms: float | None = None
 ) -> ResourceLimits:
     """Returns the limits; raises UsageError if one is not more than 0."""
-    given = {
+    values = {
         "max_memory_mib": max_memory_mib,
         "max_size_mib": max_size_mib,
         "max_latency_ms": max_latency_ms,
     }
-    for name, value in given.items():
+    for name, value in values.items():
         if value is not None and not value > 0:
             limit = OptionReference(name, f"{value:g}")
             raise UsageError(f"{limit} is not a possible limit.", "Give more than 0.", [limit])
@@ -133,13 +133,13 @@ def excess(
 ) -> str:
     """Describes the known figures that are over their limits; empty if there are none."""
     peak = memory.peak_bytes if memory is not None else None
-    told = []
+    excesses = []
     if limits.memory_bytes is not None and peak is not None and peak > limits.memory_bytes:
-        told.append(f"it needs {peak / _MIB:.0f} MiB of memory; the limit is {limits.memory_bytes / _MIB:.0f}")
+        excesses.append(f"it needs {peak / _MIB:.0f} MiB of memory; the limit is {limits.memory_bytes / _MIB:.0f}")
     if limits.size_bytes is not None and size_bytes is not None and size_bytes > limits.size_bytes:
-        told.append(f"its files have {size_bytes / _MIB:.3g} MiB; the limit is {limits.size_bytes / _MIB:.3g}")
+        excesses.append(f"its files have {size_bytes / _MIB:.3g} MiB; the limit is {limits.size_bytes / _MIB:.3g}")
     if limits.latency_ms is not None and latency_ms is not None and latency_ms > limits.latency_ms:
-        told.append(
+        excesses.append(
             f"a run takes {units.milliseconds(latency_ms)}; the limit is " + units.milliseconds(limits.latency_ms)
         )
-    return "; ".join(told)
+    return "; ".join(excesses)

@@ -13,7 +13,7 @@ from edgeopt.bundle.write import check_target
 from edgeopt.events import Emit
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.pipeline.builders.variants import Variants
-from edgeopt.pipeline.context import SearchResources, placed
+from edgeopt.pipeline.context import SearchResources, open_context
 from edgeopt.pipeline.inspect import Search, prepare
 from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
@@ -21,12 +21,12 @@ from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import BuildInputs
 from edgeopt.pipeline.plans.space import courses_on
 from edgeopt.pipeline.prove.deliver import deliver
+from edgeopt.pipeline.prove.pick import find_candidate
 from edgeopt.pipeline.prove.pick import pick as deliver_picked
-from edgeopt.pipeline.prove.pick import wanted
 from edgeopt.pipeline.race.loads import choose_load
 from edgeopt.pipeline.race.race import open_meter
 from edgeopt.pipeline.race.tuning import run_races
-from edgeopt.pipeline.recall import Remembered
+from edgeopt.pipeline.recall import SearchCache
 from edgeopt.pipeline.request import OptimizeRequest, check, inputs_of
 from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.screen import CandidatePool
@@ -38,16 +38,16 @@ _LONGEST_OF_USER, _LONGEST = 1.2, 2.0
 
 
 def variant_inputs(search: Search, runner: TrialRunner) -> BuildInputs:
-    given, profile, facts = search.given, search.profile, search.facts
+    data, profile, facts = search.data, search.profile, search.facts
     # With a mask in buckets, what is left out is cut off before the run, down to a size with a program of its own.
-    is_cut = given.shaped is not None and bool(given.shaped.mask)
-    kept = kept_by(facts.inputs, given.samples) if given.of_user and not is_cut else 1.0
+    is_cut = data.shaped is not None and bool(data.shaped.mask)
+    kept = kept_by(facts.inputs, data.samples) if data.of_user and not is_cut else 1.0
     return BuildInputs(
         model=search.request.model,
         size_bytes=facts.size_bytes,
-        samples_path=given.shaped.usual_path if given.shaped is not None else runner.samples_path,
-        split=given.split,
-        of_user=given.of_user,
+        samples_path=data.shaped.usual_path if data.shaped is not None else runner.samples_path,
+        split=data.split,
+        of_user=data.of_user,
         profile=profile,
         kept=kept,
         passes=graph_passes(profile, kept),
@@ -67,7 +67,7 @@ def plan_terms_of(search: Search, pool: CandidatePool) -> PlanTerms | None:
     )
 
 
-def asked(settings: OptimizeRequest, emit: Emit, stop: threading.Event) -> Outcome:
+def run_search(settings: OptimizeRequest, emit: Emit, stop: threading.Event) -> Outcome:
     """Runs one search in a folder of its own."""
     with workspace(WORK) as folder:
         return run(settings, folder, emit, stop)
@@ -83,13 +83,13 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
     settings = msgspec.structs.replace(settings, out=out)
     check_target(settings.out, inputs_of(settings))
     check_file(settings.model)  # before a process is started that would have to end again
-    memory = Remembered(settings, emit)
+    memory = SearchCache(settings, emit)
     known = memory.needed(folder / "known") if settings.pick else memory.recall()
-    picked = wanted(known, settings.pick) if known is not None and settings.pick else None
+    picked = find_candidate(known, settings.pick) if known is not None and settings.pick else None
     if known is not None and picked is None:
         return known
     with ExitStack() as stack:
-        place = placed(folder, stack, emit)
+        place = open_context(folder, stack, emit)
         search, baseline = prepare(settings, place, stack)
         if stop.is_set():
             raise nothing_proved_error("reading the model", kept=memory.on)

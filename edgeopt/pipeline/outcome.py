@@ -61,8 +61,8 @@ class VariantReport(msgspec.Struct, frozen=True):
 
     def is_of(self, candidate: Candidate) -> bool:
         """Whether the candidate runs this variant, or one that was made of it."""
-        wanted = {candidate.variant} if candidate.variant == "source" else {candidate.variant, "cleaned"}
-        return self.name in wanted and (not self.backends or candidate.backend in self.backends)
+        names = {candidate.variant} if candidate.variant == "source" else {candidate.variant, "cleaned"}
+        return self.name in names and (not self.backends or candidate.backend in self.backends)
 
 
 class CandidateReport(msgspec.Struct, frozen=True):

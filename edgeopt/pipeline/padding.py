@@ -34,7 +34,7 @@ def skips_padding(ledger: Ledger) -> bool:
     return any(entry.pass_name == PASS.name and entry.applied and not entry.rolled_back for entry in ledger)
 
 
-def said_of(share: float) -> str:
+def padding_note(share: float) -> str:
     """Returns the note for users whose latencies were measured with this share of data kept."""
     return (
         f"{1 - share:.0%} of the data is padding, which the cleaned model skips. Its speed depends on "

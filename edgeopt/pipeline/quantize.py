@@ -79,8 +79,8 @@ def _only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
             _calibrations_summary(rows, len(work.sample_sets.plan)),
             str(request.model),
             INT8.name,
-            _course(work).backend,
-            dict(_course(work).options),
+            _int8_config(work).backend,
+            dict(_int8_config(work).options),
             request.shown_goal,
             calibrations=rows,
             warnings=tuple(work.warnings),
@@ -95,21 +95,21 @@ def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
     from edgeopt.quant.compare_calibrations import compare_calibrations
     from edgeopt.quant.write import tensors_wanted, write
 
-    study, course = work.study, _course(work)
+    study, config = work.study, _int8_config(work)
     if not len(work.sample_sets.calibrate):
         raise DataError("There are no samples to calibrate with.", "Pass samples with --data.")
     path = work.folder / "calibrated.onnx"
 
     def judge(ranges: Mapping[str, Range]) -> tuple[float, float]:
         settings = study.known.settings
-        context = SchemeContext(course.backend, settings, ranges)
+        context = SchemeContext(config.backend, settings, ranges)
         choices = {
             layer.name: INT8.name for layer in study.layers if not layer.reason and not INT8.fits(layer, context)
         }
         if not choices:
             raise ModelError(f"There is nothing to calibrate: {unfit(study.layers)}.")
         save(write(study.model, study.layers, choices, context).model, path)
-        judged = work.judge.judged(path, course, work.sample_sets.plan)
+        judged = work.judge.judged(path, config, work.sample_sets.plan)
         return judged.snr_db or judged.value, judged.low_db or judged.low
 
     tensors = tensors_wanted(study.model, study.layers, study.known.settings)
@@ -126,7 +126,7 @@ def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
         )
 
 
-def _course(work: QuantizeRun) -> ExecutionConfig:
+def _int8_config(work: QuantizeRun) -> ExecutionConfig:
     """Returns an available configuration on which int8 gains, or the first one."""
     return next((each for each in work.configs if each.backend in INT8.backends), work.configs[0])
 
@@ -136,9 +136,9 @@ def _calibrations_summary(rows: tuple[CalibrationTried, ...], samples: int) -> s
     if best.snr_db is None:
         return f"The most accurate calibration, tensor by tensor: {best.method}."
     near = [row.method for row in rows[1:] if row.snr_db is not None and best.snr_db - row.snr_db < _CLOSE_DB]
-    said = f"; {', '.join(near)} {('is' if len(near) == 1 else 'are')} equally accurate" if near else ""
+    ties = f"; {', '.join(near)} {('is' if len(near) == 1 else 'are')} equally accurate" if near else ""
     reached = f"{agreement(best.snr_db)} on {samples} samples"
-    return f"The most accurate calibration of {INT8.name}: {best.method}, {reached}{said}."
+    return f"The most accurate calibration of {INT8.name}: {best.method}, {reached}{ties}."
 
 
 def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
@@ -148,24 +148,24 @@ def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
     begin = time.monotonic()
     check_file(request.model)
     emit(Progress("checking targets", ", ".join(request.check_targets)))
-    said = check_targets(request.model, request.check_targets)
+    verdicts = check_targets(request.model, request.check_targets)
     return Quantized(
         "reported",
-        _targets_summary(said),
+        _targets_summary(verdicts),
         str(request.model),
         "",
         "",
         {},
         request.shown_goal,
-        targets=said,
+        targets=verdicts,
         seconds=time.monotonic() - begin,
     )
 
 
-def _targets_summary(said: tuple[TargetSaid, ...]) -> str:
+def _targets_summary(verdicts: tuple[TargetSaid, ...]) -> str:
     """Lists the targets by verdict, in the order in which the verdicts appear."""
     targets: dict[str, list[str]] = {}
-    for row in said:
+    for row in verdicts:
         targets.setdefault(row.verdict, [])
         if row.target not in targets[row.verdict]:
             targets[row.verdict].append(row.target)
@@ -184,17 +184,17 @@ def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
 
 def single(work: QuantizeRun) -> Quantized:
     """Returns the fastest result that meets the goal, measured; if none does, the one that comes nearest."""
-    form = scheme_named(work.request.method)
-    if form.needs_ranges and not len(work.sample_sets.calibrate):
+    scheme = scheme_named(work.request.method)
+    if scheme.needs_ranges and not len(work.sample_sets.calibrate):
         raise DataError(
-            f"The method {form.name} calibrates activation ranges on samples, but there are none.",
+            f"The method {scheme.name} calibrates activation ranges on samples, but there are none.",
             "Give some with --data, or choose int8-dynamic, w8 or another method without calibration.",
         )
-    entries, reasons = proved_entries(work, form)
+    entries, reasons = proved_entries(work, scheme)
     if not entries:
-        said = " ".join(f"{reason.rstrip('.')}." for reason in reasons)
+        text = " ".join(f"{reason.rstrip('.')}." for reason in reasons)
         raise UsageError(
-            f"The method {form.name} cannot be used on this model. {said}",
+            f"The method {scheme.name} cannot be used on this model. {text}",
             "Choose another method, or let `--method plan` choose a scheme for each layer.",
         )
     for reason in reasons:
@@ -204,59 +204,63 @@ def single(work: QuantizeRun) -> Quantized:
     return finish(work, best)
 
 
-def proved_entries(work: QuantizeRun, form: Scheme) -> tuple[list[Entry], list[str]]:
+def proved_entries(work: QuantizeRun, scheme: Scheme) -> tuple[list[Entry], list[str]]:
     """Writes and proves the scheme on each configuration; returns the entries, and reasons for the others."""
-    if form.needs_ranges:
+    if scheme.needs_ranges:
         work.study.calibrated()
     entries: list[Entry] = []
     reasons: list[str] = []
-    for number, course in enumerate(_courses(work, form)):
-        choices = _choices(work, form, course)
+    for number, config in enumerate(_configs_for(work, scheme)):
+        choices = _choices(work, scheme, config)
         if not choices:
-            reasons.append(f"{course.name}: {why_none(work.study, form, course.backend, **settings_for(course))}")
+            reasons.append(
+                f"{config.name}: {why_none(work.study, scheme, config.backend, **settings_for(config))}"
+            )
             continue
-        work.emit(Progress("writing", f"{form.name} for {course.name}"))
+        work.emit(Progress("writing", f"{scheme.name} for {config.name}"))
         try:
-            entry = write_entry(work.study, course, choices, work.folder / f"single-{number}.onnx")
+            entry = write_entry(work.study, config, choices, work.folder / f"single-{number}.onnx")
             entry.proof = work.judge.proof(entry.path, entry.config)
         except EdgeoptError as error:
-            reasons.append(f"{course.name}: {error.message}")
+            reasons.append(f"{config.name}: {error.message}")
             continue
-        entry.plan = _as_plan(work, form, entry)
+        entry.plan = _as_plan(work, scheme, entry)
         entries.append(entry)
     return entries, reasons
 
 
-def _courses(work: QuantizeRun, form: Scheme) -> tuple[ExecutionConfig, ...]:
+def _configs_for(work: QuantizeRun, scheme: Scheme) -> tuple[ExecutionConfig, ...]:
     """Returns the configurations on which the scheme gains; if there are none, all, with a warning."""
-    able = tuple(course for course in work.configs if course.backend in form.backends)
+    able = tuple(config for config in work.configs if config.backend in scheme.backends)
     if not able:
-        names = ", ".join(dict.fromkeys(course.backend for course in work.configs))
-        work.warn(f"No available backend computes {form.name} faster than float ({names}); it is written anyway.")
+        names = ", ".join(dict.fromkeys(config.backend for config in work.configs))
+        work.warn(
+            f"No available backend computes {scheme.name} faster than float ({names}); it is written anyway."
+        )
         able = work.configs
-    if form.name == GROUPED:
+    if scheme.name == GROUPED:
         return tuple(
-            course.having(**{GROUPS: work.study.known.settings.group_size})
-            if course.backend == OPENVINO and GROUPS not in course.options
-            else course
-            for course in able
+            config.having(**{GROUPS: work.study.known.settings.group_size})
+            if config.backend == OPENVINO and GROUPS not in config.options
+            else config
+            for config in able
         )
     return able
 
 
-def _choices(work: QuantizeRun, form: Scheme, course: ExecutionConfig) -> dict[str, str]:
-    fitting = work.study.fitting_schemes(course.backend, (form,), **settings_for(course))
-    return dict.fromkeys(fitting, form.name)
+def _choices(work: QuantizeRun, scheme: Scheme, config: ExecutionConfig) -> dict[str, str]:
+    fitting = work.study.fitting_schemes(config.backend, (scheme,), **settings_for(config))
+    return dict.fromkeys(fitting, scheme.name)
 
 
-def _as_plan(work: QuantizeRun, form: Scheme, entry: Entry) -> PrecisionPlan:
+def _as_plan(work: QuantizeRun, scheme: Scheme, entry: Entry) -> PrecisionPlan:
     """Returns a single scheme in the form of a plan: a verdict for each layer, and one point."""
     proof = entry.proof
     context = work.study.context(entry.config.backend)
     verdicts = tuple(
-        LayerVerdict(layer.name, form.name, f"{form.name}: requested")
+        LayerVerdict(layer.name, scheme.name, f"{scheme.name}: requested")
         if layer.name in entry.choices
-        else LayerVerdict(layer.name, FLOAT, f"kept float: {layer.reason or form.fits(layer, context)}")
+        else LayerVerdict(layer.name, FLOAT, f"kept float: {layer.reason or scheme.fits(layer, context)}")
         for layer in work.study.layers
     )
     point = FrontierPoint(
@@ -279,22 +283,22 @@ _FLOAT_COULD_WIN = 1.3
 def planned(work: QuantizeRun) -> Quantized:
     """Plans each configuration, proves each plan, and races the proven ones against each other."""
     study = work.study
-    floats = [Entry(course, {}, study.path) for course in work.configs]
+    floats = [Entry(config, {}, study.path) for config in work.configs]
     if all(layer.reason for layer in study.layers):
         return finish(work, floats[0], why=f"Keep float: {unfit(study.layers)}.")
     study.calibrated()
-    tracks = measure_gains(work)
-    able = promising_configs(work, tracks)
+    all_gains = measure_gains(work)
+    able = promising_configs(work, all_gains)
     entries: list[Entry] = []
-    for number, track in enumerate(able):
+    for number, gains in enumerate(able):
         if number and work.left_s(_PLANNING_ENDS) < 0:
-            work.warn(f"{track.config.name} was not planned within the time limit; a longer one allows it.")
+            work.warn(f"{gains.config.name} was not planned within the time limit; a longer one allows it.")
             continue
-        chooser = Chooser(work, track, shared_schemes(track, able))
+        chooser = Chooser(work, gains, shared_schemes(gains, able))
         entries += [proven(work, entry) for entry in chooser.entries()]
-    rivals = [each for entry in floats if (each := _float_rival(work, entry, tracks)) is not None]
+    rivals = [each for entry in floats if (each := _float_rival(work, entry, all_gains)) is not None]
     if not entries and not any(is_inexact(each.config) for each in rivals):
-        return finish(work, floats[0], why=f"Keep float: {_nothing_gained(tracks)}.")
+        return finish(work, floats[0], why=f"Keep float: {_nothing_gained(all_gains)}.")
     able_to_win = [each for each in (*entries, *rivals) if may_be_delivered(work, each)]
     best = fastest(work, _distinct(able_to_win)) if able_to_win else entries[0]
     if best.plan is None and entries:
@@ -303,20 +307,20 @@ def planned(work: QuantizeRun) -> Quantized:
     return finish(work, best)
 
 
-def _nothing_gained(tracks: Sequence[ConfigGains]) -> str:
-    if not tracks:
+def _nothing_gained(all_gains: Sequence[ConfigGains]) -> str:
+    if not all_gains:
         return "no scheme fits any of its layers on the available backends"
-    return f"no layer is faster in any scheme on {' or '.join(track.config.name for track in tracks)}"
+    return f"no layer is faster in any scheme on {' or '.join(gains.config.name for gains in all_gains)}"
 
 
-def _float_rival(work: QuantizeRun, entry: Entry, tracks: Sequence[ConfigGains]) -> Entry | None:
+def _float_rival(work: QuantizeRun, entry: Entry, all_gains: Sequence[ConfigGains]) -> Entry | None:
     """Returns the float model if its kernels come near the best: a plan must beat it there too.
 
     Floats that are rounded are a plan of their own, in which all layers have that precision.
     """
     key = entry.config.backend, entry.config.options.get("precision")
-    track = next((t for t in tracks if (t.config.backend, t.config.options.get("precision")) == key), None)
-    if track is None or track.timed.float_ms >= _FLOAT_COULD_WIN * min(each.best_ms for each in tracks):
+    gains = next((t for t in all_gains if (t.config.backend, t.config.options.get("precision")) == key), None)
+    if gains is None or gains.timed.float_ms >= _FLOAT_COULD_WIN * min(each.best_ms for each in all_gains):
         return None
     if not is_inexact(entry.config):
         return entry
@@ -324,15 +328,16 @@ def _float_rival(work: QuantizeRun, entry: Entry, tracks: Sequence[ConfigGains])
         entry.proof = work.judge.proof(entry.path, entry.config)
     if not work.judge.met(entry.proof):
         return None
-    form = str(key[1])
+    precision = str(key[1])
     proof, layers = entry.proof, work.study.layers
     verdicts = tuple(
-        LayerVerdict(layer.name, form, f"{form}: like all float nodes on {entry.config.name}") for layer in layers
+        LayerVerdict(layer.name, precision, f"{precision}: like all float nodes on {entry.config.name}")
+        for layer in layers
     )
-    point = FrontierPoint({}, track.timed.float_ms, proof.snr_db, proof.snr_db, proof.low_db)
+    point = FrontierPoint({}, gains.timed.float_ms, proof.snr_db, proof.snr_db, proof.low_db)
     goal_db = work.request.goal.target_db or 0.0
     entry.plan = PrecisionPlan(
-        entry.config.backend, dict(entry.config.options), goal_db, point, (point,), verdicts, base_db=track.base_db
+        entry.config.backend, dict(entry.config.options), goal_db, point, (point,), verdicts, base_db=gains.base_db
     )
     return entry
 

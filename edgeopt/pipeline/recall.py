@@ -41,7 +41,7 @@ from edgeopt.profiles.targets import profile_for
 # Packages that rewrite and quantize models; the device's fingerprint includes the runtimes too.
 _LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "scipy", "sympy")
 # The place and form of a bundle do not change its content; profiles and goals are in the key by their content.
-_NOT_ASKED = frozenset({"out", "single_file", "fresh", "pick", "profile", "floor", "metric", "max_drop"})
+_IGNORED_FIELDS = frozenset({"out", "single_file", "fresh", "pick", "profile", "floor", "metric", "max_drop"})
 NAME = "the name of the model file"
 MODEL = flag_of("model")
 # Options that name a file: the file's content counts.
@@ -93,9 +93,11 @@ class Keys:
         if is_own(goal.metric):
             return None
         profile = profile_for(self.device, settings.target, settings.profile)
-        asked = {name: value for name, value in msgspec.structs.asdict(settings).items() if name not in _NOT_ASKED}
+        relevant = {
+            name: value for name, value in msgspec.structs.asdict(settings).items() if name not in _IGNORED_FIELDS
+        }
         try:
-            content = {name: _content(v) if isinstance(v, Path) else v for name, v in asked.items()}
+            content = {name: _content(v) if isinstance(v, Path) else v for name, v in relevant.items()}
             plugins = _plugins() if settings.plugins else {}
         except (OSError, EdgeoptError):
             return None
@@ -123,17 +125,17 @@ class Keys:
         """
         if job.planning is not None and is_own(job.planning.goal.metric):
             return None
-        asked = {name: value for name, value in msgspec.to_builtins(job).items() if name not in _PATHS}
+        settings = {name: value for name, value in msgspec.to_builtins(job).items() if name not in _PATHS}
         if job.planning is not None:
             # The remaining time differs from run to run.
-            courses = sorted(asked["planning"]["courses"], key=repr)  # in the order of their speed just now
-            asked["planning"] = {**asked["planning"], "limit_s": limit_s, "courses": courses}
+            configs = sorted(settings["planning"]["courses"], key=repr)  # in the order of their speed just now
+            settings["planning"] = {**settings["planning"], "limit_s": limit_s, "courses": configs}
         files = {
             "source": self._digest(Path(job.source_path), is_model=True),
             "base": self._digest(Path(job.base_path), is_model=True),
             "samples": self._digest(Path(job.samples_path), is_model=False),
         }
-        return key_of({**self.common, "asked": asked, **files})
+        return key_of({**self.common, "asked": settings, **files})
 
     def _digest(self, path: Path, is_model: bool) -> str:
         """Returns the digest of a file, which is read once: the files of a search do not change."""
@@ -225,7 +227,7 @@ _AGAIN = "Search first and let it finish (a stopped search is not kept), then pi
 
 
 @dataclass(slots=True)
-class Remembered:
+class SearchCache:
     """Results that one search may take from the cache, and that it keeps for later ones."""
 
     settings: OptimizeRequest
@@ -292,10 +294,10 @@ class Remembered:
                 self.store.drop(BUNDLE, self.key)
                 return None
             if outcome.verdict == "undecided":  # the machine was too busy, or time too short, to tell
-                self.emit(Log("info", f"{said_of(kept.made_at)}: undecided, so this search measures again."))
+                self.emit(Log("info", f"{cached_at(kept.made_at)}: undecided, so this search measures again."))
                 return None
             write.publish(folder, out, single_file=self.settings.single_file)
-        self._tell(outcome, kept.made_at)
+        self._emit_outcome(outcome, kept.made_at)
         at = kept.made_at.isoformat(timespec="seconds")
         return msgspec.structs.replace(outcome, bundle=str(out), from_cache=at)
 
@@ -337,12 +339,12 @@ class Remembered:
         self.store.put(BUNDLE, self.key, record, files)
         return msgspec.structs.replace(outcome, is_cached=self.store.has(BUNDLE, self.key))
 
-    def _tell(self, outcome: Outcome, made_at: datetime) -> None:
+    def _emit_outcome(self, outcome: Outcome, made_at: datetime) -> None:
         for one in outcome.candidates:
             self.emit(final(one))
         for warning in outcome.warnings:
             self.emit(Log("warning", warning))
-        self.emit(Log("info", f"{said_of(made_at)}: nothing was measured. --fresh searches again."))
+        self.emit(Log("info", f"{cached_at(made_at)}: nothing was measured. --fresh searches again."))
 
 
 @dataclass(slots=True)
@@ -357,7 +359,7 @@ class VariantMemory:
     fresh: bool
     """Whether no variant is taken from the cache."""
     emit: Emit
-    _told: bool = field(init=False, default=False)
+    _has_reported: bool = field(init=False, default=False)
 
     def find(self, job: Make) -> Made | None:
         """Returns a variant of an earlier search, with its files where the job wants them, or None."""
@@ -370,12 +372,12 @@ class VariantMemory:
             msgspec.msgpack.decode(kept.document, type=thread_safe(Made)), lambda path: folder / path
         )
         self.emit(Progress("making variants", f"{job.recipe}: from the cache"))
-        if not self._told:
-            self._told = True
+        if not self._has_reported:
+            self._has_reported = True
             self.emit(Log("info", "Reusing variants of an earlier search; all are measured again."))
         return made
 
-    def learn(self, job: Make, made: Made) -> None:
+    def store_variant(self, job: Make, made: Made) -> None:
         """Stores a variant as soon as it is made, so that the next search has it however this one ends."""
         key = self.keys.of_variant(job, self.limit_s)
         if key is None:
@@ -390,7 +392,7 @@ class VariantMemory:
         self.store.put(VARIANT, key, record, files)
 
 
-def said_of(made_at: datetime) -> str:
+def cached_at(made_at: datetime) -> str:
     return f"From the cache, measured at {made_at:%Y-%m-%d %H:%M} UTC"
 
 

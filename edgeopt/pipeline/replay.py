@@ -30,7 +30,7 @@ from edgeopt.graph.accuracy import accuracy_text, compare_outputs, decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.probe import probe
 from edgeopt.measure.stages import fill_timed
-from edgeopt.pipeline.replay_steps import rebuild, said_of
+from edgeopt.pipeline.replay_steps import describe_step, rebuild
 from edgeopt.quant.measured.proof import RESULT, SOURCE, ContestSide, compared
 from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs
 from edgeopt.version import __version__
@@ -173,15 +173,15 @@ def _fresh(work: ReplayRun, same: bool) -> GoldenCheck:
         )
         raise _too_far(accuracy.snr_db, len(outputs), work.needed_db, accuracy.problem, hint)
     if made_up:
-        said = "" if near else ", and only show whether a device computes the same"
-        work.warn(f"The profile comes without golden samples: they are made up{said}. --data takes real ones.")
+        doubt = "" if near else ", and only show whether a device computes the same"
+        work.warn(f"The profile comes without golden samples: they are made up{doubt}. --data takes real ones.")
     write.write_golden_runs(work.folder, feeds, outputs, reference if near else outputs)
     return GoldenCheck(None, accuracy.snr_db, work.needed_db) if near else GoldenCheck(own_answers=True)
 
 
 def _too_far(reached_db: float, count: int, floor_db: float, problem: str | None, hint: str) -> VerificationError:
-    said = f"The rebuilt model reaches {reached_db:.1f} dB on {count} samples; it needs {floor_db:g} dB."
-    return VerificationError(f"{said} {problem or ''}".strip(), hint)
+    message = f"The rebuilt model reaches {reached_db:.1f} dB on {count} samples; it needs {floor_db:g} dB."
+    return VerificationError(f"{message} {problem or ''}".strip(), hint)
 
 
 FASTER, NOT_FASTER = "faster", "not proved faster"
@@ -196,11 +196,11 @@ def prove(work: ReplayRun) -> Evidence:
     goal = Goal(floor=work.needed_db, budget="")
     judged = goal.judge(work.answers(feeds), reference, levels=[levels_in(sample) for sample in feeds])
     if judged.problem or judged.value < work.needed_db:
-        said = judged.problem or (judged.weakest.sentence if judged.weakest is not None else "")
+        detail = judged.problem or (judged.weakest.sentence if judged.weakest is not None else "")
         raise VerificationError(
             (
                 f"The rebuilt model reaches {decibels(judged.value)} on {len(feeds)} samples here; it needs "
-                f"{work.needed_db:g} dB. {said}"
+                f"{work.needed_db:g} dB. {detail}"
             ).strip(),
             "Run `edgeopt optimize` on this device.",
         )
@@ -214,9 +214,9 @@ def prove(work: ReplayRun) -> Evidence:
     found = compared(runners, place, work.rest, _LIMIT_S, work.emit)
     speed = found.speeds.get(SOURCE)
     if speed is None:
-        said = "; ".join(f"{name}: {reason}" for name, reason in found.failures.items())
+        detail = "; ".join(f"{name}: {reason}" for name, reason in found.failures.items())
         raise VerificationError(
-            f"The rebuilt model could not be measured: {said}.", "Run the command again, or leave --measure out."
+            f"The rebuilt model could not be measured: {detail}.", "Run the command again, or leave --measure out."
         )
     if found.warning:
         work.warn(found.warning)
@@ -291,7 +291,7 @@ def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
         bundle=str(out),
         profile=str(request.profile),
         model=str(request.model),
-        steps=tuple(said_of(step) for step in profile.deployment.steps),
+        steps=tuple(describe_step(step) for step in profile.deployment.steps),
         same_files=same,
         summary=deployment.summary,
         measured=request.measure,
@@ -308,35 +308,37 @@ def source_of(path: Path, deployment: Deployment) -> "Model":
     """Loads the source model; raises ModelError if it is not the one that the bundle was made from."""
     from edgeopt.graph.model import load
 
-    model, told = load(path), deployment.source
-    if model.digest != told.sha256:
+    model, recorded = load(path), deployment.source
+    if model.digest != recorded.sha256:
         raise ModelError(
-            f"'{path.name}' is not the model that the bundle was made from: that was '{told.name}' with the "
-            f"digest {told.sha256[:12]}..., and this one has {model.digest[:12]}...",
+            f"'{path.name}' is not the model that the bundle was made from: that was '{recorded.name}' with the "
+            f"digest {recorded.sha256[:12]}..., and this one has {model.digest[:12]}...",
             f"Give that model, or optimize this one: edgeopt optimize {shlex.quote(str(path))} -o OUT",
         )
     return model
 
 
 def _is_same(work: ReplayRun) -> bool:
-    bundle, told = work.profile.bundle, dict(work.deployment.files)
-    if not told and bundle is not None:
+    bundle, recorded = work.profile.bundle, dict(work.deployment.files)
+    if not recorded and bundle is not None:
         listed = manifest.check_manifest(bundle.folder).files
-        told = {name: entry.sha256 for name, entry in listed.items() if name.startswith(f"{write.MODEL_FOLDER}/")}
+        recorded = {
+            name: entry.sha256 for name, entry in listed.items() if name.startswith(f"{write.MODEL_FOLDER}/")
+        }
     made = {
         file.relative_to(work.folder).as_posix(): manifest.file_digest(file)
         for file in (work.folder / write.MODEL_FOLDER).rglob("*")
         if file.is_file()
     }
-    if not told:
+    if not recorded:
         work.warn("The profile holds no digests of the model's files, so they cannot be compared.")
-    elif made != told:
+    elif made != recorded:
         work.warn(
             "The model's files differ in some bytes: the first ones were written by edgeopt "
             f"{work.deployment.edgeopt} and the libraries of that time. Their outputs are compared "
             "instead."
         )
-    return made == told
+    return made == recorded
 
 
 def _described(work: ReplayRun, same: bool, own_answers: bool, evidence: Evidence | None) -> Deployment:
@@ -351,13 +353,15 @@ def _described(work: ReplayRun, same: bool, own_answers: bool, evidence: Evidenc
 
 def _with_processing(work: ReplayRun, deployment: Deployment) -> Deployment:
     """Writes the files of the processing; without a measurement here, its times stay those of the first bundle."""
-    told = deployment.processing
-    if told is None:
+    recorded = deployment.processing
+    if recorded is None:
         return deployment
     for place, content in work.profile.processing.items():
         (work.folder / place).parent.mkdir(exist_ok=True)
         (work.folder / place).write_bytes(content)
-    processing = outside(told) if not work.request.measure else msgspec.structs.replace(outside(told), times=None)
+    processing = (
+        outside(recorded) if not work.request.measure else msgspec.structs.replace(outside(recorded), times=None)
+    )
     described = msgspec.structs.replace(deployment, processing=processing)
     rebuilt = Bundle(work.folder, described)
     if not rebuilt.has_golden(RAW) and not rebuilt.has_golden(FINAL):
@@ -378,7 +382,7 @@ def _documents(work: ReplayRun, ledger: Ledger) -> dict[str, object]:
     bundle = work.profile.bundle
     if bundle is None:
         return {"ledger.json": ledger}
-    wanted = (*_COPIED, *([] if work.request.measure else [_PREDICTION]))
-    present = [name for name in wanted if (bundle.folder / name).is_file()]
+    names = (*_COPIED, *([] if work.request.measure else [_PREDICTION]))
+    present = [name for name in names if (bundle.folder / name).is_file()]
     kept = {name: msgspec.Raw((bundle.folder / name).read_bytes()) for name in present}
     return {"ledger.json": ledger, **kept}

@@ -57,7 +57,7 @@ def rebuild(profile: Profile, source: "Model", folder: Path, work: Path, emit: E
     ledger: list[Ledger] = []
     base = source
     for number, step in enumerate(steps):
-        emit(Progress("replaying", said_of(step), number, len(steps)))
+        emit(Progress("replaying", describe_step(step), number, len(steps)))
         last = number + 1 == len(steps)
         place = out if last else work / f"step-{number}" / out.name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -76,8 +76,8 @@ def check_steps(profile: Profile) -> None:
         try:
             if maker is _cleaned:
                 select(standard_passes(), only=step.listed("passes"))
-            for form in step.forms:
-                scheme_named(form)
+            for scheme in step.forms:
+                scheme_named(scheme)
         except UsageError as error:
             raise _not_again(step, error) from None
         if maker is _quantized:
@@ -85,13 +85,13 @@ def check_steps(profile: Profile) -> None:
             _settings_of(step)
 
 
-def said_of(step: Step) -> str:
+def describe_step(step: Step) -> str:
     if step.forms:
-        told = ", ".join(f"{plural(len(layers), 'layer')} in {form}" for form, layers in step.forms.items())
-        return f"{step.recipe}: {told}"
+        parts = ", ".join(f"{plural(len(layers), 'layer')} in {scheme}" for scheme, layers in step.forms.items())
+        return f"{step.recipe}: {parts}"
     counts = {name: len(value) for name, value in step.parameters.items() if isinstance(value, list)}
-    told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return f"{step.recipe}: {told}" if told else step.recipe
+    parts = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return f"{step.recipe}: {parts}" if parts else step.recipe
 
 
 def _not_again(step: Step, error: UsageError) -> BundleError:
@@ -156,7 +156,7 @@ def _quantized(bench: _Bench) -> Ledger:
     from edgeopt.quant.write import write_again
 
     settings, recorded = _settings_of(bench.step), _checked_record(bench.profile)
-    choices = {layer: form for form, layers in bench.step.forms.items() for layer in layers}
+    choices = {layer: scheme for scheme, layers in bench.step.forms.items() for layer in layers}
     backend = bench.profile.deployment.run.backend
     found = write_again(bench.base.ir, choices, backend, settings, recorded)
     save(found.model, bench.out)

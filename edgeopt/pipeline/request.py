@@ -197,8 +197,8 @@ _LARGER = ((10.0, 30.0, 3.0), (30.0, 90.0, 2.0), (90.0, math.inf, 1.0))
 
 def inputs_of(settings: OptimizeRequest) -> list[Path]:
     """Returns the files that a search reads and its bundle must not replace, except a bundle at the same place."""
-    given = [settings.model, settings.data, settings.pre, settings.post, settings.baseline]
-    return [path for path in given if path is not None and path.resolve() != settings.out.resolve()]
+    paths = [settings.model, settings.data, settings.pre, settings.post, settings.baseline]
+    return [path for path in paths if path is not None and path.resolve() != settings.out.resolve()]
 
 
 def time_limit_for(size_bytes: int, small_s: float = 60.0) -> float:

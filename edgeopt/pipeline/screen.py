@@ -36,13 +36,13 @@ from edgeopt.pipeline.runner import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.shapes.filling import (
     LATEST,
     NO_BUCKETS,
+    describe_filling,
     may_be_settled,
-    said_of,
     settle_filling,
     with_buckets,
 )
 from edgeopt.pipeline.shapes.sized import Shaped
-from edgeopt.pipeline.stopping import takes_part
+from edgeopt.pipeline.stopping import register_candidate
 
 
 class RacePace(NamedTuple):
@@ -109,10 +109,10 @@ class PoolEntry:
     def fall_behind(self, best: Candidate, share: float) -> None:
         """Takes the candidate out of the race, as another is faster by `share` in the rounds that both ran."""
         self.lead = Lead(best, share)
-        self.leave("lost", units.behind(share, best.name))
+        self.drop("lost", units.behind(share, best.name))
         self.of_best = share
 
-    def leave(self, status: Status, reason: str) -> None:
+    def drop(self, status: Status, reason: str) -> None:
         """Takes the candidate out of the race, for this reason."""
         self.status, self.reason, self.of_best = status, reason, None
         if self.contender is not None:
@@ -131,10 +131,10 @@ def screen(
         entry.contender, entry.loaded = contender, contender.loaded
         judge(reference, entry, runner.outputs(contender, reference.split.check))
     except TrialError as error:
-        entry.leave("failed", error.message)
+        entry.drop("failed", error.message)
         entry.ending = error.ending
     except BaseException:
-        entry.leave("failed", "interrupted")
+        entry.drop("failed", "interrupted")
         raise
     return entry
 
@@ -145,9 +145,9 @@ def judge(reference: AccuracyReference, entry: PoolEntry, outputs: Answers) -> N
     judged = reference.judge(reference.split.check, outputs, reference.outputs)
     entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
     if judged.problem:
-        entry.leave("failed", judged.problem)
+        entry.drop("failed", judged.problem)
     elif not goal.may_meet(judged):
-        entry.leave("below the floor", f"{_reached(goal, judged, len(outputs))}; the floor is {_floor(goal)}")
+        entry.drop("below the floor", f"{_reached(goal, judged, len(outputs))}; the floor is {_floor(goal)}")
 
 
 def _reached(goal: Goal, judged: Judged, count: int) -> str:
@@ -175,14 +175,14 @@ class Ticker:
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._told_s = time.monotonic()
+        self._emitted_s = time.monotonic()
 
-    def tell(self, baseline: Contender, alive: Iterable[PoolEntry]) -> None:
-        if time.monotonic() - self._told_s < _EVERY_S:
+    def update(self, baseline: Contender, alive: Iterable[PoolEntry]) -> None:
+        if time.monotonic() - self._emitted_s < _EVERY_S:
             return
         for entry in alive:
             self._emit(racing(entry, baseline))
-        self._told_s = time.monotonic()
+        self._emitted_s = time.monotonic()
 
 
 def racing(entry: PoolEntry, baseline: Contender | None = None) -> Standing:
@@ -242,7 +242,7 @@ class LoadLimits(msgspec.Struct, frozen=True):
         return self.callers[-1]
 
 
-def room_for(cores: int, batches: bool) -> LoadLimits:
+def load_limits(cores: int, batches: bool) -> LoadLimits:
     """Returns powers of two as load limits; at most one caller for each core, as more would only queue up."""
     callers = {1, cores, *_powers(cores)}
     return LoadLimits(tuple(sorted(callers)), tuple(_powers(LARGEST_BATCH)) if batches else (1,))
@@ -252,7 +252,7 @@ def _powers(most: int) -> Iterable[int]:
     return (2**k for k in range(most.bit_length()) if 2**k <= most)
 
 
-def called(candidate: Candidate, calls: Calls, room: LoadLimits) -> Candidate:
+def with_calls(candidate: Candidate, calls: Calls, room: LoadLimits) -> Candidate:
     """Returns the same candidate with this number of callers, and the threads and streams that remain for each."""
     known = option_kinds(candidate.backend)
     options = dict(candidate.options)
@@ -273,20 +273,20 @@ def called(candidate: Candidate, calls: Calls, room: LoadLimits) -> Candidate:
 
 def at_first(candidate: Candidate, room: LoadLimits | None) -> Candidate:
     """Returns the candidate with a caller for each core, usually the best; unchanged without `room`."""
-    return candidate if room is None else called(candidate, Calls(room.cores), room)
+    return candidate if room is None else with_calls(candidate, Calls(room.cores), room)
 
 
 def other_callers(candidate: Candidate, room: LoadLimits) -> list[Candidate]:
     batch = candidate.calls.batch
     others = [count for count in reversed(room.callers) if count != candidate.calls.callers]
-    return [called(candidate, Calls(count, batch), room) for count in others]
+    return [with_calls(candidate, Calls(count, batch), room) for count in others]
 
 
 def next_batches(candidate: Candidate, room: LoadLimits) -> list[Candidate]:
     """Returns the candidate with twice as many samples a run, and with half as many."""
     place = room.batches.index(candidate.calls.batch)
     sizes = (*room.batches[place + 1 : place + 2], *room.batches[max(0, place - 1) : place])
-    return [called(candidate, Calls(candidate.calls.callers, size), room) for size in sizes]
+    return [with_calls(candidate, Calls(candidate.calls.callers, size), room) for size in sizes]
 
 
 def to_try_on(room: LoadLimits, run_ms: float) -> list[Calls]:
@@ -315,7 +315,7 @@ class CandidatePool:
         self.entries: list[PoolEntry] = []
         self.room = room
         self.search, self.resources, self.variants = search, resources, variants
-        self._shaped = search.given.shaped
+        self._shaped = search.data.shaped
         # Several threads on a small model run at one of two speeds, by chance: judged by those alone, a good
         # variant could be out before its runtime options are tuned.
         self._small = room is None and latency_ms(resources.baseline) < _SMALL_MS
@@ -339,7 +339,7 @@ class CandidatePool:
         return [entry.candidate for entry in self.entries]
 
     @property
-    def in_it(self) -> int:
+    def racing_count(self) -> int:
         """Returns the number of candidates still in the race."""
         return sum(entry.contender is not None for entry in self.entries)
 
@@ -371,10 +371,10 @@ class CandidatePool:
             entry.contender.by_sample = self.room is not None
             over = excess(self.search.goal.limits, entry.contender.memory, entry.size_bytes)
             if over:
-                entry.leave(OVER, over)
+                entry.drop(OVER, over)
         self.entries.append(entry)
         if entry.contender is not None and candidate != self.baseline:
-            takes_part(resources.ending.stop)
+            register_candidate(resources.ending.stop)
         resources.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
 
@@ -387,7 +387,7 @@ class CandidatePool:
             self._shaped = self._filled(self._shaped, able)
         found = with_buckets(self._shaped, [entry.candidate for entry in best], most)
         if not found:
-            self.resources.notes.tell(NO_BUCKETS)
+            self.resources.notes.inform(NO_BUCKETS)
         return [self.add(one) for one in found if one not in self.candidates]
 
     def floats_ms(self, planned: Candidate) -> float:
@@ -427,7 +427,7 @@ class CandidatePool:
         least = settle_filling(resources.runner, shaped, able, path, resources.ending.clock.until(LATEST))
         for dimension in shaped.dimensions:
             if dimension.name in least:
-                resources.notes.tell(said_of(dimension, least[dimension.name]))
+                resources.notes.inform(describe_filling(dimension, least[dimension.name]))
         return dataclasses.replace(shaped, fill_from=least)
 
     def _is_far_below(self, variant: str) -> bool:
@@ -453,7 +453,7 @@ class CandidatePool:
 
     def _screen(self, candidate: Candidate) -> None:
         resources = self.resources
-        if resources.ending.is_asked:
+        if resources.ending.is_stopping:
             return
         candidate = at_first(candidate, self.room)
         resources.emit(Progress("screening", candidate.name))

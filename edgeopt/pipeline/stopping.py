@@ -66,7 +66,7 @@ class Stop(threading.Event):
         return self.ready
 
 
-def takes_part(stop: threading.Event) -> None:
+def register_candidate(stop: threading.Event) -> None:
     """Marks that there may be something to deliver from here on."""
     if isinstance(stop, Stop):
         stop.ready = True
@@ -108,7 +108,7 @@ class StopControl:
 
     def extend(self, late_s: float, why: str) -> None:
         """Extends the search by the time that it lost so far, up to the longest time allowed."""
-        if self.is_asked:
+        if self.is_stopping:
             return
         limit_s = min(self.clock.limit_s + late_s, self.longest_s)
         if limit_s > self.clock.limit_s:
@@ -116,20 +116,20 @@ class StopControl:
             self.clock = replace(self.clock, limit_s=limit_s)
             self.emit(Log("info", f"{why}: the search takes about {more_s} s longer."))
 
-    def make_time(self, proof_s: float) -> None:
+    def extend_for_proof(self, proof_s: float) -> None:
         """Extends the search for a proof that takes this long at least, if the search may become longer."""
         self.extend(
             time.monotonic() + _BUSIER * proof_s - self.proofs_end_s, "Processes start slowly on this busy machine"
         )
 
-    def make_time_for_another(self) -> None:
+    def extend_for_another_proof(self) -> None:
         """Extends the search for another proof, if the best candidate was not proved."""
         if not self.has_time_to_prove:
             late_s = time.monotonic() + proof_seconds(self.baseline) - self.proofs_end_s
             self.extend(late_s + 1.0, "The best candidate was not proved, and another one may be")
 
     @property
-    def is_asked(self) -> bool:
+    def is_stopping(self) -> bool:
         return self.stop.is_set()
 
     @property
@@ -138,8 +138,8 @@ class StopControl:
         ends_s = self.clock.ends_s if self._ends_at is None else self._ends_at
         return max(0.0, ends_s - time.monotonic())
 
-    def note(self, phase: str, to_race: int = 0) -> None:
-        """Notes, once, that the search was ended in this phase, and says what comes now.
+    def record_stop(self, phase: str, to_race: int = 0) -> None:
+        """Records, once, that the search was stopped in this phase, and announces its end.
 
         `to_race`: the number of candidates that have not raced yet.
         """
@@ -149,20 +149,20 @@ class StopControl:
         self.announce(to_race)
 
     def announce(self, to_race: int = 0) -> None:
-        """Says, once, that the search is ending and how long that takes."""
+        """Reports, once, that the search is ending and how long that takes."""
         if self._ends_at is not None:
             return
         left_s = _racing_s(self.baseline, to_race) + proof_seconds(self.baseline)
         self._ends_at = time.monotonic() + left_s
         self.emit(Progress(STOPPING, "proving the best so far"))
-        told = f"about {math.ceil(left_s)} s; press Ctrl-C again to end at once."
-        self.emit(Log("info", f"Stopping: proving the best so far, {told}"))
+        remainder = f"about {math.ceil(left_s)} s; press Ctrl-C again to end at once."
+        self.emit(Log("info", f"Stopping: proving the best so far, {remainder}"))
 
     def legs(self, place: int, usual: int) -> int:
         """Returns the number of legs that prove the candidate at this place; 0: there is no time for it."""
-        if not self.is_asked:
+        if not self.is_stopping:
             return usual
-        self.note("proving")
+        self.record_stop("proving")
         late = place > 0 and self._ends_at is not None and time.monotonic() >= self._ends_at
         return min(usual, FEWEST) if place < PROVED_WHEN_STOPPED and not late else 0
 

@@ -23,7 +23,7 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.feeds import generate_feeds
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.exactness.runtimes import first_answer, first_opened
-from edgeopt.pipeline.context import placed
+from edgeopt.pipeline.context import open_context
 from edgeopt.pipeline.inspect import prepare as prepare_search
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns
@@ -175,7 +175,7 @@ def test_so_does_the_reference_of_a_search(swish_model, right, tmp_path):
     (tmp_path / "work").mkdir()
     settings = OptimizeRequest(swish_model, tmp_path / "out.edgeopt", profile=profile, data=tmp_path / "data.npz")
     with ExitStack() as stack:
-        prepared, _ = prepare_search(settings, placed(tmp_path / "work", stack, ignore), stack)
-        standard = prepared.standard
-        wanted = [right(prepared.given.samples.feeds(k)) for k in standard.split.check]
-    assert compare_outputs(wanted, standard.reference).snr_db > 100
+        prepared, _ = prepare_search(settings, open_context(tmp_path / "work", stack, ignore), stack)
+        reference = prepared.reference
+        expected = [right(prepared.data.samples.feeds(k)) for k in reference.split.check]
+    assert compare_outputs(expected, reference.outputs).snr_db > 100

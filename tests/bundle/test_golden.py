@@ -14,7 +14,7 @@ from edgeopt.bundle.profile import read_profile
 from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.main import run
-from edgeopt.commands.profile import difference, export, look_at
+from edgeopt.commands.profile import difference, export, preview_import
 from edgeopt.errors import BundleError, EdgeoptError, VerificationError
 from edgeopt.events import ignore
 from edgeopt.pipeline.replay import replay
@@ -106,7 +106,8 @@ def test_a_profile_in_one_file_holds_the_files_and_says_what_they_are(
     export(bundle, out)
     assert read_profile(out).processing == {"processing/pre.onnx": pre_model.read_bytes()}
     assert (
-        look_at(out).processing[1] == "after it: softmax (on y, to chance), top-k (on chance, k 2, places class)"
+        preview_import(out).processing[1]
+        == "after it: softmax (on y, to chance), top-k (on chance, k 2, places class)"
     )
     told = [(row.part, row.what) for row in difference(conv_bundle, out).rows]
     assert told[1:] == [("processing", "before"), ("processing", "after")]

@@ -11,7 +11,7 @@ from rich.console import Console
 from edgeopt.cli import bench_workloads as workloads
 from edgeopt.cli.bench import _exit_code
 from edgeopt.cli.bench_workloads import duration, sweep
-from edgeopt.commands.bench.sweep import Stretch, SweepPoint, SweepReport
+from edgeopt.commands.bench.sweep import RunRange, SweepPoint, SweepReport
 from edgeopt.measure.report import Comparison, Energy
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.workloads import records as r
@@ -111,7 +111,7 @@ def levels():
             "all", 30, 28, 33, 1, 1.0, 1.2, 990, None, gain, "faster", None, {1: 31, 100: 130, 10_000: 10_030}
         ),
     )
-    best = (Stretch(1, "none"), Stretch(25, "all"))
+    best = (RunRange(1, "none"), RunRange(25, "all"))
     return SweepReport("graph_level", "option", "m.onnx", "onnxruntime-cpu", points, best)
 
 

@@ -18,10 +18,10 @@ from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.measure import rounds
-from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.builders.messages import Inspected
 from edgeopt.pipeline.builders.variants import Variants
-from edgeopt.pipeline.context import SearchResources, placed
+from edgeopt.pipeline.context import SearchResources, open_context
+from edgeopt.pipeline.goal import SearchGoal
 from edgeopt.pipeline.inspect import Search, SearchData, prepare
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
@@ -88,7 +88,7 @@ class Track:
             profile=profile,
             facts=facts,
             starts=StartOptions({}),
-            given=data,
+            data=data,
             reference=self.reference,
             baseline=source,
             limit_s=9.0,
@@ -232,9 +232,9 @@ def prepared(tmp_path, quick_profile):
             said = [] if said is None else said
             settings = OptimizeRequest(model, tmp_path / "out.edgeopt", **{"profile": quick_profile, **options})
             (tmp_path / "work").mkdir()
-            place = placed(tmp_path / "work", stack, said.append)
+            place = open_context(tmp_path / "work", stack, said.append)
             found, baseline = prepare(settings, place, stack)
-            warnings, samples = place.notes.kept, found.given.samples
+            warnings, samples = place.notes.kept, found.data.samples
             return SimpleNamespace(found=found, baseline=baseline, samples=samples, warnings=warnings)
 
         yield work

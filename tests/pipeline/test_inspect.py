@@ -10,14 +10,14 @@ from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, Pr
 from edgeopt.events import ignore
 from edgeopt.hw.device import Unavailable
 from edgeopt.pipeline import inspect as preparing
-from edgeopt.pipeline.context import placed
+from edgeopt.pipeline.context import open_context
 from edgeopt.pipeline.inspect import prepare
 from edgeopt.pipeline.request import OptimizeRequest
 
 
 def test_with_data(prepared, conv_model, conv_data):
     found = prepared(conv_model, data=conv_data, time_limit_s=7)
-    assert found.found.given.of_user
+    assert found.found.data.of_user
     assert found.found.limit_s == 7
     assert found.found.profile.name == "quick"
     assert found.baseline.candidate.name == "source · onnxruntime-cpu"
@@ -31,7 +31,7 @@ def test_with_data(prepared, conv_model, conv_data):
 def test_without_data_it_says_what_is_not_tried(prepared, conv_model):
     said = []
     found = prepared(conv_model, said)
-    assert not found.found.given.of_user
+    assert not found.found.data.of_user
     silent = [not found.samples.feeds(k)["x"].any() for k in range(len(found.samples))]
     assert not any(silent[:16])  # the ones that are timed are ordinary
     assert any(silent[16:])
@@ -102,7 +102,7 @@ def test_an_error_leaves_no_process_behind(tmp_path, quick_profile):
     before = {p.pid for p in psutil.Process().children(recursive=True)}
     settings = OptimizeRequest(tmp_path / "nowhere.onnx", tmp_path / "out", profile=quick_profile)
     with ExitStack() as stack, pytest.raises(EdgeoptError):
-        prepare(settings, placed(tmp_path, stack, ignore), stack)
+        prepare(settings, open_context(tmp_path, stack, ignore), stack)
     assert {p.pid for p in psutil.Process().children(recursive=True)} <= before
 
 

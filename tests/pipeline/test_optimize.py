@@ -26,7 +26,7 @@ from edgeopt.measure.schedules import Schedule
 from edgeopt.pipeline.builders.variants import inspect
 from edgeopt.pipeline.inspect import incumbent_of
 from edgeopt.pipeline.objectives import OBJECTIVES, ResourceLimits, excess, limits_from, objective_named
-from edgeopt.pipeline.padding import graph_passes, kept_by, said_of, skips_padding
+from edgeopt.pipeline.padding import graph_passes, kept_by, padding_note, skips_padding
 from edgeopt.pipeline.race.race import race
 from edgeopt.pipeline.request import time_limit_for
 from edgeopt.pipeline.runner import TrialRunner
@@ -297,7 +297,7 @@ def test_what_was_rolled_back_is_not_told_as_done():
     undone = LedgerEntry("skip-padding", nodes_before=1, nodes_after=1, rolled_back="it changes the results")
     assert skips_padding((done,))
     assert not skips_padding((undone,))
-    assert "78% of the data is padding" in said_of(0.22)
+    assert "78% of the data is padding" in padding_note(0.22)
 
 
 def test_larger_models_get_more_time_up_to_ten_minutes():

@@ -18,7 +18,7 @@ from edgeopt.hw.probe import probe
 from edgeopt.pipeline.builders.messages import Made, Make, PlannedVariant, Planning, Plans
 from edgeopt.pipeline.builders.variants import BuildWorker, make_all
 from edgeopt.pipeline.cache.user import listing
-from edgeopt.pipeline.recall import Keys, Remembered, differences
+from edgeopt.pipeline.recall import Keys, SearchCache, differences
 from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.measured.timing.configs import ExecutionConfig
@@ -66,14 +66,14 @@ def test_the_same_search_again_is_answered_from_the_cache(cache, quick, relu_mod
     manifests = [file_digest(tmp_path / name / FILE) for name in ("first.edgeopt", "again.edgeopt")]
     assert manifests[0] == manifests[1]
     settings = OptimizeRequest(relu_model, tmp_path / "third.edgeopt", profile=quick, fresh=True)
-    assert Remembered(settings, ignore).recall() is None
+    assert SearchCache(settings, ignore).recall() is None
     assert {entry.kind for entry in listing().entries} == {"bundle"}  # nothing to clean in it: no variant
 
     (model,) = cache.glob("bundle-*/files/model/relu.onnx")
     model.write_bytes(model.read_bytes() + b"?")
     said = []
     third = OptimizeRequest(relu_model, tmp_path / "third.edgeopt", profile=quick)
-    assert Remembered(third, said.append).recall() is None
+    assert SearchCache(third, said.append).recall() is None
     assert not third.out.exists()
     assert [event.message for event in said if isinstance(event, Log) and "damaged" in event.message]
     assert listing().entries == ()
@@ -82,28 +82,28 @@ def test_the_same_search_again_is_answered_from_the_cache(cache, quick, relu_mod
 def test_an_undecided_search_is_done_again(cache, quick, relu_model, tmp_path):
     first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
     again = OptimizeRequest(relu_model, tmp_path / "again.edgeopt", profile=quick)
-    kept = Remembered(OptimizeRequest(relu_model, tmp_path / "first.edgeopt", profile=quick), ignore)
+    kept = SearchCache(OptimizeRequest(relu_model, tmp_path / "first.edgeopt", profile=quick), ignore)
     kept.keep(msgspec.structs.replace(first, verdict="undecided"))
     said = []
-    remembered = Remembered(again, said.append)
+    remembered = SearchCache(again, said.append)
     assert remembered.recall() is None
     assert not again.out.exists()
     assert any(isinstance(event, Log) and "undecided" in event.message for event in said)
     assert remembered.known(tmp_path / "known").verdict == "undecided", "it can still be picked from"
     kept.keep(msgspec.structs.replace(first, verdict="keep what you have"))
-    assert Remembered(again, ignore).recall() is not None
+    assert SearchCache(again, ignore).recall() is not None
 
 
 def test_a_pick_that_the_cache_does_not_have_says_what_is_different(cache, quick, relu_model, tmp_path):
     settings = OptimizeRequest(relu_model, tmp_path / "first.edgeopt", profile=quick)
     with pytest.raises(UsageError, match=r"no finished search of relu\.onnx"):
-        Remembered(settings, ignore).needed(tmp_path / "known")
+        SearchCache(settings, ignore).needed(tmp_path / "known")
     first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
     assert first.is_cached, "the table offers --pick"
-    assert Remembered(settings, ignore).needed(tmp_path / "known").candidates == first.candidates
+    assert SearchCache(settings, ignore).needed(tmp_path / "known").candidates == first.candidates
     other = msgspec.structs.replace(settings, time_limit_s=7.0)
     with pytest.raises(UsageError, match=r"Different from .*: --time-limit \(not given then, 7\.0 now\)\."):
-        Remembered(other, ignore).needed(tmp_path / "known")
+        SearchCache(other, ignore).needed(tmp_path / "known")
 
 
 def test_a_search_that_is_not_cached_offers_no_pick(cache, quick, relu_model, tmp_path, monkeypatch):
@@ -138,9 +138,9 @@ def job(tmp_path, conv_model, conv_data):
 @pytest.fixture
 def memory(cache, conv_model, conv_data, tmp_path):
     def begin(emit=ignore, fresh=False):
-        return Remembered(OptimizeRequest(conv_model, tmp_path / "out", conv_data, fresh=fresh), emit).of_variants(
-            60.0
-        )
+        return SearchCache(
+            OptimizeRequest(conv_model, tmp_path / "out", conv_data, fresh=fresh), emit
+        ).of_variants(60.0)
 
     return begin
 
@@ -178,7 +178,7 @@ def test_plans_come_back_with_their_files_in_the_new_place(memory, job, conv_mod
         (),
         Step("planned", forms={"w8": ["a"]}),
     )
-    memory().learn(asked, Made(Step("planned"), (), 3.0, Plans((plan,), ("openvino-cpu",))))
+    memory().store_variant(asked, Made(Step("planned"), (), 3.0, Plans((plan,), ("openvino-cpu",))))
     again = job("again", "planned")
     found = memory().find(again)
     moved = Path(again.out_path).parent / "openvino-cpu/model.onnx"

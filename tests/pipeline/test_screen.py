@@ -16,9 +16,9 @@ from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Calls
 from edgeopt.measure.stats import Interval
-from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.baseline import baseline_order, first_running, judge_for, plain
 from edgeopt.pipeline.builders.messages import PLANNED, PlannedVariant
+from edgeopt.pipeline.goal import SearchGoal
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, VariantReport
 from edgeopt.pipeline.plans.gathering import ReadyVariant
@@ -51,7 +51,7 @@ def ending(track):
 def test_who_is_good_takes_part_and_whoever_watches_is_told(track, ending):
     entrants = track.entrants(ending)
     baseline, other = entrants.add(Candidate("source", "null")), entrants.add(timed(2.0))
-    assert (baseline.accuracy_db, other.size_bytes, entrants.in_it) == (200, 100, 2)
+    assert (baseline.accuracy_db, other.size_bytes, entrants.racing_count) == (200, 100, 2)
     assert [event.status for event in track.said if isinstance(event, Standing)] == ["racing", "racing"]
     entrants.close()
     assert entrants.candidates == [baseline.candidate, other.candidate]

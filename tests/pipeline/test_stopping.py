@@ -66,7 +66,7 @@ def test_search_that_is_asked_to_end_tells_the_time_until_the_last_proof(emit, h
     time.now_s = 10.0
     emit(events.Progress("racing"))
     emit.control.stop.set()
-    emit.control.note("racing")
+    emit.control.record_stop("racing")
     assert heard[1].phase == stopping.STOPPING
     assert heard[1].time_left_s < left(heard)[0]
     assert f"about {math.ceil(heard[1].time_left_s)} s" in heard[-1].message

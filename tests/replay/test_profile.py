@@ -6,7 +6,7 @@ import pytest
 from edgeopt.bundle.deployment import LARGEST_BYTES
 from edgeopt.bundle.read import read_bundle
 from edgeopt.cli.main import run
-from edgeopt.commands.profile import difference, export, look_at
+from edgeopt.commands.profile import difference, export, preview_import
 from edgeopt.errors import BundleError, UsageError
 
 
@@ -33,19 +33,19 @@ def test_nothing_but_a_profile_is_replaced(chain, tmp_path):
 
 
 def test_an_import_says_what_there_would_be(chain, text, tmp_path):
-    found = look_at(chain.exported, chain.model)
+    found = preview_import(chain.exported, chain.model)
     assert found.source_checked
     assert not found.unavailable
     assert not found.changes
     assert found.steps[1] == "int8: 3 layers in int8"
     assert found.command.startswith(f"edgeopt replay {chain.exported} {chain.model} -o chain.edgeopt")
 
-    elsewhere = look_at(text('\n[device]\nhost = "', '\n[device]\nhost = "0'))
+    elsewhere = preview_import(text('\n[device]\nhost = "', '\n[device]\nhost = "0'))
     assert [each.part for each in elsewhere.changes] == ["host"]
     assert not elsewhere.source_checked
-    assert "abacus" in look_at(text('backend = "onnxruntime-cpu"', 'backend = "abacus"')).unavailable
+    assert "abacus" in preview_import(text('backend = "onnxruntime-cpu"', 'backend = "abacus"')).unavailable
     with pytest.raises(BundleError, match="no pass 'dread-nodes'"):
-        look_at(text('"dead-nodes"', '"dread-nodes"'))
+        preview_import(text('"dead-nodes"', '"dread-nodes"'))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_import_of_what_is_no_profile(tmp_path, content, says):
     file = tmp_path / "p.toml"
     file.write_bytes(content)
     with pytest.raises(BundleError, match=says):
-        look_at(file)
+        preview_import(file)
 
 
 def test_the_commands(chain, tmp_path, capsys):

@@ -177,15 +177,15 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
         coverage = None
         if wishes.coverage and size is not None and _small_enough(size, wishes, notes):
             coverage = stack.enter_context(closing(CoverageCheck(path, backends, named=bool(wishes.backends))))
-        asked = (
+        asks_passes = (
             wishes.opportunities
             and size is not None
             and path.suffix != ".xml"
             and _asked_the_passes(path, size, worker, notes)
         )
-        given = AnalysisOptions(wishes.shapes, {}, device, wishes.threads)
+        options = AnalysisOptions(wishes.shapes, {}, device, wishes.threads)
         model, read = _reader(path)
-        analysis = read(given)
+        analysis = read(options)
         if wishes.shapes:
             from edgeopt.commands.analyze.inputs import check_shapes
 
@@ -194,26 +194,26 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
             from edgeopt.commands.analyze.inputs import shapes_of
 
             emit(Progress("reading the data", wishes.data.name))
-            given = replace(given, shapes=shapes_of(wishes.data, analysis.inputs, wishes.pictures))
-            analysis = read(given)
-        if asked:
+            options = replace(options, shapes=shapes_of(wishes.data, analysis.inputs, wishes.pictures))
+            analysis = read(options)
+        if asks_passes:
             emit(Progress("asking the passes"))
-        rewritten = _rewritten(worker, size or 0, notes) if asked else None
+        rewritten = _rewritten(worker, size or 0, notes) if asks_passes else None
         if wishes.run and _unknown(analysis) and analysis.format == "ONNX" and (size or 0) <= _RUN_MOST_BYTES:
             emit(Progress("running once for the shapes"))
-            given = _with_real_shapes(path, given, wishes, worker, notes)
-            analysis = read(given)
+            options = _with_real_shapes(path, options, wishes, worker, notes)
+            analysis = read(options)
         if coverage is not None:
             analysis = msgspec.structs.replace(analysis, coverage=coverage.rows(emit))
     # Only now: what else runs would disturb the times.
     if wishes.profile_ops:
-        analysis = _profiled(path, analysis, given, wishes, emit)
+        analysis = _profiled(path, analysis, options, wishes, emit)
     if not wishes.opportunities:
         return msgspec.structs.replace(analysis, warnings=(*analysis.warnings, *notes)), model
     from edgeopt.commands.analyze.opportunities import find_all
     from edgeopt.commands.analyze.opportunity_view import View
 
-    view = View(analysis, given.device, given.threads, rewritten, wishes.data, wishes.pictures)
+    view = View(analysis, options.device, options.threads, rewritten, wishes.data, wishes.pictures)
     found = find_all(view)
     return msgspec.structs.replace(analysis, opportunities=found, warnings=(*analysis.warnings, *notes)), model
 
@@ -229,7 +229,7 @@ def _reader(path: Path) -> "tuple[Model | None, Callable[[AnalysisOptions], Anal
     model = load(path)
     from edgeopt.graph.analysis.onnx import analysis_of  # after it: a file that is refused is refused sooner
 
-    return model, lambda given: analysis_of(model, given)
+    return model, lambda options: analysis_of(model, options)
 
 
 def _small_enough(size: int, wishes: AnalyzeKeywords, notes: list[str]) -> bool:
@@ -280,20 +280,20 @@ def _unknown(analysis: Analysis) -> bool:
 
 
 def _with_real_shapes(
-    path: Path, given: AnalysisOptions, wishes: AnalyzeKeywords, worker: WorkerClient, notes: list[str]
+    path: Path, options: AnalysisOptions, wishes: AnalyzeKeywords, worker: WorkerClient, notes: list[str]
 ) -> AnalysisOptions:
-    """Adds the shapes that the tensors had in one run; returns `given` and adds a note if the model cannot run."""
+    """Adds the shapes that the tensors had in one run; if the model cannot run, adds a note only."""
     data = str(wishes.data.absolute()) if wishes.data is not None else ""
-    worker.send(RealShapes(str(path.absolute()), dict(given.shapes), data, wishes.pictures))
+    worker.send(RealShapes(str(path.absolute()), dict(options.shapes), data, wishes.pictures))
     answer = worker.answer(Seen, _RUN_LIMIT_S)
     if isinstance(answer, Seen):
-        return replace(given, real=answer.shapes)
+        return replace(options, real=answer.shapes)
     notes.append(f"The model could not be run to find unknown shapes: {answer.reason}")
-    return given
+    return options
 
 
 def _profiled(
-    path: Path, analysis: Analysis, given: AnalysisOptions, wishes: AnalyzeKeywords, emit: Emit
+    path: Path, analysis: Analysis, options: AnalysisOptions, wishes: AnalyzeKeywords, emit: Emit
 ) -> Analysis:
     from edgeopt.commands.analyze.inputs import feeds_for
     from edgeopt.measure.op_times import Timing, profile_ops, timeable
@@ -305,8 +305,8 @@ def _profiled(
         names = tuple(name for name in here if name.endswith("-cpu")) or here
         if not names:
             raise MissingExtraError("cpu", "Measuring the time of every node")
-    feeds = feeds_for(path, wishes.data, given.shapes, analysis.inputs, wishes.pictures)
-    timing = Timing(threads=wishes.threads, device=given.device)
+    feeds = feeds_for(path, wishes.data, options.shapes, analysis.inputs, wishes.pictures)
+    timing = Timing(threads=wishes.threads, device=options.device)
     times = profile_ops(path, analysis, names or (), feeds, emit=emit, timing=timing)
     return msgspec.structs.replace(analysis, op_times=times)
 

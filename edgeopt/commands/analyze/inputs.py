@@ -61,7 +61,7 @@ def infos(inputs: tuple[TensorFacts, ...], shapes: Shapes) -> tuple[TensorInfo, 
 def check_shapes(shapes: Shapes, inputs: tuple[TensorFacts, ...]) -> None:
     """Raises UsageError if a shape that the user fixed is impossible for the input."""
     by_name = {tensor.name: tensor for tensor in inputs}
-    for name, wanted in shapes.items():
+    for name, fixed in shapes.items():
         if name not in by_name:
             names = ", ".join(by_name) or "none"
             raise UsageError(
@@ -70,11 +70,11 @@ def check_shapes(shapes: Shapes, inputs: tuple[TensorFacts, ...]) -> None:
         shape = by_name[name].shape
         if shape is None:
             continue
-        told = "x".join("?" if d is None else str(d) for d in shape)
-        if len(shape) != len(wanted) or any(
-            isinstance(d, int) and d != size for d, size in zip(shape, wanted, strict=False)
+        declared = "x".join("?" if d is None else str(d) for d in shape)
+        if len(shape) != len(fixed) or any(
+            isinstance(d, int) and d != size for d, size in zip(shape, fixed, strict=False)
         ):
             raise UsageError(
-                f"The input '{name}' is {told}, so it cannot be {'x'.join(map(str, wanted))}.",
+                f"The input '{name}' is {declared}, so it cannot be {'x'.join(map(str, fixed))}.",
                 "Only open dimensions can be fixed.",
             )

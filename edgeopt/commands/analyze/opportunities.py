@@ -34,11 +34,11 @@ def find_padding(view: View) -> Iterable[Opportunity]:
         gain = 1.0 - kept_share(samples, masks[0].name)
     if gain is not None and gain < _LEAST_PADDING:
         return
-    told = "Pass --data to see how much" if gain is None else f"{gain:.0%}"
+    share = "Pass --data to see how much" if gain is None else f"{gain:.0%}"
     yield Opportunity(
         "padding",
         f"Skip the padding that '{masks[0].name}' marks at the end of sequences",
-        f"{told} of your data is padding. It is computed like other values; optimize proves that it does not "
+        f"{share} of your data is padding. It is computed like other values; optimize proves that it does not "
         "matter and skips it.",
         (),
         gain,
@@ -161,18 +161,18 @@ def find_quantization(view: View) -> Iterable[Opportunity]:
     )
     if ratio is None:
         gain, basis = None, "no estimate: this device's peak in int8 is not measured (edgeopt probe --deep)"
-        told = ""
+        peak = ""
     elif ratio <= 1:
         return
     else:
         times = [(view.time_ms(row) or 0.0, ratio if view.is_compute_bound(row) else _SMALLER) for row in rows]
         gain = view.share(sum(time * (1 - 1 / by) for time, by in times))
         basis = f"at most, at this device's peaks of int8 and float32; {view.basis}"
-        told = f"; this device computes int8 up to {ratio:.1f}x as fast"
+        peak = f"; this device computes int8 up to {ratio:.1f}x as fast"
     yield Opportunity(
         "quantization",
         "Quantize the large layers to eight bits",
-        f"{what}{told}. edgeopt optimize tries it and keeps it only within the accuracy floor.",
+        f"{what}{peak}. edgeopt optimize tries it and keeps it only within the accuracy floor.",
         _names(rows),
         gain,
         basis,
@@ -186,11 +186,11 @@ def _speed_ratio(device: Device | None, precision: str, threads: int | None) -> 
     peaks = device.peaks.compute if device is not None and device.peaks is not None else ()
     counts = {peak.threads for peak in peaks}
     chosen = threads if threads in counts else max(counts, default=0)
-    plain, wanted = (
+    plain, quantized = (
         max((p.operations_per_s for p in peaks if p.precision == each and p.threads == chosen), default=None)
         for each in ("fp32", precision)
     )
-    return wanted / plain if plain and wanted else None
+    return quantized / plain if plain and quantized else None
 
 
 def _could_be(row: NodeRow, view: View) -> bool:
@@ -335,13 +335,13 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
     shapes = [row for row in view.rows if row.category == "shape"]
     gain = view.share_of(shapes) if shapes else None
     names = [f"{t.name} [{', '.join('?' if d is None else str(d) for d in t.shape or ())}]" for t in open_ones]
-    told = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     work = f" {len(shapes)} nodes that only compute with shapes could be folded then." if shapes else ""
     wishes = " ".join(f"--shape {quote(f'{t.name}={_example(t, view)}')}" for t in open_ones)
     yield Opportunity(
         "dynamic shapes",
         "Fix the shapes of the inputs, if every run has the same",
-        f"Open: {', '.join(names[:4])}{told}. Runtimes plan once for shapes that are fixed.{work}",
+        f"Open: {', '.join(names[:4])}{more}. Runtimes plan once for shapes that are fixed.{work}",
         _names(shapes),
         gain,
         f"the nodes that compute with shapes; {view.basis}" if gain is not None else "no estimate",

@@ -91,7 +91,7 @@ def bench(subject: Subject = None, *, emit: Emit = ignore, **wishes: object) -> 
     `max_slowdown` (0.02 or "2%") and `min_speedup` (1.1 or "1.1x") are limits; `report.judgement.passed` says
     whether the intervals keep to them.
     """
-    given = cast("AllWishes", wishes)
+    values = cast("AllWishes", wishes)
     with workspace(WORK) as folder:
-        data, options = as_file(given.get("data"), folder), as_texts(given.get("options") or {})
-        return measure(read(Request, {**given, "subject": subject, "data": data, "options": options}), emit)
+        data, options = as_file(values.get("data"), folder), as_texts(values.get("options") or {})
+        return measure(read(Request, {**values, "subject": subject, "data": data, "options": options}), emit)

@@ -68,10 +68,10 @@ def refuse_fallback(sides: list[Side], folder: Path, emit: Emit, timeout_s: floa
                 )
             except TrialError:
                 continue  # the measurement reports how it fails
-        said = fallback(answer.placement) if isinstance(answer, Loaded) else None
-        if said is not None:
+        message = fallback(answer.placement) if isinstance(answer, Loaded) else None
+        if message is not None:
             raise ConstraintError(
-                f"'{side.name}': {said}.",
+                f"'{side.name}': {message}.",
                 "Measure it without --strict, or name a backend that runs all of it.",
             )
 
@@ -98,16 +98,16 @@ def _not_counted(sides: tuple[SideReport, ...]) -> tuple[str, ...]:
         return (f"No hardware counters: {found.reason.rstrip('.')}.",)
     missing = dict(found.missing)
     found.close()
-    said = []
+    sentences = []
     for reason in dict.fromkeys(missing.values()):
         names = [name.replace("_", " ") for name, why in missing.items() if why == reason]
-        said.append(f"Not counted: {', '.join(names)}: {reason.rstrip('.')}.")
+        sentences.append(f"Not counted: {', '.join(names)}: {reason.rstrip('.')}.")
     if found.user_only:
-        said.append("The counters exclude the kernel's work for the model.")
+        sentences.append("The counters exclude the kernel's work for the model.")
     uncounted = [side.name for side in sides if not side.counters_per_run and side.failure is None]
     if uncounted:
-        said.append(f"No counters for {', '.join(uncounted)}: a served model runs in another process.")
-    return tuple(said)
+        sentences.append(f"No counters for {', '.join(uncounted)}: a served model runs in another process.")
+    return tuple(sentences)
 
 
 _Rules = TypeVar("_Rules", bound=msgspec.Struct)
@@ -196,7 +196,9 @@ def _measured(request: Request, prepared: PreparedSides, folder: Path, emit: Emi
         with _metered(sides, emit) as meter:
             return run_sustained(host, sides, lasting, emit, meter)
     report = _contest(request, prepared, host, emit)
-    timed = tuple(_timed(told, side, folder, emit) for told, side in zip(report.sides, sides, strict=True))
+    timed = tuple(
+        _timed(side_report, side, folder, emit) for side_report, side in zip(report.sides, sides, strict=True)
+    )
     return msgspec.structs.replace(report, sides=with_stages(timed, sides, folder, emit))
 
 
@@ -205,7 +207,7 @@ def _sweep(request: Request, prepared: PreparedSides, host: LocalHost, emit: Emi
     (side,) = prepared.sides
     limited = request.rounds is not None or request.time_limit_s is not None
     inputs = prepared.inputs
-    wanted = Sweep(
+    spec = Sweep(
         request.sweep,
         inputs.tensors,
         inputs.folder.parent,
@@ -213,7 +215,7 @@ def _sweep(request: Request, prepared: PreparedSides, host: LocalHost, emit: Emi
         _rules(request) if limited else None,
         request.load_timeout_s,
     )
-    found = sweep(host, side, wanted, _in_one_phase(emit), StateSampler(lambda: ()))
+    found = sweep(host, side, spec, _in_one_phase(emit), StateSampler(lambda: ()))
     return msgspec.structs.replace(found, data=inputs.words)
 
 
@@ -260,7 +262,7 @@ def _in_one_phase(emit: Emit) -> Emit:
     """Wraps `emit` so that restarting processes between rounds counts as measuring, not as a separate phase."""
     measuring = False
 
-    def tell(event: Event) -> None:
+    def emit_as_measuring(event: Event) -> None:
         nonlocal measuring
         if isinstance(event, Progress):
             measuring = measuring or event.phase == "measuring"
@@ -268,7 +270,7 @@ def _in_one_phase(emit: Emit) -> Emit:
                 event = msgspec.structs.replace(event, phase="measuring", message=f"{event.message} again")
         emit(event)
 
-    return tell
+    return emit_as_measuring
 
 
 def _with(rules: _Rules, name: str, value: float | None) -> _Rules:

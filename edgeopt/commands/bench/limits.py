@@ -43,15 +43,15 @@ _MEASURED = {
 
 def read_limits(max_slowdown: str | None, min_speedup: str | None, undecided: str = "pass") -> Limits:
     """Reads `2%` or `0.02`, and `1.1` or `1.1x`; raises UsageError for anything else."""
-    said = _UNDECIDED.get(undecided)
-    if said is None:
+    outcome = _UNDECIDED.get(undecided)
+    if outcome is None:
         raise UsageError(f"--undecided is pass or fail, not '{undecided}'.", "Write --undecided fail.")
-    if said == "fail" and max_slowdown is None and min_speedup is None:
+    if outcome == "fail" and max_slowdown is None and min_speedup is None:
         raise UsageError("--undecided fail needs a limit.", "Add --max-slowdown 2% or --min-speedup 1.1.")
     return Limits(
         None if max_slowdown is None else _slowdown(max_slowdown),
         None if min_speedup is None else _speedup(min_speedup),
-        said,
+        outcome,
     )
 
 
@@ -73,8 +73,8 @@ def _speedup(text: str) -> float:
     return value
 
 
-def _read(text: str, form: re.Pattern[str], wrong: str, hint: str) -> tuple[float, bool]:
-    found = form.fullmatch(text.strip())
+def _read(text: str, pattern: re.Pattern[str], wrong: str, hint: str) -> tuple[float, bool]:
+    found = pattern.fullmatch(text.strip())
     value = float(found["number"]) if found else math.nan
     if found is None or not math.isfinite(value):
         raise UsageError(wrong, hint)
@@ -106,7 +106,7 @@ def judge(report: Judged, limits: Limits) -> Judgement:
     for other in report.sides[1:]:
         found = comparisons.get(other.name)
         fallen = [(side.name, why) for side in (first, other) if (why := failure_of(side))]
-        why = "; ".join(f"'{name}' {said.rstrip('.')}" for name, said in fallen) or "too few rounds to tell"
+        why = "; ".join(f"'{name}' {reason.rstrip('.')}" for name, reason in fallen) or "too few rounds to tell"
         checks += [
             _check(limits, name, least, (first.name, other.name), found or why, measured)
             for name, least in limits.least
@@ -117,8 +117,8 @@ def judge(report: Judged, limits: Limits) -> Judgement:
 def failure_of(side: object) -> str:
     """Returns why a side of any duty failed; if it has levels, why the first failed one did."""
     levels: Sequence[object] = getattr(side, "levels", ())
-    told = (getattr(part, "failure", None) for part in (side, *levels))
-    return next((why for why in told if why), "")
+    failures = (getattr(part, "failure", None) for part in (side, *levels))
+    return next((why for why in failures if why), "")
 
 
 def _check(
@@ -198,13 +198,13 @@ def broken(judged: Judgement | None, hint: str = "") -> ConstraintError | None:
     words = {"undecided": "is not proved", "not judged": "could not be judged"}
     if judged.limits.undecided == "fail":
         words["undecided"] = "is undecided, which fails (--undecided fail)"
-    told = [
+    problems = [
         _broken_words(each)
         if each.state == "broken"
         else f"{judged.limits.written(each.limit)} against {each.second} {words[each.state]}"
         for each in failed
     ]
-    return ConstraintError(f"{'; '.join(told) or 'Nothing could be judged'}.", hint)
+    return ConstraintError(f"{'; '.join(problems) or 'Nothing could be judged'}.", hint)
 
 
 def _broken_words(check: Check) -> str:

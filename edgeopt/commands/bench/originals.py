@@ -53,8 +53,8 @@ def check_options(named: Sequence[Named], options: SourceOptions) -> None:
         recognize(each.what, options.trust)
     if sources:
         return
-    for flag, given in (("--python", options.python), ("--trust", options.trust), ("--task", options.task)):
-        if given:
+    for flag, value in (("--python", options.python), ("--trust", options.trust), ("--task", options.task)):
+        if value:
             raise UsageError(
                 f"{flag} is for models of other frameworks, and no side is one.",
                 f"Leave {flag} out, or name one: --against net.py:Net",
@@ -102,9 +102,9 @@ def _open(
         raise UsageError(f"A {source.source.title} has no --task.", "Leave it out.")
     ranks = {n: getattr(a, "ndim", 0) for runs in known.outputs.values() for n, a in runs[0].items()}
     job = {"threads": threads, "compile": compiles}
-    asked = {**job, "data": str(known.archive), "outputs": list(ranks.items())}
+    answer_job = {**job, "data": str(known.archive), "outputs": list(ranks.items())}
     emit(Progress("reading the model", name))
-    answering = child_command(source, options, folder, work="answer", job=asked)
+    answering = child_command(source, options, folder, work="answer", job=answer_job)
     answered = msgspec.convert(run_child(answering, source, folder, emit), thread_safe(_Answered))
     for note in answered.notes:
         emit(Log("warning", note))

@@ -257,22 +257,22 @@ def check(request: Request) -> None:
         ("--rounds", request.rounds is not None, "measurements in rounds", request.duty != "sustained"),
         ("--counters", request.counters, "interleaved contests", in_turns and request.sweep is None),
     )
-    for flag, asked, what, given in only_without:
-        if asked and not given:
+    for flag, is_set, what, applies in only_without:
+        if is_set and not applies:
             raise UsageError(f"{flag} is for {what} and has no effect here.", f"Leave {flag} out.")
-    for flag, value, needs, given in only_with:
-        if value is not None and not given:
+    for flag, value, needs, applies in only_with:
+        if value is not None and not applies:
             raise UsageError(f"{flag} needs {needs}.", f"Add {needs}, or leave {flag} out.")
     if request.duty == "paced" and request.rate_per_s is None:
         raise UsageError("--duty paced needs a rate.", "Add the runs per second: --rate 30")
     special = [
         name
-        for name, asked in (
+        for name, is_set in (
             (f"--duty {request.duty}", request.duty != "steady"),
             ("--concurrency or --processes", bool(request.concurrency or request.processes)),
             ("--sweep", request.sweep is not None),
         )
-        if asked
+        if is_set
     ]
     if len(special) > 1:
         raise UsageError(f"{special[0]} and {special[1]} exclude each other.", "Measure one after the other.")

@@ -28,7 +28,7 @@ def read_result(path: Path) -> dict[str, Any]:
         text = path.read_bytes()
     except OSError as error:
         raise InputError(f"The saved run '{path}' cannot be read: {error.strerror or error}.", _HINT) from error
-    with _said_of(path):
+    with _explain_read_errors(path):
         lines = [line for line in text.splitlines() if line.strip()]
         found = msgspec.json.decode(lines[-1] if lines else b"")
         if not isinstance(found, dict):
@@ -48,7 +48,7 @@ def read_result(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _said_of(path: Path) -> Iterator[None]:
+def _explain_read_errors(path: Path) -> Iterator[None]:
     """Raises InputError for whatever is wrong with a file, from its bytes to its keys."""
     try:
         yield

@@ -128,17 +128,17 @@ def _shaping(load: Load) -> dict[str, str | int | float | bool | dict[str, list[
 
 def _inputs(load: Load, name: str, folder: Path, timeout_s: float | None) -> Tensors:
     answer: Answer | None = None
-    asked = partial(_asked, load, timeout_s=timeout_s or load_patience_s(load), folder=folder)
+    describe = partial(_describe, load, timeout_s=timeout_s or load_patience_s(load), folder=folder)
     peer = _on_processor(load)
     if peer is not None:
         # A model that only the accelerator can load is described by the accelerator.
         try:
-            answer = asked(peer)
+            answer = describe(peer)
         except TrialError:
             answer = None
     if not isinstance(answer, Described):
         try:
-            answer = asked(load.backend)
+            answer = describe(load.backend)
         except TrialError as error:
             hint = "The file may be damaged."
             if error.ending == "hung":
@@ -157,7 +157,7 @@ def _inputs(load: Load, name: str, folder: Path, timeout_s: float | None) -> Ten
     return answer.inputs
 
 
-def _asked(load: Load, backend: str, timeout_s: float, folder: Path) -> Answer:
+def _describe(load: Load, backend: str, timeout_s: float, folder: Path) -> Answer:
     with closing(LocalHost(folder).start()) as child:
         return ask(child, Describe(backend, load.model_path, load.custom_ops, _shaping(load)), timeout_s)
 
@@ -176,13 +176,13 @@ def _same_inputs(one: tuple[str, Tensors], two: tuple[str, Tensors]) -> None:
     theirs = {tensor.name: tensor for tensor in other}
     odd = next((t for t in first if t.name in theirs and not _alike(t, theirs[t.name])), None)
     if {tensor.name for tensor in first} != set(theirs):
-        said = f"{', '.join(t.name for t in first) or 'none'} and {', '.join(theirs) or 'none'}"
+        difference = f"{', '.join(t.name for t in first) or 'none'} and {', '.join(theirs) or 'none'}"
     elif odd is not None:
-        said = f"'{odd.name}' is {_described_tensor(odd)} and {_described_tensor(theirs[odd.name])}"
+        difference = f"'{odd.name}' is {_described_tensor(odd)} and {_described_tensor(theirs[odd.name])}"
     else:
         return
     raise ModelError(
-        f"'{first_name}' and '{name}' take different inputs: {said}.",
+        f"'{first_name}' and '{name}' take different inputs: {difference}.",
         "Compare models with the same inputs.",
     )
 
@@ -231,15 +231,15 @@ def write_inputs(
             f"Inputs for '{named[0].what}' cannot be generated: it does not declare them.",
             "Pass samples with --data, or a model with the same inputs with --against.",
         )
-    data, given = settings.data, None
+    data, user_samples = settings.data, None
     if data is not None:
         bundles = (each.deployment.processing for each in places if each is not None and each.deployment)
-        given = load_data(data, tensors, pictures_for(settings.pre, *bundles))
+        user_samples = load_data(data, tensors, pictures_for(settings.pre, *bundles))
     if not tensors:
         save_samples(Samples({}, {}), samples)
         return Inputs(samples, "none, the model takes no inputs", ())
-    if given is not None and data is not None:
-        return _saved(given, data.name, tensors, samples)
+    if user_samples is not None and data is not None:
+        return _saved(user_samples, data.name, tensors, samples)
     if golden is not None:
         feeds = read_bundle(golden).golden("inputs")
         what = f"the golden inputs of {golden.name}"
@@ -295,7 +295,7 @@ def _generate(
     """Generates samples from the graph, which shows the valid integers, or else from types and shapes."""
     model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
     if model is not None:
-        from edgeopt.pipeline.builders.variants import inspect  # brings all passes and forms along
+        from edgeopt.pipeline.builders.variants import inspect  # imports all passes and schemes
 
         with closing(WorkerClient(LocalHost(folder))) as client:
             inspect(client, model, samples, count, narrowed=tensors)
@@ -356,20 +356,20 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
                 "Measure the model file with --custom-ops.",
             )
     if not any(each.kind in {"model", "bundle"} for each in named):
-        for option, given in (("--custom-ops", libraries), ("--strict", settings.strict)):
-            if given:
+        for option, value in (("--custom-ops", libraries), ("--strict", settings.strict)):
+            if value:
                 raise UsageError(
                     f"{option} is for models, not for programs and served models.",
                     f"Leave {option} out.",
                 )
     if settings.threads is not None:
-        _tell_who_keeps_theirs(named, emit)
+        _check_threads(named, emit)
     names = side_names(named)
     places = [
         locate(each.path, each.backend, each.options) if each.kind in {"model", "bundle"} else None
         for each in named
     ]
-    _tell_what_files_were_made_for(named, places, emit)
+    _warn_of_other_targets(named, places, emit)
     loads = [_load(each, place, settings, libraries) for each, place in zip(named, places, strict=True)]
     emit(Progress("reading the model", names[0]))
     inputs = narrowest(describe_all(loads, names, folder, settings.load_timeout_s), names)
@@ -407,7 +407,7 @@ def _is_same(one: Side, other: Side) -> bool:
     return all(a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False) for a, b in files)
 
 
-def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:
+def _check_threads(named: list[Named], emit: Emit) -> None:
     """Warns that bundles keep their proved threads; raises UsageError if no side takes `--threads`."""
     if not any(each.kind in {"model", "source"} for each in named):
         raise UsageError(
@@ -419,7 +419,7 @@ def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:
             emit(Log("warning", f"'{each.path.name}' keeps the threads it was proved with."))
 
 
-def _tell_what_files_were_made_for(named: list[Named], places: list[SessionPlace | None], emit: Emit) -> None:
+def _warn_of_other_targets(named: list[Named], places: list[SessionPlace | None], emit: Emit) -> None:
     """Warns of each file that runs otherwise than it was made for."""
     for each, place in zip(named, places, strict=True):
         made = each.made_for

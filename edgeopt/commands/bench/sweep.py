@@ -62,7 +62,7 @@ class SweepPoint(msgspec.Struct, frozen=True):
     failure: str | None = None
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class RunRange(msgspec.Struct, frozen=True):
     """Range of run counts, up to the start of the next one, in which this value has the smallest total."""
 
     from_runs: int
@@ -76,7 +76,7 @@ class SweepReport(NotebookRecord, msgspec.Struct, frozen=True):
     subject: str
     backend: str
     points: tuple[SweepPoint, ...]
-    best_by_runs: tuple[Stretch, ...] = ()
+    best_by_runs: tuple[RunRange, ...] = ()
     """Best value for each range of run counts, for options only; see the function `best_by_runs`."""
     runs: int | None = None
     """Number of runs after a creation, if the user gave one."""
@@ -100,7 +100,7 @@ def total_ms(create_ms: float, first_run_ms: float, p50_ms: float, runs: int) ->
     return create_ms + first_run_ms + (runs - 1) * p50_ms
 
 
-def best_by_runs(points: Sequence[SweepPoint]) -> tuple[Stretch, ...]:
+def best_by_runs(points: Sequence[SweepPoint]) -> tuple[RunRange, ...]:
     """Returns the best value for each range of run counts, in order.
 
     A value that takes longer to create must be 2 % faster to take over at all: less is noise.
@@ -113,7 +113,7 @@ def best_by_runs(points: Sequence[SweepPoint]) -> tuple[Stretch, ...]:
     if not lines:
         return ()
     value, begin_ms, run_ms = min(lines, key=lambda line: line[1])
-    found = [Stretch(1, value)]
+    found = [RunRange(1, value)]
     while True:
         # Where each faster one has made up for its longer creation.
         after = [
@@ -124,7 +124,7 @@ def best_by_runs(points: Sequence[SweepPoint]) -> tuple[Stretch, ...]:
         if not after:
             return tuple(found)
         runs, run_ms, value, begin_ms = min(after)
-        found.append(Stretch(int(runs) + 1, value))
+        found.append(RunRange(int(runs) + 1, value))
 
 
 _MOST_SAMPLES = 16
@@ -219,8 +219,8 @@ def _shape(tensor: TensorInfo) -> str:
 
 def resized(samples: Path, axis: Axis, size: int, inputs: tuple[TensorInfo, ...], folder: Path) -> Path:
     """Writes samples of this size to a folder: a batch joins samples, other axes are cropped or repeated."""
-    given = open_samples(samples)
-    feeds = [given.feeds(k) for k in range(min(len(given), _MOST_SAMPLES))]
+    source = open_samples(samples)
+    feeds = [source.feeds(k) for k in range(min(len(source), _MOST_SAMPLES))]
     by_input: dict[str, list[int]] = {}
     for tensor, place in axis.places:
         by_input.setdefault(tensor, []).append(place)
@@ -274,26 +274,26 @@ class Sweep:
 
 
 def sweep(
-    host: TrialHost, side: Side, wanted: Sweep, emit: Emit, state: StateSampler | None = None
+    host: TrialHost, side: Side, settings: Sweep, emit: Emit, state: StateSampler | None = None
 ) -> SweepReport:
-    if wanted.runs is not None and wanted.runs < 1:
-        raise UsageError(f"{wanted.runs} is not a number of runs.", "Give a number from 1: --runs 1000")
-    folder = wanted.folder
-    name, given, values = _parsed(wanted.spec)
+    if settings.runs is not None and settings.runs < 1:
+        raise UsageError(f"{settings.runs} is not a number of runs.", "Give a number from 1: --runs 1000")
+    folder = settings.folder
+    name, has_values, values = _parsed(settings.spec)
     is_option = _option(side, name) is not None
-    inputs = wanted.inputs if is_option else _with_names(side, wanted)
+    inputs = settings.inputs if is_option else _with_names(side, settings)
     axis = None if is_option else find_axis(name, inputs)
     if axis is not None:
-        sizes = _sizes(axis, given, values)
+        sizes = _sizes(axis, has_values, values)
         points: list[Value] = [*sizes]
         sides = [_resized_side(side, axis, size, inputs, folder) for size in sizes]
     else:
-        points = _option_values(side, name, given, values, inputs)
+        points = _option_values(side, name, has_values, values, inputs)
         sides = [_with_option(side, name, value) for value in points]
-    rules = wanted.rules or Rules(time_limit_s=min(_LONGEST_S, _SECONDS_A_POINT * len(sides)))
-    rules = msgspec.structs.replace(rules, load_patience_s=wanted.load_patience_s)
+    rules = settings.rules or Rules(time_limit_s=min(_LONGEST_S, _SECONDS_A_POINT * len(sides)))
+    rules = msgspec.structs.replace(rules, load_patience_s=settings.load_patience_s)
     found = contest(host, sides, rules, emit, state)
-    return _report(found, side, name, axis, points, wanted.runs)
+    return _report(found, side, name, axis, points, settings.runs)
 
 
 def _parsed(spec: str) -> tuple[str, bool, list[str]]:
@@ -309,19 +309,19 @@ def _parsed(spec: str) -> tuple[str, bool, list[str]]:
     return name.strip(), bool(sign), values
 
 
-def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
+def _with_names(side: Side, settings: Sweep) -> tuple[TensorInfo, ...]:
     """Returns the inputs with the model's names for their axes, which some runtimes do not pass on."""
     path = Path(side.load.model_path)
-    if path.suffix != ".onnx" or not any(d is None for t in wanted.inputs for d in t.shape):
-        return wanted.inputs
-    from edgeopt.pipeline.builders.variants import inspect  # brings all passes and forms along
+    if path.suffix != ".onnx" or not any(d is None for t in settings.inputs for d in t.shape):
+        return settings.inputs
+    from edgeopt.pipeline.builders.variants import inspect  # imports all passes and schemes
 
-    with closing(WorkerClient(LocalHost(wanted.folder))) as client:
+    with closing(WorkerClient(LocalHost(settings.folder))) as client:
         try:
-            found = inspect(client, path, wanted.folder / "named", 1).inputs
+            found = inspect(client, path, settings.folder / "named", 1).inputs
         except EdgeoptError:
-            return wanted.inputs  # what is here without the names still does for `batch` and INPUT.AXIS
-    return found if {t.name for t in found} == {t.name for t in wanted.inputs} else wanted.inputs
+            return settings.inputs  # what is here without the names still does for `batch` and INPUT.AXIS
+    return found if {t.name for t in found} == {t.name for t in settings.inputs} else settings.inputs
 
 
 def _options(side: Side) -> tuple[BackendOption, ...]:
@@ -334,7 +334,7 @@ def _option(side: Side, name: str) -> BackendOption | None:
 
 
 def _option_values(
-    side: Side, name: str, given: bool, texts: list[str], inputs: tuple[TensorInfo, ...]
+    side: Side, name: str, has_values: bool, texts: list[str], inputs: tuple[TensorInfo, ...]
 ) -> list[Value]:
     """Returns the values to try, checked against the backend's own types."""
     backend = side.load.backend
@@ -346,7 +346,7 @@ def _option_values(
             f"The bundle '{side.name}' runs only with the options it was proved with.",
             "Sweep the model file inside it.",
         )
-    values = [_value(name, text) for text in texts] if given else _documented(option)
+    values = [_value(name, text) for text in texts] if has_values else _documented(option)
     if not values:
         raise UsageError(
             f"The option '{name}' of {backend} has no list of values to try ({option.kind}).",
@@ -391,8 +391,8 @@ def _nearest_options(options: tuple[str, ...]) -> str:
     return ", ".join(usual[:3] or options[:3])
 
 
-def _sizes(axis: Axis, given: bool, texts: list[str]) -> list[int]:
-    if not given and axis.is_batch:
+def _sizes(axis: Axis, has_values: bool, texts: list[str]) -> list[int]:
+    if not has_values and axis.is_batch:
         return [*BATCHES]
     bad = next((t for t in texts if not t.isdecimal() or int(t) < 1), None)
     if bad is not None or not texts:
@@ -465,7 +465,7 @@ def _point(
         p99_ms=found.p99_ms if found.runs >= units.RUNS_FOR_P99 else None,
         throughput_per_s=found.throughput_per_s * (items or 1.0),
         item_ms=found.p50_ms / items if items else None,
-        gain=None if judged is None or judged.speedup is None else _turned(judged.speedup, scale),
+        gain=None if judged is None or judged.speedup is None else _inverted(judged.speedup, scale),
         verdict=None if judged is None or items is not None else _OTHER_WAY.get(judged.verdict, judged.verdict),
         memory=one.memory,
         totals_ms={n: total_ms(create_ms, first_run_ms, found.p50_ms, n) for n in totals},
@@ -473,7 +473,7 @@ def _point(
     )
 
 
-def _turned(first_over_this: Interval, scale: float) -> Interval:
+def _inverted(first_over_this: Interval, scale: float) -> Interval:
     """Inverts the contest's speed of the first side over this one, as a sweep compares with the first."""
     low, high = first_over_this.low, first_over_this.high
     return msgspec.structs.replace(

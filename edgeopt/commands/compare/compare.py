@@ -39,7 +39,7 @@ TRIED = ("onnxruntime-cpu", "openvino-cpu")
 class NamedFile:
     """A model file, and how a bundle runs it."""
 
-    given: Path
+    subject: Path
     path: Path
     kind: str
     backend: Backend | None = None
@@ -52,18 +52,18 @@ class NamedFile:
 
 def named(path: Path, backend: str | None) -> NamedFile:
     """Reads what was named; a bundle runs as it says, unless a backend is named."""
-    wanted = backend_named(backend) if backend else None
+    chosen = backend_named(backend) if backend else None
     if is_bundle(path) or path.suffix == SUFFIX:
         bundle = read_bundle(path)
         run = bundle.deployment.run
-        own = wanted or backend_named(run.backend)
+        own = chosen or backend_named(run.backend)
         options = run.options if own.name == run.backend else {}
         return NamedFile(path, bundle.model, "bundle", own, options, _graph(bundle.model), bundle)
     if path.suffix == ".xml":
         if not path.exists():
             raise InputError(f"There is no file '{path}'.", "Check the path.")
-        return NamedFile(path, path, "OpenVINO IR model", wanted)
-    return NamedFile(path, path, "ONNX model", wanted, None, _graph(path))
+        return NamedFile(path, path, "OpenVINO IR model", chosen)
+    return NamedFile(path, path, "ONNX model", chosen, None, _graph(path))
 
 
 def _graph(path: Path) -> "Model | None":
@@ -123,7 +123,7 @@ def _common(sides: tuple[NamedFile, ...], isolated: IsolatedBackends, prefer: Ba
             reasons.append(f"{error.message.rstrip('.')}.")
             continue
         return backend
-    names = " and ".join(str(side.given) for side in sides)
+    names = " and ".join(str(side.subject) for side in sides)
     raise MissingError(
         f"No installed runtime runs {names}. {' '.join(reasons)}".strip(),
         "List available ones: edgeopt backends",
@@ -136,8 +136,8 @@ def described(
     operators = _operators(side)
     inputs, outputs = ports
     return ComparedModel(
-        side.given.name,
-        str(side.given),
+        side.subject.name,
+        str(side.subject),
         side.kind,
         sum(file.stat().st_size for file in _files(side)),
         sum(operators.values()),
@@ -259,9 +259,9 @@ def _floor(request: ModelCompareRequest, first: NamedFile, second: NamedFile) ->
     bundles = [side.bundle.deployment for side in (second, first) if side.bundle is not None]
     if request.floor_db is not None or not bundles:
         return FLOOR_DB if request.floor_db is None else request.floor_db, ()
-    for told in (each.evidence or each.predicted for each in bundles):
-        if told is not None and told.floor_db > 0:
-            return told.floor_db, ()
+    for claim in (each.evidence or each.predicted for each in bundles):
+        if claim is not None and claim.floor_db > 0:
+            return claim.floor_db, ()
     return FLOOR_DB, (f"The bundle has no floor in dB, so {FLOOR_DB:g} dB count here; --floor sets another one.",)
 
 
@@ -305,11 +305,11 @@ def _matched_inputs(first: Sequence[TensorInfo], second: Sequence[TensorInfo]) -
 
 
 def _listed(inputs: Sequence[TensorInfo]) -> str:
-    def told(info: TensorInfo) -> str:
+    def describe(info: TensorInfo) -> str:
         sizes = ", ".join("?" if size is None else str(size) for size in info.shape)
         return f"'{info.name}' ({info.dtype} [{sizes}])"
 
-    return ", ".join(told(info) for info in inputs) or "none"
+    return ", ".join(describe(info) for info in inputs) or "none"
 
 
 def _answers(
@@ -323,9 +323,9 @@ def _answers(
     from edgeopt.backends.base import run_all
     from edgeopt.graph.accuracy import compare_outputs
 
-    emit(events.Progress("run", f"{sides[0].given.name} in {backends[0].title}"))
+    emit(events.Progress("run", f"{sides[0].subject.name} in {backends[0].title}"))
     reference = run_all(sides[0].path, feeds[0], backends[0], sides[0].options or {})
-    emit(events.Progress("run", f"{sides[1].given.name} in {backends[1].title}"))
+    emit(events.Progress("run", f"{sides[1].subject.name} in {backends[1].title}"))
     got = run_all(sides[1].path, feeds[1], backends[1], sides[1].options or {})
     notes = []
     own, others = [info.name for info in outputs[0]], [info.name for info in outputs[1]]
@@ -333,7 +333,7 @@ def _answers(
         notes.append("The outputs have different names and were matched by position.")
         got = [{a: sample[b] for a, b in zip(own, others, strict=True)} for sample in got]
     elif extra := [name for name in others if name not in own]:
-        notes.append(f"Only {sides[1].given.name} has the outputs: {', '.join(extra)}.")
+        notes.append(f"Only {sides[1].subject.name} has the outputs: {', '.join(extra)}.")
     judged = goal.judge(got, reference, levels=[levels_in(each) for each in feeds[0]])
     return Answers(feeds, compare_outputs(reference, got), judged, tuple(notes))
 

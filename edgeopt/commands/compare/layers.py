@@ -84,8 +84,8 @@ class LayerSearch:
         pairs = dict(self.order)
         unknown = [name for name in names if name not in self.probes]
         for begin in range(0, len(unknown), AT_ONCE):
-            asked = [(name, pairs[name]) for name in unknown[begin : begin + AT_ONCE]]
-            found = _compared(asked, self.matching, self.runners, self.floor_db)
+            batch = [(name, pairs[name]) for name in unknown[begin : begin + AT_ONCE]]
+            found = _compared(batch, self.matching, self.runners, self.floor_db)
             self.probes |= {probe.value: probe for probe in found}
         return [name for name in names if self._is_bad(self.probes[name])]
 

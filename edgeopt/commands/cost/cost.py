@@ -110,8 +110,8 @@ def _of_report(report: Report, source: str, evidence: Evidence, against: str | N
     if not isinstance(report, SustainedReport):
         speedup, verdict, notes = _compared(report.comparisons, subject, baseline)
     else:
-        said = f"Sides of a sustained run are not interleaved, so the saving over {baseline} is unknown."
-        speedup, verdict, notes = None, "", (said,) if baseline else ()
+        note = f"Sides of a sustained run are not interleaved, so the saving over {baseline} is unknown."
+        speedup, verdict, notes = None, "", (note,) if baseline else ()
     if isinstance(report, ConcurrencyReport) and other is not None and other.per_s is not None:
         notes = (f"The baseline has the highest throughput with {other.how}.", *notes)
     return MeasuredRun(
@@ -236,9 +236,9 @@ def _named(subjects: Sequence[str]) -> dict[str, str]:
         raise UsageError("Missing argument 'BUNDLE|BENCH.json'.", "See: edgeopt cost --help")
     found: dict[str, str] = {}
     for subject in subjects:
-        given = None if Path(subject).exists() else _NAMED.fullmatch(subject)
-        what = given[2] if given else subject
-        name = given[1] if given else Path(what.partition("@")[0]).name.partition(".")[0] or what
+        match = None if Path(subject).exists() else _NAMED.fullmatch(subject)
+        what = match[2] if match else subject
+        name = match[1] if match else Path(what.partition("@")[0]).name.partition(".")[0] or what
         if name in found:
             raise UsageError(
                 f"Two devices are called '{name}': '{found[name]}' and '{what}'.",
@@ -274,7 +274,7 @@ def _measured_now(subject: str, request: CostRequest, emit: Emit) -> MeasuredRun
             f"'{subject}' is a saved measurement, and --measure measures now.",
             "Give a bundle or model, or leave --measure out.",
         )
-    asked = BenchRequest(
+    bench_request = BenchRequest(
         subject=subject,
         against=() if request.against is None else (request.against,),
         data=request.data,
@@ -284,7 +284,7 @@ def _measured_now(subject: str, request: CostRequest, emit: Emit) -> MeasuredRun
         processes=request.processes,
     )
     # The other side has a name of its own in the report; there is only one.
-    return _of_report(bench(asked, emit), subject, "measured now", None)
+    return _of_report(bench(bench_request, emit), subject, "measured now", None)
 
 
 def _cheapest(costs: Sequence[RunCost], terms: PriceTerms) -> str:
@@ -298,11 +298,11 @@ def _cheapest(costs: Sequence[RunCost], terms: PriceTerms) -> str:
     }
     (name, least), *others = sorted(values.items(), key=lambda item: item[1])
     per = "a month for this load" if monthly else "for a million inferences"
-    told = ", ".join(f"{other} {terms.currency} {number(value)}" for other, value in others)
+    others_listed = ", ".join(f"{other} {terms.currency} {number(value)}" for other, value in others)
     alike = [other for other, value in others if value < _ALIKE * least]
-    said = f"{' and '.join([name, *alike])} cost about the same" if alike else f"{name} is the cheapest"
+    winner = f"{' and '.join([name, *alike])} cost about the same" if alike else f"{name} is the cheapest"
     return (
-        f"{said}: {terms.currency} {number(least)} {per} ({told}). Devices cannot be measured "
+        f"{winner}: {terms.currency} {number(least)} {per} ({others_listed}). Devices cannot be measured "
         "interleaved, so this has no interval."
     )
 
@@ -400,15 +400,15 @@ def check_terms(terms: PriceTerms) -> PriceTerms:
             "--load and --devices exclude each other.",
             "Give the load, or the number of devices that do it now with the baseline.",
         )
-    given: Mapping[str, float | None] = {
+    costs: Mapping[str, float | None] = {
         "--engineering-hours": terms.engineering_hours,
         "--rate": terms.hourly_rate,
     }
     for option, other in (("--engineering-hours", "--rate"), ("--rate", "--engineering-hours")):
-        spent = given[option]
+        spent = costs[option]
         if spent is None:
             continue
         _positive(spent, option, zero=True)
-        if given[other] is None:
+        if costs[other] is None:
             raise UsageError(f"{option} needs {other}.", "Give both: --engineering-hours 40 --rate 90.")
     return msgspec.structs.replace(terms, currency=currency)

@@ -239,10 +239,10 @@ def advise(cost: RunCost, terms: PriceTerms, claimed: bool) -> tuple[Advice, str
     if saving.value <= 0:
         needed = count(cost.devices) if cost.devices else ""
         needs = f"{needed} device{'' if needed == '1' else 's'}"
-        said = f"It is {times(measured.speedup)} faster, but the load needs {needs} in both cases."
+        reason = f"It is {times(measured.speedup)} faster, but the load needs {needs} in both cases."
         if saving.high > 0:
-            said += f" At the upper end of the speed-up it saves {terms.currency} {number(saving.high)} a month."
-        return "not worth it", said
+            reason += f" At the upper end of the speed-up it saves {terms.currency} {number(saving.high)} a month."
+        return "not worth it", reason
     if disagrees := baselines_disagree(measured):
         return "consider", f"Saves {money}, but {disagrees}"
     if spent is None:
@@ -270,12 +270,12 @@ def _paid_back(cost: RunCost, terms: PriceTerms, spent: float, money: str) -> tu
     assert months is not None  # noqa: S101 - there is a saving and something spent
     limit = f"{terms.pay_back_months:g} months (--pay-back-months)"
     work = f"the {terms.currency} {number(spent)} of work"
-    said = f"Saves {money}, and pays back {work} in {span(months)} months"
+    reason = f"Saves {money}, and pays back {work} in {span(months)} months"
     if months.high <= terms.pay_back_months:
-        return "do it", f"{said}: within {limit} even at the lower end of the speed-up."
+        return "do it", f"{reason}: within {limit} even at the lower end of the speed-up."
     if months.value <= terms.pay_back_months:
-        return "consider", f"{said}: within {limit}, but not at the lower end of the speed-up."
-    return "not worth it", f"{said}: later than {limit}."
+        return "consider", f"{reason}: within {limit}, but not at the lower end of the speed-up."
+    return "not worth it", f"{reason}: later than {limit}."
 
 
 def _unproved(cost: RunCost) -> str:
@@ -293,13 +293,13 @@ def _unproved(cost: RunCost) -> str:
 
 def _without_load(cost: RunCost, spent: float | None, terms: PriceTerms) -> str:
     assert cost.saving_percent is not None  # noqa: S101 - it is proved to be faster
-    said = f"The same work costs {span(cost.saving_percent)} % less."
+    reason = f"The same work costs {span(cost.saving_percent)} % less."
     if spent is not None and cost.break_even_inferences is not None:
-        said += (
+        reason += (
             f" That pays back the {terms.currency} {number(spent)} of work after "
             f"{span(cost.break_even_inferences)} inferences."
         )
-    return f"{said} {_SAY_LOAD}"
+    return f"{reason} {_SAY_LOAD}"
 
 
 def number(value: float) -> str:

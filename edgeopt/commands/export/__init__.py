@@ -1,1 +1,1 @@
-"""Export of a bundle to other forms, for systems without edgeopt: `edgeopt export`."""
+"""Export of a bundle to other formats, for systems without edgeopt: `edgeopt export`."""

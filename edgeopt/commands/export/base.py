@@ -17,7 +17,7 @@ BUNDLE = "BUNDLE"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ExportJob:
     bundle: Bundle
     max_batch_size: int | None = None
     """Maximum number of samples in one run of a server; None: chosen by the format."""
@@ -43,9 +43,9 @@ class ExportedFiles:
     use: list[str] = field(default_factory=list)
     """Command lines, or lines of code, that use it."""
     notes: list[str] = field(default_factory=list)
-    """Sentences: what the form does not carry, what to know of it."""
+    """Sentences on what the format does not carry, and other limitations."""
     answer: GoldenAnswer | None = None
-    """Answer of the exported form to the golden samples."""
+    """Answer of the exported model to the golden samples."""
     not_checked: str = ""
     """Reason why there is no answer, as a sentence."""
 
@@ -55,14 +55,14 @@ class Format:
     name: str
     title: str
     """Title of the format, one line."""
-    write: Callable[[Order, Path], ExportedFiles]
-    """Writes into an empty folder; raises ConstraintError where the form cannot hold this bundle."""
+    write: Callable[[ExportJob, Path], ExportedFiles]
+    """Writes into an empty folder; raises ConstraintError if the format cannot hold this bundle."""
     batches: bool = False
-    """Whether the format uses `Order.max_batch_size`."""
+    """Whether the format uses `ExportJob.max_batch_size`."""
 
 
-def refuse(order: Order, form: str, reason: str, hint: str) -> ConstraintError:
-    return ConstraintError(f"The bundle '{order.name}' cannot be exported as {form}: {reason}.", hint)
+def refuse(job: ExportJob, format_name: str, reason: str, hint: str) -> ConstraintError:
+    return ConstraintError(f"The bundle '{job.name}' cannot be exported as {format_name}: {reason}.", hint)
 
 
 HINT = "Nothing was written. `edgeopt verify` checks whether the bundle itself is valid on this device."
@@ -76,14 +76,14 @@ def missing_here(backend: str) -> str:
     return f"Not run: the backend {backend} is not available ({found.reason})."
 
 
-def check_model(order: Order, made: ExportedFiles, model: Path, backend: str, options: Options) -> None:
+def check_model(job: ExportJob, made: ExportedFiles, model: Path, backend: str, options: Options) -> None:
     """Runs an exported model with these options; raises VerificationError for one that answers otherwise."""
     made.not_checked = missing_here(backend)
     if made.not_checked:
         return
     session = backend_named(backend).load(model, options)
     try:
-        made.answer = answer_golden(order.bundle, session)
+        made.answer = answer_golden(job.bundle, session)
     finally:
         session.close()
     wrong = made.answer.sentence("The exported model")
@@ -91,10 +91,10 @@ def check_model(order: Order, made: ExportedFiles, model: Path, backend: str, op
         raise VerificationError(wrong, HINT)
 
 
-def ports(order: Order, model: Path, backend: str) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+def ports(job: ExportJob, model: Path, backend: str) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
     """Returns the model's inputs and outputs in its own order, or the profile's if the runtime is not here."""
     if missing_here(backend):
-        profile = order.bundle.deployment
+        profile = job.bundle.deployment
         return tuple(
             tuple(
                 TensorInfo(each.name, each.dtype, tuple(None if dim == "?" else dim for dim in each.shape))
@@ -111,16 +111,16 @@ def ports(order: Order, model: Path, backend: str) -> tuple[tuple[TensorInfo, ..
 
 def literal(text: str, special: bytes) -> str:
     """Quotes text as C does; bytes beyond ASCII become octal escapes, which end after three digits."""
-    said = (f"\\{chr(b)}" if b in special else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in text.encode())
-    return f'"{"".join(said)}"'
+    escaped = (f"\\{chr(b)}" if b in special else chr(b) if 32 <= b < 127 else f"\\{b:03o}" for b in text.encode())
+    return f'"{"".join(escaped)}"'
 
 
 GOLDEN = "golden"
 
 
-def copy_model(order: Order, folder: Path, name: str = "") -> Path:
+def copy_model(job: ExportJob, folder: Path, name: str = "") -> Path:
     """Copies the model file with the files that belong to it (external data is found by its name there)."""
-    source = order.bundle.model
+    source = job.bundle.model
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / (name or source.name)
     shutil.copyfile(source, place)
@@ -134,9 +134,9 @@ def copy_model(order: Order, folder: Path, name: str = "") -> Path:
     return place
 
 
-def copy_golden(order: Order, folder: Path) -> None:
+def copy_golden(job: ExportJob, folder: Path) -> None:
     """Copies the golden inputs and the outputs of the source model."""
-    source = order.bundle.folder / GOLDEN
+    source = job.bundle.folder / GOLDEN
     for name in ("inputs", "reference"):
         if (source / name).is_dir():
             shutil.copytree(source / name, folder / GOLDEN / name)

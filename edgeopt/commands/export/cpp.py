@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.bundle.golden import golden_floor_db
-from edgeopt.commands.export.base import GOLDEN, ExportedFiles, Format, Order, copy_model, literal, ports, refuse
+from edgeopt.commands.export.base import (
+    GOLDEN,
+    ExportedFiles,
+    ExportJob,
+    Format,
+    copy_model,
+    literal,
+    ports,
+    refuse,
+)
 from edgeopt.commands.export.settings import (
     ONNXRUNTIME,
     OpenVinoSettings,
@@ -133,12 +142,12 @@ NAME = "cpp"
 FILES = Path(__file__).with_name("files") / "cpp"
 
 
-def write(order: Order, folder: Path) -> ExportedFiles:
-    runtime = runtime_of(order, NAME)
-    inputs, outputs = ports(order, order.bundle.model, order.backend)
+def write(job: ExportJob, folder: Path) -> ExportedFiles:
+    runtime = runtime_of(job, NAME)
+    inputs, outputs = ports(job, job.bundle.model, job.backend)
     odd = next((port for port in (*inputs, *outputs) if port.dtype in {"str", "bfloat16"}), None)
     if odd is not None:
-        raise refuse(order, NAME, f"'{odd.name}' is a tensor of {odd.dtype}", "Use --to runner or --to onnx.")
+        raise refuse(job, NAME, f"'{odd.name}' is a tensor of {odd.dtype}", "Use --to runner or --to onnx.")
     made = ExportedFiles(
         not_checked="The source was not compiled here; `run` compares the golden samples on the device.",
         use=[
@@ -147,36 +156,36 @@ def write(order: Order, folder: Path) -> ExportedFiles:
             "build/run .",
         ],
     )
-    model = copy_model(order, folder / "model")
-    _write_golden(order, folder / GOLDEN)
+    model = copy_model(job, folder / "model")
+    _write_golden(job, folder / GOLDEN)
     for source in (*FILES.glob("*.*"), *(FILES / runtime).glob("*.*")):
         if source.is_file():
             shutil.copyfile(source, folder / source.name)
-    name, floor_db = model.relative_to(folder).as_posix(), golden_floor_db(order.bundle)
+    name, floor_db = model.relative_to(folder).as_posix(), golden_floor_db(job.bundle)
     if runtime == ONNXRUNTIME:
-        if order.backend in {"onnxruntime-directml", "onnxruntime-openvino"}:
-            reason = f"starting {order.backend} needs a library that this source does not support"
-            raise refuse(order, NAME, reason, "Use --to runner.")
-        header = onnxruntime_header(name, floor_db, ort_settings(order, model))
-        if ort_options(order).io_binding:
+        if job.backend in {"onnxruntime-directml", "onnxruntime-openvino"}:
+            reason = f"starting {job.backend} needs a library that this source does not support"
+            raise refuse(job, NAME, reason, "Use --to runner.")
+        header = onnxruntime_header(name, floor_db, ort_settings(job, model))
+        if ort_options(job).io_binding:
             made.notes.append(
                 "The option io_binding is left out: each run copies its arrays to the device and back."
             )
     else:
         names = [port.name for port in inputs], [port.name for port in outputs]
-        header = openvino_header(name, floor_db, openvino_settings(order), *names)
+        header = openvino_header(name, floor_db, openvino_settings(job), *names)
     (folder / "options.hpp").write_text(header, encoding="utf-8")
-    version = order.bundle.deployment.runtimes.get(runtime)
+    version = job.bundle.deployment.runtimes.get(runtime)
     if version:
         made.notes.append(f"It was proved with {runtime} {version}; link that version, or run the golden samples.")
     return made
 
 
-def _write_golden(order: Order, folder: Path) -> None:
+def _write_golden(job: ExportJob, folder: Path) -> None:
     """Writes a file of bytes for each tensor, and a list of them: C++ reads no .npz."""
     folder.mkdir(parents=True)
     lines = []
-    for kind, runs in (("input", order.bundle.golden("inputs")), ("reference", order.bundle.golden("reference"))):
+    for kind, runs in (("input", job.bundle.golden("inputs")), ("reference", job.bundle.golden("reference"))):
         for number, run in enumerate(runs):
             for position, (name, array) in enumerate(run.items()):
                 file = f"{number}-{kind}-{position}.bin"

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from edgeopt.commands.export.base import ExportedFiles, Format, Order, refuse
+from edgeopt.commands.export.base import ExportedFiles, ExportJob, Format, refuse
 from edgeopt.commands.export.runner import write_runner
 
 NAME = "docker"
@@ -35,16 +35,16 @@ _FILES = "/data/inputs.npz -o /data/outputs.npz"
 _IGNORED = "*\n!requirements.txt\n!settings.json\n!runner.py\n!golden\n!model\n"
 
 
-def write(order: Order, folder: Path) -> ExportedFiles:
-    if order.backend not in {"onnxruntime-cpu", "openvino-cpu"}:
+def write(job: ExportJob, folder: Path) -> ExportedFiles:
+    if job.backend not in {"onnxruntime-cpu", "openvino-cpu"}:
         raise refuse(
-            order,
+            job,
             NAME,
-            f"it runs with {order.backend}, whose drivers the slim base image does not have",
+            f"it runs with {job.backend}, whose drivers the slim base image does not have",
             "Use --to runner, in an image of the device's maker.",
         )
     base = _BASES.get((sys.version_info[0], sys.version_info[1]), _BASES[3, 11])
-    tag = order.file_name.lower()
+    tag = job.file_name.lower()
     made = ExportedFiles(
         use=[
             f"docker build -t {tag} .",
@@ -52,7 +52,7 @@ def write(order: Order, folder: Path) -> ExportedFiles:
             f'docker run --rm --network none --user "$(id -u)" -v "$PWD:/data" {tag} {_FILES}',
         ]
     )
-    write_runner(order, folder, made, NAME)
+    write_runner(job, folder, made, NAME)
     (folder / "Dockerfile").write_text(_DOCKERFILE.format(name=tag, base=base), encoding="utf-8")
     (folder / ".dockerignore").write_text(_IGNORED, encoding="utf-8")
     made.notes.append(

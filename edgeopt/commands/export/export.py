@@ -1,4 +1,4 @@
-"""`edgeopt export`: a checked bundle in another form, checked again, and put in place in one step."""
+"""`edgeopt export`: a checked bundle in another format, checked again and published in one step."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from edgeopt.bundle.durable import publish_folder
 from edgeopt.bundle.manifest import FileEntry, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.write import draft
-from edgeopt.commands.export.base import BUNDLE, ExportedFiles, Format, Order
+from edgeopt.commands.export.base import BUNDLE, ExportedFiles, ExportJob, Format
 from edgeopt.commands.export.cpp import FORMAT as CPP
 from edgeopt.commands.export.docker import FORMAT as DOCKER
 from edgeopt.commands.export.onnx import FORMAT as ONNX
@@ -28,22 +28,22 @@ from edgeopt.version import __version__
 FORMATS: tuple[Format, ...] = (ONNX, OPENVINO_IR, RUNNER, DOCKER, TRITON, CPP)
 
 
-def readme(order: Order, form: Format, made: ExportedFiles) -> str:
-    profile = order.bundle.deployment
+def readme(job: ExportJob, format_: Format, made: ExportedFiles) -> str:
+    profile = job.bundle.deployment
     source = f"{profile.source.name} (sha256 {profile.source.sha256[:16]}…)"
     parts = [
-        f"# {order.name}\n\n{form.title}. Exported by edgeopt {__version__} from a bundle of {source}.",
-        "## What was proved\n\n" + _proved(order),
+        f"# {job.name}\n\n{format_.title}. Exported by edgeopt {__version__} from a bundle of {source}.",
+        "## What was proved\n\n" + _proved(job),
         "## Using it\n\n```\n" + "\n".join(made.use) + "\n```",
         "## What to know\n\n" + "\n".join(f"- {note}" for note in [*made.notes, _checked(made)]),
-        "## Inputs and outputs\n\n" + _ports(order),
+        "## Inputs and outputs\n\n" + _ports(job),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _proved(order: Order) -> str:
-    profile = order.bundle.deployment
-    how = f"With {order.backend} and {options_text(order)}."
+def _proved(job: ExportJob) -> str:
+    profile = job.bundle.deployment
+    how = f"With {job.backend} and {options_text(job)}."
     if profile.predicted is not None:
         return f"Nothing yet: it was planned for {profile.predicted.device}, and no time was measured. {how}"
     evidence = profile.evidence
@@ -69,8 +69,8 @@ def _checked(made: ExportedFiles) -> str:
     ).strip()
 
 
-def _ports(order: Order) -> str:
-    profile = order.bundle.deployment
+def _ports(job: ExportJob) -> str:
+    profile = job.bundle.deployment
     rows = ["| | name | type | shape |", "|---|---|---|---|"]
     for kind, listed in (("input", profile.inputs), ("output", profile.outputs)):
         rows += [f"| {kind} | `{p.name}` | {p.dtype} | {', '.join(map(str, p.shape))} |" for p in listed]
@@ -112,7 +112,7 @@ class Exported(msgspec.Struct, frozen=True):
     files: int
     size_bytes: int
     accuracy_db: float | None
-    """Accuracy of the exported form on the golden samples, in dB; None if it could not run here."""
+    """Accuracy of the exported model on the golden samples, in dB; None if it could not run here."""
     floor_db: float | None
     samples: int
     not_checked: str
@@ -140,26 +140,26 @@ def format_named(name: str) -> Format:
     raise UsageError(f"There is no export format '{name}'.", nearest(name, tuple(each.name for each in FORMATS)))
 
 
-def export(path: Path, form: str, out: Path, emit: Emit, max_batch_size: int | None = None) -> Exported:
-    """Raises ConstraintError where the form cannot hold the bundle, VerificationError where it answers wrong."""
-    chosen = format_named(form)
+def export(path: Path, format_name: str, out: Path, emit: Emit, max_batch_size: int | None = None) -> Exported:
+    """Raises ConstraintError if the format cannot hold the bundle, VerificationError if the outputs differ."""
+    chosen = format_named(format_name)
     if max_batch_size is not None and not chosen.batches:
         served = ", ".join(each.name for each in FORMATS if each.batches)
-        raise UsageError(f"--max-batch-size does not apply to {form}.", f"It applies to: {served}.")
+        raise UsageError(f"--max-batch-size does not apply to {format_name}.", f"It applies to: {served}.")
     target = _plain(out)
     _check_target(target, path)
     emit(Progress("checking digests", path.name))
-    order = Order(read_bundle(path), max_batch_size)
+    job = ExportJob(read_bundle(path), max_batch_size)
     with draft(target) as folder:
         emit(Progress("writing", chosen.name))
-        made = chosen.write(order, folder)
-        if order.bundle.deployment.run.options.get("buckets"):
+        made = chosen.write(job, folder)
+        if job.bundle.deployment.run.options.get("buckets"):
             made.notes.append(_BUCKETS)
-        if order.bundle.deployment.processing is not None:
+        if job.bundle.deployment.processing is not None:
             made.notes.append(_PROCESSING)
-        (folder / README).write_text(readme(order, chosen, made), encoding="utf-8")
+        (folder / README).write_text(readme(job, chosen, made), encoding="utf-8")
         files = _files(folder)
-        (folder / MARK).write_bytes(_mark(order, chosen, made, files))
+        (folder / MARK).write_bytes(_mark(job, chosen, made, files))
         _check_target(target, path)  # once more: something else may have come there meanwhile
         if target.is_dir() and not any(target.iterdir()):
             target.rmdir()
@@ -173,7 +173,7 @@ def export(path: Path, form: str, out: Path, emit: Emit, max_batch_size: int | N
         size_bytes=sum(entry.size_bytes for entry in files.values()),
         accuracy_db=answer.accuracy_db if answer else None,
         floor_db=answer.floor_db if answer else None,
-        samples=len(order.bundle.golden("inputs")),
+        samples=len(job.bundle.golden("inputs")),
         not_checked=made.not_checked,
         notes=tuple(made.notes),
         use=tuple(line.replace(BUNDLE, quote(os.path.relpath(path, out))) for line in made.use),
@@ -188,9 +188,9 @@ def _files(folder: Path) -> dict[str, FileEntry]:
     }
 
 
-def _mark(order: Order, form: Format, made: ExportedFiles, files: dict[str, FileEntry]) -> bytes:
-    profile = order.bundle.deployment
-    mark = Export(form.name, order.name, profile.source.sha256, order.backend, __version__, made.notes, files)
+def _mark(job: ExportJob, format_: Format, made: ExportedFiles, files: dict[str, FileEntry]) -> bytes:
+    profile = job.bundle.deployment
+    mark = Export(format_.name, job.name, profile.source.sha256, job.backend, __version__, made.notes, files)
     return msgspec.json.format(msgspec.json.encode(mark), indent=1)
 
 

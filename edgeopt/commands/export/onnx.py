@@ -5,7 +5,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
-from edgeopt.commands.export.base import ExportedFiles, Format, Order, check_model, copy_model, refuse
+from edgeopt.commands.export.base import ExportedFiles, ExportJob, Format, check_model, copy_model, refuse
 from edgeopt.commands.export.settings import (
     DEVICES,
     PROVIDERS,
@@ -20,25 +20,25 @@ NAME = "onnx"
 _NODE, _DOMAIN = 1, 7  # in GraphProto, in NodeProto
 
 
-def write(order: Order, folder: Path) -> ExportedFiles:
-    if order.bundle.model.suffix != ".onnx":
+def write(job: ExportJob, folder: Path) -> ExportedFiles:
+    if job.bundle.model.suffix != ".onnx":
         raise refuse(
-            order,
+            job,
             NAME,
-            f"its model is '{order.bundle.model.name}', which is not ONNX",
+            f"its model is '{job.bundle.model.name}', which is not ONNX",
             "Use --to openvino-ir, or export the original bundle.",
         )
-    model = copy_model(order, folder, f"{order.file_name}.onnx")
-    made = ExportedFiles(use=_code(order, model, f"{order.file_name}.onnx"))
+    model = copy_model(job, folder, f"{job.file_name}.onnx")
+    made = ExportedFiles(use=_code(job, model, f"{job.file_name}.onnx"))
     made.notes.append(
-        f"A model file holds no options. This one was proved with {order.backend} and "
-        f"{options_text(order)}; others may be slower or less accurate. Measure it with: "
-        f"{_bench(order, model.name)}"
+        f"A model file holds no options. This one was proved with {job.backend} and "
+        f"{options_text(job)}; others may be slower or less accurate. Measure it with: "
+        f"{_bench(job, model.name)}"
     )
     own = sorted(domains(model) - {"", "ai.onnx", "ai.onnx.ml"})
     if own:
         made.notes.append(f"It holds operators of {', '.join(own)}, which other runtimes may not support.")
-    check_model(order, made, model, order.backend, order.bundle.deployment.run.options)
+    check_model(job, made, model, job.backend, job.bundle.deployment.run.options)
     return made
 
 
@@ -53,14 +53,14 @@ def domains(model: Path) -> set[str]:
         }
 
 
-def _code(order: Order, model: Path, name: str) -> list[str]:
+def _code(job: ExportJob, model: Path, name: str) -> list[str]:
     """Returns code that runs the model as it was proved, or for other runtimes the way edgeopt runs it."""
-    feeds = ", ".join(f"{each.name!r}: {_variable(each.name)}" for each in order.bundle.deployment.inputs)
-    if order.backend in DEVICES:
-        return [*openvino_lines(openvino_settings(order), name), f"outputs = compiled({{{feeds}}})"]
-    if all(provider.name != order.backend for provider in PROVIDERS):
-        return [_bench(order, name)]
-    ort = ort_settings(order, model)
+    feeds = ", ".join(f"{each.name!r}: {_variable(each.name)}" for each in job.bundle.deployment.inputs)
+    if job.backend in DEVICES:
+        return [*openvino_lines(openvino_settings(job), name), f"outputs = compiled({{{feeds}}})"]
+    if all(provider.name != job.backend for provider in PROVIDERS):
+        return [_bench(job, name)]
+    ort = ort_settings(job, model)
     plain = {"intra_op_num_threads": 0, "inter_op_num_threads": 0, "enable_cpu_mem_arena": True}
     plain |= {"enable_mem_pattern": True, "use_deterministic_compute": False}
     changed = {key: value for key in plain if (value := getattr(ort, key)) != plain[key]}
@@ -88,13 +88,13 @@ def _variable(name: str) -> str:
     return f"input_{found}" if found[:1].isdigit() or iskeyword(found) else found
 
 
-def _bench(order: Order, file: str) -> str:
-    options = order.bundle.deployment.run.options
+def _bench(job: ExportJob, file: str) -> str:
+    options = job.bundle.deployment.run.options
     # Shapes are a table, which no --option can write.
     words = [
         f"--option {name}={option_text(value)}" for name, value in options.items() if not isinstance(value, dict)
     ]
-    return " ".join([f"edgeopt bench {file} --backend {order.backend}", *words])
+    return " ".join([f"edgeopt bench {file} --backend {job.backend}", *words])
 
 
 FORMAT = Format(NAME, "The model alone as ONNX, with its external data", write)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends.openvino.model import read_model, write_model
-from edgeopt.commands.export.base import ExportedFiles, Format, Order, check_model, refuse
+from edgeopt.commands.export.base import ExportedFiles, ExportJob, Format, check_model, refuse
 from edgeopt.commands.export.settings import DEVICES, openvino_lines, openvino_settings, options_text
 from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError, no_room
 
@@ -22,52 +22,52 @@ _IN_THE_MODEL = {
 }
 
 
-def write(order: Order, folder: Path) -> ExportedFiles:
-    model = converted(order, NAME)
-    place = save(order, model, folder / f"{order.file_name}.xml")
+def write(job: ExportJob, folder: Path) -> ExportedFiles:
+    model = converted(job, NAME)
+    place = save(job, model, folder / f"{job.file_name}.xml")
     name = place.name
-    if order.backend not in DEVICES:
+    if job.backend not in DEVICES:
         made = ExportedFiles(
             use=["import openvino", "core = openvino.Core()", f"model = core.read_model({name!r})"]
         )
-        _check_elsewhere(order, made, place)
+        _check_elsewhere(job, made, place)
         return made
-    settings = openvino_settings(order)
+    settings = openvino_settings(job)
     made = ExportedFiles(use=openvino_lines(settings, name))
     if settings.shapes:
         made.notes.append(
             "Its shapes are open, as in the bundle; the speed that was proved needs the inputs fixed to these "
             "shapes before compiling."
         )
-    carried = [name for name in _IN_THE_MODEL if name in order.bundle.deployment.run.options]
+    carried = [name for name in _IN_THE_MODEL if name in job.bundle.deployment.run.options]
     if carried:
         made.notes.append(f"Carried in the .xml itself: {', '.join(carried)}.")
     made.notes.append(
-        f"The other options are for compiling: the code in README.md sets them ({options_text(order)})."
+        f"The other options are for compiling: the code in README.md sets them ({options_text(job)})."
     )
-    check_model(order, made, place, order.backend, order.bundle.deployment.run.options)
+    check_model(job, made, place, job.backend, job.bundle.deployment.run.options)
     return made
 
 
-def converted(order: Order, form: str) -> "Model":
+def converted(job: ExportJob, format_name: str) -> "Model":
     """Returns the bundle's model as OpenVINO reads it; refuses it if OpenVINO cannot."""
     try:
-        return read_model(order.bundle.model)
+        return read_model(job.bundle.model)
     except MissingError:
         raise
     except ModelError as error:
         raise refuse(
-            order,
-            form,
+            job,
+            format_name,
             error.message.rstrip("."),
             "It may have operators specific to ONNX Runtime: use --to onnx or --to runner.",
         ) from error
 
 
-def save(order: Order, model: "Model", place: Path) -> Path:
+def save(job: ExportJob, model: "Model", place: Path) -> Path:
     """Writes the .xml and the .bin, weights as they are, each input and output with the one name that it has."""
     for option, key in _IN_THE_MODEL.items():
-        value = order.bundle.deployment.run.options.get(option)
+        value = job.bundle.deployment.run.options.get(option)
         if value not in (None, ""):
             model.set_rt_info(str(value), ["runtime_options", key])
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -81,19 +81,19 @@ def save(order: Order, model: "Model", place: Path) -> Path:
     return place
 
 
-def _check_elsewhere(order: Order, made: ExportedFiles, place: Path) -> None:
+def _check_elsewhere(job: ExportJob, made: ExportedFiles, place: Path) -> None:
     """Checks a bundle of another runtime: OpenVINO's own choice of precision may be too coarse for it."""
     made.notes.append(
-        f"The bundle was proved with {order.backend}; its speed in OpenVINO is unknown; measure it "
+        f"The bundle was proved with {job.backend}; its speed in OpenVINO is unknown; measure it "
         "with `edgeopt bench`."
     )
     precise = {"precision": "f32"}
     try:
-        check_model(order, made, place, "openvino-cpu", {})
+        check_model(job, made, place, "openvino-cpu", {})
         made.use.append('compiled = core.compile_model(model, "CPU", {"PERFORMANCE_HINT": "LATENCY"})')
     except VerificationError as error:
         try:
-            check_model(order, made, place, "openvino-cpu", precise)
+            check_model(job, made, place, "openvino-cpu", precise)
         except EdgeoptError:
             raise error from None
         made.notes.append(

@@ -17,7 +17,7 @@ from edgeopt.backends.onnxruntime.providers import XNNPACK_PROVIDER as XNNPACK
 from edgeopt.backends.openvino.devices import AutoOptions, GpuOptions, NpuOptions, auto_aim, gpu_aim, npu_aim
 from edgeopt.backends.openvino.options import Aim, OpenVinoOptions, SharedOptions, cpu_aim
 from edgeopt.backends.options import read_options
-from edgeopt.commands.export.base import Order, refuse
+from edgeopt.commands.export.base import ExportJob, refuse
 
 ONNXRUNTIME = "onnxruntime"
 OPENVINO_RUNTIME = "openvino"
@@ -66,33 +66,33 @@ class OpenVinoSettings(msgspec.Struct, frozen=True):
     """Inputs fixed to a shape before compiling, for speed."""
 
 
-def runtime_of(order: Order, form: str) -> str:
+def runtime_of(job: ExportJob, format_name: str) -> str:
     """Returns which of the two runtimes a bundle is for; refuses other bundles."""
-    if order.backend in DEVICES:
+    if job.backend in DEVICES:
         return OPENVINO_RUNTIME
-    if any(provider.name == order.backend for provider in PROVIDERS):
+    if any(provider.name == job.backend for provider in PROVIDERS):
         return ONNXRUNTIME
     known = ", ".join([provider.name for provider in PROVIDERS] + list(DEVICES))
     raise refuse(
-        order,
-        form,
-        f"it runs with the backend {order.backend}",
+        job,
+        format_name,
+        f"it runs with the backend {job.backend}",
         f"Bundles of these backends can: {known}. `edgeopt export --to onnx` gives the model alone.",
     )
 
 
-def provider_of(order: Order) -> Provider:
-    return next(provider for provider in PROVIDERS if provider.name == order.backend)
+def provider_of(job: ExportJob) -> Provider:
+    return next(provider for provider in PROVIDERS if provider.name == job.backend)
 
 
-def ort_options(order: Order) -> OrtOptions:
-    provider = provider_of(order)
-    return read_options(provider.options, order.bundle.deployment.run.options, provider.name)
+def ort_options(job: ExportJob) -> OrtOptions:
+    provider = provider_of(job)
+    return read_options(provider.options, job.bundle.deployment.run.options, provider.name)
 
 
-def ort_settings(order: Order, model: Path) -> OrtSettings:
-    provider, options = provider_of(order), ort_options(order)
-    entries = config_entries(options, order.backend)
+def ort_settings(job: ExportJob, model: Path) -> OrtSettings:
+    provider, options = provider_of(job), ort_options(job)
+    entries = config_entries(options, job.backend)
     # A list of cores says how many threads, where nothing else does.
     cores = entries.get("session.intra_op_thread_affinities", "").count(";") + 2 if options.cores else 0
     listed = [(provider.key, provider.settings(options, model)), *((key, {}) for key in provider.fallbacks)]
@@ -106,14 +106,14 @@ def ort_settings(order: Order, model: Path) -> OrtSettings:
         use_deterministic_compute=options.deterministic,
         config_entries=entries,
         run_config_entries=run_entries(options, provider.gpu(options)),
-        free_dimensions=dimensions(options.free_dimensions, order.backend),
+        free_dimensions=dimensions(options.free_dimensions, job.backend),
         providers=[*listed, *([(CPU.key, {})] if provider.key != CPU.key else [])],
     )
 
 
-def openvino_settings(order: Order) -> OpenVinoSettings:
-    kind, aim_of = DEVICES[order.backend]
-    options = read_options(kind, order.bundle.deployment.run.options, order.backend)
+def openvino_settings(job: ExportJob) -> OpenVinoSettings:
+    kind, aim_of = DEVICES[job.backend]
+    options = read_options(kind, job.bundle.deployment.run.options, job.backend)
     aim = aim_of(options)
     return OpenVinoSettings(
         device=aim.device,
@@ -123,18 +123,18 @@ def openvino_settings(order: Order) -> OpenVinoSettings:
     )
 
 
-def openvino_lines(said: OpenVinoSettings, file: str) -> list[str]:
+def openvino_lines(settings: OpenVinoSettings, file: str) -> list[str]:
     """Returns Python code that compiles a file as the bundle runs it."""
-    reshape = [f"model.reshape({said.shapes})  # or leave its shapes open: slower"] if said.shapes else []
+    reshape = [f"model.reshape({settings.shapes})  # or leave its shapes open: slower"] if settings.shapes else []
     return [
         *("import openvino", "core = openvino.Core()", f"model = core.read_model({file!r})", *reshape),
-        f"compiled = core.compile_model(model, {said.device!r}, {said.config})",
+        f"compiled = core.compile_model(model, {settings.device!r}, {settings.config})",
     ]
 
 
-def options_text(order: Order) -> str:
+def options_text(job: ExportJob) -> str:
     """Formats the options for people: `threads=1, precision=bf16`; or says that there are none."""
-    options = order.bundle.deployment.run.options
+    options = job.bundle.deployment.run.options
     # Of buckets their sizes say enough.
     listed = [f"{n}={option_text(v, n)}" for n, v in options.items() if n == "buckets" or n not in BUCKETS]
     return ", ".join(listed) if listed else "no options: the runtime's own choices"

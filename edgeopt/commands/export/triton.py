@@ -16,8 +16,8 @@ from edgeopt.bundle.golden import golden_floor_db
 from edgeopt.commands.export.base import (
     BUNDLE,
     ExportedFiles,
+    ExportJob,
     Format,
-    Order,
     check_model,
     copy_model,
     literal,
@@ -117,7 +117,7 @@ _INITIALIZERS = "session.use_device_allocator_for_initializers"
 
 # The words are those that triton-inference-server/onnxruntime_backend and openvino_backend read.
 @dataclass(slots=True)
-class Words:
+class TritonParameters:
     parameters: dict[str, str] = field(default_factory=dict)
     optimization: dict[str, object] = field(default_factory=dict)
     carried: set[str] = field(default_factory=set)
@@ -127,10 +127,10 @@ class Words:
         return [name for name in options if name not in self.carried]
 
 
-def _onnxruntime_words(order: Order) -> Words:
-    options = ort_options(order)
-    given = order.bundle.deployment.run.options
-    words = Words()
+def _onnxruntime_parameters(job: ExportJob) -> TritonParameters:
+    options = ort_options(job)
+    recorded = job.bundle.deployment.run.options
+    words = TritonParameters()
     numbers = {"threads": "intra_op_thread_count", "inter_threads": "inter_op_thread_count"}
     for name, word in numbers.items():
         if getattr(options, name):
@@ -141,7 +141,7 @@ def _onnxruntime_words(order: Order) -> Words:
         words.parameters["enable_mem_arena"] = "0"
     if not options.memory_pattern:
         words.parameters["enable_mem_pattern"] = "0"
-    words.parameters |= run_entries(options, provider_of(order).gpu(options))
+    words.parameters |= run_entries(options, provider_of(job).gpu(options))
     if options.graph_level in _LEVELS:
         words.optimization["graph"] = {"level": _LEVELS[options.graph_level]}
     words.carried = {*numbers, "execution_mode", "arena", "memory_pattern", "arena_shrink"}
@@ -152,14 +152,14 @@ def _onnxruntime_words(order: Order) -> Words:
     if set(options.entries.replace(" ", "").split(";")) <= {f"{_INITIALIZERS}={entries.get(_INITIALIZERS)}", ""}:
         words.carried.add("entries")
     # An explicit option with the default value can be dropped.
-    words.carried |= {name for name in given if getattr(options, name) == getattr(OrtOptions(), name, None)}
-    if provider_of(order).name == "onnxruntime-cuda":
-        _cuda(order, options, words)
+    words.carried |= {name for name in recorded if getattr(options, name) == getattr(OrtOptions(), name, None)}
+    if provider_of(job).name == "onnxruntime-cuda":
+        _cuda(job, options, words)
     return words
 
 
-def _cuda(order: Order, options: OrtOptions, words: Words) -> None:
-    settings = provider_of(order).settings(options, order.bundle.model)
+def _cuda(job: ExportJob, options: OrtOptions, words: TritonParameters) -> None:
+    settings = provider_of(job).settings(options, job.bundle.model)
     settings.pop("device_id", None)  # the instance group says it
     if settings:
         accelerator = {"name": "cuda", "parameters": [{"key": k, "value": v} for k, v in settings.items()]}
@@ -168,9 +168,9 @@ def _cuda(order: Order, options: OrtOptions, words: Words) -> None:
     words.carried |= own | {"io_binding"}  # Triton binds outputs by itself
 
 
-def _openvino_words(order: Order, device: str) -> Words:
-    options = order.bundle.deployment.run.options
-    words = Words({"PERFORMANCE_HINT": str(options.get("performance_hint", "latency")).upper()})
+def _openvino_parameters(job: ExportJob, device: str) -> TritonParameters:
+    options = job.bundle.deployment.run.options
+    words = TritonParameters({"PERFORMANCE_HINT": str(options.get("performance_hint", "latency")).upper()})
     for name, word in (
         ("threads", "INFERENCE_NUM_THREADS"),
         ("compile_threads", "COMPILATION_NUM_THREADS"),
@@ -196,28 +196,28 @@ _ORT_BATCH = 8
 
 
 def _ort_batch(
-    order: Order, made: ExportedFiles, model: Path, options: dict[str, Any], both: list[TensorInfo]
+    job: ExportJob, made: ExportedFiles, model: Path, options: dict[str, Any], both: list[TensorInfo]
 ) -> int:
     """Returns the maximum batch, after a run of two samples on the model's own batch axis; 0: no batches."""
-    wanted = _ORT_BATCH if order.max_batch_size is None else order.max_batch_size
-    if wanted == 0:
+    largest = _ORT_BATCH if job.max_batch_size is None else job.max_batch_size
+    if largest == 0:
         return 0
-    closed = _open_axis(both) or ("" if made.not_checked else _try_batch(order, model, options, 2))
-    if closed and order.max_batch_size:
-        raise refuse(order, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
+    closed = _open_axis(both) or ("" if made.not_checked else _try_batch(job, model, options, 2))
+    if closed and job.max_batch_size:
+        raise refuse(job, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
     if closed:
         made.notes.append(f"Requests run one by one (max_batch_size 0): {closed}.")
         return 0
     made.notes.append(
-        f"Requests that come at the same time run together, up to {wanted} (max_batch_size, dynamic_batching). "
+        f"Requests that come at the same time run together, up to {largest} (max_batch_size, dynamic_batching). "
         "The bundle was proved on single ones; --max-batch-size 0 leaves it at that."
     )
-    return wanted
+    return largest
 
 
-def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -> str:
+def _try_batch(job: ExportJob, model: Path, options: dict[str, Any], count: int) -> str:
     """Returns why samples fail in one run or give other results than alone, as the end of a sentence, or ""."""
-    golden = order.bundle.golden("inputs")
+    golden = job.bundle.golden("inputs")
     feeds = [golden[k % len(golden)] for k in range(count)]
     if any(
         array.shape[:1] != (1,) or array.shape != each[name].shape
@@ -227,7 +227,7 @@ def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -
         return "the golden samples cannot be put together, so it was not tried"
     whole = {name: np.concatenate([each[name] for each in feeds]) for name in feeds[0]}
     try:
-        session = backend_named(order.backend).load(model, options)
+        session = backend_named(job.backend).load(model, options)
         try:
             together = session.run(whole)
         finally:
@@ -237,32 +237,32 @@ def _try_batch(order: Order, model: Path, options: dict[str, Any], count: int) -
     if any(array.shape[:1] != (count,) for array in together.values()):
         return f"{count} samples in one run do not give {count} results"
     parts = [{name: array[k : k + 1] for name, array in together.items()} for k in range(count)]
-    alone = order.bundle.golden("reference")
+    alone = job.bundle.golden("reference")
     found = compare_outputs([alone[k % len(alone)] for k in range(count)], parts)
-    if found.snr_db < golden_floor_db(order.bundle):
+    if found.snr_db < golden_floor_db(job.bundle):
         return f"{count} samples in one run give other results than each alone ({found.snr_db:.1f} dB)"
     return ""
 
 
 def _require_batch(
-    order: Order, model: Path, options: dict[str, Any], inputs: tuple[TensorInfo, ...], batch: int
+    job: ExportJob, model: Path, options: dict[str, Any], inputs: tuple[TensorInfo, ...], batch: int
 ) -> None:
     """Raises an error unless the model runs the whole batch in a fixed shape, as Triton runs it."""
-    feeds = order.bundle.golden("inputs")[0]
+    feeds = job.bundle.golden("inputs")[0]
     shapes = {port.name: [batch, *feeds[port.name].shape[1:]] for port in inputs}
-    failed = _try_batch(order, model, {**options, "shapes": shapes}, batch)
+    failed = _try_batch(job, model, {**options, "shapes": shapes}, batch)
     if failed:
-        raise refuse(order, NAME, f"it takes no batches: {failed}", "Leave out --max-batch-size.")
+        raise refuse(job, NAME, f"it takes no batches: {failed}", "Leave out --max-batch-size.")
 
 
 _BACKENDS = ("onnxruntime-cpu", "onnxruntime-cuda", *(f"openvino-{on}" for on in ("cpu", "gpu", "npu", "auto")))
 
 
-def write(order: Order, folder: Path) -> ExportedFiles:
-    runtime = runtime_of(order, NAME)
-    if order.backend not in _BACKENDS:
-        raise refuse(order, NAME, f"Triton has no backend for {order.backend}", "Use --to runner or --to onnx.")
-    name = order.file_name
+def write(job: ExportJob, folder: Path) -> ExportedFiles:
+    runtime = runtime_of(job, NAME)
+    if job.backend not in _BACKENDS:
+        raise refuse(job, NAME, f"Triton has no backend for {job.backend}", "Use --to runner or --to onnx.")
+    name = job.file_name
     place = folder / name / "1"
     made = ExportedFiles(
         use=[
@@ -270,8 +270,8 @@ def write(order: Order, folder: Path) -> ExportedFiles:
             f"edgeopt bench {BUNDLE} --against http://127.0.0.1:8000/v2/models/{name}",
         ]
     )
-    config = _onnxruntime(order, place, made) if runtime == ONNXRUNTIME else _openvino(order, place, made)
-    version = order.bundle.deployment.runtimes.get(runtime)
+    config = _onnxruntime(job, place, made) if runtime == ONNXRUNTIME else _openvino(job, place, made)
+    version = job.bundle.deployment.runtimes.get(runtime)
     if version:
         made.notes.append(f"It was proved with {runtime} {version}; Triton brings a version of its own.")
     (folder / name / "config.pbtxt").write_text(_HEAD + prototext({"name": name, **config}), encoding="ascii")
@@ -282,61 +282,61 @@ _FIX_SHAPES = "Optimize a model with fixed shapes: edgeopt simplify MODEL -o FIX
 _HEAD = "# Written by `edgeopt export --to triton`; README.md says what it does not carry.\n"
 
 
-def _onnxruntime(order: Order, place: Path, made: ExportedFiles) -> dict[str, object]:
-    model = copy_model(order, place, "model.onnx")
-    inputs, outputs = _sayable(order, *ports(order, order.bundle.model, order.backend))
-    words = _onnxruntime_words(order)
-    carried = {name: value for name, value in order.bundle.deployment.run.options.items() if name in words.carried}
-    _say_left_out(order, words, made)
-    check_model(order, made, model, order.backend, carried)
-    batch = _ort_batch(order, made, model, carried, [*inputs, *outputs])
+def _onnxruntime(job: ExportJob, place: Path, made: ExportedFiles) -> dict[str, object]:
+    model = copy_model(job, place, "model.onnx")
+    inputs, outputs = _checked_ports(job, *ports(job, job.bundle.model, job.backend))
+    words = _onnxruntime_parameters(job)
+    carried = {name: value for name, value in job.bundle.deployment.run.options.items() if name in words.carried}
+    _note_left_out(job, words, made)
+    check_model(job, made, model, job.backend, carried)
+    batch = _ort_batch(job, made, model, carried, [*inputs, *outputs])
     instance: dict[str, object] = {"count": 1, "kind": Word("KIND_CPU")}
-    if order.backend == "onnxruntime-cuda":
-        device = getattr(ort_options(order), "device_id", 0)
+    if job.backend == "onnxruntime-cuda":
+        device = getattr(ort_options(job), "device_id", 0)
         instance = {"count": 1, "kind": Word("KIND_GPU"), "gpus": [device]}
-    return _config(order, place, "onnxruntime", words, batch, (inputs, outputs), instance)
+    return _config(job, place, "onnxruntime", words, batch, (inputs, outputs), instance)
 
 
-def _openvino(order: Order, place: Path, made: ExportedFiles) -> dict[str, object]:
+def _openvino(job: ExportJob, place: Path, made: ExportedFiles) -> dict[str, object]:
     from edgeopt.commands.export.openvino_ir import converted, save
 
-    settings = openvino_settings(order)
-    model = converted(order, NAME)
+    settings = openvino_settings(job)
+    model = converted(job, NAME)
     if model.get_variables():
         raise refuse(
-            order,
+            job,
             NAME,
             "it keeps a state, which Triton would carry from one request to the next",
             "Use --to runner.",
         )
-    batch = order.max_batch_size or 0
+    batch = job.max_batch_size or 0
     # A bundle with buckets is for other sizes, too.
-    bucketed = "buckets" in order.bundle.deployment.run.options
+    bucketed = "buckets" in job.bundle.deployment.run.options
     shapes = _fixed(made, model, {} if bucketed else settings.shapes, batch)
-    saved = save(order, model, place / "model.xml")
-    inputs, outputs = _sayable(order, *ports(order, saved, order.backend))
+    saved = save(job, model, place / "model.xml")
+    inputs, outputs = _checked_ports(job, *ports(job, saved, job.backend))
     scalar = next((port.name for port in inputs if not port.shape), None)
     if scalar is not None:
         raise refuse(
-            order, NAME, f"'{scalar}' is a single number, which Triton's OpenVINO backend does not take",
+            job, NAME, f"'{scalar}' is a single number, which Triton's OpenVINO backend does not take",
             "Give it a dimension of 1 in the model.",
         )  # fmt: skip
     if batch and (closed := _open_axis([*inputs, *outputs])):
-        raise refuse(order, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
-    words = _openvino_words(order, settings.device)
+        raise refuse(job, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
+    words = _openvino_parameters(job, settings.device)
     words.carried |= {"shapes"} if shapes or bucketed or not settings.shapes else set()
-    words.carried |= set(BUCKETS)  # which the notes of every form speak of
+    words.carried |= set(BUCKETS)  # the notes of every format mention them
     if batch:
         words.parameters["ENABLE_BATCH_PADDING"] = "YES"
-    carried = {name: value for name, value in order.bundle.deployment.run.options.items() if name in words.carried}
+    carried = {name: value for name, value in job.bundle.deployment.run.options.items() if name in words.carried}
     for name in ("shapes", *BUCKETS):
         carried.pop(name, None)  # in the model itself by now, or left out
-    _say_left_out(order, words, made)
-    check_model(order, made, saved, order.backend, carried)
+    _note_left_out(job, words, made)
+    check_model(job, made, saved, job.backend, carried)
     if batch and not made.not_checked:
-        _require_batch(order, saved, carried, inputs, batch)
+        _require_batch(job, saved, carried, inputs, batch)
     kind: dict[str, object] = {"count": 1, "kind": Word("KIND_CPU")}
-    return _config(order, place, "openvino", words, batch, (inputs, outputs), kind)
+    return _config(job, place, "openvino", words, batch, (inputs, outputs), kind)
 
 
 def _fixed(made: ExportedFiles, model: "Model", shapes: dict[str, list[int]], batch: int) -> bool:
@@ -357,15 +357,15 @@ def _fixed(made: ExportedFiles, model: "Model", shapes: dict[str, list[int]], ba
         return False
     by_name = {port_name(port): port for port in model.inputs}
     model.reshape({by_name[name]: [-1, *shape[1:]] if batch else shape for name, shape in shapes.items()})
-    said = "; ".join(
+    sizes = "; ".join(
         f"{name} {'x'.join(map(str, shape[1:] if batch else shape))}" for name, shape in shapes.items()
     )
-    made.notes.append(f"It takes only the shapes that the bundle was optimized for: {said}.")
+    made.notes.append(f"It takes only the shapes that the bundle was optimized for: {sizes}.")
     return True
 
 
-def _say_left_out(order: Order, words: Words, made: ExportedFiles) -> None:
-    options = order.bundle.deployment.run.options
+def _note_left_out(job: ExportJob, words: TritonParameters, made: ExportedFiles) -> None:
+    options = job.bundle.deployment.run.options
     for name in words.left_out(options):
         if name == "precision":
             made.notes.append(
@@ -379,8 +379,8 @@ def _say_left_out(order: Order, words: Words, made: ExportedFiles) -> None:
             )
 
 
-def _sayable(
-    order: Order, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
+def _checked_ports(
+    job: ExportJob, inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
 ) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
     """Returns the inputs and outputs if a configuration can state all of them; raises an error otherwise."""
     for port in (*inputs, *outputs):
@@ -392,15 +392,15 @@ def _sayable(
             reason = f"a dimension of '{port.name}' is 0"
         else:
             continue
-        raise refuse(order, NAME, reason, _FIX_SHAPES)
+        raise refuse(job, NAME, reason, _FIX_SHAPES)
     return inputs, outputs
 
 
 def _config(
-    order: Order,
+    job: ExportJob,
     place: Path,
     backend: str,
-    words: Words,
+    words: TritonParameters,
     batch: int,
     both: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     instance: dict[str, object],
@@ -422,13 +422,13 @@ def _config(
         config["parameters"] = [
             {"key": key, "value": {"string_value": value}} for key, value in words.parameters.items()
         ]
-    warmup = _warmup(order, place.parent / "warmup", inputs, batch)
+    warmup = _warmup(job, place.parent / "warmup", inputs, batch)
     return config | ({"model_warmup": warmup} if warmup else {})
 
 
-def _warmup(order: Order, folder: Path, inputs: tuple[TensorInfo, ...], batch: int) -> list[dict[str, object]]:
+def _warmup(job: ExportJob, folder: Path, inputs: tuple[TensorInfo, ...], batch: int) -> list[dict[str, object]]:
     """Writes the first golden sample as files of the tensors' bytes, run before the model counts as ready."""
-    feeds = order.bundle.golden("inputs")[0]
+    feeds = job.bundle.golden("inputs")[0]
     odd = any(array.dtype.kind in "OUS" or array.size == 0 for array in feeds.values())
     if odd or (batch and any(array.shape[:1] != (1,) for array in feeds.values())):
         return []

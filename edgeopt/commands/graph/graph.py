@@ -42,8 +42,8 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
         emit(Progress("comparing the graphs"))
         revisions = of_two(read, other)
     elif request.passes:
-        given = AnalysisOptions(read_shapes(request.shape), device=probe())
-        revisions = of_passes(read, given, emit)
+        options = AnalysisOptions(read_shapes(request.shape), device=probe())
+        revisions = of_passes(read, options, emit)
     else:
         revisions = (
             Revision(

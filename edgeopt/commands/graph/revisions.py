@@ -44,7 +44,7 @@ def of_two(first: "AnalyzedModel", second: "AnalyzedModel") -> tuple[Revision, .
     )
 
 
-def of_passes(source: "AnalyzedModel", given: AnalysisOptions, emit: Emit) -> tuple[Revision, ...]:
+def of_passes(source: "AnalyzedModel", options: AnalysisOptions, emit: Emit) -> tuple[Revision, ...]:
     """Returns the source, and the model after each exact rewrite that changed something."""
     from edgeopt.graph.analysis.onnx import analysis_of
     from edgeopt.graph.model import Model
@@ -57,7 +57,7 @@ def of_passes(source: "AnalyzedModel", given: AnalysisOptions, emit: Emit) -> tu
         if not step.entry.applied or step.entry.rolled_back is not None:
             continue
         emit(Progress("comparing the graphs", step.entry.pass_name))
-        analysis = analysis_of(Model(step.model_ir, model.path, model.digest), given)
+        analysis = analysis_of(Model(step.model_ir, model.path, model.digest), options)
         matching = match(before, step.model_ir)
         did = "; ".join(change.what for change in step.entry.applied)
         found.append(_revision(analysis, step.entry.pass_name, did, diff(matching), partners=partners(matching)))

@@ -105,10 +105,10 @@ def spread(  # noqa: PLR0913, PLR0917 - a row of a table
     keeps_scale: bool = False,
 ) -> Iterator[OperatorCase]:
     """Yields the cases of one row: the ports for small, medium and large, at each precision."""
-    for position, (size, given) in enumerate(zip(SIZES, ports, strict=True)):
+    for position, (size, inputs) in enumerate(zip(SIZES, ports, strict=True)):
         own = (attributes or {}) if not isinstance(attributes, Sequence) else attributes[position]
         for precision in precisions:
-            yield OperatorCase(operator, variant, size, precision, tuple(given), own, outputs, opset, keeps_scale)
+            yield OperatorCase(operator, variant, size, precision, tuple(inputs), own, outputs, opset, keeps_scale)
 
 
 SCHEMA = 1

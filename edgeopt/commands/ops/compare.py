@@ -53,12 +53,12 @@ def compare(prepared: PreparedCase, outputs: Mapping[str, Array]) -> OperatorVer
 
 def _output(prepared: PreparedCase, name: str, got: Array | None) -> OperatorVerdict:
     right = prepared.expected[name]
-    wanted = f"{output_dtype(prepared.case, right)} {list(right.shape)}"
+    expected_type = f"{output_dtype(prepared.case, right)} {list(right.shape)}"
     if got is None:
         return OperatorVerdict(False, message=f"The output {name} is missing.")
-    if f"{got.dtype.name} {list(got.shape)}" != wanted:
+    if f"{got.dtype.name} {list(got.shape)}" != expected_type:
         return OperatorVerdict(
-            False, message=f"The output {name} is {got.dtype.name} {list(got.shape)}, not {wanted}."
+            False, message=f"The output {name} is {got.dtype.name} {list(got.shape)}, not {expected_type}."
         )
     exact = right.astype(np.float64)
     error = got.astype(np.float64) - exact
@@ -77,9 +77,9 @@ def _output(prepared: PreparedCase, name: str, got: Array | None) -> OperatorVer
     worst = int(np.argmax(shares))
     share = float(shares.flat[worst])
     if share <= 1:
-        whole, said = _together(prepared.case, off, limit, got.dtype.name, noise, signal)
+        whole, summary = _together(prepared.case, off, limit, got.dtype.name, noise, signal)
         return OperatorVerdict(
-            whole <= 1, max(share, whole), accuracy, f"{said}; {accuracy:.0f} dB." if whole > 1 else ""
+            whole <= 1, max(share, whole), accuracy, f"{summary}; {accuracy:.0f} dB." if whole > 1 else ""
         )
     place = ", ".join(str(int(index)) for index in np.unravel_index(worst, off.shape))
     within = "" if limit is None else f" (±{float(np.broadcast_to(limit, off.shape).flat[worst]):.2g} is allowed)"
@@ -101,8 +101,8 @@ def _together(
         return share, "All numbers together are further off than float16 is"
     if dtype in {"uint8", "int8"}:
         count, room = int(np.count_nonzero(off)), (max(1, int(off.size * _SHARE_OFF)) if off.size > 1 else 0)
-        said = f"{count:,} of {off.size:,} numbers are off by one step ({room:,} may be)"
-        return count / room if room else 2.0 * count, said
+        message = f"{count:,} of {off.size:,} numbers are off by one step ({room:,} may be)"
+        return count / room if room else 2.0 * count, message
     return 0.0, ""
 
 

@@ -26,7 +26,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import Analysis, NodeRow
 
 Shape = tuple[int | str | None, ...]
-Given = Sequence[tuple[str | None, Shape | None]]
+InputTypes = Sequence[tuple[str | None, Shape | None]]
 """Type and shape of each input; None where it is not known or left out."""
 _WINDOWED = ("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool")
 _SPATIAL = (
@@ -54,36 +54,36 @@ _SWITCHES = {
 }
 
 
-def form(operator: str, given: Given, attributes: Mapping[str, Attribute]) -> str:
+def describe_form(operator: str, inputs: InputTypes, attributes: Mapping[str, Attribute]) -> str:
     """Describes the form of a node or a case; empty for the usual one: 2-D, one group, no dilation, forward."""
-    words = [*_rank(operator, given), *_window(operator, given, attributes)]
+    words = [*_rank(operator, inputs), *_window(operator, inputs, attributes)]
     words += [str(attributes.get(name, usual)) for name, usual in _MODES.get(operator, {}).items()]
     if operator == "Resize" and words and "nearest" in words:
         words.append(str(attributes.get("nearest_mode", _NEAREST)))
     words += [word for name, word in _SWITCHES.get(operator, {}).items() if attributes.get(name)]
-    if operator == "Cast" and given:
-        words.append(f"from {given[0][0]} to {attributes.get('to')}")
+    if operator == "Cast" and inputs:
+        words.append(f"from {inputs[0][0]} to {attributes.get('to')}")
     return " ".join(words)
 
 
-def _rank(operator: str, given: Given) -> list[str]:
+def _rank(operator: str, inputs: InputTypes) -> list[str]:
     if operator not in _SPATIAL:
         return []
-    shape = given[0][1] if given else None
-    if shape is None and operator in {"Conv", "ConvTranspose"} and len(given) > 1:
-        shape = given[1][1]  # of the weights, which have as many dimensions
+    shape = inputs[0][1] if inputs else None
+    if shape is None and operator in {"Conv", "ConvTranspose"} and len(inputs) > 1:
+        shape = inputs[1][1]  # of the weights, which have as many dimensions
     if shape is None:
         return ["of unknown rank"]
     return [] if len(shape) == _USUAL_RANK else [f"{len(shape) - 2}-D"]
 
 
-def _window(operator: str, given: Given, attributes: Mapping[str, Attribute]) -> list[str]:
+def _window(operator: str, inputs: InputTypes, attributes: Mapping[str, Attribute]) -> list[str]:
     if operator not in _WINDOWED:
         return []
     words = []
     group = attributes.get("group", 1)
     if group != 1:
-        shape = given[0][1] if given else None
+        shape = inputs[0][1] if inputs else None
         channels = shape[1] if shape is not None and len(shape) > 1 else None
         words.append("depth-wise" if channels == group else "in groups")
     dilations = attributes.get("dilations", ())
@@ -171,9 +171,10 @@ def _by_operator(analysis: Analysis, attributes: Attributes) -> tuple[dict[Key, 
     for node in analysis.nodes:
         if node.operator == "Constant":
             continue  # a weight under another name
-        given = [(tensor.dtype, tensor.shape) for tensor in node.inputs]
+        inputs = [(tensor.dtype, tensor.shape) for tensor in node.inputs]
         own = attributes.get(first_name(tensor.name for tensor in node.outputs), {})
-        key = (node.operator, node.domain, precision_of(node, dequantized), form(node.operator, given, own))
+        form = describe_form(node.operator, inputs, own)
+        key = (node.operator, node.domain, precision_of(node, dequantized), form)
         nodes[key].append(node)
         work[key] += (node.cost.operations or 0) * node.runs
     return nodes, work
@@ -221,11 +222,11 @@ def _of_operator(cases: Sequence[CaseRow], key: Key) -> list[CaseRow]:
 
 
 def _form_of(case: CaseRow) -> str:
-    given = [_told(text) for text in case.inputs]
-    return form(case.operator, given, case.attributes)
+    inputs = [_parse_type(text) for text in case.inputs]
+    return describe_form(case.operator, inputs, case.attributes)
 
 
-def _told(text: str) -> tuple[str | None, tuple[int, ...] | None]:
+def _parse_type(text: str) -> tuple[str | None, tuple[int, ...] | None]:
     """Parses a type and shape such as `float32 [1, 64]`; both are None for an input that is left out."""
     dtype, found, shape = text.partition(" ")
     return (dtype, tuple(msgspec.json.decode(shape, type=thread_safe(list[int])))) if found else (None, None)

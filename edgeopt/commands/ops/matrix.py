@@ -94,8 +94,8 @@ def summary(report: Report) -> Iterator[str]:
         rest = f"; {others}" if others else ""
         yield f"{row.name} {row.version}: {counts['conforms']} of {total} cases conform ({_percent(share)}){rest}."
     kept = "all from the cache; --again measures again"
-    told = f"{report.measured} results measured in {report.took_s:.0f} s" if report.measured else kept
-    yield f"With {units.count(report.threads, 'thread')}; {told}."
+    measured = f"{report.measured} results measured in {report.took_s:.0f} s" if report.measured else kept
+    yield f"With {units.count(report.threads, 'thread')}; {measured}."
     if report.doubtful:
         yield (
             f"{report.doubtful} cached results were measured while the device was busy or throttled; "

@@ -25,7 +25,7 @@ from edgeopt.commands.ops.cases import FAMILIES, operators
 from edgeopt.commands.ops.compatibility import compatibility, kinds_of
 from edgeopt.commands.ops.request import OpsRequest
 from edgeopt.commands.ops.request import operators as requested_operators
-from edgeopt.commands.ops.run import Wanted, measure
+from edgeopt.commands.ops.run import CaseBackends, measure
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import MissingError, ModelError, UsageError, pip_install
 from edgeopt.events import Emit, Log
@@ -68,8 +68,8 @@ def cache_file(folder: Path, device: Device, backend: str, version: str) -> Path
     """Returns the file for a backend on this device; another runtime, edgeopt or driver has another file."""
     parts = fingerprint(device)
     names = _CPU_PARTS if backend.endswith("-cpu") else _OTHER_PARTS
-    told = [*(parts[name] for name in names), backend, version, __version__]
-    digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:32]
+    parts_of_key = [*(parts[name] for name in names), backend, version, __version__]
+    digest = hashlib.sha256("\n".join(parts_of_key).encode()).hexdigest()[:32]
     return folder / f"ops-{METHOD}-{digest}.json"
 
 
@@ -88,7 +88,7 @@ def store_cache(file: Path, kept: Cached) -> str | None:
     return put(file, msgspec.json.encode(kept))
 
 
-class _Kept:
+class _ResultCache:
     """Results of each backend, cached and new, and the cache files that store the lasting ones."""
 
     def __init__(self, device: Device, rows: Sequence[BackendRow], emit: Emit) -> None:
@@ -105,8 +105,8 @@ class _Kept:
         self._stored = time.monotonic()
 
     def add(self, backend: str, case: OperatorCase, measured: MeasuredOperator) -> None:
-        told = msgspec.structs.replace(measured, worth_measuring=self._worth_measuring)
-        self.known[backend][case.digest] = told
+        result = msgspec.structs.replace(measured, worth_measuring=self._worth_measuring)
+        self.known[backend][case.digest] = result
         self._new.add((backend, case.digest))
         self.new += 1
         if time.monotonic() - self._stored > _STORE_EVERY_S:
@@ -161,29 +161,29 @@ def assess(device: Device, choice: OperatorChoice, emit: Emit) -> Report:
             f"Install a runtime, such as: {pip_install('cpu')}",
         )
     chosen = _chosen(choice)
-    kept = _Kept(device, present, emit)
-    wanted: list[Wanted] = []
+    cache = _ResultCache(device, present, emit)
+    missing: list[CaseBackends] = []
     for _, case in chosen:
-        names = tuple(row.name for row in present if choice.again or case.digest not in kept.known[row.name])
+        names = tuple(row.name for row in present if choice.again or case.digest not in cache.known[row.name])
         if names:
-            wanted.append((case, names))
-    if wanted:
+            missing.append((case, names))
+    if missing:
         if device.state and not device.state.worth_measuring:
             warning = "The state of this device does not allow reliable measurements; times may be too long."
             emit(Log("warning", warning))
         try:
-            measure(wanted, device, emit, kept.add)
+            measure(missing, device, emit, cache.add)
         finally:
-            kept.store()
-    cases = tuple(_row(device, family, case, present, kept) for family, case in chosen)
+            cache.store()
+    cases = tuple(_row(device, family, case, present, cache) for family, case in chosen)
     return Report(
         backends=tuple(rows),
         cases=cases,
         threads=device.limits.usable_cores,
         took_s=round(time.monotonic() - begin, 2),
-        measured=kept.new,
+        measured=cache.new,
         counts={row.name: _counts(cases, row.name) for row in present},
-        doubtful=sum(kept.is_doubtful(row.name, case) for row in present for _, case in chosen),
+        doubtful=sum(cache.is_doubtful(row.name, case) for row in present for _, case in chosen),
         edgeopt=__version__,
     )
 
@@ -225,7 +225,9 @@ def _chosen(choice: OperatorChoice) -> list[tuple[str, OperatorCase]]:
     ]
 
 
-def _row(device: Device, family: str, case: OperatorCase, present: list[BackendRow], kept: _Kept) -> CaseRow:
+def _row(
+    device: Device, family: str, case: OperatorCase, present: list[BackendRow], cache: _ResultCache
+) -> CaseRow:
     return CaseRow(
         family=family,
         operator=case.operator,
@@ -235,7 +237,9 @@ def _row(device: Device, family: str, case: OperatorCase, present: list[BackendR
         opset=case.opset,
         inputs=tuple(_input(case, port) for port in case.ports),
         attributes=case.attributes,
-        results={row.name: _figures(device, row.name, case, kept.known[row.name][case.digest]) for row in present},
+        results={
+            row.name: _figures(device, row.name, case, cache.known[row.name][case.digest]) for row in present
+        },
     )
 
 

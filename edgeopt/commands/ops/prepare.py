@@ -61,7 +61,7 @@ def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes:
     """Counts the products or numbers summed up for one output number, except those averaged on the way."""
     if not inputs or not outputs:
         return 1
-    given = inputs[0]
+    first = inputs[0]
     found = 1
     if operator in {"Conv", "ConvInteger"}:
         found = prod(inputs[1][1:])
@@ -70,17 +70,17 @@ def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes:
     elif operator == "ConvTranspose":
         found = prod(inputs[1]) // inputs[1][1] // prod(_integers(attributes, "strides", (1,)))
     elif operator in {"MatMul", "QLinearMatMul", "MatMulInteger"}:
-        found = given[-1] if given else 1
+        found = first[-1] if first else 1
     elif operator == "Gemm":
-        found = prod(given) // max(1, outputs[0][0])
+        found = prod(first) // max(1, outputs[0][0])
     elif operator in _RECURRENT:
         found = inputs[1][2] + inputs[2][2]
     elif operator == "Attention":
-        found = 4 * (given[-1] + inputs[1][-2])  # two sums and an exponential function, one after the other
+        found = 4 * (first[-1] + inputs[1][-2])  # two sums and an exponential function, one after the other
     elif operator in _POOLS:
         found = prod(_integers(attributes, "kernel_shape", (1,)))
     elif operator.startswith(("Reduce", "Global")):
-        found = prod(given) // max(1, prod(outputs[0]))
+        found = prod(first) // max(1, prod(outputs[0]))
     return max(1, found)
 
 
@@ -114,11 +114,11 @@ def evaluate(case: OperatorCase, inputs: Inputs) -> list[Array]:
     feeds = {f"x{position}": array for position, array in enumerate(inputs) if array is not None}
     names = [f"x{position}" if array is not None else "" for position, array in enumerate(inputs)]
     outputs = [f"y{position}" for position in range(case.outputs)]
-    given = [onnx.port(name, array.dtype.name, array.shape) for name, array in feeds.items()]
+    ports = [onnx.port(name, array.dtype.name, array.shape) for name, array in feeds.items()]
     model = onnx.model(
         [onnx.node(case.operator, names, outputs, **case.attributes)],
         {},
-        given,
+        ports,
         [onnx.port(name, "float64", ()) for name in outputs],
         case.opset,
     )
@@ -127,7 +127,7 @@ def evaluate(case: OperatorCase, inputs: Inputs) -> list[Array]:
         return [np.asarray(array) for array in ReferenceEvaluator(model).run(None, feeds)]
 
 
-def _given(inputs: Inputs, position: int) -> Array:
+def _required(inputs: Inputs, position: int) -> Array:
     array = inputs[position]
     assert array is not None  # noqa: S101 - the operator requires it
     return array
@@ -139,13 +139,13 @@ def _integers(attributes: Attributes, name: str, default: tuple[int, ...]) -> tu
 
 
 def _leaky_relu(inputs: Inputs, attributes: Attributes) -> Array:
-    x, alpha = _given(inputs, 0), attributes["alpha"]
+    x, alpha = _required(inputs, 0), attributes["alpha"]
     return np.where(x < 0, x * alpha, x)
 
 
 def _conv_transpose(inputs: Inputs, attributes: Attributes) -> Array:
     """Adds a whole kernel to the output for each number of the input; overlaps are added up."""
-    x, kernels, bias = (_given(inputs, position) for position in range(3))
+    x, kernels, bias = (_required(inputs, position) for position in range(3))
     kernel = kernels.shape[2:]
     strides = _integers(attributes, "strides", (1,) * len(kernel))
     pads = _integers(attributes, "pads", (0,) * 2 * len(kernel))
@@ -169,11 +169,11 @@ def _conv_transpose(inputs: Inputs, attributes: Attributes) -> Array:
 
 
 def _max_pool(inputs: Inputs, attributes: Attributes) -> Array:
-    return _over_kernel(np.maximum, _given(inputs, 0), attributes, -np.inf)
+    return _over_kernel(np.maximum, _required(inputs, 0), attributes, -np.inf)
 
 
 def _average_pool(inputs: Inputs, attributes: Attributes) -> Array:
-    x = _given(inputs, 0)
+    x = _required(inputs, 0)
     total = _over_kernel(np.add, x, attributes, 0.0)
     if attributes.get("count_include_pad"):
         return total / prod(_integers(attributes, "kernel_shape", ()))
@@ -287,13 +287,13 @@ def _prepared(
     case: OperatorCase, draft: _Draft, expected: dict[str, Array], out_shapes: list[tuple[int, ...]]
 ) -> PreparedCase:
     dtypes = {name: output_dtype(case, array) for name, array in expected.items()}
-    given = [onnx.port(name, array.dtype.name, array.shape) for name, array in draft.feeds.items()]
+    ports = [onnx.port(name, array.dtype.name, array.shape) for name, array in draft.feeds.items()]
     ends = [onnx.port(name, dtypes[name], array.shape) for name, array in expected.items()]
     shapes = [() if array is None else array.shape for array in draft.exact]
     out_bytes = sum(array.size * np.dtype(dtypes[name]).itemsize for name, array in expected.items())
     return PreparedCase(
         case,
-        onnx.model(draft.nodes, draft.constants, given, ends, case.opset),
+        onnx.model(draft.nodes, draft.constants, ports, ends, case.opset),
         draft.feeds,
         expected,
         operations(case.operator, shapes, out_shapes, case.attributes),
@@ -304,8 +304,8 @@ def _prepared(
 
 def _drawn(draw: np.random.Generator, port: Port) -> Array:
     if port.values is not None:
-        given: Array = np.array(port.values).reshape(port.shape)
-        return given
+        fixed: Array = np.array(port.values).reshape(port.shape)
+        return fixed
     if port.low is None or port.high is None:
         normal: Array = draw.standard_normal(port.shape) / port.fan_in**0.5
         return normal

@@ -32,7 +32,7 @@ SLICE_MS = 4.0
 _WEIGHTS = {"small": 1.0, "medium": 1.3, "large": 3.0}
 """The relative time of a case by its size, which the estimate of the remaining time uses."""
 
-Wanted = tuple[OperatorCase, tuple[str, ...]]
+CaseBackends = tuple[OperatorCase, tuple[str, ...]]
 """A case, and the backends that it is tried on."""
 Keep = Callable[[str, OperatorCase, MeasuredOperator], None]
 
@@ -59,8 +59,8 @@ class BackendWorker:
         self.client.send(TimeOperator(slice_ms))
         return self.answer(Timed, _SLICE_LIMIT_S)
 
-    def answer(self, wanted: type[_Answer], limit_s: float = _OPEN_LIMIT_S) -> _Answer | Failed:
-        found = self.client.answer(wanted, limit_s)
+    def answer(self, kind: type[_Answer], limit_s: float = _OPEN_LIMIT_S) -> _Answer | Failed:
+        found = self.client.answer(kind, limit_s)
         raise_machine_failure(found)
         return found
 
@@ -87,9 +87,9 @@ class _Clock:
         return spent * (self.total - self.done) / self.done if self.done else None
 
 
-def measure(wanted: Sequence[Wanted], device: Device, emit: Emit, keep: Keep) -> None:
+def measure(cases: Sequence[CaseBackends], device: Device, emit: Emit, keep: Keep) -> None:
     """Measures each case on the backends that are named with it, and hands over each result as it comes."""
-    ordered = sorted(wanted, key=lambda item: SIZES.index(item[0].size))
+    ordered = sorted(cases, key=lambda item: SIZES.index(item[0].size))
     names = dict.fromkeys(name for _, backends in ordered for name in backends)
     clock = _Clock(sum(_WEIGHTS[case.size] for case, _ in ordered))
     with tempfile.TemporaryDirectory(prefix="edgeopt-ops-") as temporary, ExitStack() as stack:
@@ -128,8 +128,8 @@ def options_for(backend: str, device: Device, precision: Precision) -> dict[str,
         options["threads"] = device.limits.usable_cores
     if "precision" in known:
         runtime, _, place = backend.partition("-")
-        told = next((each.capabilities for each in device.runtimes if each.name == runtime), {})
-        in_half = precision == "fp16" and "FP16" in told.get(place.upper(), ())
+        capabilities = next((each.capabilities for each in device.runtimes if each.name == runtime), {})
+        in_half = precision == "fp16" and "FP16" in capabilities.get(place.upper(), ())
         options["precision"] = "f16" if in_half else "f32"
     return options
 
@@ -175,8 +175,8 @@ def _result(prepared: PreparedCase, status: Status, message: str) -> MeasuredOpe
     return MeasuredOperator(status, prepared.operations, prepared.moved_bytes, message)
 
 
-def _sentence(said: str) -> str:
-    return said[0].upper() + said[1:].rstrip(".") + "."
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:].rstrip(".") + "."
 
 
 def _timed(measured: MeasuredOperator, runs: list[float]) -> MeasuredOperator:

@@ -103,11 +103,11 @@ def _kind(row: NodeRow) -> str:
         return "MatMul"
     if operator not in _PRODUCTS:
         return row.category
-    given = row.inputs[0].shape if row.inputs else None
+    image = row.inputs[0].shape if row.inputs else None
     weight = row.inputs[1].shape if len(row.inputs) > 1 else None
-    if not given or not weight or len(weight) < 3:
+    if not image or not weight or len(weight) < 3:
         return "Conv 3x3"
-    if weight[1] == 1 and given[1] not in {1, None} and operator != "ConvTranspose":
+    if weight[1] == 1 and image[1] not in {1, None} and operator != "ConvTranspose":
         return "Conv depth-wise"
     return "Conv 1x1" if all(size == 1 for size in weight[2:]) else "Conv 3x3"
 
@@ -361,8 +361,8 @@ def _distance(row: CaseRow, backend: str, kernel: KernelCost) -> float:
 
 
 def _basis(by_table: bool, unknown: tuple[str, ...]) -> str:
-    said = "the device's measured peaks and its operator table" if by_table else "the device's measured peaks"
+    basis = "the device's measured peaks and its operator table" if by_table else "the device's measured peaks"
     if not unknown:
-        return said
+        return basis
     names = ", ".join(unknown[:3]) + (" and others" if len(unknown) > 3 else "")
-    return f"{said}, without {names}, whose cost is not known"
+    return f"{basis}, without {names}, whose cost is not known"

@@ -19,7 +19,7 @@ from edgeopt.bundle.processing.attach import attach, pictures_for
 from edgeopt.bundle.write import check_target
 from edgeopt.commands.predict.latency import Latency, Predictor
 from edgeopt.commands.predict.records import VERDICT, PredictedCandidate, PredictedOutcome, Status
-from edgeopt.commands.predict.variants import PredictedVariant, PredictionPlan, in_form, judge, prepared
+from edgeopt.commands.predict.variants import PredictedVariant, PredictionPlan, judge, prepared, write_variant
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import accuracy_text
@@ -125,8 +125,8 @@ def _ahead_of(
         speedup=speedup,
         accuracy_db=accuracy_db,
         judged_with=best.made.judged_with,
-        samples=len(plan.given.prove),
-        set_aside=not (plan.given.use.shared or plan.given.use.generated),
+        samples=len(plan.sample_sets.prove),
+        set_aside=not (plan.sample_sets.use.shared or plan.sample_sets.use.generated),
         finish=_finish(plan),
         inputs=plan.bench.runs.ports[0],
         outputs=plan.bench.runs.ports[1],
@@ -187,13 +187,13 @@ def _summary(
     device, name = plan.record.title, best.made.candidate.name
     if best.made.candidate.variant == "source" and (start is None or start.made is best.made):
         return f"Predicted, not measured: on {device} nothing is expected to be faster than the source model."
-    said = f"Predicted, not measured: {name} is expected to be the best on {device}"
+    text = f"Predicted, not measured: {name} is expected to be the best on {device}"
     if speedup is not None and best.predicted_ms is not None and start is not None and start.predicted_ms:
-        said += (
+        text += (
             f", {speedup:.2f}x as fast as the source model "
             f"({units.time_instead(best.predicted_ms, start.predicted_ms)})"
         )
-    return f"{said}, {accuracy_text(accuracy_db)}."
+    return f"{text}, {accuracy_text(accuracy_db)}."
 
 
 def _basis(best: RankedVariant) -> str:
@@ -226,12 +226,12 @@ def _is_baseline(place: RankedVariant, baseline: Candidate) -> bool:
 
 
 def write_bundle(plan: PredictionPlan, made: PredictedVariant, outcome: PredictedOutcome) -> None:
-    wishes, given = plan.wishes, plan.given
+    wishes, sample_sets = plan.wishes, plan.sample_sets
     with write.draft(wishes.out) as folder:
-        some = [given.prove[k] for k in write.golden_places(len(given.prove))]
+        some = [sample_sets.prove[k] for k in write.golden_places(len(sample_sets.prove))]
         reference = plan.bench.study.reference_of(some)
         answered = plan.bench.outputs(made, some)
-        write.write_golden_runs(folder, given.feeds(some), answered, reference)
+        write.write_golden_runs(folder, sample_sets.feeds(some), answered, reference)
         processing = _processing(plan)
         if processing is not None:
             put_processing_golden(folder, processing, (), answered)
@@ -303,7 +303,7 @@ def _steps(plan: PredictionPlan, made: PredictedVariant) -> list[Step]:
     if made.candidate.variant == "cleaned":
         return cleaning
     known = plan.bench.study.known.settings if made.trace is None else made.trace.context.settings
-    return [*cleaning, quantized_step(made.candidate.variant, len(plan.given.calibrate), known, made.forms)]
+    return [*cleaning, quantized_step(made.candidate.variant, len(plan.sample_sets.calibrate), known, made.layers)]
 
 
 def _record(plan: PredictionPlan, made: PredictedVariant) -> bytes | None:
@@ -312,7 +312,7 @@ def _record(plan: PredictionPlan, made: PredictedVariant) -> bytes | None:
 
     if made.trace is None:
         return None
-    choices = {layer: form for form, layers in made.forms.items() for layer in layers}
+    choices = {layer: scheme for scheme, layers in made.layers.items() for layer in layers}
     return encoded(plan.bench.study.recorded(choices, made.trace))
 
 
@@ -349,21 +349,23 @@ def make_all(plan: PredictionPlan, folder: Path) -> list[PredictedVariant]:
         for backend in plan.backends.order
         for name in (("source", CLEANED) if plan.cleaning else ("source",))
     ]
-    forms = {form.name: form for form in SCHEMES}
-    quantizes = not (plan.given.use.generated or plan.given.use.shared)
+    schemes = {scheme.name: scheme for scheme in SCHEMES}
+    quantizes = not (plan.sample_sets.use.generated or plan.sample_sets.use.shared)
     for name in plan.profile.precision.ladder:
-        form = forms.get(name)
-        if form is None or not (quantizes or name in _FLOATS):
+        scheme = schemes.get(name)
+        if scheme is None or not (quantizes or name in _FLOATS):
             continue
-        if form.needs_ranges:
+        if scheme.needs_ranges:
             plan.bench.study.calibrated(
                 backend=next((b for b in plan.backends.order if rules_of(b).everywhere), "")
             )
         for backend in plan.backends.order:
-            if backend in form.backends:
+            if backend in scheme.backends:
                 plan.emit(Progress("making variants", f"{name} for {backend}"))
                 place = folder / "variants" / name / backend
-                made.append(in_form(plan.bench, form, _candidate(plan, name, backend), place, plan.cleaning))
+                made.append(
+                    write_variant(plan.bench, scheme, _candidate(plan, name, backend), place, plan.cleaning)
+                )
     return made
 
 
@@ -379,7 +381,7 @@ def _exact(plan: PredictionPlan, name: str, backend: str) -> PredictedVariant:
 
 def _candidate(plan: PredictionPlan, name: str, backend: str) -> Candidate:
     """Returns the candidate with the first options of a search on the device; floats in full precision."""
-    starts = starts_on(plan.record.device, plan.profile, plan.given.inputs, plan.given.samples)
+    starts = starts_on(plan.record.device, plan.profile, plan.sample_sets.inputs, plan.sample_sets.samples)
     found = first_candidates(name, (backend,), starts) or [Candidate(name, backend)]
     return next((one for one in found if one.options.get("precision", "") in _FULL), found[0])
 
@@ -389,7 +391,7 @@ def predicted(plan: PredictionPlan, made: Sequence[PredictedVariant]) -> dict[in
     from edgeopt.graph.analysis.onnx import analysis_of
 
     predictor = Predictor(plan.record.device, plan.record.table)
-    shapes = Shapes({name: tuple(shape) for name, shape in plan.given.samples.shapes().items()})
+    shapes = Shapes({name: tuple(shape) for name, shape in plan.sample_sets.samples.shapes().items()})
     found: dict[int, Latency | str] = {}
     for place, one in enumerate(made):
         backend = one.candidate.backend
@@ -412,7 +414,7 @@ def _delivered(plan: PredictionPlan, found: Ranked, begun: float) -> PredictedOu
     """Holds the best against the floor once more, on the samples that nothing has seen, and writes it."""
     first = baseline_order(plan.backends.order)[0]
     for best in found.in_line():
-        judged = plan.bench.judged(best.made, plan.given.prove)
+        judged = plan.bench.judged(best.made, plan.sample_sets.prove)
         if judged.problem or judged.value < plan.bench.floor_db:
             where = f": {judged.weakest.where}" if judged.weakest is not None else ""
             best.made.failure = f"{judged.value:.1f} dB on samples set aside{where}"

@@ -74,9 +74,9 @@ class PredictedVariant:
     candidate: Candidate
     path: Path
     ledger: Ledger = ()
-    forms: dict[str, list[str]] = field(default_factory=dict)
+    layers: dict[str, list[str]] = field(default_factory=dict)
     trace: "Trace | None" = None
-    """Trace with which the forms were written, for a replay."""
+    """Trace with which the schemes were written, for a replay."""
     accuracy_db: float | None = None
     accuracy_low_db: float | None = None
     failure: str = ""
@@ -96,44 +96,44 @@ class PredictedVariant:
         return not self.failure
 
 
-def in_form(
-    bench: PredictionContext, form: Scheme, candidate: Candidate, folder: Path, cleaning: Ledger
+def write_variant(
+    bench: PredictionContext, scheme: Scheme, candidate: Candidate, folder: Path, cleaning: Ledger
 ) -> PredictedVariant:
-    """Writes the form in every layer that takes it; below the floor, the layers that cost most stay float."""
-    course = ExecutionConfig(candidate.backend, candidate.options)
-    if form.name == GROUPED and course.backend == OPENVINO and GROUPS not in course.options:
-        course = course.having(**{GROUPS: bench.study.known.settings.group_size})
-    made = PredictedVariant(msgspec.structs.replace(candidate, options=course.options), folder / "model.onnx")
+    """Writes the scheme in every layer that fits; below the floor, the layers that cost most stay float."""
+    config = ExecutionConfig(candidate.backend, candidate.options)
+    if scheme.name == GROUPED and config.backend == OPENVINO and GROUPS not in config.options:
+        config = config.having(**{GROUPS: bench.study.known.settings.group_size})
+    made = PredictedVariant(msgspec.structs.replace(candidate, options=config.options), folder / "model.onnx")
     choices = dict.fromkeys(
-        bench.study.fitting_schemes(candidate.backend, (form,), **settings_for(course)), form.name
+        bench.study.fitting_schemes(candidate.backend, (scheme,), **settings_for(config)), scheme.name
     )
-    if form.name == DYNAMIC:
+    if scheme.name == DYNAMIC:
         # onnxruntime's own guide: dynamic for matrices, static for convolutions. ConvInteger has slow kernels.
         convs = {layer.name for layer in bench.study.layers if layer.operator.startswith("Conv")}
-        choices = {name: form.name for name in choices if name not in convs}
+        choices = {name: scheme.name for name in choices if name not in convs}
     if not choices:
-        made.failure = f"no layer takes the form: {_why_none(bench.study, form, course)}"
+        made.failure = f"no layer takes the form: {_why_none(bench.study, scheme, config)}"
         return made
     folder.mkdir(parents=True)
     kept = ""
-    for given_back in _fewer(bench, form, course, choices):
-        mine = {layer: name for layer, name in choices.items() if layer not in given_back}
+    for floats in _fewer(bench, scheme, config, choices):
+        mine = {layer: name for layer, name in choices.items() if layer not in floats}
         made.failure, made.below = "", False
-        kept = f"{len(given_back)} of {len(choices)} layers kept float for the floor" if given_back else ""
+        kept = f"{len(floats)} of {len(choices)} layers kept float for the floor" if floats else ""
         try:
-            entry = write_entry(bench.study, course, mine, made.path)
-            made.candidate = Candidate(form.name, candidate.backend, dict(entry.config.options))
+            entry = write_entry(bench.study, config, mine, made.path)
+            made.candidate = Candidate(scheme.name, candidate.backend, dict(entry.config.options))
             judge(bench, made)
         except EdgeoptError as error:
             made.failure = error.message.rstrip(".")
         if not made.below:
             break
     if made.is_alive:
-        made.forms, made.trace = {form.name: list(mine)}, entry.trace
-        made.doubt = _doubt(bench, form, candidate.backend, share_of(bench.study.layers, mine))
+        made.layers, made.trace = {scheme.name: list(mine)}, entry.trace
+        made.doubt = _doubt(bench, scheme, candidate.backend, share_of(bench.study.layers, mine))
         made.notes += [kept] if kept else []
-        made.ledger = (*cleaning, LedgerEntry(form.name, applied=entry.changes))
-        _as_the_device_computes(bench, made)
+        made.ledger = (*cleaning, LedgerEntry(scheme.name, applied=entry.changes))
+        _add_device_findings(bench, made)
     return made
 
 
@@ -151,12 +151,12 @@ def judge(bench: PredictionContext, made: PredictedVariant) -> None:
 
 
 def _fewer(
-    bench: PredictionContext, form: Scheme, course: ExecutionConfig, choices: dict[str, str]
+    bench: PredictionContext, scheme: Scheme, config: ExecutionConfig, choices: dict[str, str]
 ) -> Iterator[frozenset[str]]:
     """Yields layers to keep float: none, then those that use more than their share of the floor, then more."""
     yield frozenset()
-    fitting = dict.fromkeys(choices, (form.name,))
-    found = bench.study.sensitivities(course.backend, fitting, bench.floor_db, **settings_for(course))
+    fitting = dict.fromkeys(choices, (scheme.name,))
+    found = bench.study.sensitivities(config.backend, fitting, bench.floor_db, **settings_for(config))
     work = {layer.name: max(1, layer.multiply_adds) for layer in bench.study.layers}
     # The most error for the least work first.
     order = sorted(found, key=lambda one: -sum(one.noise) / work[one.layer])
@@ -173,14 +173,14 @@ def _fewer(
             yield frozenset(back)
 
 
-def _doubt(bench: PredictionContext, form: Scheme, backend: str, share: float) -> str:
+def _doubt(bench: PredictionContext, scheme: Scheme, backend: str, share: float) -> str:
     if share < _WORTH_IT:
         return f"it reaches {share:.1%} of the products only"
-    slow = backend in PROCESSOR and form.name.startswith("int8") and not _FAST & set(bench.device.cpu.simd)
+    slow = backend in PROCESSOR and scheme.name.startswith("int8") and not _FAST & set(bench.device.cpu.simd)
     return "this processor has no instruction for products of bytes" if slow else ""
 
 
-def _as_the_device_computes(bench: PredictionContext, made: PredictedVariant) -> None:
+def _add_device_findings(bench: PredictionContext, made: PredictedVariant) -> None:
     """Adds failures and notes on what only the device and its provider would do to the file."""
     from edgeopt.graph.model import load
 
@@ -199,14 +199,14 @@ def _as_the_device_computes(bench: PredictionContext, made: PredictedVariant) ->
     if file.wide_products:
         made.failure = f"pairs of products may overflow 16 bits there ('{file.wide_products[0]}')"
         made.below = True
-    elif said := computed_factors(file):
-        made.notes.append(said.rstrip("."))
+    elif factors := computed_factors(file):
+        made.notes.append(factors.rstrip("."))
 
 
-def _why_none(study: LayerMeasurements, form: Scheme, course: ExecutionConfig) -> str:
-    context = study.context(course.backend, **settings_for(course))
-    said: Sequence[str] = [layer.reason or form.fits(layer, context) for layer in study.layers]
-    return "; ".join(dict.fromkeys(each for each in said if each)) or "it has no product with weights"
+def _why_none(study: LayerMeasurements, scheme: Scheme, config: ExecutionConfig) -> str:
+    context = study.context(config.backend, **settings_for(config))
+    reasons: Sequence[str] = [layer.reason or scheme.fits(layer, context) for layer in study.layers]
+    return "; ".join(dict.fromkeys(each for each in reasons if each)) or "it has no product with weights"
 
 
 _MOST_TO_COMPARE = 4
@@ -219,7 +219,7 @@ class PredictionPlan:
     profile: TargetProfile
     backends: OnDevice
     source: Model
-    given: SampleSets
+    sample_sets: SampleSets
     bench: PredictionContext
     emit: Emit
     warnings: list[str]
@@ -237,25 +237,25 @@ def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRun
     source = load(wishes.model)
     floor_db = floor_from(wishes.floor or "transparent")
     request = QuantizeRequest(wishes.model, data=wishes.data, pre=wishes.pre, goal=Goal(floor=floor_db, budget=""))
-    given = read_samples(request, runs.inputs(wishes.model), profile.data, calibrates=False, runs=runs)
-    wanted = sorted({*given.plan, *given.prove})
-    emit(Progress("running the source model", f"{len(wanted)} samples"))
-    answers = runs.source_outputs(wishes.model, [given.samples.feeds(k) for k in wanted])
-    reference = dict(zip(wanted, answers, strict=True))
+    sample_sets = read_samples(request, runs.inputs(wishes.model), profile.data, calibrates=False, runs=runs)
+    numbers = sorted({*sample_sets.plan, *sample_sets.prove})
+    emit(Progress("running the source model", f"{len(numbers)} samples"))
+    answers = runs.source_outputs(wishes.model, [sample_sets.samples.feeds(k) for k in numbers])
+    reference = dict(zip(numbers, answers, strict=True))
     emit(Progress("cleaning", wishes.model.name))
     cleaned, ledger = _cleaned(source, profile)
     settings = msgspec.convert(msgspec.to_builtins(profile.quantization), thread_safe(QuantSettings))
-    study = begin(cleaned, given, reference, settings, folder / "study")
+    study = begin(cleaned, sample_sets, reference, settings, folder / "study")
     bench = PredictionContext(study, runs, floor_db, record.device, profile)
     backends = on_device(profile, record.device)
-    plan = PredictionPlan(wishes, record, profile, backends, source, given, bench, emit, [], ledger)
+    plan = PredictionPlan(wishes, record, profile, backends, source, sample_sets, bench, emit, [], ledger)
     _check_cleaned(plan)
     _warn(plan)
     return plan
 
 
 def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]":
-    """Applies the exact passes of the profile, and raises the model to an opset that forms can be written in."""
+    """Applies the exact passes of the profile, and raises the model to an opset that has all schemes."""
     from edgeopt.graph.pipeline import run_pipeline
 
     listed = profile.graph.passes
@@ -266,10 +266,10 @@ def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]"
 
 
 def _check_cleaned(plan: PredictionPlan) -> None:
-    given, study = plan.given, plan.bench.study
-    few = range(given.plan.start, min(given.plan.stop, given.plan.start + _MOST_TO_COMPARE))
+    sample_sets, study = plan.sample_sets, plan.bench.study
+    few = range(sample_sets.plan.start, min(sample_sets.plan.stop, sample_sets.plan.start + _MOST_TO_COMPARE))
     judge = plan.bench.runs.judge
-    got = plan.bench.runs.outputs(study.path, judge, full_precision(judge), given.feeds(few))
+    got = plan.bench.runs.outputs(study.path, judge, full_precision(judge), sample_sets.feeds(few))
     accuracy = compare_outputs(study.reference_of(few), got)
     if accuracy.problem or accuracy.snr_db < EXACT_DB:
         raise VerificationError(
@@ -292,9 +292,9 @@ def _warn(plan: PredictionPlan) -> None:
     for backend in plan.backends.order:
         if stand_in(backend) != backend:
             plan.warn(f"{backend} is not available here, so accuracy is judged with {stand_in(backend)}.")
-    if plan.given.use.generated:
+    if plan.sample_sets.use.generated:
         plan.warn("No data: only exact rewrites and float precisions are planned, on generated inputs.")
-    elif plan.given.use.shared:
-        plan.warn(f"{plan.given.use.given} samples are too few for 8-bit variants, which need 12.")
-    for warning in plan.given.warnings:
+    elif plan.sample_sets.use.shared:
+        plan.warn(f"{plan.sample_sets.use.given} samples are too few for 8-bit variants, which need 12.")
+    for warning in plan.sample_sets.warnings:
         plan.warn(warning)

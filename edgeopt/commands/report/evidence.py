@@ -167,8 +167,8 @@ def _way(found: Outcome) -> Iterable[CandidateReport]:
     """Yields, for runtime, rewrites, fusion, bits and options, the candidate closest to the one before."""
     winner = found.winner
     mine = [c for c in found.candidates if c.candidate.backend == winner.backend and c.status in IN_THE_RACE]
-    wanted = [*_EXACT, *([] if winner.variant in _EXACT else [winner.variant])]
-    for variant in wanted:
+    variants = [*_EXACT, *([] if winner.variant in _EXACT else [winner.variant])]
+    for variant in variants:
         alike = [c for c in mine if c.candidate.variant == variant]
         if alike:
             yield min(alike, key=_plainness)
@@ -286,11 +286,11 @@ def _plan_stages(found: Quantized, deployment: Deployment, model_bytes: int) -> 
 
 def _plan_point(each: PlanPoint, plan: PrecisionPlan) -> FrontPoint:
     chosen = each.choices == plan.chosen.choices
-    forms = sorted({form for form in each.choices.values() if form != FLOAT})
-    layers = several(sum(form != FLOAT for form in each.choices.values()), "layer")
+    schemes = sorted({scheme for scheme in each.choices.values() if scheme != FLOAT})
+    layers = several(sum(scheme != FLOAT for scheme in each.choices.values()), "layer")
     return FrontPoint(
-        name=f"{layers} in {' and '.join(forms)}" if forms else "all layers in float",
-        variant=", ".join(forms) or FLOAT,
+        name=f"{layers} in {' and '.join(schemes)}" if schemes else "all layers in float",
+        variant=", ".join(schemes) or FLOAT,
         backend=plan.backend,
         status="winner" if chosen else "lost",
         time_ms=each.expected_ms or None,

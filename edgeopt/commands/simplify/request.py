@@ -85,4 +85,4 @@ def requested(request: SimplifyRequest) -> tuple[str, ...]:
         ("fix-shapes", bool(request.shape)),
         ("picture-order", bool(request.layout)),
     )
-    return (*request.also, *(name for name, wanted in implied if wanted))
+    return (*request.also, *(name for name, is_requested in implied if is_requested))

@@ -131,10 +131,10 @@ def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
     from edgeopt.graph.rules import load_rules
 
     own = tuple(each for path in rules for each in load_rules(path))
-    standard = standard_passes()
-    names = [p.name for p in standard]
+    shipped = standard_passes()
+    names = [p.name for p in shipped]
     place = names.index("identities") if "identities" in names else len(names)
-    return (*standard[:place], *own, *standard[place:])
+    return (*shipped[:place], *own, *shipped[place:])
 
 
 def _source_check(
@@ -274,10 +274,10 @@ class OperatorOptimizer:
 
     def apply_optimizations(self, path: str | Path) -> Simplified:
         """Writes the optimized model; the ledger in what it returns tells what was done, and why not."""
-        given = {"only": self._passes, **self.config, "model": self.model, "out": path}
-        shapes, verify = given.pop("shapes", None) or {}, given.pop("verify", True)
-        given["shape"] = [f"{name}={'x'.join(map(str, sizes))}" for name, sizes in shapes.items()]
-        self._result = simplify(read(SimplifyRequest, {**given, "no_verify": not verify}))
+        values = {"only": self._passes, **self.config, "model": self.model, "out": path}
+        shapes, verify = values.pop("shapes", None) or {}, values.pop("verify", True)
+        values["shape"] = [f"{name}={'x'.join(map(str, sizes))}" for name, sizes in shapes.items()]
+        self._result = simplify(read(SimplifyRequest, {**values, "no_verify": not verify}))
         return self._result
 
     def save_optimization_metadata(self, path: str | Path) -> None:

@@ -49,7 +49,7 @@ def make_by_recipe(offer: Offer, task: BuildTask) -> Ledger:
     samples = task.calibration
     feeds: list[Feeds] = [] if samples is None else [samples.feeds(number) for number in range(len(samples))]
     try:
-        said = cast("RecipeFunction", make)(task.base, task.out, feeds)
+        result = cast("RecipeFunction", make)(task.base, task.out, feeds)
     except EdgeoptError:
         raise
     except Exception as error:  # the code of others raises anything
@@ -60,5 +60,5 @@ def make_by_recipe(offer: Offer, task: BuildTask) -> Ledger:
         wrong = fault(load(task.out).ir, signature(load(task.source).ir))
         if wrong is not None:
             raise ModelError(wrong)
-    words = said.strip()[:_LONGEST_WORDS] if isinstance(said, str) else ""
+    words = result.strip()[:_LONGEST_WORDS] if isinstance(result, str) else ""
     return (LedgerEntry(offer.name, applied=(Change(words or offer.title),)),)

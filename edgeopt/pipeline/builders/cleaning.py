@@ -29,13 +29,13 @@ _MOST_CHECKED = 4
 
 def clean(task: BuildTask) -> Ledger:
     """Writes the cleaned model; raises ModelError if no pass changed anything in any runtime."""
-    ledger = proved(task, task.source, only=task.step.listed(PASSES))
+    ledger = apply_proved_passes(task, task.source, only=task.step.listed(PASSES))
     if not changed(ledger) and not wrong_elsewhere(ledger):
         raise ModelError(NOTHING)
     return ledger
 
 
-def proved(
+def apply_proved_passes(
     task: BuildTask,
     source: Path,
     *,
@@ -139,7 +139,7 @@ def lower(task: BuildTask) -> Ledger:
     known = {one.name: one for one in lowerings_of(task.backends[0])}
     passes = tuple(known[name] for name in task.step.listed(LOWERINGS))
     # Runs once, in the order of the profile: a second round would find what the first one left, at the same cost.
-    ledger = proved(task, task.base, passes=passes, only=task.step.listed(LOWERINGS), rounds=1)
+    ledger = apply_proved_passes(task, task.base, passes=passes, only=task.step.listed(LOWERINGS), rounds=1)
     if not changed(ledger):
         raise ModelError(f"No lowering applied: {_reasons(ledger)}.")
     return ledger
@@ -151,12 +151,12 @@ def _runtime(backend: str) -> str:
 
 def _reasons(ledger: Ledger) -> str:
     """Formats why the passes changed nothing: each pass with its reasons, then the passes without a match."""
-    said = {
+    reasons = {
         entry.pass_name: "; ".join(
             [*([entry.rolled_back] if entry.rolled_back else []), *(one.reason for one in entry.refused)]
         )
         for entry in ledger
     }
-    silent = [name for name, text in said.items() if not text]
-    told = [f"{name}: {text}" for name, text in said.items() if text]
-    return ". ".join([*told, *([f"No match for {', '.join(silent)}"] if silent else [])])
+    silent = [name for name, text in reasons.items() if not text]
+    lines = [f"{name}: {text}" for name, text in reasons.items() if text]
+    return ". ".join([*lines, *([f"No match for {', '.join(silent)}"] if silent else [])])

@@ -54,10 +54,10 @@ def studied(task: BuildTask, reference: Mapping[int, Mapping[str, Array]]) -> La
 
     model = raised(load(task.base).ir)
     folder = folder_of(task) / "study"
-    return begin(model, given_by(task), reference, task.settings, folder)
+    return begin(model, sample_sets_for(task), reference, task.settings, folder)
 
 
-def given_by(task: BuildTask) -> SampleSets:
+def sample_sets_for(task: BuildTask) -> SampleSets:
     """Returns the sample sets: the first two thirds of the check samples plan, and the rest proves the plan."""
     from edgeopt.graph.model import load
 
@@ -124,41 +124,41 @@ def plan(task: BuildTask) -> Plans:
         if all(layer.reason for layer in layers):
             return Plans((), _backends(work.configs), f"No plan possible: {unfit(layers)}.")
         work.study.calibrated()
-        tracks = measure_gains(work)
-        able = promising_configs(work, tracks)
-        seen = _backends([track.config for track in tracks])
+        all_gains = measure_gains(work)
+        able = promising_configs(work, all_gains)
+        seen = _backends([gains.config for gains in all_gains])
         if not able:
-            names = " or ".join(track.config.name for track in tracks)
-            said = f"no layer is faster in any scheme on {names}" if tracks else "no scheme fits any layer"
-            return Plans((), seen, _with_warnings(f"No gain: {said}.", work))
+            names = " or ".join(gains.config.name for gains in all_gains)
+            reason = f"no layer is faster in any scheme on {names}" if all_gains else "no scheme fits any layer"
+            return Plans((), seen, _with_warnings(f"No gain: {reason}.", work))
         entries: list[Entry] = []
         open_ends: set[str] = set()
-        for track in able:
+        for gains in able:
             if entries and work.left_s(_PLANNING_ENDS) < 0:
-                open_ends.add(track.config.backend)
-                work.warn(f"{track.config.name} was not planned within the time limit; a longer one allows it.")
+                open_ends.add(gains.config.backend)
+                work.warn(f"{gains.config.name} was not planned within the time limit; a longer one allows it.")
                 continue
-            mine = _of_track(work, track, able)
+            mine = _entries_for(work, gains, able)
             entries += mine
             if not mine:
-                open_ends.add(track.config.backend)
+                open_ends.add(gains.config.backend)
         # One plan for a backend is enough, on whichever of its configurations.
         open_ends -= set(_backends([entry.config for entry in entries]))
         return _plans(task, work, entries, tuple(name for name in seen if name not in open_ends))
 
 
-def _of_track(work: QuantizeRun, track: ConfigGains, able: Sequence[ConfigGains]) -> list[Entry]:
+def _entries_for(work: QuantizeRun, gains: ConfigGains, able: Sequence[ConfigGains]) -> list[Entry]:
     """Returns the proven plans of one configuration; warns and returns none if it failed or ran out of time."""
     until = work.begin_s + _CHOOSING_ENDS * work.limit_s
     try:
-        chooser = Chooser(work, track, shared_schemes(track, able), until)
+        chooser = Chooser(work, gains, shared_schemes(gains, able), until)
         entries = chooser.entries()
         if chooser.cut_short and all(entry.is_float for entry in entries):
-            work.warn(f"{track.config.name} was only partly planned within the time limit.")
+            work.warn(f"{gains.config.name} was only partly planned within the time limit.")
             return []
         return [proven(work, entry) for entry in entries]
     except EdgeoptError as error:
-        work.warn(f"No plan for {track.config.name}: {error.message}")
+        work.warn(f"No plan for {gains.config.name}: {error.message}")
         return []
 
 
@@ -173,8 +173,8 @@ def _plans(task: BuildTask, work: QuantizeRun, entries: Sequence[Entry], seen: t
     ledger = tuple(_ledger_entry(work, entry) for entry in entries[:1] if entry.plan is not None)
     goal = work.request.goal
     within = f"within {goal.floor:g} dB" if goal.is_ratio else f"so that the goal is met: {goal}"
-    said = f"No layer can be quantized {within}." if entries else "No plan was found in time."
-    return Plans((), seen, _with_warnings(said, work), ledger)
+    reason = f"No layer can be quantized {within}." if entries else "No plan was found in time."
+    return Plans((), seen, _with_warnings(reason, work), ledger)
 
 
 def _written(task: BuildTask, work: QuantizeRun, entry: Entry) -> PlannedVariant:
@@ -198,14 +198,14 @@ def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
     """Returns a ledger entry with the scheme of each layer and its reason."""
     assert entry.plan is not None  # noqa: S101 - a chooser's entries have one
     nodes = {layer.name: layer.nodes for layer in work.study.layers}
-    told = entry.plan.verdicts
+    verdicts = entry.plan.verdicts
     count = len(list(work.study.model.graph))
     proof = entry.proof
     return LedgerEntry(
         PLANNED,
-        applied=tuple(Change(one.reason, nodes[one.layer]) for one in told if one.form != FLOAT),
+        applied=tuple(Change(one.reason, nodes[one.layer]) for one in verdicts if one.form != FLOAT),
         refused=(
-            *(Refusal(one.reason, nodes[one.layer]) for one in told if one.form == FLOAT),
+            *(Refusal(one.reason, nodes[one.layer]) for one in verdicts if one.form == FLOAT),
             *(Refusal(warning) for warning in work.warnings),
         ),
         nodes_before=count,
@@ -225,11 +225,11 @@ def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
         raise ModelError("A plan needs a goal.", "This is a bug in edgeopt: please report it.")
     folder, samples = folder_of(task), samples_of(task)
     save_samples(samples, folder / "samples")
-    given = given_by(task)
-    wanted = sorted({*given.plan, *given.prove})
+    sample_sets = sample_sets_for(task)
+    numbers = sorted({*sample_sets.plan, *sample_sets.prove})
     runs.inputs(task.source)  # also chooses the backend that judges
-    answers = runs.source_outputs(task.source, [samples.feeds(k) for k in wanted])
-    study = studied(task, dict(zip(wanted, answers, strict=True)))
+    answers = runs.source_outputs(task.source, [samples.feeds(k) for k in numbers])
+    study = studied(task, dict(zip(numbers, answers, strict=True)))
     goal = planning.goal
     request = QuantizeRequest(task.base, goal=goal, time_limit_s=planning.limit_s)
     return QuantizeRun(
@@ -249,30 +249,30 @@ def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
     )
 
 
-def _backends(courses: Sequence[ExecutionConfig]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(course.backend for course in courses))
+def _backends(configs: Sequence[ExecutionConfig]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(config.backend for config in configs))
 
 
-def _with_warnings(said: str, work: QuantizeRun) -> str:
-    return " ".join([said, *work.warnings])
+def _with_warnings(reason: str, work: QuantizeRun) -> str:
+    return " ".join([reason, *work.warnings])
 
 
-def form_all(task: BuildTask, name: str) -> Plans:
+def apply_scheme(task: BuildTask, name: str) -> Plans:
     """Writes a model in one scheme for each backend; raises ModelError if no layer takes it on any."""
     begun = time.monotonic()
-    form = scheme_named(name)
+    scheme = scheme_named(name)
     study = studied(task, {})
-    if form.needs_ranges:
+    if scheme.needs_ranges:
         study.calibrated()
     found: list[PlannedVariant] = []
     reasons: dict[str, None] = {}
     for backend in task.backends:
-        fitting = study.fitting_schemes(backend, (form,), **_changes(form))
+        fitting = study.fitting_schemes(backend, (scheme,), **_changes(scheme))
         if not fitting:
-            reasons[why_none(study, form, backend, **_changes(form))] = None
+            reasons[why_none(study, scheme, backend, **_changes(scheme))] = None
             continue
         try:
-            found.append(_written_in_form(task, study, form, backend, tuple(fitting), begun))
+            found.append(_written_in_scheme(task, study, scheme, backend, tuple(fitting), begun))
         except EdgeoptError as error:
             reasons[f"{backend}: {error.message.rstrip('.')}"] = None
     if not found:
@@ -280,18 +280,18 @@ def form_all(task: BuildTask, name: str) -> Plans:
     return Plans(tuple(found), ())
 
 
-def _written_in_form(
-    task: BuildTask, study: LayerMeasurements, form: Scheme, backend: str, layers: tuple[str, ...], begun: float
+def _written_in_scheme(
+    task: BuildTask, study: LayerMeasurements, scheme: Scheme, backend: str, layers: tuple[str, ...], begun: float
 ) -> PlannedVariant:
-    choices = dict.fromkeys(layers, form.name)
-    written = study.written(choices, backend, **_changes(form))
+    choices = dict.fromkeys(layers, scheme.name)
+    written = study.written(choices, backend, **_changes(scheme))
     out = put(task, written.model, backend)
     context = study.context(backend)
     ledger = LedgerEntry(
-        form.name,
+        scheme.name,
         applied=(*study.known.changes, *written.changes),
         refused=tuple(
-            Refusal(layer.reason or form.fits(layer, context), layer.nodes)
+            Refusal(layer.reason or scheme.fits(layer, context), layer.nodes)
             for layer in study.layers
             if layer.name not in layers
         ),
@@ -301,7 +301,7 @@ def _written_in_form(
     )
     return PlannedVariant(
         backend,
-        _options(form, backend),
+        _options(scheme, backend),
         str(out),
         (ledger,),
         _step(task, written.trace.context.settings, choices),
@@ -309,11 +309,11 @@ def _written_in_form(
     )
 
 
-def _changes(form: Scheme) -> dict[str, int]:
+def _changes(scheme: Scheme) -> dict[str, int]:
     """Returns a block size that the groups of every size divide, so that one file serves all of them."""
-    return {"block_size": max(QuantSettings().block_size, *GROUP_SIZES)} if form.name == GROUPED else {}
+    return {"block_size": max(QuantSettings().block_size, *GROUP_SIZES)} if scheme.name == GROUPED else {}
 
 
-def _options(form: Scheme, backend: str) -> dict[str, OptionValue]:
+def _options(scheme: Scheme, backend: str) -> dict[str, OptionValue]:
     """Returns the option that stops OpenVINO from quantizing activations if only weights are compressed."""
-    return {GROUPS: 0} if form.name in WEIGHTS_ALONE and backend == OPENVINO else {}
+    return {GROUPS: 0} if scheme.name in WEIGHTS_ALONE and backend == OPENVINO else {}

@@ -66,7 +66,7 @@ class KnownVariants(Protocol):
     """Cache of variants from earlier searches; new ones are added."""
 
     def find(self, job: Make) -> Made | None: ...
-    def learn(self, job: Make, made: Made) -> None: ...
+    def store_variant(self, job: Make, made: Made) -> None: ...
 
 
 def make_all(
@@ -110,7 +110,7 @@ def make_all(
             assert job is not None  # noqa: S101 - it was busy
             answer = worker.finish()
             if memory is not None and isinstance(answer, Made):
-                memory.learn(job, answer)
+                memory.store_variant(job, answer)
             yield job, answer
         if not ready:
             yield from _give_up(busy, waiting, _STOPPED if is_stopped() else _LATE)
@@ -160,7 +160,7 @@ class Variants:
         self._steps: dict[tuple[str, str], Step] = {}
         self._recorded: dict[tuple[str, str], Recorded | None] = {}
 
-    def leave_out(self, report: VariantReport) -> None:
+    def report_failure(self, report: VariantReport) -> None:
         self.reports.append(report)
 
     def enter(

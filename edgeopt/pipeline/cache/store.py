@@ -141,18 +141,18 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "
 
 def limit_bytes(folder: Path) -> int:
     """Returns the limit: `$EDGEOPT_CACHE_LIMIT` (0: no cache), or 2 GB but at most a tenth of the free space."""
-    told = os.environ.get(VARIABLE, "").strip()
-    if told:
-        return _bytes(told)
+    setting = os.environ.get(VARIABLE, "").strip()
+    if setting:
+        return _bytes(setting)
     place = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     return min(USUAL_BYTES, int(_SHARE * shutil.disk_usage(place).free))
 
 
-def _bytes(told: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", told.lower())
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]i?)?b?", text.lower())
     if found is None:
         raise UsageError(
-            f"{VARIABLE} is '{told}', which is not a size.",
+            f"{VARIABLE} is '{text}', which is not a size.",
             "Give a size such as 500MB, or 0 to turn the cache off.",
         )
     return int(float(found[1]) * _UNITS[found[2] or ""])
@@ -185,9 +185,9 @@ class Store:
     Nothing is synchronized to the disk: after a power cut, an entry that is not whole does not bear its digests.
     """
 
-    def __init__(self, folder: Path | None, tell: Callable[[str], None] = lambda _: None) -> None:
-        """Opens the store; `tell` receives, once each, why nothing can be kept and which entries were damaged."""
-        self._tell = tell
+    def __init__(self, folder: Path | None, report: Callable[[str], None] = lambda _: None) -> None:
+        """Opens the store; `report` receives, once each, why nothing is kept and which entries were damaged."""
+        self._report = report
         self._total: int | None = None
         self.folder = folder or _NOWHERE
         self.limit_bytes = 0
@@ -292,9 +292,9 @@ class Store:
         found = []
         for place in self._places():
             with contextlib.suppress(OSError, DamagedError):
-                told, used = read_record(place), (place / FILE).stat().st_mtime
+                record, used = read_record(place), (place / FILE).stat().st_mtime
                 at = datetime.fromtimestamp(used, UTC)
-                found.append(Stored(told.kind, told.title, told.size_bytes, told.made_at, at, place.name))
+                found.append(Stored(record.kind, record.title, record.size_bytes, record.made_at, at, place.name))
         return sorted(found, key=lambda entry: entry.used_at, reverse=True)
 
     def records(self, kind: str) -> list[CacheRecord]:
@@ -349,11 +349,11 @@ class Store:
 
     def _drop_damaged(self, place: Path, why: str) -> None:
         _drop(place)
-        self._tell(f"A cache entry was damaged ({why}) and dropped; it is made again.")
+        self._report(f"A cache entry was damaged ({why}) and dropped; it is made again.")
 
     def _turn_off(self, error: OSError) -> None:
         self.on = False
-        self._tell(f"The search cache {self.folder} is not used: {error.strerror or error}.")
+        self._report(f"The search cache {self.folder} is not used: {error.strerror or error}.")
 
 
 def _drop(place: Path) -> None:

@@ -46,10 +46,10 @@ class Cleared(msgspec.Struct, frozen=True):
     freed_bytes: int
 
 
-def user_store(tell: Callable[[str], None] = lambda _: None) -> Store:
+def user_store(report: Callable[[str], None] = lambda _: None) -> Store:
     """Returns the store in which searches keep their results."""
     folder = user_cache_folder()
-    return Store(folder / _FOLDER if folder else None, tell)
+    return Store(folder / _FOLDER if folder else None, report)
 
 
 def listing() -> Listing:

@@ -25,7 +25,7 @@ from edgeopt.pipeline.builders.planning import packed
 from edgeopt.pipeline.builders.variants import LATE, BuildWorker, KnownVariants, Variants, make_all
 from edgeopt.pipeline.context import SearchContext
 from edgeopt.pipeline.outcome import VariantReport
-from edgeopt.pipeline.padding import said_of, skips_padding
+from edgeopt.pipeline.padding import padding_note, skips_padding
 from edgeopt.pipeline.plans.libraries import repair_limit_s
 from edgeopt.pipeline.plans.recipes import (
     BuildInputs,
@@ -76,7 +76,7 @@ class PlanTerms:
     goal: Goal
     labels: Labels | None
     """Labels of all samples that calibrate or check."""
-    courses: Callable[[], tuple[ExecutionConfig, ...]]
+    configs: Callable[[], tuple[ExecutionConfig, ...]]
     """Function called after the exact variants were screened: what is fastest in floats is planned first."""
     repair_floor_db: Callable[[float], float | None] = lambda floor_db: floor_db
     """Function called after the recipes of libraries were screened: returns the accuracy that a repaired model
@@ -103,30 +103,30 @@ class VariantBuilder:
 
     def parts(self) -> Iterator[Iterator[ReadyVariant]]:
         """Yields the parts; each is to be taken whole before the next one, which builds on its results."""
-        source, wanted = self._source(), [*self._wanted()]
-        uniform = [name for name in wanted if recipe_named(name).uniform]
-        whole = [name for name in wanted if recipe_named(name).whole]
-        plugins = [name for name in wanted if recipe_named(name).offer]
-        exact = [name for name in wanted if name not in {PLANNED, REPAIRED, *uniform, *whole, *plugins}]
+        source, names = self._source(), [*self._recipe_names()]
+        uniform = [name for name in names if recipe_named(name).uniform]
+        whole = [name for name in names if recipe_named(name).whole]
+        plugins = [name for name in names if recipe_named(name).offer]
+        exact = [name for name in names if name not in {PLANNED, REPAIRED, *uniform, *whole, *plugins}]
         yield self._exact(source, exact)
         if plugins:
             yield self._by_plugins(plugins)
         if whole:
             yield self._by_libraries(whole)
-        if REPAIRED in wanted:
+        if REPAIRED in names:
             yield self._repaired()
         covered: list[str] = []
-        if PLANNED in wanted:
+        if PLANNED in names:
             yield self._planned(covered)
         yield self._all_of([name for name in uniform if not self._is_covered(name, covered)])
 
     def only(self, name: str) -> Iterator[Iterator[ReadyVariant]]:
         """Yields the parts that one variant needs, whatever a plan would cover."""
-        wanted = [each for each in self._wanted() if each in {CLEANED, name}]
+        names = [each for each in self._recipe_names() if each in {CLEANED, name}]
         apart = [
-            e for e in wanted if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED} or r.offer
+            e for e in names if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED} or r.offer
         ]
-        yield self._exact(self._source(), [each for each in wanted if each not in apart])
+        yield self._exact(self._source(), [each for each in names if each not in apart])
         if PLANNED in apart:
             yield self._planned([])
         elif apart and recipe_named(apart[0]).offer:
@@ -139,7 +139,7 @@ class VariantBuilder:
         for builder in self._builders:
             builder.client.close()
 
-    def _wanted(self) -> Iterator[str]:
+    def _recipe_names(self) -> Iterator[str]:
         """Yields the recipes of the profile that can be made; reports each skipped one with its reason."""
         for name in self._inputs.profile.precision.ladder:
             if name == "source":
@@ -151,7 +151,7 @@ class VariantBuilder:
             if not reason and name == REPAIRED and self._floor_db is None:
                 reason = _OWN_GOAL
             if reason:
-                self.variants.leave_out(VariantReport(name, recipe.title, failure=reason))
+                self.variants.report_failure(VariantReport(name, recipe.title, failure=reason))
             else:
                 yield name
 
@@ -159,13 +159,13 @@ class VariantBuilder:
         yield source
         if CLEANED in names:
             names.remove(CLEANED)
-            for asked, made in self._made([job(self._inputs, CLEANED, self._inputs.model)], _MAKING_SHARE):
-                yield from self._cleaned(asked, made)
+            for request, made in self._made([job(self._inputs, CLEANED, self._inputs.model)], _MAKING_SHARE):
+                yield from self._cleaned(request, made)
                 if isinstance(made, Made) and skips_padding(made.ledger):
-                    self._place.notes.warn(said_of(self._inputs.kept))
+                    self._place.notes.warn(padding_note(self._inputs.kept))
         yield from self._all_of(names)
 
-    def _cleaned(self, asked: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
+    def _cleaned(self, request: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
         """Yields the cleaned model; where a runtime computes a pass wrong, the others get a model that has it."""
         wrong = wrong_elsewhere(made.ledger) if isinstance(made, Made) else set()
         order = self._inputs.profile.backends.order
@@ -176,9 +176,9 @@ class VariantBuilder:
                 yield from self._ready(one, better)
                 rest = tuple(name for name in order if name not in others)
                 if rest:
-                    yield from self._ready(msgspec.structs.replace(asked, backends=rest), made)
+                    yield from self._ready(msgspec.structs.replace(request, backends=rest), made)
                 return
-        yield from self._ready(asked, made)
+        yield from self._ready(request, made)
 
     def _source(self) -> ReadyVariant:
         model, order = self._inputs.model, self._inputs.profile.backends.order
@@ -207,11 +207,11 @@ class VariantBuilder:
         limit_s = max(_PLUGIN_S, _PLUGIN_SHARE * self._ending.clock.limit_s)
         late = Failed(f"it was not ready after {limit_s:.0f} s, the limit of a plug-in", code="hung")
         for name in names:
-            asked = jobs(self._inputs, name, self._base)
+            requests = jobs(self._inputs, name, self._base)
             own_s, until_s = time.monotonic() + limit_s, self._ending.clock.until(_MAKING_SHARE)
             worker = self._another()
             try:
-                for one, made in make_all([worker], asked, min(own_s, until_s), None, self._ending.stop):
+                for one, made in make_all([worker], requests, min(own_s, until_s), None, self._ending.stop):
                     is_late = isinstance(made, Failed) and made.code == LATE and own_s < until_s
                     yield from self._ready(one, late if is_late else made)
             finally:
@@ -226,10 +226,10 @@ class VariantBuilder:
         """Repairs the quantized model while nothing else runs, as the attempts depend on the model's speed."""
         terms, floor_db = self._plan_terms, self._floor_db
         assert terms is not None and floor_db is not None  # noqa: S101, PT018 - it is wanted
-        asked_db = terms.repair_floor_db(floor_db)
-        if asked_db is None:
+        needed_db = terms.repair_floor_db(floor_db)
+        if needed_db is None:
             report = VariantReport(REPAIRED, recipe_named(REPAIRED).title, failure=_NOT_NEEDED)
-            self.variants.leave_out(report)
+            self.variants.report_failure(report)
             return
         base = self._base(backends_of(recipe_named(REPAIRED), self._inputs.profile)[0])
         ending, due_s = self._ending, self._ending.clock.until(_PLANNING_SHARE)
@@ -237,8 +237,8 @@ class VariantBuilder:
         if self._inputs.size_bytes < _WHOLE_BYTES:
             needed_s = time.monotonic() + _REPAIR_TAKES * repair_limit_s(self._inputs.size_bytes)
             until_s = max(due_s, min(needed_s, due_s + max(0.0, ending.longest_s - ending.clock.limit_s)))
-        asked = job(self._inputs, REPAIRED, base, repair_floor_db=asked_db)
-        for one, made in self._made([asked], _PLANNING_SHARE, until_s=until_s):
+        request = job(self._inputs, REPAIRED, base, repair_floor_db=needed_db)
+        for one, made in self._made([request], _PLANNING_SHARE, until_s=until_s):
             yield from self._ready(one, made)
         ending.extend(time.monotonic() - due_s, "The repair of the quantized model took long")
 
@@ -248,16 +248,16 @@ class VariantBuilder:
         assert terms is not None  # noqa: S101 - it is wanted
         fresh = self._another()
         try:
-            courses, limit_s = terms.courses(), _PLAN_IS_READY * (until_s - time.monotonic())
-            groups = by_base((one.backend for one in courses), self._base)
-            asked = []
+            configs, limit_s = terms.configs(), _PLAN_IS_READY * (until_s - time.monotonic())
+            groups = by_base((one.backend for one in configs), self._base)
+            requests = []
             for base, backends in groups.items():
-                mine = tuple(one for one in courses if one.backend in backends)
+                mine = tuple(one for one in configs if one.backend in backends)
                 labels, profile = packed(terms.labels), self._inputs.profile
                 planning = Planning(mine, terms.goal, limit_s / len(groups), profile, labels)
                 alone = backends if len(groups) > 1 else ()
-                asked.append(job(self._inputs, PLANNED, base, planning=planning, backends=alone))
-            for one, made in self._made(asked, _PLANNING_SHARE, [fresh]):
+                requests.append(job(self._inputs, PLANNED, base, planning=planning, backends=alone))
+            for one, made in self._made(requests, _PLANNING_SHARE, [fresh]):
                 yield from self._ready(one, made)
                 if isinstance(made, Made) and made.plans is not None:
                     covered += made.plans.covered
@@ -269,16 +269,16 @@ class VariantBuilder:
         recipe = recipe_named(name)
         if not {*backends_of(recipe, self._inputs.profile)} <= {*covered}:
             return False
-        self.variants.leave_out(VariantReport(name, recipe.title, failure=_COVERED))
+        self.variants.report_failure(VariantReport(name, recipe.title, failure=_COVERED))
         return True
 
     def _all_of(
         self, names: list[str], share: float = _MAKING_SHARE, until_s: float | None = None
     ) -> Iterator[ReadyVariant]:
-        asked = [each for name in names for each in jobs(self._inputs, name, self._base)]
-        second = [self._another() for _ in range(min(_BUILDERS, len(asked)) - 1)]
+        requests = [each for name in names for each in jobs(self._inputs, name, self._base)]
+        second = [self._another() for _ in range(min(_BUILDERS, len(requests)) - 1)]
         try:
-            for one, made in self._made(asked, share, [self._place.builder, *second], until_s):
+            for one, made in self._made(requests, share, [self._place.builder, *second], until_s):
                 yield from self._ready(one, made)
         finally:
             for builder in second:
@@ -290,44 +290,48 @@ class VariantBuilder:
 
     def _made(
         self,
-        asked: list[Make],
+        requests: list[Make],
         share: float,
         builders: list[BuildWorker] | None = None,
         until_s: float | None = None,
     ) -> Iterator[tuple[Make, Made | Failed]]:
         """Makes the variants until this share of the time is used up, or until `until_s`."""
         builders, until_s = builders or [self._place.builder], until_s or self._ending.clock.until(share)
-        return make_all(builders, asked, until_s, self._memory, self._ending.stop)
+        return make_all(builders, requests, until_s, self._memory, self._ending.stop)
 
     def _base(self, backend: str) -> Path:
         """Returns the cleaned model, or the source if there is none."""
         has = self.variants.has(CLEANED, backend)
         return self.variants.path(CLEANED, backend) if has else self._inputs.model
 
-    def _ready(self, asked: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
-        title = title_of(asked)
+    def _ready(self, request: Make, made: Made | Failed) -> Iterator[ReadyVariant]:
+        title = title_of(request)
         if isinstance(made, Failed):
-            backends = asked.backends if asked.step.listed(LOWERINGS) else ()
+            backends = request.backends if request.step.listed(LOWERINGS) else ()
             late = made.code == LATE
-            report = VariantReport(asked.recipe, title, failure=made.message, backends=backends, late=late)
-            self.variants.leave_out(report)
-        elif made.plans is None and not Path(asked.out_path).is_file():
-            self.variants.leave_out(
-                VariantReport(asked.recipe, title, failure=NOTHING, ledger=made.ledger, backends=asked.backends)
+            report = VariantReport(request.recipe, title, failure=made.message, backends=backends, late=late)
+            self.variants.report_failure(report)
+        elif made.plans is None and not Path(request.out_path).is_file():
+            self.variants.report_failure(
+                VariantReport(
+                    request.recipe, title, failure=NOTHING, ledger=made.ledger, backends=request.backends
+                )
             )
         elif made.plans is not None:
-            yield from self._ready_plans(asked.recipe, title, made.plans, made.seconds)
+            yield from self._ready_plans(request.recipe, title, made.plans, made.seconds)
         else:
-            path, backends = Path(asked.out_path), asked.backends
+            path, backends = Path(request.out_path), request.backends
             size = _size_bytes(path)
-            report = VariantReport(asked.recipe, title, size, made.seconds, ledger=made.ledger, backends=backends)
+            report = VariantReport(
+                request.recipe, title, size, made.seconds, ledger=made.ledger, backends=backends
+            )
             self.variants.enter(report, path, made.step)
-            yield ReadyVariant(asked.recipe, backends or self._inputs.profile.backends.order)
+            yield ReadyVariant(request.recipe, backends or self._inputs.profile.backends.order)
 
     def _ready_plans(self, name: str, title: str, plans: Plans, seconds: float) -> Iterator[ReadyVariant]:
         if not plans.variants:
             report = VariantReport(name, title, seconds=seconds, failure=plans.reason, ledger=plans.ledger)
-            self.variants.leave_out(report)
+            self.variants.report_failure(report)
         for one in plans.variants:
             path, backends = Path(one.path), (one.backend,)
             size = _size_bytes(path)

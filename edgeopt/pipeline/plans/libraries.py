@@ -90,8 +90,8 @@ def _with_more_convolutions(operators: Mapping[str, int]) -> str:
         return ""
     if not products:
         return "the model has no matrix products"
-    said = units.count(products, "matrix product")
-    return f"the model has only {said} beside {units.count(convolutions, 'convolution')}"
+    count = units.count(products, "matrix product")
+    return f"the model has only {count} beside {units.count(convolutions, 'convolution')}"
 
 
 def _nncf(name: str, title: str, make: Callable[[BuildTask], Ledger], unsuited: Unsuited = suits_all) -> Recipe:

@@ -20,9 +20,9 @@ def _planned(task: BuildTask) -> Plans:
 
 
 def _in_one_scheme(name: str, task: BuildTask) -> Plans:
-    from edgeopt.pipeline.builders.planning import form_all
+    from edgeopt.pipeline.builders.planning import apply_scheme
 
-    return form_all(task, name)
+    return apply_scheme(task, name)
 
 
 PLAN = Recipe(

@@ -20,8 +20,8 @@ from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.schedules import PROOF
 from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER, TOO_NOISY, Interval, verdict
-from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.context import SearchResources
+from edgeopt.pipeline.goal import SearchGoal
 from edgeopt.pipeline.inspect import Search, is_wrapped
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ENERGY, OVER, ResourceLimits, excess
@@ -68,45 +68,45 @@ _LEAST_UNCERTAIN, _WORTH = 0.5, 1.1
 _CLEARLY_LESS = 0.97
 
 
-def meets_conditions(aim: SearchGoal, today: Bundle | None, proof: Proof, candidate: Candidate) -> bool:
+def meets_conditions(goal: SearchGoal, incumbent: Bundle | None, proof: Proof, candidate: Candidate) -> bool:
     """Whether the candidate is faster; or else clearly better, and not slower unless latency has a limit."""
-    slow_allowed = aim.limits.latency_ms is not None
+    slow_allowed = goal.limits.latency_ms is not None
     if slower_sizes(proof.by_size) and not slow_allowed:
         return False
-    if aim.objective.figure is None and proof.current is not None:
+    if goal.objective.figure is None and proof.current is not None:
         # The incumbent counts; the source in plain defaults may be as fast as the candidate, but not faster.
-        clear = proof.current.low > least_gain(today, candidate)
+        clear = proof.current.low > least_gain(incumbent, candidate)
         return clear and proof.current_verdict == FASTER and proof.verdict != "slower"
-    if aim.objective.figure is None:
+    if goal.objective.figure is None:
         return proof.verdict == FASTER
     if proof.figure is None or proof.baseline_figure is None:
         return False
-    if aim.objective.name == ENERGY and (proof.less is None or verdict(proof.less) != FASTER):
+    if goal.objective.name == ENERGY and (proof.less is None or verdict(proof.less) != FASTER):
         return False
     slower = "slower" in {proof.verdict, proof.current_verdict}
     return proof.figure < _CLEARLY_LESS * proof.baseline_figure and (slow_allowed or not slower)
 
 
-def least_gain(today: Bundle | None, candidate: Candidate) -> float:
+def least_gain(incumbent: Bundle | None, candidate: Candidate) -> float:
     """Returns the least speed-up over the incumbent: more than a race asks of a candidate that takes more
     cores, or the two would replace each other in turn."""
-    if today is None or one_thread(candidate):
+    if incumbent is None or one_thread(candidate):
         return 1.0
-    return SPARE_CORES**2 if today.deployment.run.options.get("threads") == 1 else 1.0
+    return SPARE_CORES**2 if incumbent.deployment.run.options.get("threads") == 1 else 1.0
 
 
-def rejection_reason(aim: SearchGoal, today: Bundle | None, proof: Proof, candidate: Candidate) -> str:
+def rejection_reason(goal: SearchGoal, incumbent: Bundle | None, proof: Proof, candidate: Candidate) -> str:
     speed = f"{proof.verdict} ({proof.speedup})"
     if slower := slower_sizes(proof.by_size):
         speed += f", but {slower}"
     if proof.current is not None:
         speed += f"; compared with the baseline you gave: {proof.current_verdict} ({proof.current})"
-        if (least := least_gain(today, candidate)) > 1.0 and proof.current_verdict == FASTER:
+        if (least := least_gain(incumbent, candidate)) > 1.0 and proof.current_verdict == FASTER:
             speed += f", which runs on one thread: not proved by {least - 1:.0%}, the gain of the other cores"
     if proof.figure is None or proof.baseline_figure is None:
         return speed
-    shown = aim.objective.shown
-    return f"{aim.objective.title} {shown(proof.figure)} instead of {shown(proof.baseline_figure)}, {speed}"
+    shown = goal.objective.shown
+    return f"{goal.objective.title} {shown(proof.figure)} instead of {shown(proof.baseline_figure)}, {speed}"
 
 
 def check_limits(limits: ResourceLimits, size_bytes: int, entries: Sequence[PoolEntry], proof: Proof) -> None:
@@ -204,14 +204,14 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
     """Proves the best candidates in order; if none holds, the bundle is the baseline."""
     ending, notes = pool.resources.ending, pool.resources.notes
     outcome = None
-    line = _in_line(pool.search, pool.entries, best)
+    line = _proof_candidates(pool.search, pool.entries, best)
     for entry, legs in proof_order(ending, notes, line, _uncertain(pool, line)):
         notes.emit(racing(entry))
         outcome = _tried(pool, entry, legs)
         notes.emit(final(entry))
         if outcome is not None:
             break
-    if outcome is None and ending.is_asked:
+    if outcome is None and ending.is_stopping:
         raise nothing_proved_error("proving", kept=ending.kept)
     outcome = outcome or _kept(pool)
     # Figures of the race differ from those of the proof: the last events show what the outcome says.
@@ -234,7 +234,7 @@ def proof_order(
         legs = ending.legs(place, PROOF.legs[place])
         if not legs:
             return
-        if not waiting and promising and not ending.is_asked:
+        if not waiting and promising and not ending.is_stopping:
             waiting, promising = list(uncertain), False
         waiting = [one for one in waiting if not any(_fails_as(one, other) for other in tried)]
         noisy = next((one for one in tried if one.proof_verdict == TOO_NOISY), None)
@@ -242,12 +242,12 @@ def proof_order(
         if again is None and not waiting:
             return
         if tried and place <= 1:
-            ending.make_time_for_another()
+            ending.extend_for_another_proof()
         if tried and not ending.has_time_to_prove:
             left = ending.unproved = min(len(waiting), len(PROOF.legs) - place) if promising else 0
             if left:
                 several = "promising candidate was" if left == 1 else "promising candidates were"
-                notes.tell(
+                notes.inform(
                     f"Time limit reached: {left} more {several} not measured from a written bundle. A longer time "
                     "limit allows it."
                 )
@@ -259,7 +259,7 @@ def proof_order(
         tried.append(waiting.pop(0))
         yield tried[-1], legs
         # One below the floor is known to be after some seconds, before the legs; who stops a search waits for few.
-        place += tried[-1].status not in _INACCURATE or ending.is_asked
+        place += tried[-1].status not in _INACCURATE or ending.is_stopping
 
 
 def _fails_as(entry: PoolEntry, tried: PoolEntry) -> bool:
@@ -301,13 +301,12 @@ def _unproven(entry: PoolEntry) -> str:
 
 def _holds(search: Search, entry: PoolEntry, proof: Proof) -> bool:
     """Whether the entry may be delivered; if not, records the reason in the entry."""
-    aim, today = search.goal, search.incumbent
-    if too_much := excess(aim.limits, proof.memory, entry.size_bytes, proof.latency_ms):
+    goal, incumbent = search.goal, search.incumbent
+    if too_much := excess(goal.limits, proof.memory, entry.size_bytes, proof.latency_ms):
         entry.status, entry.reason = OVER, f"from the written bundle: {too_much}"
-    elif not meets_conditions(aim, today, proof, entry.candidate):
-        entry.reason = (
-            f"measured again from the written bundle: {rejection_reason(aim, today, proof, entry.candidate)}"
-        )
+    elif not meets_conditions(goal, incumbent, proof, entry.candidate):
+        why = rejection_reason(goal, incumbent, proof, entry.candidate)
+        entry.reason = f"measured again from the written bundle: {why}"
     else:
         return True
     return False
@@ -350,9 +349,9 @@ def _is_open(speedup: Interval | None) -> bool:
     return speedup is not None and speedup.median > _LEAST_UNCERTAIN and speedup.high > _WORTH
 
 
-def _in_line(search: Search, entries: Sequence[PoolEntry], best: list[PoolEntry]) -> list[PoolEntry]:
+def _proof_candidates(search: Search, entries: Sequence[PoolEntry], best: list[PoolEntry]) -> list[PoolEntry]:
     """Returns the candidates to prove: the finalists, then earlier losers, as far as they beat the baseline."""
-    source, today = search.baseline, search.incumbent
+    source, incumbent = search.baseline, search.incumbent
     if search.goal.objective.figure is not None:
         # Without candidates that are behind the source.
         own = next((place for place, e in enumerate(best) if e.candidate == source), len(best))
@@ -360,6 +359,6 @@ def _in_line(search: Search, entries: Sequence[PoolEntry], best: list[PoolEntry]
     others = [e for e in entries if e not in best and e.status == "lost" and e.speedup]
     others.sort(key=lambda e: e.speedup.median if e.speedup else 0.0, reverse=True)
     # The source itself may win against the incumbent.
-    least = 1.0 if today is None else AS_FAST
-    rivals = [e for e in [*best, *others] if today is not None or e.candidate != source]
+    least = 1.0 if incumbent is None else AS_FAST
+    rivals = [e for e in [*best, *others] if incumbent is not None or e.candidate != source]
     return [e for e in rivals if e.speedup and e.speedup.median > least]

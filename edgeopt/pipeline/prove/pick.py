@@ -27,8 +27,8 @@ def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, kno
         try:
             proof = prove(pool.search, pool.resources, bundle, PROOF.legs[0])
         except MissedFloor as missed:
-            said = f"{candidate.name} reaches {missed} on samples set aside: below the floor."
-            raise VerificationError(said, "Pick another one, or lower the floor.") from None
+            message = f"{candidate.name} reaches {missed} on samples set aside: below the floor."
+            raise VerificationError(message, "Pick another one, or lower the floor.") from None
         except UnprovenFloor as unproven:
             raise VerificationError(
                 f"{candidate.name}: {unproven}.",
@@ -64,7 +64,7 @@ def _build(builder: VariantBuilder, candidate: Candidate) -> None:
     raise VerificationError(f"{candidate.name} cannot be reproduced: {'; '.join(reasons)}.", "Search again.")
 
 
-def wanted(known: Outcome, name: str) -> Candidate:
+def find_candidate(known: Outcome, name: str) -> Candidate:
     """Returns the candidate of this name; raises UsageError if there is none, or if it cannot be delivered."""
     listed = in_order(known)
     if name.isdecimal() and 1 <= int(name) <= len(listed):
@@ -95,9 +95,9 @@ def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
         what, figures = "throughput", f"{shown(proof.figure)} instead of {shown(proof.baseline_figure)}"
     speed = f"{proof.speedup.median:.2f}x the {what} of" if proof.speedup.usable else "too noisy to tell against"
     rival = msgspec.structs.replace(known.baseline, calls=proof.baseline_calls)
-    told = f"{picked.name}, {speed} {rival.name} ({figures}), {accuracy_text(proof.accuracy_db)}."
+    text = f"{picked.name}, {speed} {rival.name} ({figures}), {accuracy_text(proof.accuracy_db)}."
     traded = _traded(picked, proof, known)
-    return f"{told} Compared with the winner of the search: {', '.join(traded)}." if traded else told
+    return f"{text} Compared with the winner of the search: {', '.join(traded)}." if traded else text
 
 
 def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
@@ -105,8 +105,8 @@ def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
     if picked == known.winner:
         return []
     before = known.proof
-    told = units.speed_difference(proof.speedup.median / before.speedup.median)
-    found = [] if told == "tied" or not (proof.speedup.usable and before.speedup.usable) else [told]
+    difference = units.speed_difference(proof.speedup.median / before.speedup.median)
+    found = [] if difference == "tied" or not (proof.speedup.usable and before.speedup.usable) else [difference]
     now_db, then_db = proof.accuracy_db, before.accuracy_db
     if abs(min(EXACT_DB, now_db) - min(EXACT_DB, then_db)) >= 1:
         found.append(f"{decibels(now_db)} instead of {decibels(then_db)}")

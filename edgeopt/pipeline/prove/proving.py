@@ -49,29 +49,29 @@ from edgeopt.pipeline.shapes.sized import times_by_size
 from edgeopt.pipeline.stopping import StopControl
 
 
-def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, today: int) -> Terms:
-    """Returns the terms of a proof against `rivals` ways to run the baseline and `today` to run the incumbent."""
+def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, incumbents: int) -> Terms:
+    """Returns the terms of a proof against `rivals` ways to run the baseline, `incumbents` the incumbent."""
 
     def is_stopped() -> bool:
-        if ending.is_asked:
+        if ending.is_stopping:
             ending.announce()
-        return ending.is_asked
+        return ending.is_stopping
 
-    alone = bool(today) and objective.figure is None
-    wanted = range(rivals if alone else 0, rivals + today)
-    return Terms(PROOF, most, ending.proofs_end_s, wanted, is_stopped)
+    alone = bool(incumbents) and objective.figure is None
+    required = range(rivals if alone else 0, rivals + incumbents)
+    return Terms(PROOF, most, ending.proofs_end_s, required, is_stopped)
 
 
 def put_golden(search: Search, folder: Path, found: "ProofRun", notes: SearchNotes) -> None:
     """Writes a few of the samples that prove, with the outputs of bundle and source, one sample at a time."""
-    given, attached = search.given, search.attached
-    places = write.golden_places(given.split.prove_count)
-    rows = [given.split.prove_first + k for k in places]
+    data, attached = search.data, search.attached
+    places = write.golden_places(data.split.prove_count)
+    rows = [data.split.prove_first + k for k in places]
     answered = [found.outputs[k] for k in places]
-    inputs = [given.samples.feeds(row) for row in rows]
+    inputs = [data.samples.feeds(row) for row in rows]
     write.write_golden_runs(folder, inputs, answered, [found.reference[k] for k in places])
     if attached is not None:
-        raw = [given.raw.feeds(row) for row in rows] if given.raw is not None else []
+        raw = [data.raw.feeds(row) for row in rows] if data.raw is not None else []
         notes.warn_once(put_processing_golden(folder, attached.processing, raw, answered))
 
 
@@ -170,16 +170,16 @@ def measured(
         if bundle.plan is not None and plugin_of(bundle.plan.run.backend):
             seed = int.from_bytes(os.urandom(4))
             check_unseen(pack.first, pack.others[0], seed, means.runner.folder, _accuracy_db(answered))
-        means.ending.make_time(shortest_seconds(pack, starter))
+        means.ending.extend_for_proof(shortest_seconds(pack, starter))
         terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
         found = _raced(means, pack, starter, terms)
         if found.warning:
-            means.notes.tell(found.warning)
+            means.notes.inform(found.warning)
         means.notes.warn_once(_weak(search, answered))
         faced = list(zip(pack.others, found.decisions, strict=True))
         against = _hardest(faced[: len(ways)])
-        today = _hardest(faced[len(ways) :]) if search.incumbent is not None else None
-        proof = _proof(search, bundle, pack.first, against, today, answered, found)
+        incumbent = _hardest(faced[len(ways) :]) if search.incumbent is not None else None
+        proof = _proof(search, bundle, pack.first, against, incumbent, answered, found)
         return ProofRun(proof, answered.reference, answered.single)
 
 
@@ -226,7 +226,7 @@ def _sides(search: Search, runner: TrialRunner, bundle: BundleDraft, ways: Seque
     sides = [_side(runner, "bundle", "bundle", bundle.folder, bundle.calls)]
     sides += [_side(runner, "baseline", search.baseline.backend, search.request.model, how) for how in ways]
     if search.incumbent is not None:
-        folder, known = search.incumbent.folder, _ways_of_today(search.incumbent, search.objective)
+        folder, known = search.incumbent.folder, _incumbent_ways(search.incumbent, search.objective)
         called = dict.fromkeys((bundle.calls, *known))
         sides += [_side(runner, "current", "bundle", folder, how) for how in called]
     return sides
@@ -237,9 +237,9 @@ def _side(runner: TrialRunner, name: str, backend: str, path: Path, how: Calls) 
     return Side(name, load, concurrency=how.callers)
 
 
-def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
+def _incumbent_ways(incumbent: Bundle, objective: Objective) -> Sequence[Calls]:
     """Returns the calls that the incumbent was proved with, if that was for throughput."""
-    proved = today.deployment.evidence
+    proved = incumbent.deployment.evidence
     load = proved.load if proved is not None and objective.by_sample else None
     return [Calls(load.callers, load.batch)] if load is not None else []
 
@@ -290,14 +290,14 @@ def _proof(
     bundle: BundleDraft,
     new: Contender,
     against: _Faced,
-    today: _Faced | None,
+    incumbent: _Faced | None,
     answered: ProofOutputs,
     found: Found,
 ) -> Proof:
     old, objective, goal = against.contender, search.objective, search.reference.goal
     accuracy, judged, decision = answered.accuracy, answered.judged, against.decision
-    given = search.given
-    by_size = times_by_size(given.shaped, old, new, rotated(given.samples)) if bundle.calls == ONE else ()
+    data = search.data
+    by_size = times_by_size(data.shaped, old, new, rotated(data.samples)) if bundle.calls == ONE else ()
     metered = old.joules and len(old.joules) == len(new.joules)
     return Proof(
         verdict=against.verdict,
@@ -317,8 +317,8 @@ def _proof(
         judged="" if goal.is_ratio else goal.describe(judged),
         metric=None if goal.is_ratio else judged,
         is_shown=answered.evidence == "shown",
-        current=today.decision.speedup if today else None,
-        current_verdict=today.verdict if today else "",
+        current=incumbent.decision.speedup if incumbent else None,
+        current_verdict=incumbent.verdict if incumbent else "",
         less=sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE) if metered else None,
         figure=_figure(objective, new, decision.first_ms, bundle.size_bytes),
         baseline_figure=_figure(objective, old, decision.second_ms, search.facts.size_bytes),
@@ -335,10 +335,10 @@ def _hardest(faced: Sequence[tuple[Contender, Decision | None]]) -> _Faced:
     """Returns the rival that comes nearest, and the verdict: faster only if the bundle is faster than each."""
     known = [(each, decision) for each, decision in faced if decision is not None]
     nearest, found = min(known, key=lambda pair: pair[1].speedup.median)
-    said = found.verdict
-    if said == FASTER:
-        said = next((each.verdict for _, each in known if each.verdict != FASTER), said)
-    return _Faced(nearest, found, said)
+    verdict = found.verdict
+    if verdict == FASTER:
+        verdict = next((each.verdict for _, each in known if each.verdict != FASTER), verdict)
+    return _Faced(nearest, found, verdict)
 
 
 def _figure(objective: Objective, contender: Contender, sample_ms: float, size_bytes: int) -> float | None:

@@ -68,10 +68,10 @@ def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: Co
 
 
 def _write_golden(work: QuantizeRun, entry: Entry, folder: Path) -> None:
-    given, course = work.sample_sets, entry.config
-    some = [given.prove[k] for k in write.golden_places(len(given.prove))]
-    feeds = given.feeds(some)
-    outputs = work.runs.outputs(entry.path, course.backend, course.options, feeds)
+    sample_sets, config = work.sample_sets, entry.config
+    some = [sample_sets.prove[k] for k in write.golden_places(len(sample_sets.prove))]
+    feeds = sample_sets.feeds(some)
+    outputs = work.runs.outputs(entry.path, config.backend, config.options, feeds)
     write.write_golden_runs(folder, feeds, outputs, work.study.reference_of(some))
 
 
@@ -230,7 +230,7 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     """Returns the reason against delivering the result, as a sentence; empty if it is delivered.
 
     One rule for all methods: it meets the goal by its own proof, a plan is proved to be faster than any float
-    model here, and a bundle has evidence. A form that was asked for by name may be slower: it may be for memory.
+    model here, and a bundle has evidence. A scheme that was requested by name may be slower: it may be for memory.
     """
     goal, planned = work.request.goal, work.request.method == PLAN
     if entry.is_source:
@@ -268,8 +268,8 @@ def _below(work: QuantizeRun, proof: AccuracyProof | None) -> str:
         return f"is not shown to meet the goal: {goal.describe_unproven(proof.judged)}."
     if goal is None and work.judge.met(proof):
         return f"reaches {_reached(work, proof)}{where}; no floor was set."
-    wanted = "its outputs cannot be compared with the source's" if goal is None else f"the goal is {goal}"
-    return f"reaches {_reached(work, proof)}{where}, and {wanted}."
+    expected = "its outputs cannot be compared with the source's" if goal is None else f"the goal is {goal}"
+    return f"reaches {_reached(work, proof)}{where}, and {expected}."
 
 
 def _next_step(work: QuantizeRun, proof: AccuracyProof | None) -> str:
@@ -289,12 +289,12 @@ def _reached(work: QuantizeRun, proof: AccuracyProof) -> str:
     """Formats the accuracy on the samples that proved, with the lower bound for others if that is what decided."""
     goal, met = work.request.goal, work.judge.met(proof)
     low = "" if met or proof.judged is not None else f" (lower bound for others {decibels(proof.low_db)})"
-    said = f"{agreement(proof.snr_db)}{low} on {proof.samples} samples{goal.tail_words(proof.tail)}"
+    text = f"{agreement(proof.snr_db)}{low} on {proof.samples} samples{goal.tail_words(proof.tail)}"
     if proof.weakest is not None:
-        said += f", the weakest of {proof.weakest.levels} levels"
+        text += f", the weakest of {proof.weakest.levels} levels"
     if proof.judged is not None:
-        said = f"{goal.describe(proof.judged)}, {said}"
-    return said
+        text = f"{goal.describe(proof.judged)}, {text}"
+    return text
 
 
 def _with_speed(plan: PrecisionPlan | None, rival: Speed | None) -> PrecisionPlan | None:
@@ -312,10 +312,10 @@ def _differs(entry: Entry) -> bool:
 
 def _timed(work: QuantizeRun, entry: Entry) -> _Timed:
     """Times the entry, the float model on each allowed backend, and the source in plain ONNX Runtime."""
-    course, judge = entry.config, work.runs.judge
-    floats = {} if entry.is_source else {f"{FLOAT} on {each.name}": each for each in float_courses(work, entry)}
+    config, judge = entry.config, work.runs.judge
+    floats = {} if entry.is_source else {f"{FLOAT} on {each.name}": each for each in float_configs(work, entry)}
     runners = [
-        ContestSide(RESULT, entry.path, course.backend, course.options),
+        ContestSide(RESULT, entry.path, config.backend, config.options),
         *(ContestSide(name, work.study.path, each.backend, each.options) for name, each in floats.items()),
         ContestSide(SOURCE, work.request.model, judge, {}),
     ]
@@ -345,14 +345,14 @@ def _float_ms(entry: Entry, timed: _Timed) -> float | None:
     return next((speed.first_ms for speed in timed.measured.speeds.values()), None)
 
 
-def float_courses(work: QuantizeRun, entry: Entry) -> tuple[ExecutionConfig, ...]:
+def float_configs(work: QuantizeRun, entry: Entry) -> tuple[ExecutionConfig, ...]:
     """Returns the float model's full-precision configurations: those of the result, and one for the source."""
     judge, threads = work.runs.judge, work.request.options.get("threads")
     plain = ExecutionConfig(judge, {**full_precision(judge), **({} if threads is None else {"threads": threads})})
-    able = [exact(entry.config), *(exact(course) for course in work.configs)]
-    if all(course.backend != judge for course in able):
+    able = [exact(entry.config), *(exact(config) for config in work.configs)]
+    if all(config.backend != judge for config in able):
         able.append(plain)
-    return tuple({course.name: course for course in able}.values())
+    return tuple({config.name: config for config in able}.values())
 
 
 def _written(work: QuantizeRun, entry: Entry, answer: Quantized, measured: ContestResult) -> tuple[File, ...]:

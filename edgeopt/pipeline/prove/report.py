@@ -124,11 +124,11 @@ def outcome_of(
     entries: Sequence[PoolEntry],
     winner: Candidate,
     proof: Proof,
-    told: SearchSummary,
+    summary: SearchSummary,
 ) -> Outcome:
-    kept, cut_short = search.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
+    kept, cut_short = search.is_kept(winner), f" {summary.cut_short}." if summary.cut_short else ""
     candidates = tuple(candidate_reports(search, entries, winner, proof))
-    undecided = undecided_by(proof, candidates, variants.reports, told.unproved) if kept else ()
+    undecided = undecided_by(proof, candidates, variants.reports, summary.unproved) if kept else ()
     found = _undecided(undecided) if undecided else _found(search, winner, proof)
     word = "Undecided" if undecided else "Keep what you have"
     return Outcome(
@@ -151,8 +151,8 @@ def outcome_of(
         front=front_of(candidates),
         preset=search.preset,
         cut_short=cut_short.strip(),
-        warnings=(*told.warnings, *warnings_of(proof)),
-        seconds=told.seconds,
+        warnings=(*summary.warnings, *warnings_of(proof)),
+        seconds=summary.seconds,
         device=device_for_evidence(search.device),
         operators=search.facts.operators,
         imported=search.facts.imported,
@@ -265,12 +265,14 @@ def _found(search: Search, winner: Candidate, proof: Proof) -> str:
 
 
 def _throughput(search: Search, winner: Candidate, proof: Proof) -> str:
-    today = f"{proof.current.median:.2f}x that of the baseline, and " if proof.current is not None else ""
+    against_incumbent = (
+        f"{proof.current.median:.2f}x that of the baseline, and " if proof.current is not None else ""
+    )
     shown = search.objective.shown
     figures = f"{shown(proof.figure or 0.0)} instead of {shown(proof.baseline_figure or 0.0)}"
     baseline = msgspec.structs.replace(search.baseline, calls=proof.baseline_calls)
     return (
-        f"Throughput {today}{proof.speedup.median:.2f}x that of {baseline.name} ({figures}): "
+        f"Throughput {against_incumbent}{proof.speedup.median:.2f}x that of {baseline.name} ({figures}): "
         f"run it with {winner.calls}, {units.milliseconds(proof.latency_ms)} a run; {_accuracy(proof)}."
     )
 

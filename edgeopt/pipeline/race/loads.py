@@ -28,12 +28,12 @@ from edgeopt.pipeline.screen import (
     CandidatePool,
     LoadLimits,
     PoolEntry,
-    called,
     final,
+    load_limits,
     next_batches,
     other_callers,
-    room_for,
     to_try_on,
+    with_calls,
 )
 from edgeopt.pipeline.stopping import SearchClock
 
@@ -50,11 +50,11 @@ def choose_load(
     """Returns the baseline in the load with its highest throughput, and the loads to try."""
     device, emit = place.device, place.notes.emit
     emit(Progress("preparing", "the best load for the baseline"))
-    why = no_batches(search.facts.inputs, search.given.samples, search.reference, baseline.contender, place.runner)
+    why = no_batches(search.facts.inputs, search.data.samples, search.reference, baseline.contender, place.runner)
     if why:
         emit(Log("info", f"Batches are not tried: {why}."))
     cores = max(1, min(device.limits.usable_cores, device.cpu.logical_cores))
-    alone, room = baseline.contender, room_for(cores, not why)
+    alone, room = baseline.contender, load_limits(cores, not why)
     alone_ms = latency_ms(alone)
     field = [
         alone,
@@ -130,21 +130,21 @@ def no_batches(
         return f"with several samples in a run, the model {error.message.rstrip('.')}"
     alike = compare_outputs(reference.outputs, together)
     if alike.problem or alike.snr_db < ALIKE_DB:
-        said = alike.problem or f"{alike.snr_db:.0f} dB"
-        return f"outputs of a batch differ from outputs one by one ({said}; {ALIKE_DB:g} dB are needed)"
+        difference = alike.problem or f"{alike.snr_db:.0f} dB"
+        return f"outputs of a batch differ from outputs one by one ({difference}; {ALIKE_DB:g} dB are needed)"
     return ""
 
 
-def most(pool: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
+def maximize_throughput(pool: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
     """Runs opening, tuning of callers and batches, and final; returns the rest, highest throughput first."""
     limits, races = pool.search.goal.limits, pool.resources
     alive = _raced(limits, races, pool.entries, OPENING, "racing", race.OPENING_ENDS)
     late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
 
-    def added(wanted: list[Candidate]) -> list[PoolEntry]:
+    def added(candidates: list[Candidate]) -> list[PoolEntry]:
         """Adds candidates that are new, as long as there is time and room; returns those that run."""
         found = []
-        for candidate in wanted:
+        for candidate in candidates:
             over = pool.full or time.monotonic() >= late_s or stop.is_set()
             if over or candidate in pool.candidates:
                 continue
@@ -156,7 +156,7 @@ def most(pool: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
     if not alive:
         # With one caller, each answer takes less time.
         slow = [e.candidate for e in pool.entries if e.status == OVER and e.candidate.calls != ONE]
-        alive = added([called(one, ONE, room) for one in slow[:_TUNED]])
+        alive = added([with_calls(one, ONE, room) for one in slow[:_TUNED]])
     races.emit(Progress("tuning", "callers and batches of the best candidates"))
     for entry in alive[:_TUNED]:
         alive += added([*other_callers(entry.candidate, room), *next_batches(entry.candidate, room)])
@@ -168,7 +168,7 @@ def most(pool: CandidatePool, room: LoadLimits) -> list[PoolEntry]:
         alive = _raced(limits, races, [*alive, *further], TUNING, "tuning", race.TUNING_ENDS)
     best = _raced(limits, races, alive, FINAL, "final", race.FINAL_ENDS)
     if stop.is_set():
-        races.ending.note("racing")
+        races.ending.record_stop("racing")
     return best
 
 
@@ -190,6 +190,6 @@ def _raced(
             kept.append(entry)
             continue
         entry.measured(baseline)
-        entry.leave(OVER, f"{entry.candidate.calls}: {too_long}")
+        entry.drop(OVER, f"{entry.candidate.calls}: {too_long}")
         races.emit(final(entry))
     return kept

@@ -60,13 +60,13 @@ def meter_all(
 ) -> None:
     """Measures the energy of a run of each contender, interleaved; the first round runs however late it is."""
 
-    def tell(number: int, _count: int) -> None:
+    def emit_round(number: int, _count: int) -> None:
         emit(Progress("metering", f"{len(contenders)} interleaved", number, turns.most))
 
     def stretch(contender: Contender) -> float | None:
         return _joules(meter, contender)
 
-    watch = DeviceWatch(before=tell)
+    watch = DeviceWatch(before=emit_round)
     for each in take_turns(contenders, turns, stretch, watch, is_late=lambda: time.monotonic() >= until):
         for contender, joules in each.taken:
             contender.joules.append(joules)
@@ -138,8 +138,8 @@ def race(
         if baseline.failure:
             raise TrialError(f"The source model {baseline.failure.rstrip('.')} while it was measured.", HINT)
         alive = _without_the_fallen(alive, emit)
-        _tell(emit, phase, each.done, turns.most, baseline, alive)
-        ticker.tell(baseline, alive)
+        _emit_progress(emit, phase, each.done, turns.most, baseline, alive)
+        ticker.update(baseline, alive)
         if each.is_look:
             alive = _keep(baseline, alive, turns.keeps[turns.looks.index(each.done)], emit)
             if len(alive) == 1:
@@ -227,7 +227,7 @@ def _keep(baseline: Contender, alive: list[PoolEntry], share: float, emit: Emit)
 def _without_the_fallen(alive: list[PoolEntry], emit: Emit) -> list[PoolEntry]:
     for entry in alive:
         if entry.contender is not None and entry.contender.failure:
-            entry.leave("failed", entry.contender.failure)
+            entry.drop("failed", entry.contender.failure)
             emit(final(entry))
     return [e for e in alive if e.contender is not None]
 
@@ -238,13 +238,15 @@ def _span_ms(field: Sequence[Contender]) -> float:
     return slice_ms(float(np.median(known)) if known else field[0].loaded.first_run_ms)
 
 
-def _tell(emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[PoolEntry]) -> None:
+def _emit_progress(
+    emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[PoolEntry]
+) -> None:
     best = ranked(baseline, alive)[0] if alive else None
-    told = None
+    leader = None
     if best is not None and best.contender is not None:
         found = speedup(baseline, best.contender)
-        told = f"{best.candidate.name} {found.median:.2f}x" if found.usable else best.candidate.name
-    emit(Progress(phase, f"{len(alive)} candidates left", done, total, told))
+        leader = f"{best.candidate.name} {found.median:.2f}x" if found.usable else best.candidate.name
+    emit(Progress(phase, f"{len(alive)} candidates left", done, total, leader))
 
 
 BUCKETED = 2
@@ -261,23 +263,23 @@ def enter_variants(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEnt
     for part in builder.parts():
         for ready in part:
             pool.enter(ready)
-        if resources.ending.is_asked or (best := fast_enough(pool)):
+        if resources.ending.is_stopping or (best := fast_enough(pool)):
             break
     builder.close()
-    if resources.ending.is_asked and not best:
-        resources.ending.note("making variants", pool.in_it)
+    if resources.ending.is_stopping and not best:
+        resources.ending.record_stop("making variants", pool.racing_count)
     return best
 
 
 def fast_enough(pool: CandidatePool) -> list[PoolEntry]:
     """Returns all candidates, best first, if one reliably reaches the target speed-up; otherwise nothing."""
-    aim = pool.search.goal
-    wanted = aim.target_speedup
-    if wanted is None or aim.objective.figure is not None:
+    goal = pool.search.goal
+    target = goal.target_speedup
+    if target is None or goal.objective.figure is not None:
         return []
     best = ranked_by_speed(pool)
     contender = best[0].contender if best else None
-    enough = contender is not None and speedup(pool.resources.baseline, contender).low >= wanted
+    enough = contender is not None and speedup(pool.resources.baseline, contender).low >= target
     return best if enough else []
 
 
@@ -288,10 +290,10 @@ def ranked_by_speed(pool: CandidatePool) -> list[PoolEntry]:
     return race(resources.baseline, pool.entries, FIGURES, resources.emit, "racing", until_s)
 
 
-def least(pool: CandidatePool) -> list[PoolEntry]:
+def minimize_objective(pool: CandidatePool) -> list[PoolEntry]:
     """Returns those that are not slower than the baseline, the one with the least of the objective first."""
-    aim, races = pool.search.goal, pool.resources
-    objective, any_speed = aim.objective, aim.limits.latency_ms is not None
+    goal, races = pool.search.goal, pool.resources
+    objective, any_speed = goal.objective, goal.limits.latency_ms is not None
     ranked = ranked_by_speed(pool)
     if objective.of_time and pool.add_bucketed(ranked, BUCKETED):
         ranked = ranked_by_speed(pool)
@@ -307,7 +309,7 @@ def least(pool: CandidatePool) -> list[PoolEntry]:
         slow = not any_speed and entry.speedup is not None and entry.speedup.high < AS_FAST
         if figure is None or slow:
             why = "slower than the baseline, which only a latency limit would allow"
-            entry.leave("lost", why if slow else f"{objective.title} unknown")
+            entry.drop("lost", why if slow else f"{objective.title} unknown")
             races.emit(final(entry))
             continue
         figures[id(entry)] = figure

@@ -28,8 +28,8 @@ from edgeopt.pipeline.plans.space import (
     subject_of,
 )
 from edgeopt.pipeline.race import race
-from edgeopt.pipeline.race.loads import most
-from edgeopt.pipeline.race.race import BUCKETED, fast_enough, least
+from edgeopt.pipeline.race.loads import maximize_throughput
+from edgeopt.pipeline.race.race import BUCKETED, fast_enough, minimize_objective
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, RacePace, final, racing
 
 # Subjects (a variant on a backend) whose options are tuned; the others are too far behind to catch up.
@@ -69,7 +69,7 @@ class _Tuning:
         return point_of(candidate, self.choices(candidate.backend))
 
     def is_over(self) -> bool:
-        no_more = self.races.ending.is_asked or self.pool.full
+        no_more = self.races.ending.is_stopping or self.pool.full
         return no_more or time.monotonic() + self.cost_s >= self.until
 
 
@@ -93,7 +93,7 @@ def tune(pool: CandidatePool, alive: list[PoolEntry], until: float) -> list[Pool
         point, gain = found
         candidate = next(each for other, each in open_points if other == point)
         tuning.tried.append(point)
-        _tell(tuning, best, candidate, gain, tuning.effects.unknown(point) > 0)
+        _emit_progress(tuning, best, candidate, gain, tuning.effects.unknown(point) > 0)
         begin = time.monotonic()
         entry = pool.add(candidate)
         count += 1
@@ -101,7 +101,7 @@ def tune(pool: CandidatePool, alive: list[PoolEntry], until: float) -> list[Pool
             ratio = _against(tuning, best, entry)
             if ratio is None:
                 break
-            best = _placed(tuning, best, entry, ratio)
+            best = _update_best(tuning, best, entry, ratio)
         if entry.status == "failed":
             tuning.effects.learn(point, tuning.point(best.candidate), _FAILED, _LEFT)
         tuning.cost_s = max(tuning.cost_s, time.monotonic() - begin)
@@ -163,11 +163,11 @@ def _against(tuning: _Tuning, best: PoolEntry, entry: PoolEntry) -> float | None
         if each.is_look and abs(float(np.median(logs))) > OPTIONS.apart_percent / 100:
             break
     if other.failure:
-        best.leave("failed", other.failure)
+        best.drop("failed", other.failure)
         tuning.races.emit(final(best))
         return None
     if one.failure:
-        entry.leave("failed", one.failure)
+        entry.drop("failed", one.failure)
         tuning.races.emit(final(entry))
         return 0.0
     longer = float(np.median(logs))
@@ -176,7 +176,7 @@ def _against(tuning: _Tuning, best: PoolEntry, entry: PoolEntry) -> float | None
     return math.exp(-longer)
 
 
-def _placed(tuning: _Tuning, best: PoolEntry, entry: PoolEntry, ratio: float) -> PoolEntry:
+def _update_best(tuning: _Tuning, best: PoolEntry, entry: PoolEntry, ratio: float) -> PoolEntry:
     """Returns the best entry now; keeps the entry if it may be best, or may be preferred for its one thread."""
     if entry.contender is None:
         return best
@@ -190,19 +190,19 @@ def _placed(tuning: _Tuning, best: PoolEntry, entry: PoolEntry, ratio: float) ->
     return entry if ratio > 1 else best
 
 
-def _tell(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: OptionGain, is_new: bool) -> None:
+def _emit_progress(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: OptionGain, is_new: bool) -> None:
     expected = math.exp(gain.expected) - 1
-    said = (
+    expectation = (
         f"{abs(expected):.0%} {'faster' if expected >= 0 else 'slower'} expected, give or take {gain.spread:.0%}"
     )
-    message = f"{candidate.name}: {'not tried before' if is_new else said}"
+    message = f"{candidate.name}: {'not tried before' if is_new else expectation}"
     tuning.races.emit(Progress("tuning", message, best=best.candidate.name))
 
 
 def run_races(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEntry]:
     """Returns the finalists, best first, with measurements and why they are behind; all trials have ended."""
     best = race.enter_variants(pool, builder) or best_of(pool)
-    _come_in(pool.search.objective, pool.resources.baseline, best, pool.baseline)
+    _finish_race(pool.search.objective, pool.resources.baseline, best, pool.baseline)
     pool.close()
     return best
 
@@ -210,9 +210,9 @@ def run_races(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEntry]:
 def best_of(pool: CandidatePool) -> list[PoolEntry]:
     """Returns the entries that remain after opening, tuning and final, best first."""
     if pool.search.objective.figure is not None:
-        return least(pool)
+        return minimize_objective(pool)
     if pool.room is not None:
-        return most(pool, pool.room)
+        return maximize_throughput(pool, pool.room)
     if best := fast_enough(pool):
         return best
     races = pool.resources
@@ -228,23 +228,23 @@ def best_of(pool: CandidatePool) -> list[PoolEntry]:
         alive = [*tune(pool, alive, clock.until(race.TUNING_ENDS)), *bucketed]
     best = race.race(baseline, alive, FINAL, emit, "final", clock.until(race.FINAL_ENDS), stop)
     if stop.is_set():
-        races.ending.note("racing")
+        races.ending.record_stop("racing")
     return best
 
 
-def _come_in(objective: Objective, baseline: Contender, best: list[PoolEntry], source: Candidate) -> None:
+def _finish_race(objective: Objective, baseline: Contender, best: list[PoolEntry], source: Candidate) -> None:
     """Records what every entry measured and why it is behind, then ends its trial."""
     speeds, shown = race.relative_speeds(baseline, best), objective.shown
-    least: float | None = None
+    best_figure: float | None = None
     for place, entry in enumerate(best):
         entry.measured(baseline)
         share = speeds[id(entry)] / max(speeds[id(best[0])], 1e-9)
         figure = objective.figure_of(entry.contender, entry.size_bytes)
         entry.fall_behind(best[0].candidate, share)
         if place == 0:
-            least = figure
+            best_figure = figure
             first = "best in the race, but not proved better than the baseline"
-            entry.leave("lost", "the baseline" if entry.candidate == source else first)
+            entry.drop("lost", "the baseline" if entry.candidate == source else first)
         elif figure is not None:
-            than = f"{best[0].candidate.name} has {shown(least or 0.0)}"
-            entry.leave("lost", f"{objective.title} {shown(figure)}, where {than}")
+            than = f"{best[0].candidate.name} has {shown(best_figure or 0.0)}"
+            entry.drop("lost", f"{objective.title} {shown(figure)}, where {than}")

@@ -136,13 +136,15 @@ def _pairs(
     for number, size in enumerate(sorted(set(sizes)) * turns):
         samples = kinds[(number + number // len(set(sizes))) % len(kinds)]
         bucket = next(one for one in dimension.sizes if one >= size)
-        wanted = {**{d.name: d.usual for d in all_of_them}, dimension.name: size}
+        run_sizes = {**{d.name: d.usual for d in all_of_them}, dimension.name: size}
         index = number % len(samples)
-        plain = resized(samples, index, range(len(samples)), all_of_them, wanted)
+        plain = resized(samples, index, range(len(samples)), all_of_them, run_sizes)
         filled = {name: _filled(array, dimension.axes.get(name, ()), bucket) for name, array in plain.items()}
         found.append(Pair(dimension, size, bucket, plain, filled))
         if mask := mask_of(dimension, samples):
-            filled = resized(samples, index, range(len(samples)), all_of_them, {**wanted, dimension.name: bucket})
+            filled = resized(
+                samples, index, range(len(samples)), all_of_them, {**run_sizes, dimension.name: bucket}
+            )
             filled[mask] = filled[mask].copy()
             filled[mask][:, size:] = 0
             found.append(Pair(dimension, size, bucket, plain, filled, mask))
@@ -266,11 +268,11 @@ def least_filled(dimension: SizedDimension, pays: set[Gap]) -> tuple[int, ...]:
     return tuple(least)
 
 
-def said_of(dimension: SizedDimension, least: tuple[int, ...]) -> str:
+def describe_filling(dimension: SizedDimension, least: tuple[int, ...]) -> str:
     filled = [f"{low} to {high}" for low, high in zip(least, dimension.sizes, strict=True) if low < high]
     others = "others run with open shapes, which is faster"
-    told = f"inputs are padded from {', '.join(filled)}" if filled else "no inputs are padded"
-    return f"{dimension.name}: with buckets, {told}; {others}."
+    ranges = f"inputs are padded from {', '.join(filled)}" if filled else "no inputs are padded"
+    return f"{dimension.name}: with buckets, {ranges}; {others}."
 
 
 def _all(dimension: SizedDimension) -> tuple[int, ...]:
@@ -281,11 +283,11 @@ def _measured(
     runner: TrialRunner, shaped: Shaped, candidate: Candidate, path: Path, gaps: list[Gap]
 ) -> dict[Gap, float]:
     """Returns the time with padding relative to open shapes, for the gaps that were run often enough."""
-    usual, given = {d.name: d.usual for d in shaped.dimensions}, shaped.given
+    usual, originals = {d.name: d.usual for d in shaped.dimensions}, shaped.originals
     runs = []
     for place, gap in enumerate(gaps):
         sizes = {**usual, gap.dimension: gap.size}
-        run = resized(given, place % len(given), range(len(given)), shaped.dimensions, sizes)
+        run = resized(originals, place % len(originals), range(len(originals)), shaped.dimensions, sizes)
         if shaped.mask:
             run[shaped.mask] = np.ones_like(run[shaped.mask])  # otherwise less would be computed
         runs.append(run)
@@ -385,10 +387,10 @@ def settle_buckets(
     made = "Your samples were cut, repeated or joined" if made_up is not None else "Generated inputs were created"
     notes.emit(Log("info", f"{made} to these sizes, half of them to the usual one: {sizes}."))
     notes.emit(Progress("preparing", "whether inputs between two sizes may be padded"))
-    kinds = [shaped.given] if made_up is None else [shaped.given, made_up]
+    kinds = [shaped.originals] if made_up is None else [shaped.originals, made_up]
     found = prove_filling(runner, model, source, shaped.dimensions, kinds)
     for each in found:
-        notes.tell(str(each))
+        notes.inform(str(each))
     cuts = {each.dimension: each.cuts for each in found if each.cuts is not None}
     mask = next((each.mask for each in found if each.cuts is not None and each.mask), "")
     return dataclasses.replace(shaped, cuts=cuts, mask=mask)

@@ -17,8 +17,8 @@ def shape_lines(outcome: Outcome) -> list[str]:
 def _by_size(outcome: Outcome) -> Iterator[str]:
     times = outcome.proof.by_size
     if times:
-        told = "; ".join(f"{t.name} {units.time_instead(t.latency_ms, t.baseline_ms)}" for t in times)
-        yield f"By size: {told}."
+        times_by_size = "; ".join(f"{t.name} {units.time_instead(t.latency_ms, t.baseline_ms)}" for t in times)
+        yield f"By size: {times_by_size}."
 
 
 def cost_line(outcome: Outcome) -> str:
@@ -27,17 +27,17 @@ def cost_line(outcome: Outcome) -> str:
         options = {name: value for name, value in report.candidate.options.items() if name not in OPTIONS}
         plain = msgspec.structs.replace(report.candidate, options=options)
         twin = next((one for one in outcome.candidates if one.candidate == plain), None)
-        if report.candidate.sizes and twin is not None and (said := _cost(report, twin)):
-            return said
+        if report.candidate.sizes and twin is not None and (line := _cost(report, twin)):
+            return line
     return ""
 
 
 def _cost(report: CandidateReport, twin: CandidateReport) -> str:
-    told = []
+    costs = []
     if report.load_ms is not None and twin.load_ms is not None:
-        told.append(f"loads in {report.load_ms:.0f} ms instead of {twin.load_ms:.0f} ms")
+        costs.append(f"loads in {report.load_ms:.0f} ms instead of {twin.load_ms:.0f} ms")
     peak, before = (one.memory.peak_bytes if one.memory else None for one in (report, twin))
     if peak is not None and before is not None:
-        told.append(f"has peak memory {units.size(peak)} instead of {units.size(before)}")
+        costs.append(f"has peak memory {units.size(peak)} instead of {units.size(before)}")
     each = f"With a program for each size ({', '.join(report.candidate.sizes)})"
-    return f"{each}, {twin.candidate.name} {' and '.join(told)}." if told else ""
+    return f"{each}, {twin.candidate.name} {' and '.join(costs)}." if costs else ""

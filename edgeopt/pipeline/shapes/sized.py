@@ -56,20 +56,20 @@ def read_dimensions(
     found: dict[str, SizedDimension] = {}
     ranges: dict[str, tuple[int, int, int]] = {}
     for text in texts:
-        name, _, wanted = text.rpartition("=")
-        if not name or not wanted:
+        name, _, sizes_text = text.rpartition("=")
+        if not name or not sizes_text:
             raise UsageError(f"'{text}' does not say which sizes a dimension has.", _HOW)
         if name not in known:
             raise UsageError(f"The model has no open dimension '{name}'.", _hint(name, known))
         if name in found:
             raise UsageError(f"The dimension '{name}' is named twice.", f"Give all its sizes at once. {_HOW}")
-        sizes, usual = _listed(text, wanted) if ":" not in wanted else ((), 0)
+        sizes, usual = _listed(text, sizes_text) if ":" not in sizes_text else ((), 0)
         if not sizes:
-            ranges[name] = _range(text, wanted)
+            ranges[name] = _range(text, sizes_text)
             sizes, usual = _doublings(*ranges[name], 2), ranges[name][1]
         found[name] = SizedDimension(name, sizes, usual, known[name])
-    asked = list(found.values())
-    return _few(asked, ranges)
+    dimensions = list(found.values())
+    return _few(dimensions, ranges)
 
 
 def open_dimensions(inputs: tuple[TensorInfo, ...]) -> dict[str, dict[str, tuple[int, ...]]]:
@@ -84,10 +84,10 @@ def open_dimensions(inputs: tuple[TensorInfo, ...]) -> dict[str, dict[str, tuple
 
 
 def _few(
-    asked: list[SizedDimension], ranges: Mapping[str, tuple[int, int, int]]
+    dimensions: list[SizedDimension], ranges: Mapping[str, tuple[int, int, int]]
 ) -> tuple[tuple[SizedDimension, ...], str]:
     """Reduces the sizes in between if all together would be too many programs; returns a sentence on it."""
-    made, steps = list(asked), dict.fromkeys(ranges, 2)
+    made, steps = list(dimensions), dict.fromkeys(ranges, 2)
     while _too_many(made):
         rich = [d for d in made if d.name in ranges and len(d.sizes) > len(set(ranges[d.name]))]
         if not rich:
@@ -100,13 +100,13 @@ def _few(
         steps[most.name] *= 2
         fewer = _doublings(*ranges[most.name], steps[most.name])
         made[made.index(most)] = msgspec.structs.replace(most, sizes=fewer)
-    told = [
+    reductions = [
         f"{d.name}: {', '.join(map(str, d.sizes))} instead of {len(before.sizes)} sizes"
-        for d, before in zip(made, asked, strict=True)
+        for d, before in zip(made, dimensions, strict=True)
         if d.sizes != before.sizes
     ]
-    said = f"Sizes in between were reduced to fit {MOST_PROGRAMS} programs: {'; '.join(told)}."
-    return tuple(made), said if told else ""
+    note = f"Sizes in between were reduced to fit {MOST_PROGRAMS} programs: {'; '.join(reductions)}."
+    return tuple(made), note if reductions else ""
 
 
 def _too_many(made: Sequence[SizedDimension]) -> bool:
@@ -114,17 +114,17 @@ def _too_many(made: Sequence[SizedDimension]) -> bool:
 
 
 def _doublings(least: int, usual: int, most: int, step: int) -> tuple[int, ...]:
-    asked = {least, usual, most}
-    sizes, size = set(asked), least * step
+    required = {least, usual, most}
+    sizes, size = set(required), least * step
     while size < most:
-        if all(max(size, one) >= _NEAR * min(size, one) for one in asked):
+        if all(max(size, one) >= _NEAR * min(size, one) for one in required):
             sizes.add(size)
         size *= step
     return tuple(sorted(sizes))
 
 
-def _range(text: str, wanted: str) -> tuple[int, int, int]:
-    sizes = [_size(text, one) for one in wanted.split(":")]
+def _range(text: str, sizes_text: str) -> tuple[int, int, int]:
+    sizes = [_size(text, one) for one in sizes_text.split(":")]
     if len(sizes) != 3:
         raise UsageError(f"'{text}' has {len(sizes)} sizes; it needs three.", _HOW)
     least, usual, most = sizes
@@ -133,9 +133,9 @@ def _range(text: str, wanted: str) -> tuple[int, int, int]:
     return least, usual, most
 
 
-def _listed(text: str, wanted: str) -> tuple[tuple[int, ...], int]:
+def _listed(text: str, sizes_text: str) -> tuple[tuple[int, ...], int]:
     """Reads a list of sizes without a usual one; the one in the middle is used for it."""
-    sizes = tuple(sorted({_size(text, one) for one in wanted.split(",")}))
+    sizes = tuple(sorted({_size(text, one) for one in sizes_text.split(",")}))
     return sizes, sizes[len(sizes) // 2]
 
 
@@ -165,7 +165,7 @@ class Shaped:
     dimensions: tuple[SizedDimension, ...]
     samples: Samples
     """Samples of all sizes."""
-    given: Samples
+    originals: Samples
     """Samples from which those of all sizes were made."""
     usual_path: Path
     """Path of the samples of the usual size."""
@@ -360,8 +360,8 @@ def times_by_size(
 
 def slower_sizes(times: Sequence[SizeTimes]) -> str:
     """Lists the sizes at which the bundle is clearly slower than the baseline, in words; empty if none is."""
-    told = [f"{t.name} ({units.time_instead(t.latency_ms, t.baseline_ms)})" for t in times if t.slower]
-    return f"slower at {', '.join(told)}" if told else ""
+    sizes = [f"{t.name} ({units.time_instead(t.latency_ms, t.baseline_ms)})" for t in times if t.slower]
+    return f"slower at {', '.join(sizes)}" if sizes else ""
 
 
 def by_turn(contender: Contender, turns: int) -> Mapping[int, list[float]]:

@@ -3,7 +3,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgeopt.commands.ops.compatibility import cases_of_model, compatibility, form, kinds_of, precision_of
+from edgeopt.commands.ops.compatibility import cases_of_model, compatibility, describe_form, kinds_of, precision_of
 from edgeopt.data import demo as samples
 from edgeopt.graph.analysis import NodeRow, TensorFacts
 from edgeopt.graph.analysis.onnx import analyze_onnx
@@ -145,7 +145,7 @@ def test_a_pad_with_constants_is_not_marked_by_one_that_wraps(tmp_path, report, 
     ],
 )
 def test_a_form_is_a_few_words(operator, attributes, said):
-    assert form(operator, [("float32", (1, 4, 9, 9))], attributes) == said
+    assert describe_form(operator, [("float32", (1, 4, 9, 9))], attributes) == said
 
 
 def node(operator, *dtypes, given="a"):

@@ -17,7 +17,7 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.passes.base import Pass, PassResult
 from edgeopt.graph.passes.knowledge.forms import take_place
 from edgeopt.measure.exactness.proof import FLOOR_DB
-from edgeopt.pipeline.builders.cleaning import clean, proved
+from edgeopt.pipeline.builders.cleaning import apply_proved_passes, clean
 from edgeopt.pipeline.builders.messages import BuildTask
 from edgeopt.quant.records import QuantSettings
 
@@ -92,7 +92,7 @@ SHUFFLE = Pass("gather", "the shuffle as one Gather", gather)
 def test_a_pass_whose_result_differs_in_openvino_stays_for_onnxruntime_alone(shuffle_model, task, backends):
     pytest.importorskip("openvino", reason="a fault of OpenVINO")
     work = replace(task(shuffle_model, (3, 16, 16)), backends=backends)
-    (*_, entry) = proved(work, shuffle_model, passes=(SHUFFLE,), rounds=1)
+    (*_, entry) = apply_proved_passes(work, shuffle_model, passes=(SHUFFLE,), rounds=1)
     if backends == ("onnxruntime-cpu",):
         assert entry.applied
         assert entry.rolled_back is None

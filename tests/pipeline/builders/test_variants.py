@@ -24,7 +24,7 @@ from edgeopt.graph.passes.algebra import operator_forms
 from edgeopt.pipeline.builders.inspect import describe
 from edgeopt.pipeline.builders.messages import Made, Make
 from edgeopt.pipeline.builders.variants import BuildWorker, Variants, inspect, make_all
-from edgeopt.pipeline.context import placed
+from edgeopt.pipeline.context import open_context
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import RECIPES, BuildInputs
@@ -252,7 +252,7 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
         def work(
             *ladder, of_user=True, plan=None, stopped=False, limit_s=60.0, model=conv_model, passes=PASSES, also=()
         ):
-            place = placed(tmp_path, stack, said.append)
+            place = open_context(tmp_path, stack, said.append)
             order, precision = (*profile.backends.order, *also), profile.precision
             mine = msgspec.structs.replace(
                 profile,

@@ -11,9 +11,9 @@ from edgeopt.hw.host import RecordedHost
 from edgeopt.measure.instruments.energy import EnergyMeter
 from edgeopt.measure.schedules import Schedule
 from edgeopt.measure.stats import sign_interval
-from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.baseline import plain
 from edgeopt.pipeline.context import SearchResources
+from edgeopt.pipeline.goal import SearchGoal
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof

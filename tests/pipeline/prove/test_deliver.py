@@ -188,8 +188,8 @@ def test_a_search_that_was_stopped_does_not_become_longer(notes):
     ending = ending_in(0.0)
     ending.longest_s = 120.0
     ending.stop.set()
-    ending.make_time(20.0)
-    ending.make_time_for_another()
+    ending.extend_for_proof(20.0)
+    ending.extend_for_another_proof()
     assert ending.clock.limit_s == 0.0
 
 

@@ -8,9 +8,9 @@ from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
 from edgeopt.measure.legs import FEWEST
 from edgeopt.measure.stats import IDENTICAL, TOO_NOISY, UNITY, Interval
-from edgeopt.pipeline.aim import SearchGoal
 from edgeopt.pipeline.builders.variants import Variants
 from edgeopt.pipeline.context import SearchResources
+from edgeopt.pipeline.goal import SearchGoal
 from edgeopt.pipeline.objectives import ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, Proof
 from edgeopt.pipeline.prove.deliver import meets_conditions, rejection_reason

@@ -28,13 +28,13 @@ from edgeopt.pipeline.screen import (
     LoadLimits,
     Ticker,
     at_first,
-    called,
     final,
+    load_limits,
     next_batches,
     other_callers,
     racing,
-    room_for,
     to_try_on,
+    with_calls,
 )
 from edgeopt.workers.host import LocalHost
 from tests.conftest import seeded, write_onnx
@@ -159,7 +159,7 @@ def test_an_interval_of_few_rounds_is_not_told(track):
     track.baseline.slices_ms, entry.contender.slices_ms = [4.0] * 4, [2.0] * 4
     assert racing(entry, track.baseline).speedup_low == 2.0
     entry.measured(track.baseline)
-    entry.leave("lost", "a reason")
+    entry.drop("lost", "a reason")
     assert (final(entry).status, final(entry).reason, final(entry).speedup) == ("lost", "a reason", 2.0)
 
 
@@ -167,7 +167,7 @@ def test_it_is_told_seldom_enough_not_to_lengthen_the_race(track):
     entry, said = track.enter("ab"), []
     ticker = Ticker(said.append)
     for _ in range(50):
-        ticker.tell(track.baseline, [entry])
+        ticker.update(track.baseline, [entry])
     assert len(said) <= 1
 
 
@@ -219,30 +219,30 @@ def test_less_than_now_is_no_target(tmp_path, conv_model):
         search(conv_model, tmp_path, target_speedup=0.9)
 
 
-FOUR = room_for(4, batches=True)
+FOUR = load_limits(4, batches=True)
 OPENVINO = Candidate("cleaned", "openvino-cpu", {"precision": "bf16", "shapes": {"x": [1, 3, 8]}})
 
 
 def test_there_is_room_for_a_caller_on_each_core_and_for_batches_where_rows_stand_alone():
     assert LoadLimits((1, 2, 4), (1, 2, 4, 8, 16, 32)) == FOUR
-    assert room_for(6, batches=False) == LoadLimits((1, 2, 4, 6), (1,))
-    assert room_for(1, batches=False).cores == 1
+    assert load_limits(6, batches=False) == LoadLimits((1, 2, 4, 6), (1,))
+    assert load_limits(1, batches=False).cores == 1
 
 
 @pytest.mark.parametrize(("callers", "threads"), [(4, 1), (2, 3)])
 def test_callers_of_onnxruntime_work_beside_the_threads_that_are_left(callers, threads):
-    found = called(Candidate("source", "onnxruntime-cpu"), Calls(callers), FOUR)
+    found = with_calls(Candidate("source", "onnxruntime-cpu"), Calls(callers), FOUR)
     assert found.options == {"threads": threads}
-    assert called(found, ONE, FOUR) == Candidate("source", "onnxruntime-cpu")
+    assert with_calls(found, ONE, FOUR) == Candidate("source", "onnxruntime-cpu")
 
 
 def test_callers_of_openvino_have_a_stream_each_and_its_shapes_are_those_of_the_batch():
-    found = called(OPENVINO, Calls(4, 8), FOUR)
+    found = with_calls(OPENVINO, Calls(4, 8), FOUR)
     assert found.options == {
         "precision": "bf16", "performance_hint": "throughput", "streams": 4, "shapes": {"x": [8, 3, 8]},
     }  # fmt: skip
     assert found.name.endswith("performance_hint=throughput · streams=4 · 4 callers, batch 8")
-    assert called(found, ONE, FOUR) == OPENVINO
+    assert with_calls(found, ONE, FOUR) == OPENVINO
 
 
 def test_a_search_for_something_else_leaves_candidates_as_they_are():
@@ -251,10 +251,10 @@ def test_a_search_for_something_else_leaves_candidates_as_they_are():
 
 
 def test_what_is_tried_next_is_other_callers_and_the_batches_beside():
-    found = called(OPENVINO, Calls(4, 8), FOUR)
+    found = with_calls(OPENVINO, Calls(4, 8), FOUR)
     assert [each.calls for each in other_callers(found, FOUR)] == [Calls(2, 8), Calls(1, 8)]
     assert [each.calls for each in next_batches(found, FOUR)] == [Calls(4, 16), Calls(4, 4)]
-    largest = called(OPENVINO, Calls(4, 32), FOUR)
+    largest = with_calls(OPENVINO, Calls(4, 32), FOUR)
     assert [each.calls for each in next_batches(largest, FOUR)] == [Calls(4, 16)]
 
 

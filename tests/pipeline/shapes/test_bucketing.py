@@ -132,7 +132,7 @@ def test_times_are_told_apart_by_the_size_of_the_sample():
 
 
 def test_a_bundle_that_is_slower_at_one_size_does_not_win():
-    from edgeopt.pipeline.aim import SearchGoal
+    from edgeopt.pipeline.goal import SearchGoal
     from edgeopt.pipeline.objectives import ResourceLimits, objective_named
     from edgeopt.pipeline.prove.deliver import meets_conditions, rejection_reason
 

@@ -12,11 +12,11 @@ from edgeopt.errors import UsageError
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.shapes.filling import (
+    describe_filling,
     gaps_of,
     least_filled,
     may_be_settled,
     prove_filling,
-    said_of,
     settle_filling,
 )
 from edgeopt.pipeline.shapes.sized import (
@@ -311,8 +311,10 @@ def test_inputs_are_filled_up_from_where_it_pays(paying, least):
 
 
 def test_what_is_left_to_open_shapes_is_said():
-    assert "padded from 4 to 8, 20 to 32; others run with open shapes" in said_of(SEQ_FILL_FROM, (1, 4, 9, 20))
-    assert "no inputs are padded" in said_of(SEQ_FILL_FROM, (1, 8, 9, 32))
+    assert "padded from 4 to 8, 20 to 32; others run with open shapes" in describe_filling(
+        SEQ_FILL_FROM, (1, 4, 9, 20)
+    )
+    assert "no inputs are padded" in describe_filling(SEQ_FILL_FROM, (1, 8, 9, 32))
 
 
 @pytest.mark.timing

@@ -39,13 +39,13 @@ def load(folder: Path = HERE) -> Session:
 def _onnxruntime(model: Path, settings: Mapping[str, Any]) -> Session:
     import onnxruntime
 
-    wanted = settings["session"]
+    session_settings = settings["session"]
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = getattr(
-        onnxruntime.GraphOptimizationLevel, wanted["graph_optimization_level"]
+        onnxruntime.GraphOptimizationLevel, session_settings["graph_optimization_level"]
     )
-    options.execution_mode = getattr(onnxruntime.ExecutionMode, wanted["execution_mode"])
+    options.execution_mode = getattr(onnxruntime.ExecutionMode, session_settings["execution_mode"])
     for name in (
         "intra_op_num_threads",
         "inter_op_num_threads",
@@ -53,17 +53,17 @@ def _onnxruntime(model: Path, settings: Mapping[str, Any]) -> Session:
         "enable_mem_pattern",
         "use_deterministic_compute",
     ):
-        setattr(options, name, wanted[name])
-    for key, value in wanted["config_entries"].items():
+        setattr(options, name, session_settings[name])
+    for key, value in session_settings["config_entries"].items():
         options.add_session_config_entry(key, value)
-    for name, size in wanted["free_dimensions"].items():
+    for name, size in session_settings["free_dimensions"].items():
         options.add_free_dimension_override_by_name(name, size)
-    providers = [(name, chosen) for name, chosen in wanted["providers"]]
+    providers = [(name, chosen) for name, chosen in session_settings["providers"]]
     session = onnxruntime.InferenceSession(str(model), options, providers=providers)
     if providers[0][0] not in session.get_providers():
         raise SystemExit(f"runner.py: ONNX Runtime could not start {providers[0][0]} here.")
     run_options = onnxruntime.RunOptions()
-    for key, value in wanted["run_config_entries"].items():
+    for key, value in session_settings["run_config_entries"].items():
         run_options.add_run_config_entry(key, value)
     names = settings["outputs"]
 
@@ -77,11 +77,11 @@ def _onnxruntime(model: Path, settings: Mapping[str, Any]) -> Session:
 def _openvino(path: Path, settings: Mapping[str, Any]) -> Session:
     import openvino
 
-    wanted = settings["session"]
+    session_settings = settings["session"]
     core = openvino.Core()
-    source = core.read_model(str(path), config=wanted["read_config"])
+    source = core.read_model(str(path), config=session_settings["read_config"])
     inputs, outputs = [port["name"] for port in settings["inputs"]], settings["outputs"]
-    shapes = {inputs.index(name): tuple(shape) for name, shape in wanted["shapes"].items()}
+    shapes = {inputs.index(name): tuple(shape) for name, shape in session_settings["shapes"].items()}
     requests: dict[bool, Any] = {}
 
     def request(fixed: bool) -> Any:  # noqa: ANN401 - OpenVINO ships no types
@@ -90,7 +90,7 @@ def _openvino(path: Path, settings: Mapping[str, Any]) -> Session:
             if fixed and shapes:
                 model = source.clone()
                 model.reshape({model.inputs[index]: list(shape) for index, shape in shapes.items()})
-            compiled = core.compile_model(model, wanted["device"], wanted["config"])
+            compiled = core.compile_model(model, session_settings["device"], session_settings["config"])
             requests[fixed] = compiled.create_infer_request()
         return requests[fixed]
 
@@ -129,8 +129,8 @@ def snr_db(reference: list[Arrays], got: list[Arrays]) -> float:
     worst = 200.0
     for name in reference[0]:
         signal = noise = 0.0
-        for wanted, found in zip(reference, got, strict=True):
-            a, b = wanted[name], np.asarray(found[name])
+        for expected, found in zip(reference, got, strict=True):
+            a, b = expected[name], np.asarray(found[name])
             if a.shape != b.shape:
                 return -math.inf
             if a.dtype.kind in "OUS":
@@ -162,9 +162,9 @@ def main() -> int:
         found = snr_db(
             samples(HERE / "golden", "reference"), [session(f) for f in samples(HERE / "golden", "inputs")]
         )
-        wanted = settings["floor_db"]
-        print(f"golden samples: {found:.2f} dB; at least {wanted:.2f} dB is needed")
-        if not found >= wanted:
+        floor_db = settings["floor_db"]
+        print(f"golden samples: {found:.2f} dB; at least {floor_db:.2f} dB is needed")
+        if not found >= floor_db:
             return 1
     if chosen.time:
         feeds, times = samples(HERE / "golden", "inputs")[0], []

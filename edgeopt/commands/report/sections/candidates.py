@@ -35,28 +35,28 @@ def _accuracy_sentence(found: AccuracyFacts) -> str:
     if found.snr_db is None:
         return "The accuracy was not proved; these figures are from the golden samples."
     is_equal = found.snr_db >= EQUAL_DB
-    said = (
+    text = (
         "All outputs are equal to those of the source model"
         if is_equal
         else f"The worst output reaches {words.decibels(found.snr_db)}"
     )
     if found.lowest_db is not None and not is_equal:
-        said += f", the lowest sample {words.decibels(found.lowest_db)}"
+        text += f", the lowest sample {words.decibels(found.lowest_db)}"
     if found.low_db is not None and not is_equal:
-        said += f", and on other samples perhaps {words.decibels(found.low_db)}"
+        text += f", and on other samples perhaps {words.decibels(found.low_db)}"
     floor = found.goal or ("" if found.floor_db is None else f"{found.floor_db:g} dB")
-    said += f"; the floor is {floor}." if floor else "."
+    text += f"; the floor is {floor}." if floor else "."
     if found.samples:
-        said += f" Proved on {words.several(found.samples, 'sample')}"
-        said += ", which nothing else had seen." if found.set_aside else "."
-    return said
+        text += f" Proved on {words.several(found.samples, 'sample')}"
+        text += ", which nothing else had seen." if found.set_aside else "."
+    return text
 
 
 def _output_row(each: OutputAccuracy) -> Row:
     tolerance = each.tolerance
-    told = f"rtol {tolerance.rtol:g}, atol {tolerance.atol:.2g}" if tolerance else words.UNKNOWN
+    tolerances = f"rtol {tolerance.rtol:g}, atol {tolerance.atol:.2g}" if tolerance else words.UNKNOWN
     errors = (words.decibels(each.snr_db), f"{each.max_abs:.3g}", f"{each.mean_abs:.3g}", f"{each.cosine:.6f}")
-    return Row((each.name, *errors, words.share(each.agreement), told))
+    return Row((each.name, *errors, words.share(each.agreement), tolerances))
 
 
 _WORTH_DRAWING = 1.05
@@ -77,7 +77,7 @@ def frontier_section(facts: ReportFacts) -> Section | None:
         return None
     floor = facts.accuracy.floor_db if facts.accuracy else None
     blocks: list[Block] = [_accuracy_chart(points, floor), _front(points)]
-    blocks.insert(0, WordsBlock(_said_of_times(facts)))
+    blocks.insert(0, WordsBlock(_times_sentence(facts)))
     sized = [p for p in points if p.size_bytes]
     sizes = [p.size_bytes or 0 for p in sized]
     if len(sizes) > 1 and max(sizes) > _WORTH_DRAWING * min(sizes):
@@ -85,7 +85,7 @@ def frontier_section(facts: ReportFacts) -> Section | None:
     return Section("frontier", "Frontier", tuple(blocks))
 
 
-def _said_of_times(facts: ReportFacts) -> str:
+def _times_sentence(facts: ReportFacts) -> str:
     if facts.deployment.predicted is not None:
         return facts.deployment.predicted.basis
     return _EXPECTED if facts.made_by == "a plan of precision" else _RACED
@@ -169,9 +169,9 @@ def _dots(points: Sequence[FrontPoint], place: Callable[[FrontPoint], tuple[floa
         x, y = place(p)
         winner = p.status == "winner"
         class_ = "result dot" if winner else "out dot" if p.status == "below the floor" else "other dot"
-        said = f"{p.name}: {words.milliseconds(p.time_ms)}, {words.decibels(p.snr_db)}, {p.status}"
+        label = f"{p.name}: {words.milliseconds(p.time_ms)}, {words.decibels(p.snr_db)}, {p.status}"
         shape = _SHAPES[backends.index(p.backend) % len(_SHAPES)]
-        dots.append(ChartDot(x, y, class_, shape, said, 6.5 if winner else 4.5, "result" if winner else ""))
+        dots.append(ChartDot(x, y, class_, shape, label, 6.5 if winner else 4.5, "result" if winner else ""))
     return dots
 
 

@@ -138,16 +138,16 @@ def _nodes_sentence(times: OpTimes) -> str:
 
 def _kernels_chart(times: OpTimes) -> Chart:
     rows = times.rows[:_DRAWN]
-    told = [f"{words.milliseconds(row.time_ms)} · {units.percent(row.share)}" for row in rows]
+    labels = [f"{words.milliseconds(row.time_ms)} · {units.percent(row.share)}" for row in rows]
     groups = [
-        Group(_name(row), (Bar(row.time_ms, "result", said, mark=row.least_ms),))
-        for row, said in zip(rows, told, strict=True)
+        Group(_name(row), (Bar(row.time_ms, "result", label, mark=row.least_ms),))
+        for row, label in zip(rows, labels, strict=True)
     ]
     draw = partial(charts.draw_bars, groups)
-    said = "; ".join(f"{_name(row)} {units.percent(row.share, 0)}" for row in rows[:5])
+    summary = "; ".join(f"{_name(row)} {units.percent(row.share, 0)}" for row in rows[:5])
     bound = "The mark in each bar is the lower bound of the kernel's time by the device's measured peaks."
     caption = bound if any(row.least_ms is not None for row in rows) else ""
-    return Chart("Kernels that take the longest", f"Of the time in kernels: {said}.", draw, caption)
+    return Chart("Kernels that take the longest", f"Of the time in kernels: {summary}.", draw, caption)
 
 
 def _kernels_table(rows: Sequence[OpTimeRow]) -> Table:
@@ -190,9 +190,9 @@ def _roofline(rows: Sequence[OpTimeRow], bounds: Sequence[Bound]) -> Chart | Non
         axes = Axes(across, up, "operations for each byte moved", "operations a second", "{:g}".format, _rate)
         dots = []
         for row, per_byte, rate in known:
-            said = f"{_name(row)}: {_rate(rate)}, {words.milliseconds(row.time_ms)}"
+            label = f"{_name(row)}: {_rate(rate)}, {words.milliseconds(row.time_ms)}"
             radius = 3 + 7 * (row.share / longest) ** 0.5
-            dots.append(ChartDot(per_byte, rate, "other dot", says=said, radius=radius))
+            dots.append(ChartDot(per_byte, rate, "other dot", says=label, radius=radius))
         return charts.draw_points(axes, dots, _roofs(memory, compute, axes), width)
 
     says = (
@@ -294,16 +294,16 @@ def _refusals(each: LedgerEntry) -> str:
     return _listed([(r.reason, r.nodes) for r in each.refused], "place")
 
 
-def _listed(said: Sequence[tuple[str, Sequence[str]]], what: str) -> str:
-    if len(said) > _FEW:
-        return f"{words.several(len(said), what)}, listed below."
+def _listed(sentences: Sequence[tuple[str, Sequence[str]]], what: str) -> str:
+    if len(sentences) > _FEW:
+        return f"{words.several(len(sentences), what)}, listed below."
     return " ".join(
-        f"{_sentence(one)} ({some(nodes, 3)})." if nodes else f"{_sentence(one)}." for one, nodes in said
+        f"{_sentence(one)} ({some(nodes, 3)})." if nodes else f"{_sentence(one)}." for one, nodes in sentences
     )
 
 
-def _sentence(said: str) -> str:
-    return (said[:1].upper() + said[1:]).rstrip(".")
+def _sentence(text: str) -> str:
+    return (text[:1].upper() + text[1:]).rstrip(".")
 
 
 def _error(each: LedgerEntry) -> str:
@@ -315,13 +315,13 @@ def _error(each: LedgerEntry) -> str:
 def _folded(each: LedgerEntry) -> Folded:
     rows = [Row((some(c.nodes, 3) or words.UNKNOWN, "done", c.what)) for c in each.applied]
     rows += [Row((some(r.nodes, 3) or words.UNKNOWN, "left", r.reason), "faint") for r in each.refused]
-    said = f"{each.pass_name}: all {len(each.applied):,} changes and {len(each.refused):,} refusals"
-    return Folded(said, (Table(columns("nodes", "", "what and why"), tuple(rows[:_MOST_CHANGES])),))
+    title = f"{each.pass_name}: all {len(each.applied):,} changes and {len(each.refused):,} refusals"
+    return Folded(title, (Table(columns("nodes", "", "what and why"), tuple(rows[:_MOST_CHANGES])),))
 
 
 def _layers(layers: tuple[LayerChoice, ...]) -> list[Block]:
-    forms = Counter(each.form for each in layers).most_common()
-    counted = ", ".join(f"{count:,} in {form}" for form, count in forms)
+    counts = Counter(each.form for each in layers).most_common()
+    counted = ", ".join(f"{count:,} in {scheme}" for scheme, count in counts)
     shown = rows(*((each.layer, each.form, each.reason) for each in layers[:_MOST_CHANGES]))
     return [
         WordsBlock(f"{words.several(len(layers), 'layer')}: {counted}."),

@@ -45,11 +45,11 @@ def _not_measured(facts: ReportFacts) -> str:
     predicted = facts.deployment.predicted
     if predicted is None:
         return "No speed was measured: the bundle holds no evidence of it."
-    said = f"No speed was measured: {predicted.device} was not there. {predicted.basis}"
+    text = f"No speed was measured: {predicted.device} was not there. {predicted.basis}"
     if predicted.latency_ms is not None:
-        said += f" Predicted: {words.milliseconds(predicted.latency_ms)} a run"
-        said += f", the baseline {words.milliseconds(predicted.baseline_ms)}." if predicted.baseline_ms else "."
-    return said
+        text += f" Predicted: {words.milliseconds(predicted.latency_ms)} a run"
+        text += f", the baseline {words.milliseconds(predicted.baseline_ms)}." if predicted.baseline_ms else "."
+    return text
 
 
 def _sides(speed: SpeedFacts) -> Table:
@@ -156,8 +156,8 @@ def stages_section(facts: ReportFacts) -> Section | None:
     if not stages:
         return None
     if len(stages) == 1:
-        said = "The result is the unchanged source model, so there are no steps."
-        return Section("stages", "Stages", (WordsBlock(said),))
+        message = "The result is the unchanged source model, so there are no steps."
+        return Section("stages", "Stages", (WordsBlock(message),))
     blocks: list[Block] = []
     evidence = facts.deployment.evidence
     if any(stage.time_ms for stage in stages):
@@ -170,23 +170,23 @@ def _stages_chart(stages: tuple[Stage, ...], under_load: bool) -> Chart:
     known = [stage for stage in stages if stage.time_ms]
     groups = [Group(stage.name, (_stage_bar(stage),)) for stage in known]
     draw = partial(charts.draw_bars, groups)
-    said = "; ".join(f"{stage.name}: {words.milliseconds(stage.time_ms)}" for stage in known)
+    times = "; ".join(f"{stage.name}: {words.milliseconds(stage.time_ms)}" for stage in known)
     caption = (
         "Source and result were measured interleaved at the end. The steps between them raced for a "
         "few rounds: their time is the baseline's divided by the ratio in these rounds, with its "
         "interval."
     )
     what = "Time by sample, under load" if under_load else "Time of one run"
-    return Chart(f"{what}, step by step", f"{what} by stage: {said}.", draw, caption)
+    return Chart(f"{what}, step by step", f"{what} by stage: {times}.", draw, caption)
 
 
 def _stage_bar(stage: Stage) -> Bar:
     value, found = stage.time_ms or 0.0, stage.ratio
-    said = words.milliseconds(value) + (f" · {words.ratio_of(found)}" if found else "")
+    label = words.milliseconds(value) + (f" · {words.ratio_of(found)}" if found else "")
     class_ = "base" if found is None else "result" if stage.proved else "between"
     if found is None or not found.usable:
-        return Bar(value, class_, said)
-    return Bar(value, class_, said, value * found.median / found.high, value * found.median / found.low)
+        return Bar(value, class_, label)
+    return Bar(value, class_, label, value * found.median / found.high, value * found.median / found.low)
 
 
 def _stages_table(stages: tuple[Stage, ...]) -> Table:
@@ -216,8 +216,8 @@ def memory_section(facts: ReportFacts) -> Section | None:
     speed = facts.speed
     result, baseline = (speed.result.memory, speed.baseline.memory) if speed else (None, None)
     if result is None:
-        said = "The bundle has no record of memory; edgeopt bench measures it by phase."
-        return None if facts.deployment.predicted else Section("memory", "Memory", (WordsBlock(said),))
+        message = "The bundle has no record of memory; edgeopt bench measures it by phase."
+        return None if facts.deployment.predicted else Section("memory", "Memory", (WordsBlock(message),))
     known = [(name, key) for name, key in _PHASES if getattr(result, key) is not None]
     groups, rows = [], []
     for name, key in known:
@@ -251,16 +251,16 @@ def _compared(before: int | None, after: int | None) -> tuple[str, str, str]:
 
 
 def processing_section(facts: ReportFacts) -> Section | None:
-    told = facts.deployment.processing
-    if told is None:
+    processing = facts.deployment.processing
+    if processing is None:
         return None
-    times = told.times
+    times = processing.times
     rows = [
-        _part_row("before", told.pre, times.pre_ms if times else None),
+        _part_row("before", processing.pre, times.pre_ms if times else None),
         Row(
             ("inference", "the model", "", "", words.milliseconds(times.inference_ms if times else None)), "strong"
         ),
-        _part_row("after", told.post, times.post_ms if times else None),
+        _part_row("after", processing.post, times.post_ms if times else None),
     ]
     caption = "It is not part of the inference, which all other figures measure."
     if times is not None:

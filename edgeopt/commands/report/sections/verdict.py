@@ -28,12 +28,12 @@ def verdict_section(facts: ReportFacts) -> Section:
 
 
 def _title(facts: ReportFacts) -> str:
-    said = facts.verdict[:1].upper() + facts.verdict[1:]
+    title = facts.verdict[:1].upper() + facts.verdict[1:]
     if facts.deployment.predicted is not None:
-        said += ", not measured"
+        title += ", not measured"
     if facts.verdict == "faster" and facts.speed is not None:
-        said += f": {words.ratio_of(facts.speed.ratio)}"
-    return said if good_enough(facts.accuracy) else f"{said}, but below the accuracy asked for"
+        title += f": {words.ratio_of(facts.speed.ratio)}"
+    return title if good_enough(facts.accuracy) else f"{title}, but below the accuracy asked for"
 
 
 def good_enough(accuracy: AccuracyFacts | None) -> bool:
@@ -103,24 +103,24 @@ def _of_memory(speed: SpeedFacts | None, *, unchanged: bool) -> list[Figure]:
 
 
 def _warnings(facts: ReportFacts) -> list[str]:
-    said = []
+    warnings = []
     deployment = facts.deployment
     if deployment.predicted is not None:
-        said.append(
+        warnings.append(
             f"Planned for {deployment.predicted.device}, which was not there: no time in it is measured. "
             + " ".join(f"{each.rstrip('.')}." for each in deployment.predicted.finish)
         )
     if deployment.replayed is not None and not deployment.replayed.measured:
-        said.append(
+        warnings.append(
             "This bundle was rebuilt from a deployment profile without measuring again: the evidence is that of "
             "the first one, and of its device."
         )
     if facts.changed_here and deployment.predicted is None:
-        said.append(
+        warnings.append(
             "This report was made on another device than the bundle was proved on: "
             f"{', '.join(facts.changed_here)} differ."
         )
-    return said
+    return warnings
 
 
 def device_section(facts: ReportFacts) -> Section | None:

@@ -14,7 +14,7 @@ class SearchGoal:
     """Speed-up over the baseline at which the search ends, once a candidate reaches it reliably."""
 
 
-def aim_of(settings: OptimizeRequest) -> SearchGoal:
+def goal_of(settings: OptimizeRequest) -> SearchGoal:
     """Returns the goal of settings whose objective is one of OBJECTIVES."""
     objective = next(each for each in OBJECTIVES if each.name == settings.objective)
     return SearchGoal(objective, settings.limits, settings.target_speedup)
