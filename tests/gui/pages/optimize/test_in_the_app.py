@@ -53,12 +53,8 @@ def test_what_only_looks_like_an_option_stays_as_it_is():
 
 
 def test_what_a_job_says_of_options_arrives_with_their_names():
-    error = events.Error(
-        "usage",
-        "--labels y is missing.",
-        "Leave --labels out.",
-        named=(OptionReference("labels", "y"), OptionReference("labels")),
-    )
+    named = (OptionReference("labels", "y"), OptionReference("labels"))
+    error = events.Error("usage", "--labels y is missing.", "Leave --labels out.", named=named)
     told = events.decode(events.encode(error))
     ending = ending_of(told, cancelled=False, exit_code=2, crashed=False, details="")
     said = ending_in_the_app(ending)
