@@ -13,7 +13,7 @@ _TYPES = (
     "edgeopt.bundle.deployment:Deployment",
     "edgeopt.bundle.manifest:Manifest",
     "edgeopt.hw.device:Device",
-    "edgeopt_agent.drift.watch:Kept",
+    "edgeopt_agent.drift.watch:SavedDrift",
 )
 """Some that the agent reads in threads and in its loop."""
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from edgeopt.cli import fleet_show
 from edgeopt.cli.main import run
 from edgeopt.fleet.client import Agent
-from edgeopt.fleet.monitor import Sent, WatchedAgent
+from edgeopt.fleet.monitor import TrafficCounts, WatchedAgent
 from edgeopt.fleet.records import (
     DeployPlan,
     FleetDeployment,
@@ -93,7 +93,7 @@ def test_the_outcome_keeps_names_as_they_are():
 
 
 def test_what_was_sent_is_summed_up():
-    sent = Sent(1200, 2, "503 too much waits", 1.5, 3.0)
+    sent = TrafficCounts(1200, 2, "503 too much waits", 1.5, 3.0)
     text = shown(fleet_show.show_watched, WatchedAgent("http://device:8080", 61.0, sent))
     assert text == (
         "Watched http://device:8080 for 61 s.\n"
