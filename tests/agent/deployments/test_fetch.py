@@ -306,9 +306,11 @@ def test_release_that_keeps_crashing_during_a_download_is_rolled_back(
         serving = agent.status()["serving"]
         if serving and serving["release"] == release_id(old_bundle):
             return True
-        if serving and serving["pid"] not in killed:
-            killed.add(serving["pid"])
-            next(worker for worker in agent.workers() if worker.pid == serving["pid"]).kill()
+        # The worker that the status names may be gone by now.
+        for worker in agent.workers():
+            if serving and worker.pid == serving["pid"] and worker.pid not in killed:
+                killed.add(worker.pid)
+                worker.kill()
         return False
 
     agent.until(goes_back, "the release before")
