@@ -32,7 +32,7 @@ BUDGETS = {
     "edgeopt/cli": 5650,
     "agent": 21_300,
     "gui": 23_500,
-    "tests": 111_900,
+    "tests": 111_950,
 }
 
 
