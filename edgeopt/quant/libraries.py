@@ -64,8 +64,9 @@ def quantized_by_nncf(
     """Returns the model with quantizers, which NNCF adds to `model` itself; weights are floats behind quantizers.
 
     With `full_ranges`, ranges include every sample; NNCF's default is the mean of each sample's range, which clips
-    the loudest samples. With `reduce_range`, weights use 7 of 8 bits: a processor that adds pairs of products in
-    16 bits would saturate. None leaves NNCF's default, which protects the first layer alone.
+    the loudest samples. With `reduce_range`, weights of convolutions and matrix products use 7 of 8 bits:
+    a processor that adds pairs of products in 16 bits would saturate. None leaves NNCF's default, which protects
+    the first layer alone.
     """
     import nncf
     from nncf.quantization.advanced_parameters import OverflowFix

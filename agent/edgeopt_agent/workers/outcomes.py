@@ -56,6 +56,6 @@ class Answer:
         return str(msgspec.json.decode(self.body)["error"])
 
 
-def error_answer(status: int, sentence: str, *, fault: bool = False) -> Answer:
-    """Returns an answer of the agent itself; with `fault` it counts against the release."""
-    return Answer(Answered(status, 0.0, fault=fault), msgspec.json.encode({"error": sentence}))
+def refusal(status: int, sentence: str) -> Answer:
+    """Returns an answer of the agent itself, which no worker gave."""
+    return Answer(Answered(status, 0.0), msgspec.json.encode({"error": sentence}))

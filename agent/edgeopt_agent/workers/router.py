@@ -14,7 +14,7 @@ from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.ending_requests import EndingRequests, FailingClients
 from edgeopt_agent.workers.frames import PROTOBUF, RAW
 from edgeopt_agent.workers.names import ServedModel, Vacancy, served_models
-from edgeopt_agent.workers.outcomes import Answer, RequestTooLarge, WorkerDied, WorkerError, error_answer
+from edgeopt_agent.workers.outcomes import Answer, RequestTooLarge, WorkerDied, WorkerError, refusal
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.requests import Request
 from edgeopt_agent.workers.shadow import Shadow
@@ -324,7 +324,7 @@ class Router:
                 return self._refused(worker)
             answer = await worker.infer(request, processed, self._ending_requests.suspected(release, parts))
         except RequestTooLarge as error:
-            answer = error_answer(507, error.reason)
+            answer = refusal(507, error.reason)
         except WorkerError as error:
             return Attempt(None, error.reason, not isinstance(error, WorkerDied) or error.begun)
         finally:
@@ -353,7 +353,7 @@ class Router:
             f"{self._settings.request_ends_allowed} times and is not run again. Change the request, or deploy "
             "another release."
         )
-        return Attempt(error_answer(422, sentence), sentence)
+        return Attempt(refusal(422, sentence), sentence)
 
     def _other(self, failed: ServedModel, version: str | None) -> Worker | None:
         """Returns another worker that can answer a request which this one could not; None if there is none."""

@@ -79,7 +79,7 @@ def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, 
 
 @pytest.mark.parametrize(("reduce_range", "most"), [(True, {63, 64}), (False, {127})])
 @pytest.mark.parametrize("transformer", [False, True])
-def test_weights_of_all_layers_leave_a_bit_for_processors_that_saturate(
+def test_weights_of_every_product_leave_a_bit_for_processors_that_saturate(
     conv_model, samples, tmp_path, transformer, reduce_range, most
 ):
     pytest.importorskip("nncf")
