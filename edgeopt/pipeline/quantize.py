@@ -12,12 +12,12 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import agreement
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.pipeline.prove.quantized import finish, may_be_delivered
-from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_schemes
+from edgeopt.quant.measured.planning.choosing import fastest, plan_configs
 from edgeopt.quant.measured.planning.entry import GROUPED, Entry, settings_for, write_entry
 from edgeopt.quant.measured.records import PLAN, Quantized, QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.timing.configs import GROUPS, OPENVINO, ExecutionConfig, is_inexact
-from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains
+from edgeopt.quant.measured.timing.gains import ConfigGains
 from edgeopt.quant.measured.work import QuantizeRun, check_request, prepare, unfit, why_none
 from edgeopt.quant.records import (
     FLOAT,
@@ -286,31 +286,19 @@ def planned(work: QuantizeRun) -> Quantized:
     floats = [Entry(config, {}, study.path) for config in work.configs]
     if all(layer.reason for layer in study.layers):
         return finish(work, floats[0], why=f"Keep float: {unfit(study.layers)}.")
-    study.calibrated()
-    all_gains = measure_gains(work)
-    able = promising_configs(work, all_gains)
-    entries: list[Entry] = []
-    for number, gains in enumerate(able):
-        if number and work.left_s(_PLANNING_ENDS) < 0:
-            work.warn(f"{gains.config.name} was not planned within the time limit; a longer one allows it.")
-            continue
-        chooser = Chooser(work, gains, shared_schemes(gains, able))
-        entries += [proven(work, entry) for entry in chooser.entries()]
-    rivals = [each for entry in floats if (each := _float_rival(work, entry, all_gains)) is not None]
+    plans = plan_configs(work, _PLANNING_ENDS)
+    entries = plans.entries
+    if plans.error is not None and not entries:
+        raise plans.error
+    rivals = [each for entry in floats if (each := _float_rival(work, entry, plans.all_gains)) is not None]
     if not entries and not any(is_inexact(each.config) for each in rivals):
-        return finish(work, floats[0], why=f"Keep float: {_nothing_gained(all_gains)}.")
+        return finish(work, floats[0], why=f"Keep float: {plans.why_none}.")
     able_to_win = [each for each in (*entries, *rivals) if may_be_delivered(work, each)]
     best = fastest(work, _distinct(able_to_win)) if able_to_win else entries[0]
     if best.plan is None and entries:
         # If float is fastest, the frontier still shows what a plan would have cost and saved.
         best.plan, best.proof = entries[0].plan, entries[0].proof
     return finish(work, best)
-
-
-def _nothing_gained(all_gains: Sequence[ConfigGains]) -> str:
-    if not all_gains:
-        return "no scheme fits any of its layers on the available backends"
-    return f"no layer is faster in any scheme on {' or '.join(gains.config.name for gains in all_gains)}"
 
 
 def _float_rival(work: QuantizeRun, entry: Entry, all_gains: Sequence[ConfigGains]) -> Entry | None:

@@ -26,7 +26,7 @@ from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
 from edgeopt.pipeline.builders.inspect import describe
 from edgeopt.pipeline.builders.messages import PLANNED, BuildTask, PlannedVariant, Plans
-from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_schemes
+from edgeopt.quant.measured.planning.choosing import fastest, plan_configs
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
@@ -34,7 +34,6 @@ from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets
 from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
 from edgeopt.quant.measured.timing.configs import GROUP_SIZES, GROUPS, OPENVINO, ExecutionConfig, OptionValue
-from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains
 from edgeopt.quant.measured.work import QuantizeRun, unfit, why_none
 from edgeopt.quant.records import FLOAT, QuantSettings
 from edgeopt.quant.schemes import Scheme, scheme_named
@@ -123,43 +122,11 @@ def plan(task: BuildTask) -> Plans:
         layers = work.study.layers
         if all(layer.reason for layer in layers):
             return Plans((), _backends(work.configs), f"No plan possible: {unfit(layers)}.")
-        work.study.calibrated()
-        all_gains = measure_gains(work)
-        able = promising_configs(work, all_gains)
-        seen = _backends([gains.config for gains in all_gains])
-        if not able:
-            names = " or ".join(gains.config.name for gains in all_gains)
-            reason = f"no layer is faster in any scheme on {names}" if all_gains else "no scheme fits any layer"
-            return Plans((), seen, _with_warnings(f"No gain: {reason}.", work))
-        entries: list[Entry] = []
-        open_ends: set[str] = set()
-        for gains in able:
-            if entries and work.left_s(_PLANNING_ENDS) < 0:
-                open_ends.add(gains.config.backend)
-                work.warn(f"{gains.config.name} was not planned within the time limit; a longer one allows it.")
-                continue
-            mine = _entries_for(work, gains, able)
-            entries += mine
-            if not mine:
-                open_ends.add(gains.config.backend)
-        # One plan for a backend is enough, on whichever of its configurations.
-        open_ends -= set(_backends([entry.config for entry in entries]))
-        return _plans(task, work, entries, tuple(name for name in seen if name not in open_ends))
-
-
-def _entries_for(work: QuantizeRun, gains: ConfigGains, able: Sequence[ConfigGains]) -> list[Entry]:
-    """Returns the proven plans of one configuration; warns and returns none if it failed or ran out of time."""
-    until = work.begin_s + _CHOOSING_ENDS * work.limit_s
-    try:
-        chooser = Chooser(work, gains, shared_schemes(gains, able), until)
-        entries = chooser.entries()
-        if chooser.cut_short and all(entry.is_float for entry in entries):
-            work.warn(f"{gains.config.name} was only partly planned within the time limit.")
-            return []
-        return [proven(work, entry) for entry in entries]
-    except EdgeoptError as error:
-        work.warn(f"No plan for {gains.config.name}: {error.message}")
-        return []
+        plans = plan_configs(work, _PLANNING_ENDS, begun + _CHOOSING_ENDS * work.limit_s)
+        seen = _backends([gains.config for gains in plans.all_gains])
+        if not plans.entries and not plans.unplanned:
+            return Plans((), seen, _with_warnings(f"No gain: {plans.why_none}.", work))
+        return _plans(task, work, plans.entries, tuple(name for name in seen if name not in plans.unplanned))
 
 
 def _plans(task: BuildTask, work: QuantizeRun, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:

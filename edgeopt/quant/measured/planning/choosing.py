@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.events import Log, Progress
 from edgeopt.quant.measured.planning.entry import Entry, quantized, settings_for, write_entry
 from edgeopt.quant.measured.proof import PHASE, ContestSide, ranked
-from edgeopt.quant.measured.timing.gains import ConfigGains, unfit_reasons
+from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains, unfit_reasons
 from edgeopt.quant.measured.work import QuantizeRun
 from edgeopt.quant.plan.search import Chosen, choose
 from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, LayerVerdict, PrecisionPlan, Sensitivity
@@ -286,6 +287,54 @@ def proven(work: QuantizeRun, entry: Entry) -> Entry:
         entry = stepped_back(work, entry)
         entry.proof = proof
     return entry
+
+
+@dataclass(slots=True)
+class ConfigPlans:
+    """The plans of all configurations that may be the fastest."""
+
+    all_gains: Sequence[ConfigGains]
+    entries: list[Entry] = field(default_factory=list)
+    """Proven plans, and the float model where no plan meets the goal."""
+    unplanned: set[str] = field(default_factory=set)
+    """Backends with promising configurations, of which none was planned to the end."""
+    error: EdgeoptError | None = None
+    """The first error of a configuration that could not be planned."""
+
+    @property
+    def why_none(self) -> str:
+        """Returns the reason that no configuration is promising, as the end of a sentence."""
+        if not self.all_gains:
+            return "no scheme fits any layer on the available backends"
+        return f"no layer is faster in any scheme on {' or '.join(each.config.name for each in self.all_gains)}"
+
+
+def plan_configs(work: QuantizeRun, planning_ends: float, until: float | None = None) -> ConfigPlans:
+    """Plans each promising configuration, and proves the plans.
+
+    Once the share `planning_ends` of the time limit has passed, no further configuration is planned; choices that
+    are not checked before `until`, on the monotonic clock, count as below the goal.
+    """
+    work.study.calibrated()
+    plans = ConfigPlans(measure_gains(work))
+    able = promising_configs(work, plans.all_gains)
+    for gains in able:
+        if plans.entries and work.left_s(planning_ends) < 0:
+            work.warn(f"{gains.config.name} was not planned within the time limit; a longer one allows it.")
+            continue
+        try:
+            chooser = Chooser(work, gains, shared_schemes(gains, able), until)
+            entries = chooser.entries()
+            if chooser.cut_short and all(entry.is_float for entry in entries):
+                work.warn(f"{gains.config.name} was only partly planned within the time limit.")
+                continue
+            plans.entries += [proven(work, entry) for entry in entries]
+        except EdgeoptError as error:
+            work.warn(f"No plan for {gains.config.name}: {error.message}")
+            plans.error = plans.error or error
+    # One plan for a backend is enough, on whichever of its configurations.
+    plans.unplanned = {each.config.backend for each in able} - {each.config.backend for each in plans.entries}
+    return plans
 
 
 _SAME = 1.01
