@@ -11,10 +11,9 @@ from edgeopt.backends.base import Array, full_precision
 from edgeopt.commands.predict.record import PROCESSOR, DeviceRecord, OnDevice, on_device, read_record, stand_in
 from edgeopt.data.judging.goals import Goal, floor_from
 from edgeopt.data.judging.metric import Judged
-from edgeopt.decoding import thread_safe
-from edgeopt.errors import EdgeoptError, VerificationError
+from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit, Log, Progress
-from edgeopt.graph.accuracy import compare_outputs, decibels
+from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger, LedgerEntry
 from edgeopt.graph.model import Model, load
 from edgeopt.hw.device import Device
@@ -28,8 +27,9 @@ from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets, read_samples
 from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.configs import GROUPS, OPENVINO, ExecutionConfig
+from edgeopt.quant.measured.work import check_prepared, why_none
 from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, computed_factors, findings
-from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.records import settings_of
 from edgeopt.quant.schemes import Scheme
 from edgeopt.quant.write import raised
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from edgeopt.quant.write import Trace
 
 
-EXACT_DB = 80.0
 DYNAMIC = "int8-dynamic"
 # What multiplies bytes and adds in 32 bits.
 _FAST = frozenset({"avx512-vnni", "avx-vnni", "avx-vnni-int8", "amx-int8", "dotprod", "i8mm"})
@@ -112,7 +111,8 @@ def write_variant(
         convs = {layer.name for layer in bench.study.layers if layer.operator.startswith("Conv")}
         choices = {name: scheme.name for name in choices if name not in convs}
     if not choices:
-        made.failure = f"no layer takes the form: {_why_none(bench.study, scheme, config)}"
+        why = why_none(bench.study, scheme, config.backend, **settings_for(config))
+        made.failure = f"no layer takes the form: {why}"
         return made
     folder.mkdir(parents=True)
     kept = ""
@@ -203,15 +203,6 @@ def _add_device_findings(bench: PredictionContext, made: PredictedVariant) -> No
         made.notes.append(factors.rstrip("."))
 
 
-def _why_none(study: LayerMeasurements, scheme: Scheme, config: ExecutionConfig) -> str:
-    context = study.context(config.backend, **settings_for(config))
-    reasons: Sequence[str] = [layer.reason or scheme.fits(layer, context) for layer in study.layers]
-    return "; ".join(dict.fromkeys(each for each in reasons if each)) or "it has no product with weights"
-
-
-_MOST_TO_COMPARE = 4
-
-
 @dataclass(slots=True)
 class PredictionPlan:
     wishes: OptimizeRequest
@@ -238,18 +229,16 @@ def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRun
     floor_db = floor_from(wishes.floor or "transparent")
     request = QuantizeRequest(wishes.model, data=wishes.data, pre=wishes.pre, goal=Goal(floor=floor_db, budget=""))
     sample_sets = read_samples(request, runs.inputs(wishes.model), profile.data, calibrates=False, runs=runs)
-    numbers = sorted({*sample_sets.plan, *sample_sets.prove})
-    emit(Progress("running the source model", f"{len(numbers)} samples"))
-    answers = runs.source_outputs(wishes.model, [sample_sets.samples.feeds(k) for k in numbers])
-    reference = dict(zip(numbers, answers, strict=True))
+    emit(Progress("running the source model", f"{len(sample_sets.judged)} samples"))
+    reference = runs.reference(wishes.model, sample_sets)
     emit(Progress("cleaning", wishes.model.name))
     cleaned, ledger = _cleaned(source, profile)
-    settings = msgspec.convert(msgspec.to_builtins(profile.quantization), thread_safe(QuantSettings))
+    settings = settings_of(profile.quantization)
     study = begin(cleaned, sample_sets, reference, settings, folder / "study")
     bench = PredictionContext(study, runs, floor_db, record.device, profile)
     backends = on_device(profile, record.device)
     plan = PredictionPlan(wishes, record, profile, backends, source, sample_sets, bench, emit, [], ledger)
-    _check_cleaned(plan)
+    check_prepared(study, runs)
     _warn(plan)
     return plan
 
@@ -263,19 +252,6 @@ def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]"
     model = raised(found.model_ir)
     applied = tuple(entry for entry in found.ledger if entry.applied)
     return model, applied
-
-
-def _check_cleaned(plan: PredictionPlan) -> None:
-    sample_sets, study = plan.sample_sets, plan.bench.study
-    few = range(sample_sets.plan.start, min(sample_sets.plan.stop, sample_sets.plan.start + _MOST_TO_COMPARE))
-    judge = plan.bench.runs.judge
-    got = plan.bench.runs.outputs(study.path, judge, full_precision(judge), sample_sets.feeds(few))
-    accuracy = compare_outputs(study.reference_of(few), got)
-    if accuracy.problem or accuracy.snr_db < EXACT_DB:
-        raise VerificationError(
-            f"The cleaned model differs from the source ({accuracy.problem or f'{accuracy.snr_db:.1f} dB'}).",
-            "This is a bug in edgeopt; `edgeopt simplify --bisect` finds the pass.",
-        )
 
 
 def _warn(plan: PredictionPlan) -> None:

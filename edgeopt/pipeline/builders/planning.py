@@ -193,10 +193,8 @@ def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
     folder, samples = folder_of(task), samples_of(task)
     save_samples(samples, folder / "samples")
     sample_sets = sample_sets_for(task)
-    numbers = sorted({*sample_sets.plan, *sample_sets.prove})
     runs.inputs(task.source)  # also chooses the backend that judges
-    answers = runs.source_outputs(task.source, [samples.feeds(k) for k in numbers])
-    study = studied(task, dict(zip(numbers, answers, strict=True)))
+    study = studied(task, runs.reference(task.source, sample_sets))
     goal = planning.goal
     request = QuantizeRequest(task.base, goal=goal, time_limit_s=planning.limit_s)
     return QuantizeRun(
