@@ -22,11 +22,11 @@ from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for, without_planned
 from edgeopt.quant.inventory import inventory_of
-from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_of, write_entry
+from edgeopt.quant.measured.planning.entry import config_with, settings_for, share_of, write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets, read_samples
 from edgeopt.quant.measured.study import LayerMeasurements, begin
-from edgeopt.quant.measured.timing.configs import GROUPS, OPENVINO, ExecutionConfig
+from edgeopt.quant.measured.timing.configs import ExecutionConfig
 from edgeopt.quant.measured.work import check_prepared, why_none
 from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, computed_factors, findings
 from edgeopt.quant.records import settings_of
@@ -99,13 +99,11 @@ def write_variant(
     bench: PredictionContext, scheme: Scheme, candidate: Candidate, folder: Path, cleaning: Ledger
 ) -> PredictedVariant:
     """Writes the scheme in every layer that fits; below the floor, the layers that cost most stay float."""
-    config = ExecutionConfig(candidate.backend, candidate.options)
-    if scheme.name == GROUPED and config.backend == OPENVINO and GROUPS not in config.options:
-        config = config.having(**{GROUPS: bench.study.known.settings.group_size})
-    made = PredictedVariant(msgspec.structs.replace(candidate, options=config.options), folder / "model.onnx")
-    choices = dict.fromkeys(
-        bench.study.fitting_schemes(candidate.backend, (scheme,), **settings_for(config)), scheme.name
+    config = config_with(
+        ExecutionConfig(candidate.backend, candidate.options), scheme.name, bench.study.known.settings
     )
+    made = PredictedVariant(msgspec.structs.replace(candidate, options=config.options), folder / "model.onnx")
+    choices = bench.study.uniform(scheme, candidate.backend, **settings_for(config))
     if scheme.name == DYNAMIC:
         # onnxruntime's own guide: dynamic for matrices, static for convolutions. ConvInteger has slow kernels.
         convs = {layer.name for layer in bench.study.layers if layer.operator.startswith("Conv")}

@@ -16,8 +16,6 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.bundle.deployment import Step
-from edgeopt.bundle.plan import by_scheme, quantized_step
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
@@ -27,13 +25,13 @@ from edgeopt.hw.probe import probe
 from edgeopt.pipeline.builders.inspect import describe
 from edgeopt.pipeline.builders.messages import PLANNED, BuildTask, PlannedVariant, Plans
 from edgeopt.quant.measured.planning.choosing import fastest, plan_configs
-from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
+from edgeopt.quant.measured.planning.entry import GROUPED, Entry, options_for, step_of
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
 from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets
 from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
-from edgeopt.quant.measured.timing.configs import GROUP_SIZES, GROUPS, OPENVINO, ExecutionConfig, OptionValue
+from edgeopt.quant.measured.timing.configs import GROUP_SIZES, ExecutionConfig
 from edgeopt.quant.measured.work import QuantizeRun, unfit, why_none
 from edgeopt.quant.records import FLOAT, QuantSettings
 from edgeopt.quant.schemes import Scheme, scheme_named
@@ -151,14 +149,8 @@ def _written(task: BuildTask, work: QuantizeRun, entry: Entry) -> PlannedVariant
     out = put(task, model, entry.config.backend)
     ledger = msgspec.structs.replace(_ledger_entry(work, entry), nodes_after=len(list(model.graph)))
     assert entry.trace is not None  # noqa: S101 - one that is not float was written
-    recorded = work.study.recorded(entry.choices, entry.trace)
-    step = _step(task, entry.trace.context.settings, entry.choices)
-    return PlannedVariant(entry.config.backend, entry.config.options, str(out), (ledger,), step, recorded)
-
-
-def _step(task: BuildTask, settings: QuantSettings, choices: Mapping[str, str]) -> Step:
-    count = len(task.calibration) if task.calibration is not None else 0
-    return quantized_step(task.step.recipe, count, settings, by_scheme(choices))
+    made_again = step_of(work.study, task.step.recipe, entry.choices, entry.trace)
+    return PlannedVariant(entry.config.backend, entry.config.options, str(out), (ledger,), *made_again)
 
 
 def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
@@ -232,12 +224,12 @@ def apply_scheme(task: BuildTask, name: str) -> Plans:
     found: list[PlannedVariant] = []
     reasons: dict[str, None] = {}
     for backend in task.backends:
-        fitting = study.fitting_schemes(backend, (scheme,), **_changes(scheme))
-        if not fitting:
+        choices = study.uniform(scheme, backend, **_changes(scheme))
+        if not choices:
             reasons[why_none(study, scheme, backend, **_changes(scheme))] = None
             continue
         try:
-            found.append(_written_in_scheme(task, study, scheme, backend, tuple(fitting), begun))
+            found.append(_written_in_scheme(task, study, scheme, backend, choices, begun))
         except EdgeoptError as error:
             reasons[f"{backend}: {error.message.rstrip('.')}"] = None
     if not found:
@@ -246,39 +238,29 @@ def apply_scheme(task: BuildTask, name: str) -> Plans:
 
 
 def _written_in_scheme(
-    task: BuildTask, study: LayerMeasurements, scheme: Scheme, backend: str, layers: tuple[str, ...], begun: float
+    task: BuildTask,
+    study: LayerMeasurements,
+    scheme: Scheme,
+    backend: str,
+    choices: Mapping[str, str],
+    begun: float,
 ) -> PlannedVariant:
-    choices = dict.fromkeys(layers, scheme.name)
     written = study.written(choices, backend, **_changes(scheme))
     out = put(task, written.model, backend)
-    context = study.context(backend)
+    against = study.reasons_against(scheme, backend, **_changes(scheme))
     ledger = LedgerEntry(
         scheme.name,
         applied=(*study.known.changes, *written.changes),
-        refused=tuple(
-            Refusal(layer.reason or scheme.fits(layer, context), layer.nodes)
-            for layer in study.layers
-            if layer.name not in layers
-        ),
+        refused=tuple(Refusal(against[one.name], one.nodes) for one in study.layers if one.name not in choices),
         nodes_before=len(list(study.model.graph)),
         nodes_after=len(list(written.model.graph)),
         seconds=time.monotonic() - begun,
     )
-    return PlannedVariant(
-        backend,
-        _options(scheme, backend),
-        str(out),
-        (ledger,),
-        _step(task, written.trace.context.settings, choices),
-        study.recorded(choices, written.trace),
-    )
+    options = options_for(ExecutionConfig(backend), choices)
+    made_again = step_of(study, task.step.recipe, choices, written.trace)
+    return PlannedVariant(backend, options, str(out), (ledger,), *made_again)
 
 
 def _changes(scheme: Scheme) -> dict[str, int]:
     """Returns a block size that the groups of every size divide, so that one file serves all of them."""
     return {"block_size": max(QuantSettings().block_size, *GROUP_SIZES)} if scheme.name == GROUPED else {}
-
-
-def _options(scheme: Scheme, backend: str) -> dict[str, OptionValue]:
-    """Returns the option that stops OpenVINO from quantizing activations if only weights are compressed."""
-    return {GROUPS: 0} if scheme.name in WEIGHTS_ALONE and backend == OPENVINO else {}

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,14 +10,14 @@ from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import SUFFIX, Budget, Evidence, Run, SourceModel, Step
 from edgeopt.bundle.plan import Plan as DeployPlan
-from edgeopt.bundle.plan import by_scheme, evidence_of, limits_in, quantized_step
+from edgeopt.bundle.plan import evidence_of, limits_in
 from edgeopt.data.judging.goals import ACCEPT
 from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence
 from edgeopt.measure.report import Verdict
 from edgeopt.pipeline.prove.other_runtimes import prove_elsewhere
-from edgeopt.quant.measured.planning.entry import Entry, share_of
+from edgeopt.quant.measured.planning.entry import Entry, share_of, step_of
 from edgeopt.quant.measured.proof import (
     FLOAT,
     PHASE,
@@ -34,9 +33,6 @@ from edgeopt.quant.measured.records import PLAN, AccuracyProof, File, Quantized,
 from edgeopt.quant.measured.timing.configs import ExecutionConfig, exact
 from edgeopt.quant.measured.work import QuantizeRun, passes_of
 from edgeopt.quant.records import PrecisionPlan
-
-if TYPE_CHECKING:
-    from edgeopt.quant.write import Trace
 
 
 def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: ContestResult) -> tuple[File, ...]:
@@ -77,45 +73,33 @@ def _write_golden(work: QuantizeRun, entry: Entry, folder: Path) -> None:
 
 def _plan(work: QuantizeRun, entry: Entry, model: Path) -> DeployPlan:
     source, goal = work.request.model, work.request.shown_goal
+    steps, record = _steps(work, entry)
     return DeployPlan(
         source=SourceModel(source.name, work.source_digest, work.source_bytes),
         target=work.profile.name,
         run=Run(entry.config.backend, str(model), dict(entry.config.options)),
         inputs=work.runs.ports[0],
         outputs=work.runs.ports[1],
-        steps=_steps(work, entry),
+        steps=steps,
         limits=limits_in(work.request.model),
         budget=Budget("" if goal is None else str(goal), time_limit_s=round(work.limit_s, 1)),
-        record=_record(work, entry),
+        record=record,
     )
 
 
-def _steps(work: QuantizeRun, entry: Entry) -> list[Step]:
-    """Returns the steps from which a replay makes the same model."""
+def _steps(work: QuantizeRun, entry: Entry) -> tuple[list[Step], bytes]:
+    """Returns the steps from which a replay makes the same model, and the calibration results that they take."""
+    from edgeopt.quant.schemes import SchemeContext
+    from edgeopt.quant.write import Trace, encoded
+
     shapes = work.request.shapes
     cleaning: dict[str, str | int | float | bool | list[str]] = {"passes": list(passes_of(work.request))}
     if shapes:
         cleaning["shapes"] = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items()]
-    settings = _trace(work, entry).context.settings
-    schemes = by_scheme(entry.choices)
-    return [
-        Step("cleaned", cleaning),
-        quantized_step("quantized", len(work.sample_sets.calibrate), settings, schemes),
-    ]
-
-
-def _record(work: QuantizeRun, entry: Entry) -> bytes:
-    """Returns the results of calibration; of a float model, the factors that evened out its channels."""
-    from edgeopt.quant.write import encoded
-
-    return encoded(work.study.recorded(entry.choices, _trace(work, entry)))
-
-
-def _trace(work: QuantizeRun, entry: Entry) -> "Trace":
-    from edgeopt.quant.schemes import SchemeContext
-    from edgeopt.quant.write import Trace
-
-    return entry.trace or Trace(SchemeContext(entry.config.backend, work.study.known.settings))
+    # The record of a float model has the factors that evened out its channels.
+    trace = entry.trace or Trace(SchemeContext(entry.config.backend, work.study.known.settings))
+    quantized, recorded = step_of(work.study, "quantized", entry.choices, trace)
+    return [Step("cleaned", cleaning), quantized], encoded(recorded)
 
 
 def has_evidence(measured: ContestResult) -> bool:

@@ -93,18 +93,25 @@ class LayerMeasurements:
         settings = msgspec.structs.replace(self.known.settings, **changes)
         return SchemeContext(backend, settings, self.known.ranges, smoothing=self.smoothing)
 
+    def reasons_against(self, scheme: Scheme, backend: str, **changes: int) -> dict[str, str]:
+        """Returns the reason that a scheme does not fit a layer, by layer; empty where it fits."""
+        context = self.context(backend, **changes)
+        return {layer.name: layer.reason or scheme.fits(layer, context) for layer in self.layers}
+
+    def uniform(self, scheme: Scheme, backend: str, **changes: int) -> dict[str, str]:
+        """Returns the choice of one scheme for all layers that it fits."""
+        against = self.reasons_against(scheme, backend, **changes)
+        return {name: scheme.name for name, reason in against.items() if not reason}
+
     def fitting_schemes(
         self, backend: str, schemes: Sequence[Scheme], **changes: int
     ) -> dict[str, tuple[str, ...]]:
         """Returns the schemes that fit each layer, by layer; layers that none fits are missing."""
-        context = self.context(backend, **changes)
-        fitting = {
-            layer.name: tuple(
-                scheme.name for scheme in schemes if not layer.reason and not scheme.fits(layer, context)
-            )
-            for layer in self.layers
+        fitting = [self.uniform(scheme, backend, **changes) for scheme in schemes]
+        found = {
+            layer.name: tuple(some[layer.name] for some in fitting if layer.name in some) for layer in self.layers
         }
-        return {name: names for name, names in fitting.items() if names}
+        return {name: names for name, names in found.items() if names}
 
     def calibrated(self, backend: str = "") -> None:
         """Measures unknown ranges and smoothing factors; `backend` is one that needs more ranges than most."""

@@ -120,7 +120,6 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
     from edgeopt.graph.randomness import check_not_random
 
     begin_s = time.monotonic()
-    check_request(request)
     device = probe()
     profile = profile_for(device, named=request.profile or None)
     configs = configs_for(backends_for(request.backend, profile), request.options, device)
@@ -219,8 +218,7 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
 
 def why_none(study: LayerMeasurements, scheme: Scheme, backend: str, **changes: int) -> str:
     """Returns the reason that no layer fits a scheme, as the end of a sentence; `changes` replace settings."""
-    context = study.context(backend, **changes)
-    reasons = dict.fromkeys(layer.reason or scheme.fits(layer, context) for layer in study.layers)
+    reasons = dict.fromkeys(study.reasons_against(scheme, backend, **changes).values())
     return "; ".join([each for each in reasons if each][:3]) or unfit(study.layers)
 
 

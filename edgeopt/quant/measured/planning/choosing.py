@@ -12,7 +12,7 @@ from edgeopt.data.judging.goals import BUDGETS_DB
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Log, Progress
-from edgeopt.quant.measured.planning.entry import Entry, quantized, settings_for, write_entry
+from edgeopt.quant.measured.planning.entry import Entry, precision_plan, quantized, settings_for, write_entry
 from edgeopt.quant.measured.proof import PHASE, ContestSide, ranked
 from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains, unfit_reasons
 from edgeopt.quant.measured.work import QuantizeRun
@@ -194,9 +194,9 @@ class Chooser:
         frontier: tuple[FrontierPoint, ...],
         verdicts: tuple[LayerVerdict, ...],
     ) -> PrecisionPlan:
-        planned, goal = self.gains, self.work.request.goal
-        return PrecisionPlan(
-            *(entry.config.backend, dict(entry.config.options), goal.target_db or 0.0, point, frontier, verdicts),
+        planned = self.gains
+        return msgspec.structs.replace(
+            precision_plan(entry, self.work.request.goal, point, verdicts, frontier),
             sensitivities=self.sensitivities,
             gains=planned.timed.gains,
             base_db=planned.base_db,

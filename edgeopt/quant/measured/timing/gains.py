@@ -475,12 +475,13 @@ def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
 
 def unfit_reasons(work: QuantizeRun, gains: ConfigGains) -> dict[str, str]:
     """Returns the reason that a layer has no scheme there, as the end of a sentence, by layer."""
-    context = work.study.context(gains.config.backend, **settings_for(gains.config))
-    schemes = schemes_for(gains.config.backend, bool(work.study.known.ranges))
-    found = {}
-    for layer in work.study.layers:
-        if layer.name in gains.schemes:
-            continue
-        reasons = [layer.reason, *(scheme.fits(layer, context) for scheme in schemes)]
-        found[layer.name] = next((each for each in reasons if each), "it is not faster in any scheme here")
-    return found
+    config, study = gains.config, work.study
+    schemes = schemes_for(config.backend, bool(study.known.ranges))
+    against = [study.reasons_against(scheme, config.backend, **settings_for(config)) for scheme in schemes]
+    return {
+        layer.name: next(
+            (why for each in against if (why := each[layer.name])), "it is not faster in any scheme here"
+        )
+        for layer in study.layers
+        if layer.name not in gains.schemes
+    }
