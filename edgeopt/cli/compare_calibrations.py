@@ -28,12 +28,12 @@ def compare_calibrations(
     """
 
     from edgeopt.cli.quantize import noting_warnings, show_quantized
-    from edgeopt.pipeline.quantize import answer
+    from edgeopt.pipeline.quantize import quantize_model
 
     shown_warnings: list[str] = []
     execute(
         "compare-calibrations",
-        lambda emit: answer(request_from(request), noting_warnings(emit, shown_warnings)),
+        lambda emit: quantize_model(request_from(request), noting_warnings(emit, shown_warnings)),
         partial(show_quantized, every=all_rows, shown_warnings=shown_warnings),
         json,
     )

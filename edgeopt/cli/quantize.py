@@ -76,7 +76,7 @@ def quantize(
     def work(emit: "Emit") -> "Quantized":
         from edgeopt.commands.bench.saved import save
         from edgeopt.measure.files import check_place
-        from edgeopt.pipeline.quantize import answer
+        from edgeopt.pipeline.quantize import quantize_model
 
         if request.out is None and not request.sensitivity and not request.check_targets.strip(" ,"):
             raise UsageError(
@@ -85,7 +85,7 @@ def quantize(
             )
         if report is not None:
             check_place(report, "report")
-        found = answer(request_from(request), noting_warnings(emit, shown_warnings))
+        found = quantize_model(request_from(request), noting_warnings(emit, shown_warnings))
         if report is not None:
             save(found, report)
         return found
