@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -201,35 +201,21 @@ def _side(host: LocalHost, runner: ContestSide, samples: Path) -> Side:
 
 def ranked(runners: Sequence[ContestSide], samples: Path, folder: Path) -> dict[int, float]:
     """Returns the undisturbed time of each side that runs, by its position, from a few interleaved rounds."""
-    with _loaded(runners, samples, folder) as (loaded, _):
-        if not loaded:
-            return {}
-        run_rounds(list(loaded.values()), PLANS.most, _span_ms(loaded.values()))
-        return {
-            place: float(np.quantile(loaded[each.name].slices_ms, _UNDISTURBED))
-            for place, each in enumerate(runners)
-            if each.name in loaded and loaded[each.name].failure is None
-        }
-
-
-@contextmanager
-def _loaded(
-    runners: Sequence[ContestSide], samples: Path, folder: Path
-) -> Iterator[tuple[dict[str, Contender], dict[str, str]]]:
-    """Yields the loaded processes and the failures, both by side."""
     host = LocalHost(folder)
     with ExitStack() as stack:
-        loaded: dict[str, Contender] = {}
-        failures: dict[str, str] = {}
-        for each in runners:
-            load = Load(each.backend, host.put(each.path), dict(each.options), host.put(samples))
-            try:
-                loaded[each.name] = enter(host, each.name, load)
-            except TrialError as error:
-                failures[each.name] = error.message
-            else:
-                stack.callback(loaded[each.name].close)
-        yield loaded, failures
+        loaded: dict[int, Contender] = {}
+        for place, each in enumerate(runners):
+            with suppress(TrialError):
+                side = _side(host, each, samples)
+                loaded[place] = enter(host, side.name, side.load)
+                stack.callback(loaded[place].close)
+        if loaded:
+            run_rounds(list(loaded.values()), PLANS.most, _span_ms(loaded.values()))
+        return {
+            place: float(np.quantile(each.slices_ms, _UNDISTURBED))
+            for place, each in loaded.items()
+            if each.failure is None
+        }
 
 
 def _span_ms(contenders: Iterable[Contender]) -> float:

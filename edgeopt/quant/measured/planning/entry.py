@@ -32,8 +32,6 @@ class Entry:
     plan: PrecisionPlan | None = None
     changes: tuple[Change, ...] = ()
     proof: AccuracyProof | None = None
-    reason: str = ""
-    """The reason that the candidate was rejected; empty if it was not."""
     trace: "Trace | None" = None
     """The context that the file was written with; None for the float model."""
     points: list[FrontierPoint] = field(default_factory=list)
