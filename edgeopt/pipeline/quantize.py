@@ -162,9 +162,13 @@ def single(work: QuantizeRun) -> Quantized:
         )
     for reason in reasons:
         work.warn(f"Skipped: {reason}")
-    good = [each for each in entries if work.judge.met(each.proof)]
-    best = fastest(work, good) if good else max(entries, key=lambda each: work.judge.score(each.proof))
-    return finish(work, best)
+    return finish(work, _best(work, entries))
+
+
+def _best(work: QuantizeRun, entries: Sequence[Entry]) -> Entry:
+    """Returns the fastest entry that may be delivered; if none may be, the one that comes nearest to the goal."""
+    able = _distinct([each for each in entries if may_be_delivered(work, each)])
+    return fastest(work, able) if able else max(entries, key=lambda each: work.judge.score(each.proof))
 
 
 def proved_entries(work: QuantizeRun, scheme: Scheme) -> tuple[list[Entry], list[str]]:
@@ -234,8 +238,7 @@ def planned(work: QuantizeRun) -> Quantized:
     rivals = [each for entry in floats if (each := _float_rival(work, entry, plans.all_gains)) is not None]
     if not entries and not any(is_inexact(each.config) for each in rivals):
         return finish(work, floats[0], why=f"Keep float: {plans.why_none}.")
-    able_to_win = [each for each in (*entries, *rivals) if may_be_delivered(work, each)]
-    best = fastest(work, _distinct(able_to_win)) if able_to_win else entries[0]
+    best = _best(work, [*entries, *rivals])
     if best.plan is None and entries:
         # If float is fastest, the frontier still shows what a plan would have cost and saved.
         best.plan, best.proof = entries[0].plan, entries[0].proof

@@ -10,12 +10,11 @@ from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import SUFFIX, Budget, Evidence, Run, SourceModel, Step
 from edgeopt.bundle.plan import Plan as DeployPlan
-from edgeopt.bundle.plan import evidence_of, limits_in
+from edgeopt.bundle.plan import limits_in
 from edgeopt.data.judging.goals import ACCEPT
 from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence
-from edgeopt.measure.report import Verdict
 from edgeopt.pipeline.prove.other_runtimes import prove_elsewhere
 from edgeopt.quant.measured.planning.entry import Entry, share_of, step_of
 from edgeopt.quant.measured.proof import (
@@ -119,19 +118,7 @@ def _evidence(work: QuantizeRun, found: Quantized, measured: ContestResult) -> E
     assert proof is not None  # noqa: S101 - likewise
     name, speed = against
     baseline = f"source · {work.runs.judge}" if name == SOURCE else f"float · {found.float_on}"
-    return evidence_of(
-        _verdict(speed.verdict),
-        baseline,
-        (speed.other_ms, speed.first_ms),
-        speed.speedup,
-        accuracy_db=proof.snr_db,
-        floor_db=work.request.goal.target_db or 0.0,
-        samples=proof.samples,
-    )
-
-
-def _verdict(seen: Verdict) -> str:
-    return "faster" if seen == "faster" else "not proved faster"
+    return speed.evidence(baseline, proof.snr_db, work.request.goal.target_db or 0.0, proof.samples)
 
 
 # Eight legs of several sides; a contest ends earlier where the answer is clear.

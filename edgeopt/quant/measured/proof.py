@@ -11,6 +11,8 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from edgeopt.bundle.deployment import Evidence
+from edgeopt.bundle.plan import evidence_of
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import TrialError
@@ -24,7 +26,7 @@ from edgeopt.measure.report import Verdict
 from edgeopt.measure.rounds import run_rounds, slice_ms
 from edgeopt.measure.schedules import PLANS, QUANTIZED
 from edgeopt.measure.scoreboard import TrialLog, trial_log
-from edgeopt.measure.stats import Interval
+from edgeopt.measure.stats import FASTER, Interval
 from edgeopt.quant.measured.records import AccuracyProof
 from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.study import LayerMeasurements
@@ -91,6 +93,7 @@ class Judge:
 PHASE = "measuring the speed"
 SOURCE, FLOAT, RESULT = "source", "float", "result"
 """The sides: the source in plain ONNX Runtime, the fastest float model, and the result."""
+NOT_FASTER = "not proved faster"
 # Other processes can only make a slice slower, so the fastest quarter is more informative than the median.
 _UNDISTURBED = 0.25
 _A_PAIR = 2
@@ -115,6 +118,18 @@ class Speed(msgspec.Struct, frozen=True):
     first_ms: float
     """Time of one run of the first side, from the slices of the speedup; `other_ms` of the other side."""
     other_ms: float
+
+    def evidence(self, against: str, accuracy_db: float, floor_db: float, samples: int) -> Evidence:
+        """Returns the evidence of a bundle that was the first side, `against` what the other one was."""
+        return evidence_of(
+            FASTER if self.verdict == FASTER else NOT_FASTER,
+            against,
+            (self.other_ms, self.first_ms),
+            self.speedup,
+            accuracy_db=accuracy_db,
+            floor_db=floor_db,
+            samples=samples,
+        )
 
     @property
     def order(self) -> tuple[bool, float]:
