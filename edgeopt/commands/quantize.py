@@ -195,15 +195,12 @@ def _check(request: "QuantizeRequest") -> None:
     from edgeopt.bundle.deployment import SUFFIX
     from edgeopt.bundle.read import place_named
     from edgeopt.nearest import nearest
-    from edgeopt.quant.measured.records import METHODS
 
     if request.single_file and (request.out is None or request.out.suffix != SUFFIX):
         raise UsageError(
             "--single-file is for bundles, but no bundle is written.",
             f"Add -o NAME{SUFFIX}, or leave --single-file out.",
         )
-    if request.method not in METHODS:
-        raise UsageError(f"There is no method '{request.method}'.", nearest(request.method, METHODS))
     place = place_named(request.options) if request.out is not None and request.out.suffix == SUFFIX else None
     if place is not None:
         raise UsageError(

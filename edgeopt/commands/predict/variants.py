@@ -62,8 +62,7 @@ class PredictionContext:
 
     def judged(self, made: "PredictedVariant", which: range) -> Judged:
         """Judges a variant's answers against the source's, on the level of input where they differ most."""
-        goal, levels = Goal(floor=self.floor_db, budget=""), self.study.sample_sets.levels.of(which)
-        return goal.judge(self.outputs(made, which), self.study.reference_of(which), levels=levels)
+        return self.study.judge(Goal(floor=self.floor_db, budget=""), self.outputs(made, which), which)
 
 
 @dataclass(slots=True)

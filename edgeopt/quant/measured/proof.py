@@ -28,7 +28,7 @@ from edgeopt.measure.schedules import PLANS, QUANTIZED
 from edgeopt.measure.scoreboard import TrialLog, trial_log
 from edgeopt.measure.stats import FASTER, Interval
 from edgeopt.quant.measured.records import AccuracyProof
-from edgeopt.quant.measured.sample_sets import ModelRuns
+from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs
 from edgeopt.quant.measured.study import LayerMeasurements
 from edgeopt.quant.measured.timing.configs import ExecutionConfig, OptionValue
 from edgeopt.workers.host import LocalHost
@@ -44,21 +44,16 @@ class Judge:
 
     def judged(self, path: Path, config: ExecutionConfig, which: range) -> Judged:
         """Returns the result by the goal's metric; raises an EdgeoptError if the file does not run there."""
-        sets = self.study.sample_sets
-        got = self.runs.outputs(path, config.backend, config.options, sets.feeds(which))
-        reference = self.study.reference_of(which)
-        return self.goal.judge(got, reference, sets.labels_of(which), sets.levels.of(which))
+        return self.study.judge(self.goal, self._outputs(path, config, which), which)
 
     def proof(self, path: Path, config: ExecutionConfig, steps_back: int = 0) -> AccuracyProof:
         """Returns the accuracy of a file on the proof samples."""
         sets = self.study.sample_sets
-        got = self.runs.outputs(path, config.backend, config.options, sets.feeds(sets.prove))
-        reference = self.study.reference_of(sets.prove)
-        accuracy = compare_outputs(reference, got)
+        got = self._outputs(path, config, sets.prove)
+        accuracy = compare_outputs(self.study.reference_of(sets.prove), got)
         planned = self.study.reference_of(sets.plan)
         usual = usual_power(compare_outputs(planned, planned))
-        labels, levels = sets.labels_of(sets.prove), sets.levels.of(sets.prove)
-        judged = self.goal.judge(got, reference, labels, levels, usual)
+        judged = self.study.judge(self.goal, got, sets.prove, usual)
         return AccuracyProof(
             len(sets.prove),
             set_aside=not (sets.use.shared or sets.use.generated),
@@ -71,6 +66,10 @@ class Judge:
             weak=weak_samples(accuracy, self.goal.needed, usual) if self.goal.is_ratio else None,
             weakest=judged.weakest,
         )
+
+    def _outputs(self, path: Path, config: ExecutionConfig, which: range) -> Outputs:
+        feeds = self.study.sample_sets.feeds(which)
+        return self.runs.outputs(path, config.backend, config.options, feeds)
 
     def met(self, proof: AccuracyProof | None) -> bool:
         """Whether a result may be delivered, by its ratio in dB or by its metric; never without a proof."""

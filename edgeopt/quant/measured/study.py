@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.backends.base import Array
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Change
+from edgeopt.graph.levels import Usual
 from edgeopt.quant.measured.sample_sets import Outputs, SampleSets
 from edgeopt.quant.ranges import ObservedRange
 from edgeopt.quant.records import Layer, QuantFinding, QuantSettings, Range, Sensitivity
@@ -77,6 +80,11 @@ class LayerMeasurements:
 
     def reference_of(self, which: Sequence[int]) -> Outputs:
         return [dict(self.reference[k]) for k in which]
+
+    def judge(self, goal: Goal, got: Outputs, which: range, usual: Usual | None = None) -> Judged:
+        """Judges outputs for the samples `which` against the source's."""
+        sets = self.sample_sets
+        return goal.judge(got, self.reference_of(which), sets.labels_of(which), sets.levels.of(which), usual)
 
     @contextmanager
     def phase(self, name: str, what: str = "") -> Iterator[None]:

@@ -1,6 +1,5 @@
 """The steps of every method: checks of the request, the device, the data, the source's outputs, the study."""
 
-import os
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,6 +18,8 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
+from edgeopt.measure.files import check_place
+from edgeopt.nearest import nearest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.checks import silent_outputs
@@ -86,7 +87,7 @@ class QuantizeRun:
 def check_request(request: QuantizeRequest) -> None:
     """Raises an error for an invalid request before any work begins."""
     if request.method not in METHODS:
-        raise UsageError(f"There is no method '{request.method}'.", f"There are: {', '.join(METHODS)}.")
+        raise UsageError(f"There is no method '{request.method}'.", nearest(request.method, METHODS))
     check_file(request.model)
     if request.out is not None:
         _check_out(request.out, [request.model, *([request.data] if request.data is not None else [])])
@@ -101,14 +102,7 @@ def _check_out(out: Path, sources: list[Path]) -> None:
     if out.suffix != ".onnx":
         hint = f"Try -o {out.stem}.onnx, or -o {out.stem}{SUFFIX} for a bundle."
         raise UsageError(f"'{out}' does not end in .onnx or {SUFFIX}.", hint)
-    if not out.absolute().parent.is_dir():
-        raise UsageError(
-            f"The folder '{out.parent}' does not exist.", "Create it first, or choose another place for -o."
-        )
-    if not os.access(out.absolute().parent, os.W_OK):
-        raise UsageError(f"The folder '{out.parent}' cannot be written to.", "Choose another -o.")
-    if out.is_dir():
-        raise UsageError(f"'{out}' is a folder.", "Choose a file for -o.")
+    check_place(out, "The model")
     same = next((each for each in sources if each.exists() and out.exists() and each.samefile(out)), None)
     if same is not None:
         raise UsageError(f"'{out}' is an input and would be replaced.", "Choose another name for -o.")

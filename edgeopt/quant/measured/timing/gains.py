@@ -388,9 +388,8 @@ def _floats(work: QuantizeRun, config: ExecutionConfig) -> tuple[Accuracy, bool]
     """Returns the accuracy of the float model on the planning samples, and whether it meets the goal."""
     sets, study, goal = work.sample_sets, work.study, work.request.goal
     got = work.runs.outputs(study.path, config.backend, config.options, sets.feeds(sets.plan))
-    reference = study.reference_of(sets.plan)
-    judged = goal.judge(got, reference, sets.labels_of(sets.plan), sets.levels.of(sets.plan))
-    return compare_outputs(reference, got), goal.met(judged)
+    met = goal.met(study.judge(goal, got, sets.plan))
+    return compare_outputs(study.reference_of(sets.plan), got), met
 
 
 def noise_of(accuracy: Accuracy) -> tuple[float, ...]:
