@@ -1,6 +1,7 @@
 """Result of a quantization after its proof: the measured speed, the written file or bundle, and the summary."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -30,7 +31,7 @@ from edgeopt.quant.measured.proof import (
 )
 from edgeopt.quant.measured.records import PLAN, AccuracyProof, File, Quantized, QuantizeVerdict, RuntimeProof
 from edgeopt.quant.measured.timing.configs import ExecutionConfig, exact
-from edgeopt.quant.measured.work import QuantizeRun, passes_of
+from edgeopt.quant.measured.work import QuantizeRun, passes_of, put_golden
 from edgeopt.quant.records import PrecisionPlan
 
 
@@ -45,7 +46,7 @@ def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: Co
         model = folder / write.MODEL_FOLDER / f"{work.request.model.stem}.onnx"
         model.parent.mkdir()
         save(load(entry.path).ir, model)
-        _write_golden(work, entry, folder)
+        put_golden(folder, work.study, partial(work.judge.outputs, entry.path, entry.config))
         plan = _plan(work, entry, model.relative_to(folder))
         deployment = plan.deployment(work.device, found.summary, _evidence(work, found, measured))
         ledger = (LedgerEntry("quantize", applied=found.changes),)
@@ -60,14 +61,6 @@ def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: Co
         held = sum(file.stat().st_size for file in model.parent.rglob("*") if file.is_file())
         write.publish(folder, out, single_file=work.request.single_file)
     return (File(str(out), held),)
-
-
-def _write_golden(work: QuantizeRun, entry: Entry, folder: Path) -> None:
-    sample_sets, config = work.sample_sets, entry.config
-    some = [sample_sets.prove[k] for k in write.golden_places(len(sample_sets.prove))]
-    feeds = sample_sets.feeds(some)
-    outputs = work.runs.outputs(entry.path, config.backend, config.options, feeds)
-    write.write_golden_runs(folder, feeds, outputs, work.study.reference_of(some))
 
 
 def _plan(work: QuantizeRun, entry: Entry, model: Path) -> DeployPlan:

@@ -44,12 +44,12 @@ class Judge:
 
     def judged(self, path: Path, config: ExecutionConfig, which: range) -> Judged:
         """Returns the result by the goal's metric; raises an EdgeoptError if the file does not run there."""
-        return self.study.judge(self.goal, self._outputs(path, config, which), which)
+        return self.study.judge(self.goal, self.outputs(path, config, which), which)
 
     def proof(self, path: Path, config: ExecutionConfig, steps_back: int = 0) -> AccuracyProof:
         """Returns the accuracy of a file on the proof samples."""
         sets = self.study.sample_sets
-        got = self._outputs(path, config, sets.prove)
+        got = self.outputs(path, config, sets.prove)
         accuracy = compare_outputs(self.study.reference_of(sets.prove), got)
         planned = self.study.reference_of(sets.plan)
         usual = usual_power(compare_outputs(planned, planned))
@@ -67,7 +67,8 @@ class Judge:
             weakest=judged.weakest,
         )
 
-    def _outputs(self, path: Path, config: ExecutionConfig, which: range) -> Outputs:
+    def outputs(self, path: Path, config: ExecutionConfig, which: Sequence[int]) -> Outputs:
+        """Returns what a file answers to the samples `which`."""
         feeds = self.study.sample_sets.feeds(which)
         return self.runs.outputs(path, config.backend, config.options, feeds)
 

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import msgspec
 
 from edgeopt.backends.base import full_precision
 from edgeopt.bundle.deployment import SUFFIX
-from edgeopt.bundle.write import check_target
+from edgeopt.bundle.write import check_target, golden_places, write_golden_runs
 from edgeopt.data.samples import save_samples
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit, Log, Progress
@@ -25,7 +26,7 @@ from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.checks import silent_outputs
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
-from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets, read_samples
+from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs, SampleSets, read_samples
 from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
 from edgeopt.quant.measured.timing.configs import ExecutionConfig, backends_for, configs_for, with_shapes
@@ -208,6 +209,15 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
         work.warn(warning)
     for warning in silent_outputs(list(work.study.reference.values())):
         work.warn(warning)
+
+
+def put_golden(folder: Path, study: LayerMeasurements, run: Callable[[Sequence[int]], Outputs]) -> Outputs:
+    """Writes a few of the samples that prove into a bundle, with the outputs of both models; returns its own."""
+    sets = study.sample_sets
+    some = [sets.prove[k] for k in golden_places(len(sets.prove))]
+    outputs = run(some)
+    write_golden_runs(folder, sets.feeds(some), outputs, study.reference_of(some))
+    return outputs
 
 
 def why_none(study: LayerMeasurements, scheme: Scheme, backend: str, **changes: int) -> str:
