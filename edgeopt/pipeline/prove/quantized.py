@@ -94,11 +94,6 @@ def _steps(work: QuantizeRun, entry: Entry) -> tuple[list[Step], bytes]:
     return [Step("cleaned", cleaning), quantized], encoded(recorded)
 
 
-def has_evidence(measured: ContestResult) -> bool:
-    """Whether enough was timed for a bundle, which is not written without its evidence."""
-    return _timed_against(measured) is not None
-
-
 def _timed_against(measured: ContestResult) -> tuple[str, Speed] | None:
     """Returns the speed against the source in plain ONNX Runtime, or against the float model if that failed."""
     return next(((name, measured.speeds[name]) for name in (SOURCE, FLOAT) if name in measured.speeds), None)
@@ -214,7 +209,7 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     if planned and timed.rival is not None and not _is_faster(timed.rival):
         return f"Keep float: the best plan has no gain. {_not_faster(timed.rival, timed.float_on)}"
     out = work.request.out
-    if out is not None and out.suffix == SUFFIX and not has_evidence(timed.measured):
+    if out is not None and out.suffix == SUFFIX and _timed_against(timed.measured) is None:
         return (
             "Keep float: a bundle needs a measured speed, which is not available here. Write a plain "
             "model with -o FILE.onnx."

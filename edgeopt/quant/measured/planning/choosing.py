@@ -297,7 +297,7 @@ class ConfigPlans:
     entries: list[Entry] = field(default_factory=list)
     """Proven plans, and the float model where no plan meets the goal."""
     unplanned: set[str] = field(default_factory=set)
-    """Backends with promising configurations, of which none was planned to the end."""
+    """Backends with a promising configuration but without a plan."""
     error: EdgeoptError | None = None
     """The first error of a configuration that could not be planned."""
 
