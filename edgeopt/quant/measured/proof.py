@@ -225,7 +225,7 @@ def ranked(runners: Sequence[ContestSide], samples: Path, folder: Path) -> dict[
                 loaded[place] = enter(host, side.name, side.load)
                 stack.callback(loaded[place].close)
         if loaded:
-            run_rounds(list(loaded.values()), PLANS.most, _span_ms(loaded.values()))
+            run_rounds(list(loaded.values()), PLANS.maximum, _span_ms(loaded.values()))
         return {
             place: float(np.quantile(each.slices_ms, _UNDISTURBED))
             for place, each in loaded.items()

@@ -43,7 +43,7 @@ _LARGE_BYTES = 10_000_000
 _S_A_BYTE = 0.4e-6
 # Preparation changes the outputs only by rounding.
 _EXACT_DB = 80.0
-_MOST_TO_COMPARE = 4
+_MAX_TO_COMPARE = 4
 
 
 @dataclass(slots=True)
@@ -187,7 +187,7 @@ def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings
 def check_prepared(study: LayerMeasurements, runs: ModelRuns) -> None:
     """Raises a VerificationError if the outputs of the prepared model differ from the source's."""
     sets, judge = study.sample_sets, runs.judge
-    few = sets.plan[:_MOST_TO_COMPARE]
+    few = sets.plan[:_MAX_TO_COMPARE]
     got = runs.outputs(study.path, judge, full_precision(judge), sets.feeds(few))
     accuracy = compare_outputs(study.reference_of(few), got)
     if accuracy.problem or accuracy.snr_db < _EXACT_DB:
