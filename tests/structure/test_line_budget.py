@@ -14,7 +14,7 @@ BUDGETS = {
     SHARED: 1150,
     "edgeopt/hw": 6850,
     "edgeopt/graph": 15_950,
-    "edgeopt/backends": 6150,
+    "edgeopt/backends": 6250,
     "edgeopt/profiles": 1400,
     "edgeopt/diagram": 2200,
     "edgeopt/data": 2350,

@@ -95,7 +95,7 @@ def installed(names: Sequence[str] = (), device: Device | None = None) -> list[B
     seen = (
         next((runtime.devices for runtime in device.runtimes if runtime.name == "openvino"), {}) if device else {}
     )
-    return [each for each in here if each.name != "openvino-auto" or list(seen) != ["CPU"]]
+    return [each for each in here if not each.chooses_device or list(seen) != ["CPU"]]
 
 
 def _covered(backend: Backend, answer: Covered) -> CoverageRow:

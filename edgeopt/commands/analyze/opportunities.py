@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from shlex import quote
 
 from edgeopt import units
+from edgeopt.backends import backend_named
 from edgeopt.commands.analyze.inputs import infos
 from edgeopt.commands.analyze.opportunity_view import View
 from edgeopt.data.read import load_data
@@ -281,7 +282,6 @@ def _casts(view: View) -> Iterable[Opportunity]:
 
 
 _LEAST_TRANSPOSES = 0.005
-_CHANNELS_LAST = ("onnxruntime-xnnpack", "onnxruntime-qnn")
 _LEAST_CONVOLUTIONS = 0.3
 
 
@@ -310,7 +310,7 @@ def _transposes(view: View) -> Iterable[Opportunity]:
 
 def _channels_last(view: View) -> Iterable[Opportunity]:
     """Backends that want the channels last transpose around every group of nodes that they take."""
-    here = [row for row in view.analysis.coverage if row.backend in _CHANNELS_LAST and row.supported]
+    here = [row for row in view.analysis.coverage if row.supported and backend_named(row.backend).channels_last]
     convolutions = [row for row in view.rows if row.category == "convolution"]
     share = view.share_of(convolutions)
     if not here or share is None or share < _LEAST_CONVOLUTIONS:

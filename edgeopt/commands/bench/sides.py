@@ -15,7 +15,7 @@ from zipfile import BadZipFile
 import msgspec
 
 from edgeopt import units
-from edgeopt.backends import BACKENDS
+from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.backends.intended import is_usable
 from edgeopt.backends.options import MOST_THREADS, read_options, side_of
@@ -73,8 +73,6 @@ def _device() -> Device:
 
 
 _ERRORS: dict[str, type[EdgeoptError]] = {each.code: each for each in (UsageError, MissingError)}
-# Compiling for these may take minutes, and says nothing of the inputs that a processor's session does not say.
-_ACCELERATED = ("cuda", "tensorrt", "gpu", "npu", "auto", "qnn", "coreml", "directml", "xnnpack", "openvino")
 # The options that change what a model takes.
 _SHAPING = ("free_dimensions",)
 
@@ -163,12 +161,14 @@ def _describe(load: Load, backend: str, timeout_s: float, folder: Path) -> Answe
 
 
 def _on_processor(load: Load) -> str | None:
-    """Returns the processor-only backend of the same runtime; None if the side's own is used."""
-    if load.backend.rpartition("-")[2] not in _ACCELERATED:
-        return None
+    """Returns the processor-only backend of the same runtime; None if the side's own is used.
+
+    Compiling for an accelerator may take minutes, and its session takes the same inputs.
+    """
     name = f"{load.backend.partition('-')[0]}-cpu"
-    peer = next((backend for backend in BACKENDS if backend.name == name), None)
-    return name if peer is not None and isinstance(peer.available(), Available) else None
+    if name == load.backend or name not in PROCESSOR:
+        return None
+    return name if isinstance(backend_named(name).available(), Available) else None
 
 
 def _same_inputs(one: tuple[str, Tensors], two: tuple[str, Tensors]) -> None:

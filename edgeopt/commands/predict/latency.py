@@ -13,6 +13,7 @@ from math import log, prod, sqrt
 
 import msgspec
 
+from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.commands.ops.case import CaseRow, Report
 from edgeopt.graph.analysis.records import Analysis, NodeRow
 from edgeopt.graph.analysis.roofline import HINT, Least, least, precision
@@ -210,7 +211,6 @@ _CLEARLY = 2.5
 # What the predictions were off by where both were known: see docs/predicting.md.
 LOW_FACTOR, HIGH_FACTOR = 0.5, 2.0
 _OF_INTEGERS = {"Conv": "QLinearConv", "MatMul": "QLinearMatMul", "Gemm": "QLinearMatMul"}
-RUNTIME_OF = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -238,7 +238,7 @@ class Predictor:
         peaks = self.device.peaks
         if peaks is None:
             return HINT
-        if backend not in RUNTIME_OF:
+        if backend not in PROCESSOR:
             return "the peaks in the record are those of the processor, and it runs elsewhere"
         return "" if peaks.compute and peaks.memory else "the record's peaks are not complete"
 
@@ -283,11 +283,8 @@ class Predictor:
     def _rate(self, kernel: KernelCost, backend: str, threads: int) -> float | None:
         """Operations a second of this runtime's kernels of the kind, if they were measured."""
         peaks = () if self.device.peaks is None else self.device.peaks.compute
-        mine = [
-            peak
-            for peak in peaks
-            if (peak.runtime, peak.precision, peak.threads) == (RUNTIME_OF[backend], kernel.precision, threads)
-        ]
+        key = backend_named(backend).package, kernel.precision, threads
+        mine = [peak for peak in peaks if (peak.runtime, peak.precision, peak.threads) == key]
         return next((peak.operators.get(kernel.kind, peak.operations_per_s) for peak in mine), None)
 
     def _memory_bytes_per_s(self, threads: int) -> float:
@@ -302,7 +299,7 @@ class Predictor:
 
     def overhead_s(self, backend: str) -> float:
         overheads = () if self.device.peaks is None else self.device.peaks.overheads
-        return next((o.overhead_us * 1e-6 for o in overheads if o.runtime == RUNTIME_OF[backend]), 0.0)
+        return next((o.overhead_us * 1e-6 for o in overheads if o.runtime == backend_named(backend).package), 0.0)
 
 
 class _Shares:

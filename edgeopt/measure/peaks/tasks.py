@@ -5,13 +5,14 @@ from typing import Literal, get_args
 
 import msgspec
 
+from edgeopt.backends import PROCESSOR
 from edgeopt.hw.device import Device
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Operator = Literal["MatMul", "Conv 1x1", "Conv 3x3"]
 Action = Literal["read", "copy"]
-RUNTIMES = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
+RUNTIMES = {name: name.partition("-")[0] for name in PROCESSOR}
 """The backends that are measured, with the name of the runtime in the device record."""
 # Sizes of real layers (transformers of width 384 and 768, the inner stages of convolutional networks), for each
 # thread. A run takes one to three milliseconds on a core of 100 GFLOP/s: short enough that some runs are disturbed
