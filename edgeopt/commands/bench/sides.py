@@ -18,7 +18,7 @@ from edgeopt import units
 from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.backends.intended import is_usable
-from edgeopt.backends.options import MOST_THREADS, read_options, side_of
+from edgeopt.backends.options import MAX_THREADS, read_options, side_of
 from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.session import SessionPlace, locate
@@ -40,7 +40,7 @@ from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.protocol import Failed
 
-_MOST_A_CORE = 8
+_MAX_A_CORE = 8
 # Options that set the number of threads of a backend.
 _COUNTS = ("threads", "inter_threads", "intra_op_num_threads", "compile_threads")
 
@@ -51,12 +51,12 @@ def chosen_cores(options: dict[str, OptionValue]) -> tuple[dict[str, OptionValue
     Raises UsageError for more threads than can ever get on: a run would take minutes, for ever as it seems.
     """
     logical = os.cpu_count() or 1
-    most = min(MOST_THREADS, _MOST_A_CORE * logical)
+    maximum = min(MAX_THREADS, _MAX_A_CORE * logical)
     for name in _COUNTS:
         count = options.get(name)
-        if isinstance(count, int) and count > most:
+        if isinstance(count, int) and count > maximum:
             raise UsageError(
-                f"'{name}' must be at most {most} here, {_MOST_A_CORE} for each of {logical} logical cores, "
+                f"'{name}' must be at most {maximum} here, {_MAX_A_CORE} for each of {logical} logical cores, "
                 f"not {count}.",
                 "Name cores instead: usable, physical or performance.",
             )
@@ -204,7 +204,7 @@ def _described_tensor(tensor: TensorInfo) -> str:
 
 
 _GENERATED_SAMPLES = 16
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ def _count(tensors: tuple[TensorInfo, ...]) -> int:
             np.dtype(tensor.dtype).itemsize if known else 1
         )
 
-    return max(1, min(_GENERATED_SAMPLES, _MOST_BYTES // max(1, sum(map(size, tensors)))))
+    return max(1, min(_GENERATED_SAMPLES, _MAX_BYTES // max(1, sum(map(size, tensors)))))
 
 
 def _generate(

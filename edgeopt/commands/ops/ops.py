@@ -29,7 +29,7 @@ from edgeopt.commands.ops.run import CaseBackends, measure
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import MissingError, ModelError, UsageError, pip_install
 from edgeopt.events import Emit, Log
-from edgeopt.graph.analysis.roofline import least
+from edgeopt.graph.analysis.roofline import minimum
 from edgeopt.hw.device import Device, Unavailable, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.hw.user_folders import put, user_cache_folder
@@ -254,7 +254,7 @@ def _figures(device: Device, backend: str, case: OperatorCase, measured: Measure
             measured, roofline_reason=f"the peaks are the processor's, and {backend} runs on another device"
         )
     threads = device.limits.usable_cores
-    found = least(device, case.precision, threads, measured.operations, measured.moved_bytes)
+    found = minimum(device, case.precision, threads, measured.operations, measured.moved_bytes)
     if isinstance(found, str):
         return OperatorFigures(measured, roofline_reason=found)
     return OperatorFigures(measured, found.time_s * 1e6 / measured.time_us)

@@ -16,7 +16,7 @@ import msgspec
 from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.commands.ops.case import CaseRow, Report
 from edgeopt.graph.analysis.records import Analysis, NodeRow
-from edgeopt.graph.analysis.roofline import HINT, Least, least, precision
+from edgeopt.graph.analysis.roofline import HINT, LowerBound, minimum, precision
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
 
@@ -255,7 +255,7 @@ class Predictor:
         weights = analysis.weights_bytes > self._last_cache_bytes()
         spent: dict[bool, float] = defaultdict(float)
         for kernel in kernels:
-            found = self._least_s(kernel, backend, cores, from_memory=weights)
+            found = self._min_s(kernel, backend, cores, from_memory=weights)
             if isinstance(found, str):
                 return found
             spent[kernel.is_product] += kernel.runs * (found / shares.of(kernel, cores) + of_kernel_s)
@@ -268,17 +268,17 @@ class Predictor:
             _basis(self.table is not None and shares.used, unknown),
         )
 
-    def _least_s(self, kernel: KernelCost, backend: str, threads: int, from_memory: bool) -> float | str:
-        found = least(self.device, kernel.precision, threads, kernel.operations, kernel.moved_bytes)
+    def _min_s(self, kernel: KernelCost, backend: str, threads: int, from_memory: bool) -> float | str:
+        found = minimum(self.device, kernel.precision, threads, kernel.operations, kernel.moved_bytes)
         if isinstance(found, str):
             # Whole numbers and double precision have no peak of their own; they are moved at least.
-            found = least(self.device, kernel.precision, threads, 0, kernel.moved_bytes)
+            found = minimum(self.device, kernel.precision, threads, 0, kernel.moved_bytes)
         if isinstance(found, str):
             return found
         rate = self._rate(kernel, backend, threads) if kernel.is_product else None
         computing = kernel.operations / rate if rate else 0.0
         waiting = kernel.weights_bytes / self._memory_bytes_per_s(threads) if from_memory else 0.0
-        return max(computing or (found.time_s if isinstance(found, Least) else 0.0), found.time_s, waiting)
+        return max(computing or (found.time_s if isinstance(found, LowerBound) else 0.0), found.time_s, waiting)
 
     def _rate(self, kernel: KernelCost, backend: str, threads: int) -> float | None:
         """Operations a second of this runtime's kernels of the kind, if they were measured."""
@@ -341,7 +341,7 @@ class _Shares:
         if figures is None or not time_us:
             return None
         case = figures.measured
-        found = least(self._predictor.device, row.precision, threads, case.operations, case.moved_bytes)
+        found = minimum(self._predictor.device, row.precision, threads, case.operations, case.moved_bytes)
         overhead_us = self._predictor.overhead_s(self._backend) * 1e6
         # What takes hardly longer than an empty run says more of the run than of the kernel.
         if isinstance(found, str) or time_us < _CLEARLY * overhead_us:

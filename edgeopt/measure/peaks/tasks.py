@@ -25,8 +25,8 @@ _LAYERS: tuple[tuple[Operator, tuple[int, ...], int], ...] = (
     ("Conv 3x3", (1, 64, 28), 2),
 )
 _MEMORY = "memory"
-_LEAST_ARRAY_BYTES = 16 * 2**20
-_MOST_OF_MEMORY = 0.25
+_MIN_ARRAY_BYTES = 16 * 2**20
+_MAX_OF_MEMORY = 0.25
 
 
 class Layers(msgspec.Struct, frozen=True, tag="layers"):
@@ -137,8 +137,8 @@ def _streams(device: Device, counts: list[int]) -> tuple[list[Task], dict[str, s
             working_set_bytes = max(share // 4, min(share // 2, 2 * inner_bytes)) if inner_bytes else share // 2
             tasks += _level(f"L{level}", threads, working_set_bytes // 2, one_array=False)
             inner_bytes = share
-        array_bytes = max(_LEAST_ARRAY_BYTES, 4 * _all_caches_bytes(device)) // threads
-        if 2 * array_bytes * threads > _MOST_OF_MEMORY * device.memory.usable_bytes:
+        array_bytes = max(_MIN_ARRAY_BYTES, 4 * _all_caches_bytes(device)) // threads
+        if 2 * array_bytes * threads > _MAX_OF_MEMORY * device.memory.usable_bytes:
             unavailable[f"peaks.{_MEMORY}.{_MEMORY}"] = "there is too little free memory to go past the caches"
             continue
         tasks += _level(_MEMORY, threads, array_bytes, one_array=True)

@@ -87,13 +87,13 @@ def read_samples(
     return SampleSets(inputs, samples, labels, calibrate, plan, prove, use, Levels(samples), warnings)
 
 
-def _shares(count: int, limits: SampleLimits, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
+def _shares(count: int, limits: SampleLimits, max_to_calibrate: int | None) -> tuple[range, range, range, bool]:
     """Returns the calibration, planning and proof samples, and whether some samples have two uses."""
     found = split(count, from_user=True, limits=limits)
     if not found.calibration_count or found.is_shared:
         half = max(1, count // 2)
-        return range(min(half, most_to_calibrate or half)), range(count), range(count // 2, count), True
-    calibrate = min(found.calibration_count, most_to_calibrate or found.calibration_count)
+        return range(min(half, max_to_calibrate or half)), range(count), range(count // 2, count), True
+    calibrate = min(found.calibration_count, max_to_calibrate or found.calibration_count)
     return range(calibrate), found.check, found.prove, False
 
 

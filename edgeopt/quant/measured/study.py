@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MODEL = "float.onnx"
 KEPT = "requested with --keep-float"
 # More samples hardly change which layer costs most; the plan's own choices are checked on all planning samples.
-_MOST_TO_ESTIMATE = 8
+_MAX_TO_ESTIMATE = 8
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class LayerMeasurements:
         missing = {name: some for name, some in missing.items() if some}
         if missing:
             first = self.sample_sets.plan.start
-            few = range(first, min(self.sample_sets.plan.stop, first + _MOST_TO_ESTIMATE))
+            few = range(first, min(self.sample_sets.plan.stop, first + _MAX_TO_ESTIMATE))
             with (
                 self.phase("measuring the error of each layer", f"{len(missing)} layers"),
                 self.switchboard(backend, missing, **changes) as board,

@@ -382,8 +382,8 @@ def _wide_enough(scales: Array, bias: Array | None, steps: Steps | None) -> Arra
     """Returns scales with which the bias fits into 32 bits; only channels with tiny weights change."""
     if bias is None or steps is None:
         return scales
-    least = np.abs(bias) / (np.float64(steps.scale) * _LARGEST_BIAS)
-    return np.maximum(scales, least if scales.ndim else least.max()).astype(np.float32)
+    minimum = np.abs(bias) / (np.float64(steps.scale) * _LARGEST_BIAS)
+    return np.maximum(scales, minimum if scales.ndim else minimum.max()).astype(np.float32)
 
 
 def _write_bias(writer: Writer, node: "ir.Node", bias: Array, scales: Array, steps: Steps) -> None:
