@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.backends import PROCESSOR
 from edgeopt.backends.base import Array, full_precision
-from edgeopt.commands.predict.record import PROCESSOR, DeviceRecord, OnDevice, on_device, read_record, stand_in
+from edgeopt.commands.predict.record import DeviceRecord, OnDevice, on_device, read_record, stand_in
 from edgeopt.data.judging.goals import Goal, floor_from
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError

@@ -10,7 +10,7 @@ from typing import Self
 
 import msgspec
 
-from edgeopt.backends import backend_named
+from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo, full_precision
 from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.data.judging.metric import Labels
@@ -126,7 +126,6 @@ def narrowed(inputs: tuple[TensorInfo, ...], shapes: Mapping[str, tuple[int, ...
     )
 
 
-JUDGES = ("onnxruntime-cpu", "openvino-cpu")
 """Backends in order of preference: the first that runs the source model computes the reference outputs. An
 accelerator is not among them because it may compute in fewer bits by default."""
 # Two runs of one model in one runtime differ at most by the order in which threads add: 100 dB and more.
@@ -171,9 +170,9 @@ class ModelRuns:
             session.close()
 
     def inputs(self, path: Path) -> tuple[TensorInfo, ...]:
-        """Returns the inputs of a model and selects the first runtime of JUDGES that loads it as the judge."""
+        """Returns the inputs of a model and selects the first runtime of PROCESSOR that loads it as the judge."""
         reasons, missing = [], []
-        for name in JUDGES:
+        for name in PROCESSOR:
             backend = backend_named(name)
             state = backend.available()
             if not isinstance(state, Available):

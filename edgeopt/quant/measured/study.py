@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.backends import eight_bits_of
 from edgeopt.backends.base import Array
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Judged
@@ -24,7 +25,6 @@ from edgeopt.graph.levels import Usual
 from edgeopt.quant.measured.sample_sets import Outputs, SampleSets
 from edgeopt.quant.ranges import ObservedRange
 from edgeopt.quant.records import Layer, QuantFinding, QuantSettings, Range, Sensitivity
-from edgeopt.quant.rules import rules_of
 from edgeopt.quant.schemes import SCHEMES, Scheme, SchemeContext
 from edgeopt.quant.schemes.base import Smoothing
 
@@ -265,6 +265,6 @@ def _is_meant(layer: Layer, pattern: str) -> bool:
 
 def _key(context: SchemeContext) -> str:
     """Returns a key of the backend's rules and the settings, on which a simulated scheme depends."""
-    rules = rules_of(context.backend)
+    rules = eight_bits_of(context.backend)
     rules_key = f"{rules.style} symmetric={rules.symmetric} signed={rules.signed} everywhere={rules.everywhere}"
     return f"{rules_key} {msgspec.json.encode(context.settings).decode()}"
