@@ -47,21 +47,23 @@ def is_foreign(node: "ir.Node") -> bool:
 
 
 def infer_foreign(node: "ir.Node") -> None:
-    """Sets the type of the first result, and its shape if that follows from the inputs."""
+    """Sets the types of results, and their shapes if these follow from the inputs."""
     import onnx_ir as ir
 
     place = _TYPED_BY.get(node.op_type, 0)
     source = node.inputs[place] if place < len(node.inputs) else None
-    result = node.outputs[0]
-    if source is not None and result.type is None:
-        result.type = source.type
-        if source.type is None and source.const_value is not None:
-            result.type = ir.TensorType(source.const_value.dtype)
-    if result.shape is None and (sizes := _sizes(node)) is not None:
-        result.shape = ir.Shape(sizes)
+    sizes = _sizes(node)
+    # The fourth result of SkipLayerNormalization and its like is the sum that they normalize.
+    for result in node.outputs[::3] if node.op_type.startswith("Skip") else node.outputs[:1]:
+        if source is not None and result.type is None:
+            result.type = source.type
+            if source.type is None and source.const_value is not None:
+                result.type = ir.TensorType(source.const_value.dtype)
+        if result.shape is None and sizes is not None:
+            result.shape = ir.Shape(sizes)
 
 
-def _sizes(node: "ir.Node") -> tuple[int, ...] | None:
+def _sizes(node: "ir.Node") -> "tuple[int | ir.SymbolicDim, ...] | None":
     shapes = [None if value is None else _shape(value) for value in node.inputs]
     first = shapes[0] if shapes else None
     if first is None:
@@ -72,7 +74,7 @@ def _sizes(node: "ir.Node") -> tuple[int, ...] | None:
         return *first[:-1], node.attributes["N"].as_int()
     second = shapes[1] if len(shapes) > 1 else None
     if node.op_type == "Attention" and second is not None and "qkv_hidden_sizes" not in node.attributes:
-        return *first[:2], second[-1] // 3
+        return (*first[:2], second[-1] // 3) if isinstance(second[-1], int) else None
     if node.op_type == "MultiHeadAttention" and len(first) == 3 and len(shapes) > 2 and shapes[2] is not None:
         return (*first[:2], shapes[2][-1]) if len(shapes[2]) == 3 else None
     if node.op_type == "GroupQueryAttention" and second is not None:
@@ -84,7 +86,9 @@ def _sizes(node: "ir.Node") -> tuple[int, ...] | None:
     return None
 
 
-def _product(node: "ir.Node", first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+def _product(
+    node: "ir.Node", first: "tuple[int | ir.SymbolicDim, ...]", second: "tuple[int | ir.SymbolicDim, ...]"
+) -> "tuple[int | ir.SymbolicDim, ...]":
     def is_transposed(name: str) -> bool:
         return name in node.attributes and bool(node.attributes[name].as_int())
 
@@ -92,11 +96,9 @@ def _product(node: "ir.Node", first: tuple[int, ...], second: tuple[int, ...]) -
     return *rows, second[0] if is_transposed("transB") else second[1]
 
 
-def _shape(value: "ir.Value") -> tuple[int, ...] | None:
+def _shape(value: "ir.Value") -> "tuple[int | ir.SymbolicDim, ...] | None":
     shape = value.shape if value.shape is not None else getattr(value.const_value, "shape", None)
-    if shape is None or not all(isinstance(d, int) for d in shape):
-        return None
-    return tuple(int(d) for d in shape)
+    return None if shape is None else tuple(shape)
 
 
 # Shapes, axes, counts and the tables that small models compute from them.

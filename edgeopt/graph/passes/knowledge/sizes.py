@@ -97,6 +97,22 @@ def divide(a: Size, b: Size) -> Size:
     return _size({product: factor // b for product, factor in a.terms})
 
 
+def quotient(a: Size, b: Size) -> Size:
+    """Divides without remainder by a product of open dimensions, which are not 0; None if that is not possible."""
+    if a is None or b is None or len(_terms(b)) != 1:
+        return None
+    ((divisor, number),) = _terms(b)
+    terms: dict[Product, int] = {}
+    for names, factor in _terms(a):
+        left = list(names)
+        if factor % number or any(names.count(each) < divisor.count(each) for each in divisor):
+            return None
+        for each in divisor:
+            left.remove(each)
+        terms[tuple(left)] = factor // number
+    return _size(terms)
+
+
 def remainder(a: Size, b: Size) -> Size:
     """Computes a remainder with the sign of the divisor, as ONNX's Mod does by default."""
     if not isinstance(b, int) or b == 0 or a is None:
