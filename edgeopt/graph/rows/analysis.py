@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import EdgeoptError
-from edgeopt.graph.analysis.propagate import propagate
 from edgeopt.graph.model import load
 from edgeopt.graph.nodes import inner_graphs, is_op
 from edgeopt.graph.passes.knowledge.sizes import Elements, follow, shape_of, sizes_of
+from edgeopt.graph.propagation import propagate
 from edgeopt.graph.rows import rules, shaping
 from edgeopt.graph.rows.record import RowAnalysis
 from edgeopt.graph.rows.values import (
@@ -152,7 +152,7 @@ def _inferred(model: "ir.Model") -> "Mapping[ir.Value, NDArray[np.generic]]":
     for value in (output for node in graph for output in node.outputs):
         value.shape = None
     infer_shapes(model)
-    return propagate(model, {}, {})
+    return propagate(model).values
 
 
 def _input(value: "ir.Value") -> RowTensor:
