@@ -34,8 +34,8 @@ from edgeopt.graph.analysis.weights import Content, Looked, look
 from edgeopt.graph.import_proof import import_proof_in
 from edgeopt.graph.model import Model, load
 from edgeopt.graph.nodes import subgraphs
-from edgeopt.graph.propagation import propagate
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
+from edgeopt.graph.shapes.propagate import propagate
 
 if TYPE_CHECKING:
     import onnx_ir as ir

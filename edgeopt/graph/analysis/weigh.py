@@ -11,8 +11,8 @@ from edgeopt.graph.analysis.cost import Call, Unknown, cost_of
 from edgeopt.graph.analysis.records import Cost
 from edgeopt.graph.analysis.tensors import Operands
 from edgeopt.graph.nodes import subgraphs
-from edgeopt.graph.propagation import propagate
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
+from edgeopt.graph.shapes.propagate import propagate
 
 if TYPE_CHECKING:
     import numpy as np

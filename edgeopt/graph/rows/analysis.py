@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.model import load
 from edgeopt.graph.nodes import inner_graphs, is_op
-from edgeopt.graph.passes.knowledge.sizes import Elements, follow, shape_of, sizes_of
-from edgeopt.graph.propagation import propagate
 from edgeopt.graph.rows import rules, shaping
 from edgeopt.graph.rows.record import RowAnalysis
 from edgeopt.graph.rows.values import (
@@ -29,7 +27,9 @@ from edgeopt.graph.rows.values import (
     row_size,
     unclear,
 )
-from edgeopt.graph.shapes import forget_claims, infer_shapes
+from edgeopt.graph.shapes.infer import forget_claims, infer_shapes
+from edgeopt.graph.shapes.propagate import propagate
+from edgeopt.graph.shapes.sizes import Elements, follow, shape_of, sizes_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from edgeopt.graph.passes.knowledge.sizes import Size, Sum
 from edgeopt.graph.rows.values import (
     OperatorCall,
     RowTensor,
@@ -14,6 +13,7 @@ from edgeopt.graph.rows.values import (
     row_size,
     unclear,
 )
+from edgeopt.graph.shapes.sizes import Size, Sum
 
 
 def broadcast(tensors: Sequence[RowTensor]) -> RowTensor:

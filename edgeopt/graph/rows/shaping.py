@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from edgeopt.graph.passes.knowledge.sizes import Size, quotient
 from edgeopt.graph.rows.rules import broadcast
 from edgeopt.graph.rows.values import (
     ROW_COUNT,
@@ -16,6 +15,7 @@ from edgeopt.graph.rows.values import (
     resized,
     unclear,
 )
+from edgeopt.graph.shapes.sizes import Size, quotient
 
 _END = 2**31 - 1
 """A slice up to here, or further, goes to the end."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from edgeopt.graph.nodes import constant
-from edgeopt.graph.passes.knowledge.sizes import Elements, Size, Sum, multiply, shape_of
+from edgeopt.graph.shapes.sizes import Elements, Size, Sum, multiply, shape_of
 
 if TYPE_CHECKING:
     import numpy as np

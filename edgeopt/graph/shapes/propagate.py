@@ -11,8 +11,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.analysis.categories import MICROSOFT_DOMAINS
-from edgeopt.graph.inference import pool_shape, rounds_up, squeezes_by_no_axes
 from edgeopt.graph.nodes import is_op, subgraphs
+from edgeopt.graph.shapes.corrections import pool_shape, rounds_up, squeezes_by_no_axes
 
 if TYPE_CHECKING:
     import numpy as np

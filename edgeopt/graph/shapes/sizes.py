@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.inference import squeezes_by_no_axes
-from edgeopt.graph.passes.base import constant, is_op
+from edgeopt.graph.nodes import constant, is_op
+from edgeopt.graph.shapes.corrections import squeezes_by_no_axes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

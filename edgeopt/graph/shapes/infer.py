@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.files.stripped import inferable, skeleton
-from edgeopt.graph.inference import prepare
 from edgeopt.graph.nodes import inner_graphs, is_op, parts, subgraphs
-from edgeopt.graph.propagation import NO_SHAPES, merged, propagate
+from edgeopt.graph.shapes.corrections import prepare
+from edgeopt.graph.shapes.propagate import NO_SHAPES, merged, propagate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +31,13 @@ def infer_shapes(model: "ir.Model", shapes: Mapping[str, tuple[int, ...]] = NO_S
     the dimensions of outputs that depend on them. A size that contradicts a declared one is ignored.
     """
     bind(model, shapes)
-    outputs = bool(shapes)
-    if _all_known(model, outputs):
-        return
+    if not _all_known(model, outputs=bool(shapes)):
+        _complete(model, outputs=bool(shapes))
+        _fill_functions(model)
+
+
+def _complete(model: "ir.Model", outputs: bool) -> None:
+    """Fills in unknown shapes and types except those inside functions; with `outputs`, of outputs too."""
     followed = _infer_whole(model, outputs, {})
     if not _all_known(model, outputs):
         declared_shapes = [] if outputs else [(value, value.shape) for value in model.graph.outputs]
@@ -43,7 +47,6 @@ def infer_shapes(model: "ir.Model", shapes: Mapping[str, tuple[int, ...]] = NO_S
         # Names of open dimensions follow from small values only in the inference of the whole model.
         if found.changed and not _all_known(model, outputs):
             _infer_whole(model, outputs, found.values)
-    _fill_functions(model)
 
 
 def _infer_whole(model: "ir.Model", outputs: bool, values: "Mapping[ir.Value, NDArray[np.generic]]") -> bool:
@@ -193,9 +196,10 @@ def fill_outputs(model: "ir.Model") -> None:
     """Gives outputs without a declared type or shape the inferred one."""
     if all(value.shape is not None or not _is_tensor(value) for value in model.graph.outputs):
         return
-    inferred = _inferred(inferable(skeleton(model)[0]))
-    for value, found in zip(model.graph.outputs, inferred.graph.output if inferred else (), strict=False):
-        _take(value, found)
+    inferred = model.clone()
+    _complete(inferred, outputs=True)
+    for value, found in zip(model.graph.outputs, inferred.graph.outputs, strict=True):
+        value.type, value.shape = value.type or found.type, merged(value.shape, found.shape)
 
 
 def _is_tensor(value: "ir.Value") -> bool:
@@ -314,9 +318,17 @@ def _fill_function(function: "ir.Function", calls: "list[ir.Node]", model: "ir.M
     proto = onnx.ModelProto(
         graph=graph, ir_version=model.ir_version, opset_import=body.opset_import, functions=functions
     )
-    inferred = _inferred(proto)
-    if inferred is not None:
-        _fill(function, inferred.graph, outputs=True)
+    inferred = ir.from_proto(proto)
+    _complete(inferred, outputs=True)
+    _copy_shapes(inferred.graph, function)
+
+
+def _copy_shapes(source: "ir.Graph", target: "ir.Graph | ir.Function") -> None:
+    for node, twin in zip(source, target, strict=True):
+        for found, value in zip(node.outputs, twin.outputs, strict=True):
+            value.type, value.shape = value.type or found.type, merged(value.shape, found.shape)
+        for (_, inner), (_, other) in zip(subgraphs(node), subgraphs(twin), strict=True):
+            _copy_shapes(inner, other)
 
 
 def _common(values: "list[ir.Value | None]") -> "ir.Value | None":
