@@ -10,7 +10,7 @@ from edgeopt_gui.pages.graph.items import BoxItem
 
 _WIDTH, _HEIGHT = 140, 220
 _MARGIN = 6.0
-_LEAST = 1.5
+_MIN = 1.5
 """Pixels of a box that would be too small to see."""
 
 
@@ -64,8 +64,8 @@ class Minimap(QWidget):
         return QRectF(
             origin.x() + (area.left() - self._whole.left()) * scale,
             origin.y() + (area.top() - self._whole.top()) * scale,
-            max(_LEAST, area.width() * scale),
-            max(_LEAST, area.height() * scale),
+            max(_MIN, area.width() * scale),
+            max(_MIN, area.height() * scale),
         )
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
