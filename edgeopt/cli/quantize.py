@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.goals import Goal
     from edgeopt.events import Emit
     from edgeopt.quant.measured.records import AccuracyProof, Quantized, RuntimeProof, SampleUse
-    from edgeopt.quant.records import CalibrationTried, FrontierPoint, PrecisionPlan, TargetSaid
+    from edgeopt.quant.records import CalibrationTried, FrontierPoint, PrecisionPlan, TargetVerdict
     from edgeopt.views.blocks import Block
 
 SHOWN_LAYERS = 12
@@ -266,13 +266,13 @@ def _layers(found: "Quantized", plan: "PrecisionPlan", every: bool) -> Block | N
     title = "Layers, the most costly first"
     if found.method != "plan":
         # That the others have the form that was asked for goes without saying.
-        ordered, title = [each for each in ordered if each.form == "float"], "Layers that stay float"
+        ordered, title = [each for each in ordered if each.scheme == "float"], "Layers that stay float"
     if not ordered:
         return None
     shown = ordered if every else ordered[:SHOWN_LAYERS]
     left = len(ordered) - len(shown)
     rows = tuple(
-        Row((_shortened(each.layer), each.reason), "faint" if each.form == "float" else "") for each in shown
+        Row((_shortened(each.layer), each.reason), "faint" if each.scheme == "float" else "") for each in shown
     )
     more = f"and {units.count(left, 'more layer')} (--all)" if left else ""
     return section(title, Table(columns("=layer", "why"), rows, more))
@@ -300,7 +300,7 @@ def _calibrations(tried: "Sequence[CalibrationTried]") -> Block | None:
     return section("Calibration methods, the most exact first", found)
 
 
-def _targets(targets: "Sequence[TargetSaid]") -> Block | None:
+def _targets(targets: "Sequence[TargetVerdict]") -> Block | None:
     if not targets:
         return None
     found = table_of(

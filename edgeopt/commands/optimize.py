@@ -65,7 +65,7 @@ def optimize(
     *,
     stop: threading.Event | None = None,
     emit: Emit = ignore,
-    **wishes: Unpack[OptimizeSourceKeywords],
+    **keywords: Unpack[OptimizeSourceKeywords],
 ) -> "Outcome":
     """Finds the fastest deployment of a model on this device inside the accuracy floor, and writes it as a bundle.
 
@@ -78,7 +78,7 @@ def optimize(
     from edgeopt.workspace import WORK, workspace
 
     with workspace(WORK) as folder:
-        values = {**wishes, "model": model, "out": out, "data": as_file(wishes.get("data"), folder)}
+        values = {**keywords, "model": model, "out": out, "data": as_file(keywords.get("data"), folder)}
         return optimize_source(read(OptimizeSourceRequest, values), emit, stop or threading.Event())
 
 

@@ -228,7 +228,7 @@ def _check(request: "QuantizeRequest") -> None:
 
 @takes(QuantizeOptions, QuantizeKeywords)
 def quantize(
-    model: str | Path, out: str | Path | None = None, *, emit: Emit = ignore, **wishes: Unpack[QuantizeKeywords]
+    model: str | Path, out: str | Path | None = None, *, emit: Emit = ignore, **keywords: Unpack[QuantizeKeywords]
 ) -> "Quantized":
     """Quantizes a model inside the accuracy floor, and writes it where that is faster; says why where it is not.
 
@@ -241,6 +241,6 @@ def quantize(
     from edgeopt.workspace import WORK, workspace
 
     with workspace(WORK) as folder:
-        data, options = as_file(wishes.get("data"), folder), as_texts(wishes.get("options") or {})
-        values = {"sensitivity": out is None, **wishes, "data": data, "options": options}
+        data, options = as_file(keywords.get("data"), folder), as_texts(keywords.get("options") or {})
+        values = {"sensitivity": out is None, **keywords, "data": data, "options": options}
         return quantize_model(request_from(read(QuantizeOptions, {**values, "model": model, "out": out})), emit)

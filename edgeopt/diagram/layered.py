@@ -82,12 +82,12 @@ def place(sizes: Sequence[BoxSize], links: Sequence[Link], first: int = 0, last:
     passages = _passages(cells, links)
     rows = _rows([*cells, *passages.cells])
     for row in rows:
-        _spread(row, [_wish(cell, cell.parents) for cell in row], reorder=True)
+        _spread(row, [_target(cell, cell.parents) for cell in row], reorder=True)
     for _ in range(_SWEEPS):
         for row in reversed(rows[:-1]):
-            _spread(row, [_wish(cell, cell.children) for cell in row])
+            _spread(row, [_target(cell, cell.children) for cell in row])
         for row in rows[1:]:
-            _spread(row, [_wish(cell, cell.parents) for cell in row])
+            _spread(row, [_target(cell, cell.parents) for cell in row])
     left = min((cell.x for row in rows for cell in row), default=0.0)
     for row in rows:
         for cell in row:
@@ -168,7 +168,7 @@ def _rows(cells: list[_Cell]) -> list[list[_Cell]]:
     return [row for row in rows if row]
 
 
-def _wish(cell: _Cell, others: "list[tuple[_Cell, float, float]]") -> tuple[float, float]:
+def _target(cell: _Cell, others: "list[tuple[_Cell, float, float]]") -> tuple[float, float]:
     """Returns the place of a cell with straight edges, and the weight of that place."""
     if not others:
         return cell.x, 0.1
@@ -182,18 +182,18 @@ def _wish(cell: _Cell, others: "list[tuple[_Cell, float, float]]") -> tuple[floa
     return total / weight, weight
 
 
-def _spread(row: list[_Cell], wishes: list[tuple[float, float]], reorder: bool = False) -> None:
-    """The positions nearest to the wishes in which nothing overlaps: pools of neighbours, merged while they do."""
-    pairs = list(zip(row, wishes, strict=True))
+def _spread(row: list[_Cell], targets: list[tuple[float, float]], reorder: bool = False) -> None:
+    """Places a row near the target positions without overlap, by merging pools of neighbours."""
+    pairs = list(zip(row, targets, strict=True))
     if reorder:
         pairs.sort(key=lambda pair: (pair[1][0] + pair[0].width / 2 if pair[0].parents else 0.0, pair[0].rank))
         row[:] = [cell for cell, _ in pairs]
-    pools: list[list[float]] = []  # of each: the wished start, weight, number of cells
+    pools: list[list[float]] = []  # of each: the start to reach, weight, number of cells
     offsets: list[float] = []
     reached = 0.0
-    for cell, (wish, weight) in pairs:
+    for cell, (target, weight) in pairs:
         offsets.append(reached)
-        pools.append([wish - reached, weight, 1])
+        pools.append([target - reached, weight, 1])
         reached += cell.width + (EDGE_GAP if cell.box is None else BOX_GAP)
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
             second, first = pools.pop(), pools[-1]

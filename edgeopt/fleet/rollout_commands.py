@@ -26,7 +26,7 @@ from edgeopt.fleet.rollout_documents import (
     KindProgress,
     Limits,
     Rollout,
-    SearchWishes,
+    RolloutSearch,
     is_signed,
     rollout_message,
 )
@@ -344,7 +344,7 @@ def _limits(request: RolloutStartRequest) -> Limits:
     )
 
 
-def _search(request: RolloutStartRequest, emit: Emit) -> SearchWishes | None:
+def _search(request: RolloutStartRequest, emit: Emit) -> RolloutSearch | None:
     """Returns what each kind searches for; None for a bundle. Raises UsageError for what cannot be meant."""
     if not request.optimize:
         own = {"data", "store", "floor", "metric", "time_limit"}
@@ -359,7 +359,7 @@ def _search(request: RolloutStartRequest, emit: Emit) -> SearchWishes | None:
             "Pass --store https://…/; `put_to` in agent.toml must allow it on the devices.",
         )
     data, _, data_digest = request.data.partition("@sha256:")
-    return SearchWishes(
+    return RolloutSearch(
         model=request.bundle,
         model_digest=_digest_of_model(request, emit),
         data=data,
@@ -391,7 +391,7 @@ def _planned(
     limits: Limits,
     known_bundle: RolloutBundle,
     state: FleetState,
-    search: SearchWishes | None,
+    search: RolloutSearch | None,
 ) -> Rollout:
     known = state.rollouts().get(name)
     if known is not None and known.phase in OPEN_PHASES:

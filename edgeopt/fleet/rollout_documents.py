@@ -75,7 +75,7 @@ class DeviceProgress(msgspec.Struct, frozen=True, omit_defaults=True):
     """The label `kind` of the device, if each kind gets a bundle of its own."""
 
 
-class SearchWishes(SearchInputs, frozen=True, kw_only=True, omit_defaults=True):
+class RolloutSearch(SearchInputs, frozen=True, kw_only=True, omit_defaults=True):
     """The search that each kind of device makes for itself."""
 
     store: str
@@ -141,7 +141,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the model in the bundle, if the client that began the rollout has read it."""
     release: str = ""
     """Name that agents give the bundle; empty where it is not known."""
-    search: SearchWishes | None = None
+    search: RolloutSearch | None = None
     """Set where each kind gets a bundle of its own; `desired` has the other keys of its orders."""
     kinds: dict[str, KindProgress] = {}
     """The kinds by the label `kind` of their devices."""

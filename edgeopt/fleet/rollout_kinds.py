@@ -6,7 +6,7 @@ import msgspec
 
 from edgeopt.fleet.devices import DeviceReport
 from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, SearchInputs, SearchOrder
-from edgeopt.fleet.rollout_documents import KindProgress, Order, Rollout, SearchWishes
+from edgeopt.fleet.rollout_documents import KindProgress, Order, Rollout, RolloutSearch
 
 _MAX_ATTEMPTS = 2
 """A search that a restart of the agent has ended is ordered once more."""
@@ -34,7 +34,7 @@ def search_id(rollout: Rollout, kind: str) -> str:
     return f"{rollout.name}.{rollout.sequence}.{kind}.{rollout.kinds[kind].attempt}"
 
 
-def store_url(search: SearchWishes, name: str) -> str:
+def store_url(search: RolloutSearch, name: str) -> str:
     return f"{search.store}{name}.edgeopt"
 
 

@@ -10,13 +10,13 @@ import msgspec
 from edgeopt.errors import BundleError, EdgeoptError, printable
 from edgeopt.events import ignore
 from edgeopt.fleet.rollout_bundle import download, opener_for, read_file, reason_of, speedup_in
-from edgeopt.fleet.rollout_documents import KindProgress, SearchWishes
+from edgeopt.fleet.rollout_documents import KindProgress, RolloutSearch
 
 _TIMEOUT_S = 300.0
 _SIGNED = "-signed.edgeopt"
 
 
-def checked_kind(search: SearchWishes, known: KindProgress, key: Path | None) -> KindProgress:
+def checked_kind(search: RolloutSearch, known: KindProgress, key: Path | None) -> KindProgress:
     """Returns the kind with the bundle that its devices are ordered to serve, or with why they get none.
 
     With a key, the client signs the bundle, and puts it beside the unsigned one.
@@ -31,7 +31,7 @@ def checked_kind(search: SearchWishes, known: KindProgress, key: Path | None) ->
     return msgspec.structs.replace(known, state="failed", reason=printable(reason))
 
 
-def _checked(search: SearchWishes, known: KindProgress, key: Path | None, file: Path) -> KindProgress:
+def _checked(search: RolloutSearch, known: KindProgress, key: Path | None, file: Path) -> KindProgress:
     download(known.bundle, file, ignore)
     bundle, found = read_file(file, known.bundle)
     if bundle.digest != known.digest:

@@ -19,7 +19,7 @@ from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import BuildInputs
-from edgeopt.pipeline.plans.space import courses_on
+from edgeopt.pipeline.plans.space import configs_on
 from edgeopt.pipeline.prove.deliver import deliver
 from edgeopt.pipeline.prove.pick import find_candidate
 from edgeopt.pipeline.prove.pick import pick as deliver_picked
@@ -63,7 +63,7 @@ def plan_terms_of(search: Search, pool: CandidatePool) -> PlanTerms | None:
     reference, profile, starts = search.reference, search.profile, search.starts
     labels = None if reference.labels is None else reference.labels[: reference.split.prove_first]
     return PlanTerms(
-        reference.goal, labels, lambda: courses_on(profile, starts, pool.floats_ms), pool.repair_floor_db
+        reference.goal, labels, lambda: configs_on(profile, starts, pool.floats_ms), pool.repair_floor_db
     )
 
 

@@ -25,7 +25,7 @@ from edgeopt.quant.records import (
     LayerVerdict,
     PrecisionPlan,
     Range,
-    TargetSaid,
+    TargetVerdict,
 )
 from edgeopt.quant.schemes import Scheme, scheme_named
 from edgeopt.quant.schemes.qdq import INT8
@@ -61,7 +61,7 @@ def _with_time(found: Quantized, begin_s: float) -> Quantized:
     return msgspec.structs.replace(found, seconds=time.monotonic() - begin_s)
 
 
-def _targets(work: QuantizeRun, found: Quantized) -> tuple[TargetSaid, ...]:
+def _targets(work: QuantizeRun, found: Quantized) -> tuple[TargetVerdict, ...]:
     if not work.request.check_targets or not found.files:
         return ()
     from edgeopt.quant.provider_rules import check_targets
@@ -135,7 +135,7 @@ def _checked(request: QuantizeRequest, emit: Emit) -> Quantized:
     return Quantized("reported", summary, model, "", "", {}, request.shown_goal, targets=verdicts)
 
 
-def _targets_summary(verdicts: tuple[TargetSaid, ...]) -> str:
+def _targets_summary(verdicts: tuple[TargetVerdict, ...]) -> str:
     """Lists the targets by verdict, in the order in which the verdicts appear."""
     targets: dict[str, list[str]] = {}
     for row in verdicts:

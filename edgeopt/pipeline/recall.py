@@ -128,8 +128,8 @@ class Keys:
         settings = {name: value for name, value in msgspec.to_builtins(job).items() if name not in _PATHS}
         if job.planning is not None:
             # The remaining time differs from run to run.
-            configs = sorted(settings["planning"]["courses"], key=repr)  # in the order of their speed just now
-            settings["planning"] = {**settings["planning"], "limit_s": limit_s, "courses": configs}
+            configs = sorted(settings["planning"]["configs"], key=repr)  # in the order of their speed just now
+            settings["planning"] = {**settings["planning"], "limit_s": limit_s, "configs": configs}
         files = {
             "source": self._digest(Path(job.source_path), is_model=True),
             "base": self._digest(Path(job.base_path), is_model=True),

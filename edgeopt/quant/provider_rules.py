@@ -11,7 +11,7 @@ from edgeopt.errors import UsageError
 from edgeopt.graph.passes.base import plural
 from edgeopt.profiles import TargetProfile
 from edgeopt.quant.inventory import Inventory, inventory_of
-from edgeopt.quant.records import TargetSaid
+from edgeopt.quant.records import TargetVerdict
 
 FALLS_BACK, NO_GAIN, SLOWER, FAILS = "falls back", "no gain", "slower", "fails"
 _SIXTEEN = frozenset({"uint16", "int16"})
@@ -192,7 +192,7 @@ def findings(backend: str, architectures: tuple[str, ...], file: Inventory) -> t
 FINE, SATURATES = "fine", "saturates"
 
 
-def check_targets(model_path: Path, targets: Sequence[str]) -> tuple[TargetSaid, ...]:
+def check_targets(model_path: Path, targets: Sequence[str]) -> tuple[TargetVerdict, ...]:
     """Returns the assessments for these targets, in their order; raises a UsageError for an unknown target."""
     from edgeopt.graph.model import load
     from edgeopt.profiles.targets import find
@@ -201,15 +201,15 @@ def check_targets(model_path: Path, targets: Sequence[str]) -> tuple[TargetSaid,
     if not profiles:
         raise UsageError("No target to check.", "Name targets: --check-targets cpu-avx2,arm-dotprod")
     file = inventory_of(load(model_path).ir)
-    rows: list[TargetSaid] = []
+    rows: list[TargetVerdict] = []
     for name, profile in zip(targets, profiles, strict=True):
         found = [
-            TargetSaid(name, rule.verdict, rule.reason, rule.remedy)
+            TargetVerdict(name, rule.verdict, rule.reason, rule.remedy)
             for rule in findings(profile.backends.order[0], profile.match.architectures, file)
         ]
         if _adds_in_sixteen_bits(profile) and file.wide_products:
             found.insert(0, _saturating(name, file))
-        rows += found or [TargetSaid(name, FINE, _why_fine(profile, file))]
+        rows += found or [TargetVerdict(name, FINE, _why_fine(profile, file))]
     return tuple(rows)
 
 
@@ -219,13 +219,13 @@ def _adds_in_sixteen_bits(profile: TargetProfile) -> bool:
     return on_x86 and profile.quantization.reduce_range
 
 
-def _saturating(target: str, file: Inventory) -> TargetSaid:
+def _saturating(target: str, file: Inventory) -> TargetVerdict:
     reason = (
         f"{len(file.wide_products)} of {plural(file.quantized_products, 'product')} may overflow: without VNNI, "
         f"pairs of products with weights of eight bits are added in 16 bits ('{file.wide_products[0]}')."
     )
     remedy = f"Quantize with weights of seven bits, as --profile {target} does, or measure the accuracy there."
-    return TargetSaid(target, SATURATES, reason, remedy)
+    return TargetVerdict(target, SATURATES, reason, remedy)
 
 
 def _why_fine(profile: TargetProfile, file: Inventory) -> str:

@@ -63,11 +63,11 @@ class Range(msgspec.Struct, frozen=True):
     high: float
 
 
-class Sensitivity(msgspec.Struct, frozen=True):
+class Sensitivity(msgspec.Struct, frozen=True, rename={"scheme": "form"}):
     """Error of one scheme of one layer alone at the outputs of the model."""
 
     layer: str
-    form: str
+    scheme: str
     noise: tuple[float, ...]
     """The ratio of noise power to signal power at each output of the model, over all samples together."""
     snr_db: float
@@ -78,27 +78,27 @@ class Sensitivity(msgspec.Struct, frozen=True):
     """Whether the noise is measured in runs of the whole model; otherwise it is estimated."""
 
 
-class LayerGain(msgspec.Struct, frozen=True):
+class LayerGain(msgspec.Struct, frozen=True, rename={"scheme": "form", "scheme_ms": "form_ms"}):
     """Time that one scheme of one layer saves on one backend."""
 
     layer: str
-    form: str
+    scheme: str
     float_ms: float
-    form_ms: float
+    scheme_ms: float
     boundary_ms: float = 0.0
     """Time of the conversions around the layer if its neighbours stay float."""
     basis: Literal["measured", "estimated"] = "measured"
 
     @property
     def saves_ms(self) -> float:
-        return self.float_ms - self.form_ms
+        return self.float_ms - self.scheme_ms
 
 
-class LayerVerdict(msgspec.Struct, frozen=True):
+class LayerVerdict(msgspec.Struct, frozen=True, rename={"scheme": "form"}):
     """The scheme that a plan chooses for a layer, with the reason."""
 
     layer: str
-    form: str
+    scheme: str
     reason: str
     """A sentence, such as "kept float: costs 9 dB alone, saves 0.03 ms"."""
     saves_ms: float | None = None
@@ -140,7 +140,7 @@ class PrecisionPlan(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class TargetSaid(msgspec.Struct, frozen=True):
+class TargetVerdict(msgspec.Struct, frozen=True):
     """The assessment of the file for the device of another target."""
 
     target: str

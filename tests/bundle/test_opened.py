@@ -19,7 +19,7 @@ from edgeopt.bundle.manifest import SIGNATURE
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.bundle.sign import claimed_key, key_id, load_public_key, new_key, sign_bundle
 from edgeopt.cli.main import run
-from edgeopt.commands.bench.naming import Named
+from edgeopt.commands.bench.naming import NamedSide
 from edgeopt.commands.bench.sides import Settings, prepare
 from edgeopt.commands.compare.compare import named
 from edgeopt.errors import EdgeoptError, UsageError
@@ -146,7 +146,7 @@ def test_commands_take_it(file, conv_data, tmp_path, capsys):
 
 def test_what_is_measured_or_compared_stays_until_then(file, tmp_path):
     side = named(file, None)
-    prepared = prepare([Named("bundle", str(file))], Settings(), tmp_path, ignore)
+    prepared = prepare([NamedSide("bundle", str(file))], Settings(), tmp_path, ignore)
     gc.collect()
     assert side.path.is_file()
     assert Path(prepared.sides[0].load.model_path).is_file()

@@ -17,7 +17,7 @@ from edgeopt.quant.records import (
     LayerVerdict,
     PrecisionPlan,
     QuantFinding,
-    TargetSaid,
+    TargetVerdict,
 )
 from edgeopt.views.terminal import write
 
@@ -140,7 +140,7 @@ def test_findings_calibrations_targets_and_warnings_are_told():
     text = said(
         findings=tuple(QuantFinding("outlier", "x", f"Finding {k}.") for k in range(9)),
         calibrations=(CalibrationTried("minmax", 28.2, 27.5, 1.2, 210.0), CalibrationTried("entropy", 29.9)),
-        targets=(TargetSaid("cpu-avx2", "saturates", "3 % of the pairs overflow.", "Reduce the range."),),
+        targets=(TargetVerdict("cpu-avx2", "saturates", "3 % of the pairs overflow.", "Reduce the range."),),
         warnings=("Mind the gap.",),
     )
     assert "Finding 0." in text

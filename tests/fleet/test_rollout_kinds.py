@@ -7,11 +7,11 @@ from edgeopt.fleet.devices import DeviceReport
 from edgeopt.fleet.mqtt_documents import CommandAnswer, DesiredBundle, Presence, Reported, SearchReport
 from edgeopt.fleet.records import Status
 from edgeopt.fleet.rollout import control, missing_orders
-from edgeopt.fleet.rollout_documents import Control, DeviceProgress, Limits, Rollout, SearchWishes
+from edgeopt.fleet.rollout_documents import Control, DeviceProgress, Limits, Rollout, RolloutSearch
 from edgeopt.fleet.rollout_merge import merged
 from tests.fleet.test_rollout import SEQUENCE, report, run
 
-WISHES = SearchWishes(
+WISHES = RolloutSearch(
     model="https://host/m.onnx", model_digest="sha256:" + "a" * 64, store="https://host/found/", time_limit_s=60.0
 )
 replace = msgspec.structs.replace

@@ -85,7 +85,7 @@ def test_the_frontier_goes_from_float_to_all_layers(planned):
     assert found.plan.chosen in frontier
     assert found.plan.chosen.speedup == found.speedup.median
     assert {verdict.layer for verdict in found.plan.verdicts} == {"MatMul_0", "MatMul_2", "MatMul_4"}
-    assert all(verdict.form != FLOAT and verdict.reason for verdict in found.plan.verdicts)
+    assert all(verdict.scheme != FLOAT and verdict.reason for verdict in found.plan.verdicts)
     assert {each.layer for each in found.plan.sensitivities} == {each.layer for each in found.plan.gains}
 
 
@@ -148,7 +148,7 @@ def test_one_form_is_written_whatever_its_accuracy_where_no_floor_is_asked_for(s
     assert not any(line.startswith("Goal") for line in about(found))
     check(out, ignore)
     by_layer = {verdict.layer: verdict for verdict in found.plan.verdicts}
-    assert by_layer["MatMul_2"].form == FLOAT
+    assert by_layer["MatMul_2"].scheme == FLOAT
     assert by_layer["MatMul_2"].reason == "kept float: requested with --keep-float"
     assert found.quantized_share == pytest.approx(2 / 3)
 

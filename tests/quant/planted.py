@@ -46,9 +46,9 @@ def settings_of(target):
     return msgspec.convert(msgspec.to_builtins(profile.quantization), QuantSettings)
 
 
-def quantized(path, settings, form="int8", backend="onnxruntime-cpu", data=None):
+def quantized(path, settings, scheme="int8", backend="onnxruntime-cpu", data=None):
     model, data = load(path).ir, data or samples()
     layers = find_layers(model, {name: tuple(shape) for name, shape in data.shapes().items()})
     ranges = calibrate(path, data, tensors_wanted(model, layers, settings), settings).ranges
-    choices = {layer.name: form for layer in layers}
+    choices = {layer.name: scheme for layer in layers}
     return write(model, layers, choices, SchemeContext(backend, settings, ranges)).model

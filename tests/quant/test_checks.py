@@ -272,7 +272,7 @@ def test_what_is_written_for_tensorrt_is_fine_there(source, tmp_path):
 
 
 def test_operators_of_integers_are_named(source, tmp_path):
-    save(quantized(source, settings_of("cpu-avx2"), form="int8-dynamic"), tmp_path / "dynamic.onnx")
+    save(quantized(source, settings_of("cpu-avx2"), scheme="int8-dynamic"), tmp_path / "dynamic.onnx")
     rows = check_targets(tmp_path / "dynamic.onnx", ("npu-qnn", "gpu-cuda", "gpu-tensorrt"))
     told = {row.target: row.reason for row in rows if "Integer" in row.reason}
     assert set(told) == {"npu-qnn", "gpu-cuda", "gpu-tensorrt"}
@@ -281,7 +281,8 @@ def test_operators_of_integers_are_named(source, tmp_path):
 
 def test_sixteen_bits_gain_nothing_on_a_cpu(source, tmp_path):
     save(
-        quantized(source, settings_of("cpu-avx2"), form="a16w8", backend="onnxruntime-cpu"), tmp_path / "wide.onnx"
+        quantized(source, settings_of("cpu-avx2"), scheme="a16w8", backend="onnxruntime-cpu"),
+        tmp_path / "wide.onnx",
     )
     rows = check_targets(tmp_path / "wide.onnx", ("cpu-avx512-vnni",))
     assert [row.verdict for row in rows] == ["no gain"]

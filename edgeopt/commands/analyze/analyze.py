@@ -81,13 +81,13 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
     `profile_ops` names backends to measure node by node; True: those of the processor. `pre` names a TOML file
     that says how pictures in `data` are prepared; without it a bundle's own preparation counts.
     """
-    wishes = AnalyzeKeywords(
+    keywords = AnalyzeKeywords(
         Path(data) if data is not None else None,
         shapes or {}, device, coverage, opportunities, run, tuple(backends), threads,
         profile_ops if isinstance(profile_ops, bool) else tuple(profile_ops),
         Path(pre) if pre is not None else None,
     )  # fmt: skip
-    return read_and_analyze(Path(path), wishes, emit).analysis
+    return read_and_analyze(Path(path), keywords, emit).analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +110,14 @@ def _pictures_for(pre: Path | None, processing: Processing | None = None) -> Dat
     return pictures_for(pre, processing)
 
 
-def read_and_analyze(path: Path, wishes: AnalyzeKeywords, emit: Emit = ignore) -> AnalyzedModel:
+def read_and_analyze(path: Path, keywords: AnalyzeKeywords, emit: Emit = ignore) -> AnalyzedModel:
     """Reads a model, or that of a bundle, once."""
     if not is_bundle(path) and path.suffix != SUFFIX:
-        return AnalyzedModel(*_model(path, replace(wishes, pictures=_pictures_for(wishes.pre)), emit))
+        return AnalyzedModel(*_model(path, replace(keywords, pictures=_pictures_for(keywords.pre)), emit))
     emit(Progress("checking digests", path.name))
     bundle = read_bundle(path)
-    wishes = replace(wishes, pictures=_pictures_for(wishes.pre, bundle.deployment.processing))
-    analysis, model = _model(bundle.model, wishes, emit)
+    keywords = replace(keywords, pictures=_pictures_for(keywords.pre, bundle.deployment.processing))
+    analysis, model = _model(bundle.model, keywords, emit)
     left = analysis.opportunities
     if left:
         from edgeopt.commands.analyze.opportunities import tried_for
@@ -156,16 +156,16 @@ def analyze_request(request: AnalyzeRequest, emit: Emit) -> Analysis:
 
 
 @rare_collections()
-def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, Model | None]":
+def _model(path: Path, keywords: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, Model | None]":
     """Reads the model in this process, while others run the passes and ask the runtimes."""
     emit(Progress("reading the model", path.name))
-    device = wishes.device or probe()
+    device = keywords.device or probe()
     backends: list[Backend] = []
-    if wishes.coverage or wishes.backends:
+    if keywords.coverage or keywords.backends:
         # Not at the top of the file: `--quick`, whose end the app waits for, asks no backend.
         from edgeopt.commands.analyze.coverage import CoverageCheck, installed
 
-        backends = installed(wishes.backends, device)
+        backends = installed(keywords.backends, device)
     if path.suffix != ".xml":
         check_file(path)  # before any process is started that would have to end again
     notes: list[str] = []
@@ -175,45 +175,45 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgeopt-analyze-")))
         worker = stack.enter_context(closing(WorkerClient(LocalHost(folder))))
         coverage = None
-        if wishes.coverage and size is not None and _small_enough(size, wishes, notes):
-            coverage = stack.enter_context(closing(CoverageCheck(path, backends, named=bool(wishes.backends))))
+        if keywords.coverage and size is not None and _small_enough(size, keywords, notes):
+            coverage = stack.enter_context(closing(CoverageCheck(path, backends, named=bool(keywords.backends))))
         asks_passes = (
-            wishes.opportunities
+            keywords.opportunities
             and size is not None
             and path.suffix != ".xml"
             and _asked_the_passes(path, size, worker, notes)
         )
-        options = AnalysisOptions(wishes.shapes, {}, device, wishes.threads)
+        options = AnalysisOptions(keywords.shapes, {}, device, keywords.threads)
         model, read = _reader(path)
         analysis = read(options)
-        if wishes.shapes:
+        if keywords.shapes:
             from edgeopt.commands.analyze.inputs import check_shapes
 
-            check_shapes(wishes.shapes, analysis.inputs)
-        if wishes.data is not None:
+            check_shapes(keywords.shapes, analysis.inputs)
+        if keywords.data is not None:
             from edgeopt.commands.analyze.inputs import shapes_of
 
-            emit(Progress("reading the data", wishes.data.name))
-            options = replace(options, shapes=shapes_of(wishes.data, analysis.inputs, wishes.pictures))
+            emit(Progress("reading the data", keywords.data.name))
+            options = replace(options, shapes=shapes_of(keywords.data, analysis.inputs, keywords.pictures))
             analysis = read(options)
         if asks_passes:
             emit(Progress("asking the passes"))
         rewritten = _rewritten(worker, size or 0, notes) if asks_passes else None
-        if wishes.run and _unknown(analysis) and analysis.format == "ONNX" and (size or 0) <= _RUN_MAX_BYTES:
+        if keywords.run and _unknown(analysis) and analysis.format == "ONNX" and (size or 0) <= _RUN_MAX_BYTES:
             emit(Progress("running once for the shapes"))
-            options = _with_real_shapes(path, options, wishes, worker, notes)
+            options = _with_real_shapes(path, options, keywords, worker, notes)
             analysis = read(options)
         if coverage is not None:
             analysis = msgspec.structs.replace(analysis, coverage=coverage.rows(emit))
     # Only now: what else runs would disturb the times.
-    if wishes.profile_ops:
-        analysis = _profiled(path, analysis, options, wishes, emit)
-    if not wishes.opportunities:
+    if keywords.profile_ops:
+        analysis = _profiled(path, analysis, options, keywords, emit)
+    if not keywords.opportunities:
         return msgspec.structs.replace(analysis, warnings=(*analysis.warnings, *notes)), model
     from edgeopt.commands.analyze.opportunities import find_all
     from edgeopt.commands.analyze.opportunity_view import View
 
-    view = View(analysis, options.device, options.threads, rewritten, wishes.data, wishes.pictures)
+    view = View(analysis, options.device, options.threads, rewritten, keywords.data, keywords.pictures)
     found = find_all(view)
     return msgspec.structs.replace(analysis, opportunities=found, warnings=(*analysis.warnings, *notes)), model
 
@@ -232,9 +232,9 @@ def _reader(path: Path) -> "tuple[Model | None, Callable[[AnalysisOptions], Anal
     return model, lambda options: analysis_of(model, options)
 
 
-def _small_enough(size: int, wishes: AnalyzeKeywords, notes: list[str]) -> bool:
+def _small_enough(size: int, keywords: AnalyzeKeywords, notes: list[str]) -> bool:
     """Runtimes hold the whole model, and several at once multiply that; named backends are asked anyway."""
-    if size <= _COVERAGE_MAX_BYTES or wishes.backends:
+    if size <= _COVERAGE_MAX_BYTES or keywords.backends:
         return True
     notes.append(
         f"The model is larger than {units.size(_COVERAGE_MAX_BYTES)}, so runtimes were not asked "
@@ -280,11 +280,11 @@ def _unknown(analysis: Analysis) -> bool:
 
 
 def _with_real_shapes(
-    path: Path, options: AnalysisOptions, wishes: AnalyzeKeywords, worker: WorkerClient, notes: list[str]
+    path: Path, options: AnalysisOptions, keywords: AnalyzeKeywords, worker: WorkerClient, notes: list[str]
 ) -> AnalysisOptions:
     """Adds the shapes that the tensors had in one run; if the model cannot run, adds a note only."""
-    data = str(wishes.data.absolute()) if wishes.data is not None else ""
-    worker.send(RealShapes(str(path.absolute()), dict(options.shapes), data, wishes.pictures))
+    data = str(keywords.data.absolute()) if keywords.data is not None else ""
+    worker.send(RealShapes(str(path.absolute()), dict(options.shapes), data, keywords.pictures))
     answer = worker.answer(Seen, _RUN_LIMIT_S)
     if isinstance(answer, Seen):
         return replace(options, real=answer.shapes)
@@ -293,20 +293,20 @@ def _with_real_shapes(
 
 
 def _profiled(
-    path: Path, analysis: Analysis, options: AnalysisOptions, wishes: AnalyzeKeywords, emit: Emit
+    path: Path, analysis: Analysis, options: AnalysisOptions, keywords: AnalyzeKeywords, emit: Emit
 ) -> Analysis:
     from edgeopt.commands.analyze.inputs import feeds_for
     from edgeopt.measure.op_times import Timing, profile_ops, timeable
 
-    names = wishes.profile_ops
+    names = keywords.profile_ops
     if names is True:
         here = timeable(path)
         # Several backends of one runtime run on the processor; one of each is enough.
         names = tuple(name for name in here if name.endswith("-cpu")) or here
         if not names:
             raise MissingExtraError("cpu", "Measuring the time of every node")
-    feeds = feeds_for(path, wishes.data, options.shapes, analysis.inputs, wishes.pictures)
-    timing = Timing(threads=wishes.threads, device=options.device)
+    feeds = feeds_for(path, keywords.data, options.shapes, analysis.inputs, keywords.pictures)
+    timing = Timing(threads=keywords.threads, device=options.device)
     times = profile_ops(path, analysis, names or (), feeds, emit=emit, timing=timing)
     return msgspec.structs.replace(analysis, op_times=times)
 

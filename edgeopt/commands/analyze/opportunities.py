@@ -337,7 +337,7 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
     names = [f"{t.name} [{', '.join('?' if d is None else str(d) for d in t.shape or ())}]" for t in open_ones]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     work = f" {len(shapes)} nodes that only compute with shapes could be folded then." if shapes else ""
-    wishes = " ".join(f"--shape {quote(f'{t.name}={_example(t, view)}')}" for t in open_ones)
+    shapes_fixed = " ".join(f"--shape {quote(f'{t.name}={_example(t, view)}')}" for t in open_ones)
     yield Opportunity(
         "dynamic shapes",
         "Fix the shapes of the inputs, if every run has the same",
@@ -345,7 +345,7 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
         _names(shapes),
         gain,
         f"the nodes that compute with shapes; {view.basis}" if gain is not None else "no estimate",
-        f"edgeopt simplify {view.file()} -o {view.output('.fixed.onnx')} {wishes}",
+        f"edgeopt simplify {view.file()} -o {view.output('.fixed.onnx')} {shapes_fixed}",
     )
 
 

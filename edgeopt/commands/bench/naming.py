@@ -28,7 +28,7 @@ COMPILE = "compile"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedSide:
     """Side as the user named it; only the form of the name is checked."""
 
     kind: Kind
@@ -49,7 +49,7 @@ class Named:
         return Path(self.what)
 
 
-def first_side(text: str, backend: str | None = None, options: dict[str, OptionValue] | None = None) -> Named:
+def first_side(text: str, backend: str | None = None, options: dict[str, OptionValue] | None = None) -> NamedSide:
     """Returns the side that `SUBJECT`, `--backend` and `--option` name together."""
     named = _whole(text)
     if backend is not None:
@@ -61,7 +61,7 @@ def first_side(text: str, backend: str | None = None, options: dict[str, OptionV
     return _as_made(_allowed(named))
 
 
-def other_side(text: str, first: Named) -> Named:
+def other_side(text: str, first: NamedSide) -> NamedSide:
     """Parses `--against`: a side of its own, or the first side with another backend or other options."""
     if is_address(text) or Path(text).exists() or _source(text) is not None:
         return _as_made(_allowed(_whole(text)))
@@ -77,24 +77,24 @@ def other_side(text: str, first: Named) -> Named:
     return _as_made(_allowed(_whole(text)))
 
 
-def program(command: str) -> Named:
+def program(command: str) -> NamedSide:
     if not command.strip():
         raise UsageError("--baseline-command is empty.", 'Give a program: --baseline-command "python mine.py"')
-    return Named("command", command)
+    return NamedSide("command", command)
 
 
 def is_address(text: str) -> bool:
     return text.startswith(("http://", "https://"))
 
 
-def address(url: str) -> Named:
+def address(url: str) -> NamedSide:
     """Returns a side for a served model; the address is not contacted yet."""
     if not is_address(url) or not urlsplit(url).hostname:
         raise UsageError(
             f"'{url}' is not the address of a model.",
             "Give an address such as http://127.0.0.1:8080/v2/models/NAME",
         )
-    return Named("url", url)
+    return NamedSide("url", url)
 
 
 def read_options(texts: list[str]) -> dict[str, OptionValue]:
@@ -120,22 +120,22 @@ def _value(text: str) -> OptionValue:
     return value if isinstance(value, int | float | dict) else text
 
 
-def _whole(text: str) -> Named:
+def _whole(text: str) -> NamedSide:
     if is_address(text):
         return address(text)
     if (source := _source(text)) is not None:
         return source
     what, sign, rest = text.rpartition("@")
     if not sign or Path(text).exists():
-        return Named(_kind(text), text)
+        return NamedSide(_kind(text), text)
     backend, *options = _OUTSIDE_BRACKETS.split(rest)
     if not what or not backend:
         raise UsageError(f"'{text}' is not a side.", _HOW)
     backend_named(backend)
-    return Named(_kind(what), what, backend, read_options(options))
+    return NamedSide(_kind(what), what, backend, read_options(options))
 
 
-def _source(text: str) -> Named | None:
+def _source(text: str) -> NamedSide | None:
     """Returns a model of another framework, with `@compile` or `@threads=N`; None for any other text."""
     what, sign, rest = text.rpartition("@")
     if not sign or Path(text).exists():
@@ -143,10 +143,10 @@ def _source(text: str) -> Named | None:
     if not is_source(what) or is_bundle(Path(what)):
         return None
     parts = [f"{COMPILE}=on" if part == COMPILE else part for part in rest.split(",") if part]
-    return Named("source", what, options=read_options(parts))
+    return NamedSide("source", what, options=read_options(parts))
 
 
-def _as_made(named: Named) -> Named:
+def _as_made(named: NamedSide) -> NamedSide:
     """Applies the backend and options that a model file names as intended, unless the user gave others."""
     if named.kind != "model":
         return named
@@ -160,7 +160,7 @@ def _kind(what: str) -> Kind:
     return "bundle" if is_bundle(Path(what)) or Path(what).is_dir() else "model"
 
 
-def _allowed(named: Named) -> Named:
+def _allowed(named: NamedSide) -> NamedSide:
     """Bundles and addresses bring their own backend and options."""
     if named.backend is None and not named.options:
         return named
@@ -182,7 +182,7 @@ def _allowed(named: Named) -> Named:
     return named
 
 
-def side_names(sides: list[Named]) -> list[str]:
+def side_names(sides: list[NamedSide]) -> list[str]:
     """Returns a short and distinct name for each side, the same for the same sides in every run."""
     bases = _bases(sides)
     names: list[str] = []
@@ -194,7 +194,7 @@ def side_names(sides: list[Named]) -> list[str]:
     return names
 
 
-def _bases(sides: list[Named]) -> list[str]:
+def _bases(sides: list[NamedSide]) -> list[str]:
     """Returns each side's name without backend and options, with as much of the path as makes it unique."""
     shorts = [_short(side) for side in sides]
     for depth in range(2, 6):
@@ -210,7 +210,7 @@ def _bases(sides: list[Named]) -> list[str]:
     return shorts
 
 
-def _short(side: Named) -> str:
+def _short(side: NamedSide) -> str:
     if side.kind == "command":
         return side.what if len(side.what) <= _LONGEST_NAME else side.what[: _LONGEST_NAME - 3] + "..."
     if side.kind == "url":

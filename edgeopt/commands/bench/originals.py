@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from edgeopt.backends.base import Array
-from edgeopt.commands.bench.naming import COMPILE, Named
+from edgeopt.commands.bench.naming import COMPILE, NamedSide
 from edgeopt.data.samples import from_feeds, open_samples, write_archive
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import TrialError, UsageError
@@ -46,7 +46,7 @@ class _Known(NamedTuple):
     outputs: dict[str, Runs]
 
 
-def check_options(named: Sequence[Named], options: SourceOptions) -> None:
+def check_options(named: Sequence[NamedSide], options: SourceOptions) -> None:
     """Raises UsageError for options of sources without one, and what is wrong with a source by itself."""
     sources = [each for each in named if each.kind == "source"]
     for each in sources:
@@ -62,7 +62,7 @@ def check_options(named: Sequence[Named], options: SourceOptions) -> None:
 
 
 def open_originals(
-    named: Sequence[Named], sides: Sequence[Side], options: SourceOptions, threads: str | None, folder: Path,
+    named: Sequence[NamedSide], sides: Sequence[Side], options: SourceOptions, threads: str | None, folder: Path,
     emit: Emit,
 ) -> tuple[list[Side], tuple[OriginalRun, ...]]:  # fmt: skip
     """Returns the sides with the commands of the originals among them, and how each of these runs."""
@@ -91,7 +91,7 @@ def open_originals(
 
 
 def _open(
-    named: Named, name: str, options: SourceOptions, threads: int, known: _Known, folder: Path, emit: Emit
+    named: NamedSide, name: str, options: SourceOptions, threads: int, known: _Known, folder: Path, emit: Emit
 ) -> tuple[str, OriginalRun]:
     """Runs it once in its environment: what is missing or wrong there is said before anything is measured."""
     source = recognize(named.what, options.trust)
@@ -114,7 +114,7 @@ def _open(
     return shlex.join(child_command(source, options, folder, work="serve", job=job)), run
 
 
-def _threads(named: Named, models: Sequence[Side], threads: str | None) -> int:
+def _threads(named: NamedSide, models: Sequence[Side], threads: str | None) -> int:
     """Returns the side's thread count, else that of the first model with one, else `threads`, else all cores."""
     of_models = [side.load.options.get("threads") for side in models]
     chosen = next((each for each in (named.options.get("threads"), *of_models, threads) if each), "physical")

@@ -13,7 +13,7 @@ from edgeopt.options import DAY_S, FASTEST_PER_S, WEEK_S, argument, option
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Options
-    from edgeopt.commands.bench.naming import Named
+    from edgeopt.commands.bench.naming import NamedSide
     from edgeopt.commands.bench.sides import Settings
     from edgeopt.data.samples import Data
     from edgeopt.measure.report import Limits
@@ -181,7 +181,7 @@ class WatchRequest(msgspec.Struct, frozen=True):
     custom_ops: Libraries = ()
 
 
-class Wishes(TypedDict, total=False):
+class BenchKeywords(TypedDict, total=False):
     """Keywords of `edgeopt.bench` for every kind of measurement; a test compares them with the request."""
 
     against: str | Path | Sequence[str | Path]
@@ -207,7 +207,7 @@ class Wishes(TypedDict, total=False):
     trust: bool
 
 
-class AllWishes(Wishes, total=False):
+class AllBenchKeywords(BenchKeywords, total=False):
     duty: Workload
     rate_per_s: float | None
     minutes: float | None
@@ -217,7 +217,7 @@ class AllWishes(Wishes, total=False):
     runs: int | None
 
 
-def sides_of(request: Request) -> "list[Named]":
+def sides_of(request: Request) -> "list[NamedSide]":
     """Returns the first side and those that it is measured against; raises UsageError."""
     from edgeopt.commands.bench.naming import address, first_side, other_side, program, read_options
 

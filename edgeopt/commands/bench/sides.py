@@ -22,7 +22,7 @@ from edgeopt.backends.options import MAX_THREADS, read_options, side_of
 from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.session import SessionPlace, locate
-from edgeopt.commands.bench.naming import Named, OptionValue, side_names
+from edgeopt.commands.bench.naming import NamedSide, OptionValue, side_names
 from edgeopt.commands.bench.originals import check_options, open_originals
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds, save_samples
@@ -217,7 +217,7 @@ class Inputs:
 
 
 def write_inputs(
-    named: list[Named],
+    named: list[NamedSide],
     places: list[SessionPlace | None],
     tensors: tuple[TensorInfo, ...] | None,
     settings: "Settings",
@@ -285,7 +285,7 @@ def _count(tensors: tuple[TensorInfo, ...]) -> int:
 
 
 def _generate(
-    named: list[Named],
+    named: list[NamedSide],
     places: list[SessionPlace | None],
     tensors: tuple[TensorInfo, ...],
     samples: Path,
@@ -344,7 +344,7 @@ class PreparedSides:
     originals: tuple[OriginalRun, ...] = ()
 
 
-def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) -> PreparedSides:
+def prepare(named: list[NamedSide], settings: Settings, folder: Path, emit: Emit) -> PreparedSides:
     """Checks every side as far as that goes without measuring; `folder` takes the samples."""
     libraries = _libraries(settings.custom_ops)
     check_options(named, settings.source)
@@ -407,7 +407,7 @@ def _is_same(one: Side, other: Side) -> bool:
     return all(a.is_file() and b.is_file() and filecmp.cmp(a, b, shallow=False) for a, b in files)
 
 
-def _check_threads(named: list[Named], emit: Emit) -> None:
+def _check_threads(named: list[NamedSide], emit: Emit) -> None:
     """Warns that bundles keep their proved threads; raises UsageError if no side takes `--threads`."""
     if not any(each.kind in {"model", "source"} for each in named):
         raise UsageError(
@@ -419,7 +419,7 @@ def _check_threads(named: list[Named], emit: Emit) -> None:
             emit(Log("warning", f"'{each.path.name}' keeps the threads it was proved with."))
 
 
-def _warn_of_other_targets(named: list[Named], places: list[SessionPlace | None], emit: Emit) -> None:
+def _warn_of_other_targets(named: list[NamedSide], places: list[SessionPlace | None], emit: Emit) -> None:
     """Warns of each file that runs otherwise than it was made for."""
     for each, place in zip(named, places, strict=True):
         made = each.made_for
@@ -432,7 +432,7 @@ def _warn_of_other_targets(named: list[Named], places: list[SessionPlace | None]
         emit(Log("warning", message))
 
 
-def _load(named: Named, place: SessionPlace | None, settings: Settings, libraries: tuple[str, ...]) -> Load:
+def _load(named: NamedSide, place: SessionPlace | None, settings: Settings, libraries: tuple[str, ...]) -> Load:
     if place is None:
         load = Load("command" if named.kind == "source" else named.kind, named.what, {}, "")
         # A little less than its answer is waited for, so that the program is blamed and not its trial.

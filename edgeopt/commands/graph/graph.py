@@ -80,7 +80,7 @@ def write_changes(first: Path, second: Path, out: Path) -> None:
 
 
 def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> AnalyzedModel:
-    wishes = AnalyzeKeywords(
+    keywords = AnalyzeKeywords(
         data=request.data,
         pre=request.pre,
         shapes=read_shapes(request.shape),
@@ -90,7 +90,7 @@ def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> AnalyzedModel:
         backends=request.backends,
         profile_ops=request.profile_ops and (request.backends or True),
     )
-    return read_and_analyze(path, wishes, emit)
+    return read_and_analyze(path, keywords, emit)
 
 
 def _content(to: str, revisions: Sequence[Revision]) -> bytes:

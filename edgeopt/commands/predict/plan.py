@@ -111,9 +111,9 @@ def _ahead_of(
         speedup = start.predicted_ms / best.predicted_ms
     basis = _basis(best)
     return PredictedOutcome(
-        model=plan.wishes.model.name,
+        model=plan.request.model.name,
         model_digest=plan.source.digest,
-        bundle=str(plan.wishes.out),
+        bundle=str(plan.request.out),
         device=plan.record.title,
         target=plan.profile.name,
         verdict=VERDICT,
@@ -210,9 +210,9 @@ def _basis(best: RankedVariant) -> str:
 
 
 def _finish(plan: PredictionPlan) -> tuple[str, ...]:
-    data = f" --data {shlex.quote(plan.wishes.data.name)}" if plan.wishes.data is not None else ""
-    pre = f" --pre {shlex.quote(plan.wishes.pre.name)}" if plan.wishes.pre is not None else ""
-    model, bundle = shlex.quote(plan.wishes.model.name), shlex.quote(plan.wishes.out.name)
+    data = f" --data {shlex.quote(plan.request.data.name)}" if plan.request.data is not None else ""
+    pre = f" --pre {shlex.quote(plan.request.pre.name)}" if plan.request.pre is not None else ""
+    model, bundle = shlex.quote(plan.request.model.name), shlex.quote(plan.request.out.name)
     floor = f" --floor {plan.bench.floor_db:g}dB" if data else ""
     replay = f"edgeopt replay {bundle} {model}{data} -o NEW --measure"
     return (
@@ -228,28 +228,28 @@ def _is_baseline(place: RankedVariant, baseline: Candidate) -> bool:
 
 
 def write_bundle(plan: PredictionPlan, made: PredictedVariant, outcome: PredictedOutcome) -> None:
-    wishes = plan.wishes
-    with write.draft(wishes.out) as folder:
+    request = plan.request
+    with write.draft(request.out) as folder:
         answered = put_golden(folder, plan.bench.study, partial(plan.bench.outputs, made))
         processing = _processing(plan)
         if processing is not None:
             put_processing_golden(folder, processing, (), answered)
         files = {"model.onnx": made.path}
         if made.candidate.variant == "source":
-            parent = wishes.model.parent
+            parent = request.model.parent
             external = {file.relative_to(parent.resolve()).as_posix(): file for file in plan.source.external}
-            files = {wishes.model.name: wishes.model, **external}
+            files = {request.model.name: request.model, **external}
         deploy = _deploy_plan(plan, made, next(iter(files)))
         # No evidence: that is what was measured.
         deployment = deploy.deployment(plan.record.device, outcome.summary, predicted=_predicted(outcome))
         documents: dict[str, object] = {"prediction.json": outcome, "ledger.json": outcome.ledger}
         write.fill(folder, files, deployment, documents, deploy.record)
-        write.publish(folder, wishes.out, single_file=wishes.single_file)
+        write.publish(folder, request.out, single_file=request.single_file)
 
 
 def _processing(plan: PredictionPlan) -> Processing | None:
     """Returns the preparation of pictures that the bundle contains."""
-    attached = attach(plan.wishes.pre, None, *plan.bench.runs.ports)
+    attached = attach(plan.request.pre, None, *plan.bench.runs.ports)
     return attached.processing if attached is not None else None
 
 
@@ -321,13 +321,13 @@ def optimize_for(settings: OptimizeRequest, device: Path, emit: Emit = ignore) -
     `device` is a file that `edgeopt probe --json` wrote there, or the folder of `edgeopt probe --record`.
     """
     out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
-    wishes = msgspec.structs.replace(settings, out=out)
+    request = msgspec.structs.replace(settings, out=out)
     begun = time.monotonic()
-    check_target(wishes.out, inputs_of(wishes))
-    pictures_for(wishes.pre)
-    check_file(wishes.model)
+    check_target(request.out, inputs_of(request))
+    pictures_for(request.pre)
+    check_file(request.model)
     with workspace(WORK) as folder, ModelRuns() as runs:
-        plan = prepared(wishes, device, folder, runs, emit)
+        plan = prepared(request, device, folder, runs, emit)
         made = make_all(plan, folder)
         latencies = predicted(plan, made)
         found = ranked(made, plan.backends.order, plan.profile.precision.ladder, latencies)
@@ -363,7 +363,7 @@ def make_all(plan: PredictionPlan, folder: Path) -> list[PredictedVariant]:
 
 
 def _exact(plan: PredictionPlan, name: str, backend: str) -> PredictedVariant:
-    path = plan.bench.study.path if name == CLEANED else plan.wishes.model
+    path = plan.bench.study.path if name == CLEANED else plan.request.model
     made = PredictedVariant(_candidate(plan, name, backend), path, plan.cleaning if name == CLEANED else ())
     try:
         judge(plan.bench, made)
@@ -414,7 +414,7 @@ def _delivered(plan: PredictionPlan, found: Ranked, begun: float) -> PredictedOu
             best.made.below = True
             continue
         outcome = _ahead_of(plan, found, best, plain(first), judged.value, time.monotonic() - begun)
-        plan.emit(Progress("writing", str(plan.wishes.out)))
+        plan.emit(Progress("writing", str(plan.request.out)))
         write_bundle(plan, best.made, outcome)
         return outcome
     raise VerificationError("The source model no longer reaches the floor.", "Run the command again.")

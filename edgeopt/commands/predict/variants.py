@@ -203,7 +203,7 @@ def _add_device_findings(bench: PredictionContext, made: PredictedVariant) -> No
 
 @dataclass(slots=True)
 class PredictionPlan:
-    wishes: OptimizeRequest
+    request: OptimizeRequest
     record: DeviceRecord
     profile: TargetProfile
     backends: OnDevice
@@ -219,23 +219,25 @@ class PredictionPlan:
         self.emit(Log("warning", message))
 
 
-def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRuns, emit: Emit) -> PredictionPlan:
+def prepared(request: OptimizeRequest, device: Path, folder: Path, runs: ModelRuns, emit: Emit) -> PredictionPlan:
     record = read_record(device)
-    profile = without_planned(profile_for(record.device, wishes.target, wishes.profile))
-    emit(Progress("reading the model", wishes.model.name))
-    source = load(wishes.model)
-    floor_db = floor_from(wishes.floor or "transparent")
-    request = QuantizeRequest(wishes.model, data=wishes.data, pre=wishes.pre, goal=Goal(floor=floor_db, budget=""))
-    sample_sets = read_samples(request, runs.inputs(wishes.model), profile.data, calibrates=False, runs=runs)
+    profile = without_planned(profile_for(record.device, request.target, request.profile))
+    emit(Progress("reading the model", request.model.name))
+    source = load(request.model)
+    floor_db = floor_from(request.floor or "transparent")
+    quantizing = QuantizeRequest(
+        request.model, data=request.data, pre=request.pre, goal=Goal(floor=floor_db, budget="")
+    )
+    sample_sets = read_samples(quantizing, runs.inputs(request.model), profile.data, calibrates=False, runs=runs)
     emit(Progress("running the source model", f"{len(sample_sets.judged)} samples"))
-    reference = runs.reference(wishes.model, sample_sets)
-    emit(Progress("cleaning", wishes.model.name))
+    reference = runs.reference(request.model, sample_sets)
+    emit(Progress("cleaning", request.model.name))
     cleaned, ledger = _cleaned(source, profile)
     settings = settings_of(profile.quantization)
     study = begin(cleaned, sample_sets, reference, settings, folder / "study")
     bench = PredictionContext(study, runs, floor_db, record.device, profile)
     backends = on_device(profile, record.device)
-    plan = PredictionPlan(wishes, record, profile, backends, source, sample_sets, bench, emit, [], ledger)
+    plan = PredictionPlan(request, record, profile, backends, source, sample_sets, bench, emit, [], ledger)
     check_prepared(study, runs)
     _warn(plan)
     return plan

@@ -103,7 +103,7 @@ def with_candidates(facts: ReportFacts, found: Found | str) -> ReportFacts:
         facts = msgspec.structs.replace(facts, stages=stages, float_ratio=found.speedup, float_on=found.float_on)
         if plan := found.plan:
             points = _with_front([_plan_point(each, plan) for each in plan.frontier])
-            layers = tuple(LayerChoice(each.layer, each.form, each.reason) for each in plan.verdicts)
+            layers = tuple(LayerChoice(each.layer, each.scheme, each.reason) for each in plan.verdicts)
             return msgspec.structs.replace(facts, points=points, layers=layers)
     return facts
 

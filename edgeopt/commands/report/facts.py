@@ -110,9 +110,9 @@ class NotMade(msgspec.Struct, frozen=True):
     reason: str
 
 
-class LayerChoice(msgspec.Struct, frozen=True):
+class LayerChoice(msgspec.Struct, frozen=True, rename={"scheme": "form"}):
     layer: str
-    form: str
+    scheme: str
     reason: str
 
 

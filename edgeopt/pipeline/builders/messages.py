@@ -25,7 +25,7 @@ PLUGIN = "plugin"
 class Planning(msgspec.Struct, frozen=True):
     """Configurations and constraints of a precision plan."""
 
-    courses: tuple[ExecutionConfig, ...]
+    configs: tuple[ExecutionConfig, ...]
     """Backends with the options that each candidate has there, in every precision that the profile allows."""
     goal: Goal
     limit_s: float

@@ -162,9 +162,9 @@ def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
     proof = entry.proof
     return LedgerEntry(
         PLANNED,
-        applied=tuple(Change(one.reason, nodes[one.layer]) for one in verdicts if one.form != FLOAT),
+        applied=tuple(Change(one.reason, nodes[one.layer]) for one in verdicts if one.scheme != FLOAT),
         refused=(
-            *(Refusal(one.reason, nodes[one.layer]) for one in verdicts if one.form == FLOAT),
+            *(Refusal(one.reason, nodes[one.layer]) for one in verdicts if one.scheme == FLOAT),
             *(Refusal(warning) for warning in work.warnings),
         ),
         nodes_before=count,
@@ -195,7 +195,7 @@ def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
         runs=runs,
         device=probe(),
         profile=planning.profile,
-        configs=planning.courses,
+        configs=planning.configs,
         study=study,
         judge=Judge(study, runs, goal),
         emit=study.emit,

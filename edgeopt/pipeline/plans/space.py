@@ -191,7 +191,7 @@ def first_candidates(variant: str, backends: Sequence[str], starts: StartOptions
     return found
 
 
-def courses_on(
+def configs_on(
     profile: TargetProfile, starts: StartOptions, floats_ms: Callable[[Candidate], float]
 ) -> tuple[ExecutionConfig, ...]:
     """Returns the configurations to plan precisions for, the fastest in floats first, as time may be short."""

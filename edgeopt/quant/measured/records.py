@@ -16,7 +16,7 @@ from edgeopt.measure.messages import Memory
 from edgeopt.measure.scoreboard import TrialLog
 from edgeopt.measure.stats import Interval
 from edgeopt.notebook import NotebookRecord
-from edgeopt.quant.records import CalibrationTried, PrecisionPlan, QuantFinding, TargetSaid
+from edgeopt.quant.records import CalibrationTried, PrecisionPlan, QuantFinding, TargetVerdict
 from edgeopt.quant.schemes import SCHEMES
 
 PLAN = "plan"
@@ -162,7 +162,7 @@ class Quantized(NotebookRecord, msgspec.Struct, frozen=True):
     """Changes made by preparation and by the schemes."""
     findings: tuple[QuantFinding, ...] = ()
     calibrations: tuple[CalibrationTried, ...] = ()
-    targets: tuple[TargetSaid, ...] = ()
+    targets: tuple[TargetVerdict, ...] = ()
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
     phases_s: dict[str, float] = {}

@@ -165,7 +165,7 @@ class LayerMeasurements:
         from edgeopt.quant.sensitivity.measure import LIMIT_S, sensitivities
 
         key = _key(self.context(backend, **changes))
-        known = {(each.layer, each.form): each for each in self.known.sensitivities.get(key, ())}
+        known = {(each.layer, each.scheme): each for each in self.known.sensitivities.get(key, ())}
         missing = {name: tuple(f for f in some if (name, f) not in known) for name, some in schemes.items()}
         missing = {name: some for name, some in missing.items() if some}
         if missing:
@@ -180,7 +180,7 @@ class LayerMeasurements:
                     floor_db=floor_db,
                     limit_s=LIMIT_S if limit_s is None else min(limit_s, LIMIT_S),
                 )
-            known |= {(each.layer, each.form): each for each in found}
+            known |= {(each.layer, each.scheme): each for each in found}
             self._learn(sensitivities={**self.known.sensitivities, key: tuple(known.values())})
         return tuple(
             known[name, scheme] for name, some in schemes.items() for scheme in some if (name, scheme) in known

@@ -261,7 +261,7 @@ def verdicts(
     timed: bool,
 ) -> tuple[LayerVerdict, ...]:
     """Returns a verdict for every layer, in their order; `timed`: the savings were measured on a backend."""
-    costs = {(each.layer, each.form): each for each in sensitivities}
+    costs = {(each.layer, each.scheme): each for each in sensitivities}
     places = {name: place for place, name in enumerate(search.problem.layers)}
     found = []
     for layer in layers:
@@ -271,7 +271,7 @@ def verdicts(
             why = layer.reason or reasons.get(layer.name) or "no scheme fits it on this backend"
             found.append(LayerVerdict(layer.name, FLOAT, f"kept float: {why}"))
         elif not options:
-            schemes = _listed([each.form for each in known])
+            schemes = _listed([each.scheme for each in known])
             found.append(LayerVerdict(layer.name, FLOAT, f"kept float: its time in {schemes} is unknown"))
         elif layer.name in best:
             option = next(each for each in options if each.scheme == best[layer.name])

@@ -86,17 +86,17 @@ def problem_from(
     base: Sequence[float] = (),
 ) -> Problem:
     """Builds the problem; schemes without a known time are excluded, unless no time is known at all."""
-    gained = {(gain.layer, gain.form): gain.saves_ms for gain in gains or nominal_gains(layers, sensitivities)}
+    gained = {(gain.layer, gain.scheme): gain.saves_ms for gain in gains or nominal_gains(layers, sensitivities)}
     outputs = max((len(each.noise) for each in sensitivities), default=len(base))
     at_rest = np.zeros(outputs) + (np.asarray(base, np.float64) if len(base) else 0.0)
     able = [layer.name for layer in layers if not layer.reason]
     place = {name: k for k, name in enumerate(able)}
     options: list[list[SchemeOption]] = [[] for _ in able]
     for each in sensitivities:
-        pair = each.layer, each.form
-        if each.layer in place and pair in gained and each.form != FLOAT:
+        pair = each.layer, each.scheme
+        if each.layer in place and pair in gained and each.scheme != FLOAT:
             noise = np.nan_to_num(np.asarray(each.noise, np.float64), nan=_WORST, posinf=_WORST)
-            options[place[each.layer]].append(SchemeOption(place[each.layer], each.form, gained[pair], noise))
+            options[place[each.layer]].append(SchemeOption(place[each.layer], each.scheme, gained[pair], noise))
     known = [
         b for b in borders if b.first in place and b.second in place and b.first != b.second and b.cost_ms > 0
     ]
@@ -113,7 +113,7 @@ def nominal_gains(layers: Sequence[Layer], sensitivities: Sequence[Sensitivity])
     times = {layer.name: max(layer.multiply_adds, layer.parameters) / _NOMINAL_MACS_PER_MS for layer in layers}
     return tuple(
         LayerGain(
-            each.layer, each.form, times[each.layer], times[each.layer] / _NOMINAL_SPEEDUP, basis="estimated"
+            each.layer, each.scheme, times[each.layer], times[each.layer] / _NOMINAL_SPEEDUP, basis="estimated"
         )
         for each in sensitivities
         if each.layer in times

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 from edgeopt.backends.base import TensorInfo
 from edgeopt.commands.bench import sides
 from edgeopt.commands.bench.bench import bench
-from edgeopt.commands.bench.naming import Named
+from edgeopt.commands.bench.naming import NamedSide
 from edgeopt.commands.bench.request import Request
 from edgeopt.commands.bench.sides import Settings, chosen_cores, describe_all, narrowest, prepare, write_inputs
 from edgeopt.data.samples import open_samples
@@ -19,7 +19,7 @@ from edgeopt.measure.messages import Load
 
 def test_a_side_with_fixed_sizes_gets_samples_that_fit(conv_model, tmp_path):
     fixed = {"free_dimensions": "batch=2"}
-    sides = [Named("model", str(conv_model)), Named("model", str(conv_model), None, fixed)]
+    sides = [NamedSide("model", str(conv_model)), NamedSide("model", str(conv_model), None, fixed)]
     prepared = prepare(sides, Settings(), tmp_path, ignore)
     assert prepared.inputs.tensors[0].shape == (2, 3, 16, 16)
     assert open_samples(prepared.inputs.folder).feeds(0)["x"].shape == (2, 3, 16, 16)
@@ -119,7 +119,7 @@ def test_data_that_cannot_be_read_is_said_where_only_a_program_takes_part(make, 
 
 def test_few_samples_are_made_up_where_they_are_large(conv_model, tmp_path, monkeypatch):
     monkeypatch.setattr(sides, "_MAX_BYTES", 256 << 10)  # megabytes would say the same
-    named = [Named("model", "m.xml")]
+    named = [NamedSide("model", "m.xml")]
     large = (TensorInfo("x", "uint8", (1, 100 << 10)),)
 
     class Place:

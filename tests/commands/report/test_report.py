@@ -86,7 +86,7 @@ def test_a_plan_of_precision_tells_its_points_and_layers(planned_bundle):
         ("1 layer in int8", "winner"),
         ("2 layers in int8", "lost"),
     ]
-    assert [(each.layer, each.form) for each in found.layers] == [("conv", "int8"), ("fc", "float")]
+    assert [(each.layer, each.scheme) for each in found.layers] == [("conv", "int8"), ("fc", "float")]
     assert found.float_ratio.median == 1.4
     assert (found.speed.result.taken.runs, found.speed.result.memory.peak_bytes) == (500, 80 * 2**20)
     assert found.accuracy.low_db == 33.0

@@ -319,11 +319,11 @@ def test_a_plan_is_no_use_where_time_is_not_what_counts(begin):
 def test_what_a_plan_holds_to_is_asked_once_the_exact_variants_are_there(begin):
     asked = []
 
-    def courses():
+    def configs():
         asked.append(names_so_far())
         raise RuntimeError("enough")
 
-    gathering = begin("cleaned", "planned", plan=PlanTerms(Goal(), None, courses))
+    gathering = begin("cleaned", "planned", plan=PlanTerms(Goal(), None, configs))
 
     def names_so_far():
         return [report.name for report in gathering.variants.reports]

@@ -75,7 +75,7 @@ def test_where_nothing_holds_everything_stays_float(random_problem):
     made = random_problem(2)
     found = choose(made.layers, made.sensitivities, made.gains, 30.0, always(-math.inf))
     assert found.point.choices == {}
-    assert {verdict.form for verdict in found.verdicts} == {FLOAT}
+    assert {verdict.scheme for verdict in found.verdicts} == {FLOAT}
     assert found.checks < 20
     assert all(point.snr_db is None for point in found.frontier)
 
@@ -130,7 +130,7 @@ def test_every_layer_has_a_verdict_and_all_of_it_is_json(random_problem):
     assert [verdict.layer for verdict in found.verdicts] == [layer.name for layer in made.layers]
     for verdict in found.verdicts:
         assert isinstance(verdict, LayerVerdict)
-        assert verdict.form == found.point.choices.get(verdict.layer, FLOAT)
+        assert verdict.scheme == found.point.choices.get(verdict.layer, FLOAT)
     plan = PrecisionPlan(
         "b", {}, 30.0, found.point, found.frontier, found.verdicts, made.sensitivities, made.gains
     )
@@ -153,7 +153,7 @@ def test_no_layers_at_all():
 def test_silent_outputs_hold_nothing_back(random_problem):
     """Where an output is as good as zero, no form makes noise that could be told from it."""
     made = random_problem(1)
-    silent = tuple(Sensitivity(each.layer, each.form, (0.0,), 200.0) for each in made.sensitivities)
+    silent = tuple(Sensitivity(each.layer, each.scheme, (0.0,), 200.0) for each in made.sensitivities)
     found = choose(made.layers, silent, made.gains, 30.0, always(200.0))
     fast = {gain.layer for gain in made.gains if gain.saves_ms > 0}
     assert found.point.choices.keys() == fast
@@ -297,7 +297,7 @@ def told(rows, *, floor=30.0, borders=(), timed=True, in_decibels=True, extra=()
 
 def test_one_that_changes_says_what_it_saves_and_costs():
     verdict = told([("a", 38.04, 0.6, 0.19)])["a"]
-    assert (verdict.form, verdict.reason) == ("int8", "int8: saves 0.410 ms, 38.0 dB alone")
+    assert (verdict.scheme, verdict.reason) == ("int8", "int8: saves 0.410 ms, 38.0 dB alone")
     assert verdict.saves_ms == pytest.approx(0.41)
     assert verdict.snr_db == 38.04
 
@@ -321,7 +321,7 @@ def test_one_that_changes_says_what_it_saves_and_costs():
 )
 def test_one_that_stays_says_why(rows, reason):
     verdict = told(rows)["a"]
-    assert (verdict.form, verdict.reason) == (FLOAT, f"kept float: {reason}")
+    assert (verdict.scheme, verdict.reason) == (FLOAT, f"kept float: {reason}")
 
 
 def test_reasons_found_before_are_passed_on():
@@ -339,7 +339,7 @@ def test_conversions_are_named_where_they_decide():
         [("a", 50.0, 1.0, 0.5), ("b", 50.0, 0.1, 0.15), ("c", 50.0, 1.0, 0.5)],
         borders=(Border("a", "b", 0.2), Border("b", "c", 0.2)),
     )["b"]
-    assert slow.form == "int8"
+    assert slow.scheme == "int8"
     assert slow.reason.startswith("int8: 0.050 ms slower itself, but it saves conversions next to it")
     alone = told([("a", 50.0, 1.0, 0.9), ("b", 20.0, 1.0, 0.5)], borders=(Border("a", "b", 0.3),))["a"]
     assert alone.reason == "kept float: int8 saves 0.100 ms, but 0.300 ms go into conversions next to float layers"
@@ -356,7 +356,7 @@ def test_a_metric_of_its_own_speaks_of_that():
         return (0.9, 0.9) if "a" in choices else (1.0, 1.0)
 
     verdicts = told([("a", 20.0, 1.0, 0.5), ("b", 50.0, 1.0, 0.5)], floor=0.95, in_decibels=False, check=share)
-    assert verdicts["b"].form == "int8"
+    assert verdicts["b"].scheme == "int8"
     assert verdicts["a"].reason.startswith(
         "kept float: int8 saves 0.500 ms, but brings the metric to 0.9; the floor is 0.95"
     )

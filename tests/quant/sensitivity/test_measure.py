@@ -40,9 +40,9 @@ def found(board, samples):
 
 
 def test_each_is_the_difference_that_one_layer_makes(board, samples, reference, found):
-    assert tuple((each.layer, each.form) for each in found) == board.pairs
+    assert tuple((each.layer, each.scheme) for each in found) == board.pairs
     for each in found:
-        wanted = compare_outputs(reference, board.run_all({each.layer: each.form}, samples))
+        wanted = compare_outputs(reference, board.run_all({each.layer: each.scheme}, samples))
         assert each.measured
         assert each.snr_db == pytest.approx(wanted.snr_db, abs=0.01)
         powers = [sum(output.noise_power) / sum(output.signal_power) for output in wanted.outputs]
@@ -52,13 +52,13 @@ def test_each_is_the_difference_that_one_layer_makes(board, samples, reference, 
 
 def test_a_layer_behind_an_output_makes_no_noise_there(found, layers):
     behind = next(layer.name for layer in layers if layer.weight == "w5")
-    int8 = next(each for each in found if (each.layer, each.form) == (behind, "int8"))
+    int8 = next(each for each in found if (each.layer, each.scheme) == (behind, "int8"))
     assert int8.noise[0] == 0
     assert int8.noise[1] > 0
 
 
 def test_the_noise_of_layers_together_is_near_the_sum_of_theirs_alone(board, samples, reference, found):
-    int8 = [each for each in found if each.form == "int8"]
+    int8 = [each for each in found if each.scheme == "int8"]
     together = board.run_all({each.layer: "int8" for each in int8}, samples)
     for output, parts in zip(
         compare_outputs(reference, together).outputs, zip(*(each.noise for each in int8), strict=True), strict=True
@@ -68,7 +68,7 @@ def test_the_noise_of_layers_together_is_near_the_sum_of_theirs_alone(board, sam
 
 def test_with_no_time_only_the_noisiest_form_is_run_and_the_others_are_estimated(board, samples, found):
     quick = sensitivities(board, samples, limit_s=0.0)
-    assert [each.form for each in quick if not each.measured]
+    assert [each.scheme for each in quick if not each.measured]
     by_layer = {each.layer: each for each in quick if each.measured}
     assert by_layer.keys() == board.schemes.keys()
     off = [abs(estimated.snr_db - exact.snr_db) for estimated, exact in zip(quick, found, strict=True)]

@@ -318,10 +318,10 @@ def _folded(each: LedgerEntry) -> Folded:
 
 
 def _layers(layers: tuple[LayerChoice, ...]) -> list[Block]:
-    counts = Counter(each.form for each in layers).most_common()
+    counts = Counter(each.scheme for each in layers).most_common()
     counted = ", ".join(f"{count:,} in {scheme}" for scheme, count in counts)
-    shown = rows(*((each.layer, each.form, each.reason) for each in layers[:_MAX_CHANGES]))
+    shown = rows(*((each.layer, each.scheme, each.reason) for each in layers[:_MAX_CHANGES]))
     return [
         WordsBlock(f"{words.several(len(layers), 'layer')}: {counted}."),
-        Folded("The scheme of each layer, and why", (Table(columns("layer", "form", "why"), shown),)),
+        Folded("The scheme of each layer, and why", (Table(columns("layer", "scheme", "why"), shown),)),
     ]

@@ -54,7 +54,7 @@ class Chooser:
         known = work.study.sensitivities(
             gains.config.backend, shared, target_db, limit_s, **settings_for(gains.config)
         )
-        self.sensitivities = tuple(each for each in known if each.form in gains.schemes.get(each.layer, ()))
+        self.sensitivities = tuple(each for each in known if each.scheme in gains.schemes.get(each.layer, ()))
         self.held_back: Judged | None = None
         """The first rejected result that reached the floor over all samples together, but not on each level."""
         self._scores: dict[frozenset[tuple[str, str]], Score] = {}
@@ -68,7 +68,7 @@ class Chooser:
             schemes = [scheme for _, scheme in sorted(best.point.choices.items())]
             if len(set(schemes)) > 1 and not self._mixes_well():
                 leading = max(dict.fromkeys(schemes), key=schemes.count)
-                alone = self._chosen(tuple(each for each in self.sensitivities if each.form == leading))
+                alone = self._chosen(tuple(each for each in self.sensitivities if each.scheme == leading))
                 found.append(self._entry(alone))
             if (goal := self.work.request.goal).is_ratio and goal.needed < _STRICTER_DB:
                 stricter = self._chosen(self.sensitivities, _STRICTER_DB, _STRICTER_CHECKS)
@@ -78,7 +78,7 @@ class Chooser:
             if not weighted.issuperset(main.choices):
                 rest = self._chosen(tuple(each for each in self.sensitivities if each.layer in weighted))
                 found.append(self._entry(rest))
-            for scheme in self.gains.timed.form_ms:
+            for scheme in self.gains.timed.scheme_ms:
                 found += self._uniform(scheme, main)
         held = self.held_back
         if held is not None and held.weakest is not None:
@@ -150,7 +150,7 @@ class Chooser:
         One entry has the scheme on all layers that it fits, another only on layers with weights, because a scheme
         on the products of attention changes the kernels around them.
         """
-        alone = {gain.layer: gain for gain in self.gains.timed.gains if gain.form == scheme}
+        alone = {gain.layer: gain for gain in self.gains.timed.gains if gain.scheme == scheme}
         weighted = self._weighted()
         those = {name: gain for name, gain in alone.items() if name in weighted}
         several = [alone, those] if len(those) < len(alone) else [alone]
@@ -212,14 +212,14 @@ class Chooser:
 
 def _instead(verdict: LayerVerdict, scheme: str) -> LayerVerdict:
     """Returns the verdict of a layer after a single scheme replaced the plan's choice."""
-    if verdict.form == scheme:
+    if verdict.scheme == scheme:
         return verdict
     why = (
         "kept float: no scheme here makes the whole model faster"
         if scheme == FLOAT
         else f"{scheme}: all layers in this scheme run faster than some"
     )
-    return msgspec.structs.replace(verdict, form=scheme, reason=why)
+    return msgspec.structs.replace(verdict, scheme=scheme, reason=why)
 
 
 def stepped_back(work: QuantizeRun, entry: Entry) -> Entry:
@@ -236,11 +236,11 @@ def stepped_back(work: QuantizeRun, entry: Entry) -> Entry:
 def _given_back(verdict: LayerVerdict, point: FrontierPoint) -> LayerVerdict:
     """Returns the verdict of a layer after a step back to a more exact point."""
     scheme = point.choices.get(verdict.layer, "float")
-    if scheme == verdict.form:
+    if scheme == verdict.scheme:
         return verdict
     result = "kept float" if scheme == "float" else scheme
-    why = f"{result}: with {verdict.form} the plan missed the goal on samples set aside"
-    return msgspec.structs.replace(verdict, form=scheme, reason=why)
+    why = f"{result}: with {verdict.scheme} the plan missed the goal on samples set aside"
+    return msgspec.structs.replace(verdict, scheme=scheme, reason=why)
 
 
 # A backend configuration whose best case is slower than another's by this factor is not planned.

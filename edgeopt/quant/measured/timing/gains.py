@@ -56,7 +56,7 @@ class TimedKernels:
     gains: tuple[LayerGain, ...]
     float_ms: float
     """Time of all kernels of the float model."""
-    form_ms: Mapping[str, float] = field(default_factory=dict)
+    scheme_ms: Mapping[str, float] = field(default_factory=dict)
     """Time of all kernels with all layers in one scheme, by scheme."""
     warnings: tuple[str, ...] = ()
     borders: tuple[Border, ...] = ()
@@ -142,7 +142,7 @@ def _measured(
     borders: tuple[Border, ...] = ()
     for scheme in schemes:
         there = territory_of(analyses[scheme].nodes, layers, home)
-        form_ms = _least_disturbed([_shared_out(each, there) for each in times[scheme]])
+        scheme_ms = _least_disturbed([_shared_out(each, there) for each in times[scheme]])
         changed = _changed(analyses[scheme], layers)
         rate = (
             None if backend_named(backend).converts_within else _conversion_rate(times[scheme], analyses[scheme])
@@ -157,7 +157,7 @@ def _measured(
                     layer.name,
                     scheme,
                     float_ms.get(layer.name, 0.0),
-                    form_ms.get(layer.name, 0.0),
+                    scheme_ms.get(layer.name, 0.0),
                     rate * sum(sizes.get(name, 0) for name in border) if rate is not None else 0.0,
                 )
             )
@@ -278,8 +278,8 @@ def _estimated(
         for scheme in schemes:
             precision = _PRECISIONS.get(scheme, "int8")
             smaller = moved // (2 if precision in {"bf16", "fp16"} else 4)
-            form_ms = _min_ms(device, precision, operations, smaller)
-            found.append(LayerGain(layer.name, scheme, float_ms, form_ms, basis="estimated"))
+            scheme_ms = _min_ms(device, precision, operations, smaller)
+            found.append(LayerGain(layer.name, scheme, float_ms, scheme_ms, basis="estimated"))
     warning = (
         f"The gains of the layers are estimated, because their kernels could not be timed: {reason.rstrip('.')}."
     )
@@ -462,13 +462,13 @@ def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
     """
     saved: dict[str, float] = {}
     for gain in timed.gains:
-        saved[gain.form] = saved.get(gain.form, 0.0) + max(0.0, gain.saves_ms)
+        saved[gain.scheme] = saved.get(gain.scheme, 0.0) + max(0.0, gain.saves_ms)
     found: dict[str, list[str]] = {}
     for gain in timed.gains:
-        if saved[gain.form] < _MIN_OF_ALL * timed.float_ms:
+        if saved[gain.scheme] < _MIN_OF_ALL * timed.float_ms:
             continue
         if gain.saves_ms + gain.boundary_ms > _MIN_OF_LAYER * gain.float_ms:
-            found.setdefault(gain.layer, []).append(gain.form)
+            found.setdefault(gain.layer, []).append(gain.scheme)
     return {layer: tuple(schemes) for layer, schemes in found.items()}
 
 

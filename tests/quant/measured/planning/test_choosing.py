@@ -68,7 +68,7 @@ def test_one_form_is_also_tried_on_the_layers_with_weights_alone(work):
     assert dict.fromkeys(weighted, "int8") in chosen
     (alone,) = (each for each in entries if dict(each.choices) == dict.fromkeys(weighted, "int8"))
     (product,) = (verdict for verdict in alone.plan.verdicts if verdict.layer not in weighted)
-    assert product.form == FLOAT
+    assert product.scheme == FLOAT
     assert "makes the whole model faster" in product.reason
 
 

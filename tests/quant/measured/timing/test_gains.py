@@ -41,7 +41,7 @@ def test_kernels_are_timed_by_layer(study, quantized_stack):
     timed = time_schemes(study.path, {"int8": quantized_stack}, study.layers, "onnxruntime-cpu", {}, FEEDS)
 
     assert {gain.layer for gain in timed.gains} == {"MatMul_0", "MatMul_2", "MatMul_4"}
-    assert all(gain.basis == "measured" and gain.float_ms > 0 and gain.form_ms > 0 for gain in timed.gains)
+    assert all(gain.basis == "measured" and gain.float_ms > 0 and gain.scheme_ms > 0 for gain in timed.gains)
     # Nothing of this model is outside its layers.
     assert sum(gain.float_ms for gain in timed.gains) == pytest.approx(timed.float_ms, rel=0.5)
     assert {(each.first, each.second) for each in timed.borders} == {
@@ -75,7 +75,7 @@ def test_a_form_that_does_not_run_is_left_out_and_said(study, quantized_stack, t
     files = {"int8": quantized_stack, "int8-dynamic": broken}
     timed = time_schemes(study.path, files, study.layers, "onnxruntime-cpu", {}, FEEDS)
 
-    assert {gain.form for gain in timed.gains} == {"int8"}
+    assert {gain.scheme for gain in timed.gains} == {"int8"}
     assert "int8-dynamic" in timed.warnings[0]
 
 
