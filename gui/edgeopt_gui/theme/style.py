@@ -34,6 +34,7 @@ QToolButton[role="fold"]:hover { background: $soft; }
 QToolButton[role="fold"]:focus { border-color: $accent; }
 QToolButton[autoRaise="true"] { border: 1px solid transparent; border-radius: ${round}px; padding: ${thin}px; }
 QToolButton[autoRaise="true"]:hover { background: $soft; }
+QToolButton[autoRaise="true"]:checked { background: $soft; border-color: $line; }
 QToolButton[autoRaise="true"]:focus { border-color: $accent; }
 QScrollArea, #graph-canvas { border: 1px solid transparent; }
 QScrollArea:focus, #graph-canvas:focus, QTextBrowser:focus { border: 1px solid $accent; }
