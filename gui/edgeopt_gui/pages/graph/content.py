@@ -77,7 +77,7 @@ class GraphContent(QWidget):
         self.colours = QComboBox()
         self.colours.setAccessibleName("Colour by")
         self.colours.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.colours.activated.connect(lambda at: self._choose_colours(self.colours.itemData(at)))
+        self.colours.activated.connect(lambda at: self.choose_colours(self.colours.itemData(at)))
         self.legend = Legend()
         self.levels = QComboBox()
         self.levels.setAccessibleName("Level of detail")
@@ -169,7 +169,7 @@ class GraphContent(QWidget):
             self.drawn = (replace(self.drawn[0], times=tuple(times)), *self.drawn[1:])
         self._know_colours()
         if (measured := fastest(times)) is not None:
-            self._choose_colours(f"{MEASURED}{measured.backend}")
+            self.choose_colours(f"{MEASURED}{measured.backend}")
         self._show_selected(self.side)
 
     def pick(self, position: int) -> None:
@@ -249,9 +249,9 @@ class GraphContent(QWidget):
         titles = {each.key: each.title for known in self._known for each in known}
         for each, title in titles.items():
             self.colours.addItem(title, each)
-        self._choose_colours(key if key in titles else "")
+        self.choose_colours(key if key in titles else "")
 
-    def _choose_colours(self, key: str) -> None:
+    def choose_colours(self, key: str) -> None:
         known = [each for its in self._known for each in its]
         chosen = next((each for each in known if each.key == key), None) or next(iter(known), None)
         if chosen is None:
