@@ -24,6 +24,7 @@ from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.views.words import milliseconds
+from edgeopt_gui import theme
 from edgeopt_gui.pages.graph.canvas import Canvas
 from edgeopt_gui.pages.graph.change_list import change_summary
 from edgeopt_gui.pages.graph.details import Details
@@ -110,6 +111,7 @@ class GraphContent(QWidget):
         """Labels above two drawings, with the names of their models."""
         self._hits: list[int] = []
         self._hit = -1
+        theme.scheme_changed.connect(self._colour_shown)
         self.panes = Panes(self._drawings(), self.details)
         self._lay_out()
 
@@ -262,14 +264,17 @@ class GraphContent(QWidget):
         self.hottest.set_times(self.drawn[0].times if len(self.drawn) == 1 else (), backend)
         self._list_changes(backend)
         self._show_details()
-        if self.drawn and self.canvas.diagram is self.drawn[0].diagram:
-            self._colour()
+        self._colour_shown()
 
     def _chosen_of(self, side: int) -> Colouring:
         """Returns the chosen colouring of a drawing; all nodes are white if it has none of this kind."""
         key = self.colouring.key if self.colouring is not None else ""
         found = next((each for each in self._known[side] if each.key == key), None)
         return found or Colouring(key, "", (None,) * len(self.drawn[side].diagram.nodes))
+
+    def _colour_shown(self) -> None:
+        if self.drawn and self.canvas.diagram is self.drawn[0].diagram:
+            self._colour()
 
     def _colour(self) -> None:
         """Colours the drawings with one common scale and legend."""

@@ -13,6 +13,7 @@ from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.layered import Knots
 from edgeopt.diagram.outline import OutlineGroup
 from edgeopt.diagram.scene import Box, Diagram, End, Line, last_part
+from edgeopt_gui.theme import colours
 
 _TITLE_SIZE, _SECOND_SIZE = 12, 11
 """Heights of the fonts in scene units, which the layout's widths of boxes are made for."""
@@ -105,7 +106,7 @@ class BoxItem(QGraphicsItem):
         if isinstance(item, End) or self.box.is_open:
             return
         fill = colouring.of(item)
-        self.fill = QColor(fill.colour) if fill is not None else None
+        self.fill = colours.swatch(fill.colour) if fill is not None else None
         self._full = fill is not None and fill.solid
         has_amounts = fill is not None and colouring.amounts is not None
         self.second = fill.text if fill is not None and has_amounts else self._plain_second
