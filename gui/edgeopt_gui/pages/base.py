@@ -140,3 +140,5 @@ class Entry:
     icon: str
     make: Callable[[Context], Page]
     actions: tuple[Action, ...]
+    also: str = ""
+    """Other words by which the command palette finds the page."""

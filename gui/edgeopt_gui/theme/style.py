@@ -99,6 +99,7 @@ QTableView::item, QTreeView::item { padding: 0 ${quarter}px; }
 QTableView:focus, QTreeView:focus, QListView:focus, QPlainTextEdit:focus { border-color: $accent; }
 QPlainTextEdit { border: 1px solid $line; background: $raised; }
 QFrame[role="card"] { background: $raised; border: 1px solid $line; border-radius: ${round}px; }
+#palette-frame { background: $window; border: 1px solid $muted; border-radius: ${round}px; }
 QLineEdit#command-line { border: none; background: $stripe; border-radius: ${round}px; padding: ${quarter}px; }
 QLineEdit#command-line:focus { border: 1px solid $accent; }
 QStatusBar { border-top: 1px solid $line; }

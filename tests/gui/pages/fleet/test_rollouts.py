@@ -219,7 +219,7 @@ def test_a_waiting_part_of_a_wave_has_an_edge_that_stands_out_in_the_dark(qtbot,
     context.settings.keep("theme", "dark")
     bars = WaveBars()
     qtbot.addWidget(bars)
-    bars.set_waves(waves_of(report(RolloutDevice("a", 1, "planned"))))
+    bars.set_waves(waves_of(report(RolloutDevice("a", 1, "planned"), RolloutDevice("b", 2, "planned"))))
     bars.resize(600, bars.sizeHint().height())
     image = bars.grab().toImage()
     edge = [image.pixelColor(300, y).lightness() for y in range(bars.fontMetrics().height() * 2)]
