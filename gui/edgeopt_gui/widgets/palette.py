@@ -28,7 +28,7 @@ _ROWS_SHOWN = 11
 _LETTERS_WIDE = 76
 _SHADOW = 14
 """Width of the shadow in pixels."""
-_SHADE = 14
+_SHADE = 9
 """Opacity of each of the layers of the shadow, of 255."""
 
 

@@ -164,12 +164,18 @@ def told(context, *looks):
         context.quiet.take(bad)
 
 
-def test_a_foreign_load_is_said_on_every_page_that_measures(window, context):
+def test_a_foreign_load_is_said_on_every_page_with_measured_figures(window, context, monkeypatch):
     for key in ("device", "graph", "optimize", "compare", "live"):
         window.show_page(key)
-        banner = window.page(key).banner
+        page, banner = window.page(key), window.page(key).banner
         assert not banner.isVisible()
         told(context, BUSY, BUSY)
+        assert not page.has_measured()
+        assert not banner.isVisible(), f"nothing was measured on the page {key}"
+        told(context, (), ())
+        with monkeypatch.context() as patch:
+            patch.setattr(banner, "_has_measured", lambda: True)
+            told(context, BUSY, BUSY)
         assert banner.isVisible(), key
         assert banner.sentence.text() == "Not a good moment to measure: Other processes took 63 % of the cores."
         assert banner.button.text() == "Measure again when quiet"
@@ -186,6 +192,7 @@ def test_what_waits_measures_once_it_is_quiet(qtbot, window, context, monkeypatc
     asked = []
     page = window.page("device")
     window.show_page("device")
+    monkeypatch.setattr(page.banner, "_has_measured", lambda: True)
     monkeypatch.setattr(window.book, "_trigger", lambda bound: asked.append(bound.action.key))
     told(context, BUSY, BUSY)
     page.banner.button.click()

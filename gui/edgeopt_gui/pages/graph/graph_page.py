@@ -99,6 +99,9 @@ class GraphPage(Page):
     def key_to_measure(self) -> str:
         return "graph.measure"
 
+    def has_measured(self) -> bool:
+        return bool(self.context.op_times)
+
     # Actions of the user
 
     def measure(self) -> None:

@@ -5,6 +5,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from edgeopt.data.demo import MODEL
+from edgeopt.graph.analysis import OpTimes
 from edgeopt_gui.pages.graph.items import LEAST_TEXT
 from edgeopt_gui.pages.graph.page import ENTRY
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
@@ -154,6 +155,17 @@ def test_the_buttons_have_icons_in_the_colours_of_the_theme(shown, context):
         ]
         assert inked
         assert all(colour.lightness() > 150 for colour in inked)
+
+
+def test_the_banner_about_other_load_waits_for_measured_times(shown, context):
+    page = shown(MODEL)
+    busy = ("Other processes took 63 % of the cores.",)
+    for _ in range(2):
+        context.quiet.take(busy)
+    assert not page.banner.isVisible()
+    context.use_times([OpTimes("onnxruntime-cpu", "1", None, 20, 2.0, 0.0, 1.0, ())])
+    context.changed.emit()
+    assert page.banner.isVisible()
 
 
 def test_the_first_view_stays_the_first_when_the_window_grows(qtbot, shown, window):
