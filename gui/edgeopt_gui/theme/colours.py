@@ -50,13 +50,17 @@ def _lightened(name: str, background: str) -> str:
     for part in range(1, 101):
         if (_luminance(colour) + 0.05) / (behind + 0.05) >= _LEAST_CONTRAST:
             break
-        red, green, blue = (round(each + (255 - each) * part / 100) for each in QColor(name).getRgb()[:3])
+        red, green, blue = (round(each + (255 - each) * part / 100) for each in _parts(QColor(name)))
         colour = QColor(red, green, blue)
     return colour.name()
 
 
 def _luminance(colour: QColor) -> float:
     """Returns the relative luminance of WCAG 2."""
-    parts = (each / 255 for each in colour.getRgb()[:3])
+    parts = (each / 255 for each in _parts(colour))
     red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _parts(colour: QColor) -> tuple[int, int, int]:
+    return colour.red(), colour.green(), colour.blue()
