@@ -1,6 +1,6 @@
 """The diagram in a view: drag to pan, wheel to zoom, keys to walk along the edges, double click to open."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QTransform, QWheelEvent
@@ -63,8 +63,8 @@ class Canvas(QGraphicsView):
         self._found: frozenset[Path] = frozenset()
         self._pressed = QPoint()
         self._pressed_path: Path | None = None
-        self._at_first_view = False
-        """Whether the user has not moved the view since `begin`."""
+        self._view_again: Callable[[], None] | None = None
+        """`begin` or `fit`, to be repeated in another size until the user moves the view; else None."""
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
             bar.valueChanged.connect(lambda _: self._show_view())
 
@@ -129,7 +129,7 @@ class Canvas(QGraphicsView):
         for line in self.lines:
             line.mark(path is not None and path in (line.line.source, line.line.target))
         if path is not None:
-            self._at_first_view = False
+            self._view_again = None
         if path in self.boxes and centre:
             self._bring_into_sight(self.boxes[path])
         if changed:
@@ -144,7 +144,7 @@ class Canvas(QGraphicsView):
 
     def fit(self) -> None:
         """Shows the whole diagram."""
-        self._at_first_view = False
+        self._view_again = self.fit
         # The viewport's present size is too large: Qt shows the scroll bars only after this.
         room = self.maximumViewportSize()
         wide = room.width() - self.verticalScrollBar().sizeHint().width()
@@ -161,7 +161,7 @@ class Canvas(QGraphicsView):
         scale = self.transform().m11()
         if not all(item.is_readable(scale) for item in self.boxes.values()):
             self._show_top()
-        self._at_first_view = True
+        self._view_again = self.begin
 
     def _show_top(self) -> None:
         self.resetTransform()
@@ -190,7 +190,7 @@ class Canvas(QGraphicsView):
         self._show_view()
 
     def zoom(self, factor: float) -> None:
-        self._at_first_view = False
+        self._view_again = None
         scale = self.transform().m11()
         wished = min(_MOST_SCALE, max(_LEAST_SCALE, scale * factor))
         self.scale(wished / scale, wished / scale)
@@ -205,7 +205,7 @@ class Canvas(QGraphicsView):
         event.accept()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
-        self._at_first_view = False
+        self._view_again = None
         self._pressed = event.position().toPoint()
         self._pressed_path = self._path_at(self._pressed)
         super().mousePressEvent(event)
@@ -243,8 +243,8 @@ class Canvas(QGraphicsView):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
         self.minimap.lie_in(self.viewport().geometry())
-        if self._at_first_view:
-            self.begin()
+        if self._view_again is not None:
+            self._view_again()
         elif self.selected in self.boxes:
             # A panel that opens must not cover what was selected to be shown in it.
             box = self.boxes[self.selected].boundingRect()

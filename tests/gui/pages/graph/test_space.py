@@ -175,3 +175,8 @@ def test_the_first_view_stays_the_first_when_the_window_grows(qtbot, shown, wind
     window.resize(1440, 900)
     QTest.qWait(0)
     assert canvas.mapFromScene(QPoint(0, round(top))).y() < 60
+    page.fit()
+    window.resize(1024, 640)
+    QTest.qWait(0)
+    seen = canvas.mapToScene(canvas.viewport().rect()).boundingRect()
+    assert seen.contains(canvas.scene().itemsBoundingRect())
