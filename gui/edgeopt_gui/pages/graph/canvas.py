@@ -64,7 +64,7 @@ class Canvas(QGraphicsView):
         self._pressed = QPoint()
         self._pressed_path: Path | None = None
         self._view_again: Callable[[], None] | None = None
-        """`begin` or `fit`, to be repeated in another size until the user moves the view; else None."""
+        """`begin` or `fit`, repeated when the size changes; None once the user has moved the view."""
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
             bar.valueChanged.connect(lambda _: self._show_view())
 
