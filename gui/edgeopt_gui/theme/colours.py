@@ -12,7 +12,7 @@ from edgeopt_gui.theme.scheme import is_dark
 
 # Blue, vermilion, green, purple, orange, sky, grey, olive.
 _LIGHT = ("#0066a8", "#c64a00", "#00805d", "#a8457f", "#a86f00", "#1f7fb5", "#5f6670", "#6f7500")
-_LEAST_CONTRAST = 3.0
+_MIN_CONTRAST = 3.0
 _DARK = ("#5aa9e6", "#ff8a4c", "#2fc79a", "#e08fbd", "#f0b429", "#8fd3ff", "#aab2bd", "#d6cf4a")
 
 
@@ -48,7 +48,7 @@ def swatch(colour: QColor | str) -> QColor:
 def _lightened(name: str, background: str) -> str:
     colour, behind = QColor(name), _luminance(QColor(background))
     for part in range(1, 101):
-        if (_luminance(colour) + 0.05) / (behind + 0.05) >= _LEAST_CONTRAST:
+        if (_luminance(colour) + 0.05) / (behind + 0.05) >= _MIN_CONTRAST:
             break
         red, green, blue = (round(each + (255 - each) * part / 100) for each in _parts(QColor(name)))
         colour = QColor(red, green, blue)

@@ -23,12 +23,12 @@ def paint_interval(
         painter.setPen(QPen(line if tick == 1 else _thin(line), 1, Qt.PenStyle.DotLine))
         x = round(x_of(box, span, tick)) + 0.5
         painter.drawLine(QPointF(x, box.top()), QPointF(x, box.bottom()))
-    least, speed, most = interval
+    minimum, speed, maximum = interval
     if speed is None:
         return
     # 0 is an open end, and None one that is not known.
-    low = x_of(box, span, speed if least is None else least)
-    high = x_of(box, span, speed if most is None else most)
+    low = x_of(box, span, speed if minimum is None else minimum)
+    high = x_of(box, span, speed if maximum is None else maximum)
     middle, thick = box.center().y(), box.height() * 0.22
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(_thin(colour))

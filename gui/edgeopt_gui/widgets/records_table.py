@@ -95,12 +95,10 @@ class RecordsTable(QTableView):
         widths, columns = self.natural_widths(), self.records.columns
         self._natural = list(widths)
         letter, room = self.fontMetrics().averageCharWidth(), self.viewport().width()
-        least = [
+        minimum = [
             widths[place]
             if column.align == "right"
-            else max(
-                self.fontMetrics().horizontalAdvance(column.title) + 3 * letter, column.least_letters * letter
-            )
+            else max(self.fontMetrics().horizontalAdvance(column.title) + 3 * letter, column.min_letters * letter)
             for place, column in enumerate(columns)
         ]
         for place in self._left_out:
@@ -109,14 +107,14 @@ class RecordsTable(QTableView):
         shown = [place for place in range(len(columns)) if not self.isColumnHidden(place)]
         firm = [
             max(width, min(widths[place], columns[place].firm_letters * letter))
-            for place, width in enumerate(least)
+            for place, width in enumerate(minimum)
         ]
         if sum(firm[place] for place in shown) > room:
             self._left_out = [place for place in shown if columns[place].optional]
             shown = [place for place in shown if place not in self._left_out]
         for place in self._left_out:
             self.setColumnHidden(place, True)
-        for floor in (firm, least):
+        for floor in (firm, minimum):
             missing = sum(widths[place] for place in shown) - room
             spare = {place: max(0, widths[place] - floor[place]) for place in shown}
             spared = sum(spare.values())
@@ -155,12 +153,12 @@ class RecordsTable(QTableView):
             widest = max((metrics.horizontalAdvance(text) for text in texts), default=0)
             # Room for the sort arrow beside the title.
             title = self.fontMetrics().horizontalAdvance(column.title) + 4 * letter
-            widths.append(min(max(widest + room, title), column.most_letters * letter))
+            widths.append(min(max(widest + room, title), column.max_letters * letter))
         return widths
 
-    def show_all_rows(self, most: int = 50) -> None:
+    def show_all_rows(self, maximum: int = 50) -> None:
         """Fits the height to the rows, for a short table in a page that scrolls as a whole."""
-        rows = min(most, self.records.rowCount()) * self.verticalHeader().defaultSectionSize()
+        rows = min(maximum, self.records.rowCount()) * self.verticalHeader().defaultSectionSize()
         self.setFixedHeight(rows + self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name

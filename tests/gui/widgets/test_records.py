@@ -297,7 +297,7 @@ def test_a_column_is_as_wide_as_the_last_row_and_never_wider_than_it_may(table):
     letter = table.fontMetrics().averageCharWidth()
     table.records.set_rows((("x" * 200, 1),))
     table.fit()
-    assert table.columnWidth(0) == COLUMNS_RECORDS_TABLE[0].most_letters * letter
+    assert table.columnWidth(0) == COLUMNS_RECORDS_TABLE[0].max_letters * letter
 
 
 def test_the_first_click_on_figures_sorts_the_largest_first_and_keeps_the_row_in_sight(qtbot, table):

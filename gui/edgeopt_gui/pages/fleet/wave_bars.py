@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from edgeopt_gui.pages.fleet.waves import GROUPS, Wave
 from edgeopt_gui.theme import colours
 
-_LEAST_WIDTH = 4.0
+_MIN_WIDTH = 4.0
 """Minimum width of a segment in pixels, so that one failed device among 500 is visible."""
 _LABEL_LETTERS = 9
 
@@ -61,7 +61,7 @@ class WaveBars(QWidget):
 
     def segments(self, wave: Wave, room: QRectF) -> list[tuple[str, QRectF]]:
         """Returns the key and rectangle of each group in a wave; small groups are widened to be visible."""
-        widths = [max(_LEAST_WIDTH, room.width() * number / wave.size) for _, number in wave.counts]
+        widths = [max(_MIN_WIDTH, room.width() * number / wave.size) for _, number in wave.counts]
         scale = room.width() / sum(widths)
         left, found = room.left(), []
         for (group, _), width in zip(wave.counts, widths, strict=True):

@@ -16,7 +16,7 @@ from edgeopt_gui.pages.graph.walk import Walk
 _MARGIN = 40.0
 _ROOM = 1500.0
 """Space around the diagram, so that any box can keep its place on the screen when the rest moves."""
-_MOST_SCALE, _LEAST_SCALE = 3.0, 0.01
+_MAX_SCALE, _MIN_SCALE = 3.0, 0.01
 _STEP = 1.25
 _RIM = 0.15
 """Margin as a share of the view's size; the view is centred on a wanted box that reaches into it."""
@@ -57,7 +57,7 @@ class Canvas(QGraphicsView):
         """The diagram on the canvas; None while it is empty."""
         self.legend: tuple[tuple[str, str], ...] = ()
         """Legend of the present colours."""
-        self.most = 0.0
+        self.maximum = 0.0
         """The amount of the strongest colour."""
         self.selected: Path | None = None
         self._found: frozenset[Path] = frozenset()
@@ -116,7 +116,7 @@ class Canvas(QGraphicsView):
     def colour_by(self, colouring: Colouring, at_least: float = 0.0) -> None:
         shown = [item.box.item for item in self.boxes.values() if not item.box.is_open]
         colouring = colouring.scaled_to((item for item in shown if not isinstance(item, End)), at_least)
-        self.legend, self.most = colouring.legend, colouring.most
+        self.legend, self.maximum = colouring.legend, colouring.maximum
         for item in self.boxes.values():
             item.colour_by(colouring)
         self.minimap.show_boxes(self.boxes.values(), self._whole)
@@ -192,7 +192,7 @@ class Canvas(QGraphicsView):
     def zoom(self, factor: float) -> None:
         self._view_again = None
         scale = self.transform().m11()
-        wished = min(_MOST_SCALE, max(_LEAST_SCALE, scale * factor))
+        wished = min(_MAX_SCALE, max(_MIN_SCALE, scale * factor))
         self.scale(wished / scale, wished / scale)
         self._show_view()
 

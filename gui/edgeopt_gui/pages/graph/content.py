@@ -279,12 +279,12 @@ class GraphContent(QWidget):
     def _colour(self) -> None:
         """Colours the drawings with one common scale and legend."""
         canvases = self.linked.canvases[: len(self.drawn)]
-        most = 0.0
+        maximum = 0.0
         for side, canvas in enumerate(canvases):
-            canvas.colour_by(self._chosen_of(side), most)
-            most = max(most, canvas.most)
-        if self.canvas.most < most:
-            self.canvas.colour_by(self._chosen_of(0), most)
+            canvas.colour_by(self._chosen_of(side), maximum)
+            maximum = max(maximum, canvas.maximum)
+        if self.canvas.maximum < maximum:
+            self.canvas.colour_by(self._chosen_of(0), maximum)
         self._say_legend()
 
     def _say_legend(self) -> None:
@@ -386,8 +386,8 @@ class GraphContent(QWidget):
         for position in leaves(group):
             operator = diagram.nodes[position].operator if diagram else ""
             counts[operator] = counts.get(operator, 0) + 1
-        most = sorted(counts.items(), key=lambda pair: -pair[1])
-        facts.append(Fact("Operators", ", ".join(f"{count} {operator}" for operator, count in most)))
+        maximum = sorted(counts.items(), key=lambda pair: -pair[1])
+        facts.append(Fact("Operators", ", ".join(f"{count} {operator}" for operator, count in maximum)))
         return FactGroup("", tuple(facts))
 
     def _times_of(self, node: NodeRow) -> Sequence[FactGroup]:

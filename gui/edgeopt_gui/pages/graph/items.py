@@ -17,7 +17,7 @@ from edgeopt_gui.theme import colours
 
 _TITLE_SIZE, _SECOND_SIZE = 12, 11
 """Heights of the fonts in scene units, which the layout's widths of boxes are made for."""
-LEAST_TEXT = 10.0
+MIN_TEXT = 10.0
 """Smallest height in pixels at which a text is drawn."""
 READABLE = 0.92
 """Scale from which both lines of a box and the labels of lines are drawn."""
@@ -246,7 +246,7 @@ def path_of(knots: Knots) -> QPainterPath:
 
 def title_size(scale: float) -> int:
     """Returns the height of a title in scene units, larger if it would be too small on the screen."""
-    return max(_TITLE_SIZE, ceil(LEAST_TEXT / scale))
+    return max(_TITLE_SIZE, ceil(MIN_TEXT / scale))
 
 
 @cache

@@ -17,7 +17,7 @@ _FROM_CORNER = 8
 _MARGIN = 6.0
 _BORDER = 40.0
 """Empty border of the diagram, which need not be in view."""
-_LEAST = 1.5
+_MIN = 1.5
 """Pixels of a box that would be too small to see."""
 
 
@@ -105,8 +105,8 @@ class Minimap(QWidget):
         return QRectF(
             origin.x() + (area.left() - self._whole.left()) * scale,
             origin.y() + (area.top() - self._whole.top()) * scale,
-            max(_LEAST, area.width() * scale),
-            max(_LEAST, area.height() * scale),
+            max(_MIN, area.width() * scale),
+            max(_MIN, area.height() * scale),
         )
 
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name

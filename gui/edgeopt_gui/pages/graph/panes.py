@@ -11,7 +11,7 @@ _BESIDE_FROM = 50
 """Width of the page, in heights of a line, from which the details lie beside the graph."""
 _PART_BESIDE, _PART_BELOW = 0.24, 0.4
 """Part of the width or height that the details take."""
-_LEAST_LINES, _MOST_LINES = 16, 22
+_MIN_LINES, _MAX_LINES = 16, 22
 """Width of the details beside the graph, in heights of a line."""
 
 
@@ -60,7 +60,7 @@ class Panes(QSplitter):
         if self._sized_by_user:
             return
         whole = self.height() if below else width
-        beside = min(line * _MOST_LINES, max(round(width * _PART_BESIDE), line * _LEAST_LINES))
+        beside = min(line * _MAX_LINES, max(round(width * _PART_BESIDE), line * _MIN_LINES))
         part = round(whole * _PART_BELOW) if below else beside
         self.setSizes([whole - part, part])
 

@@ -13,11 +13,11 @@ from edgeopt_gui.pages.optimize.words import short_name
 from edgeopt_gui.theme import colours
 from edgeopt_gui.widgets.speed_axis import place_on, ticks
 
-MOST_DB = 120.0
+MAX_DB = 120.0
 """More is drawn here: the outputs are equal but for rounding."""
 _STEP_DB = 20
 _RADIUS, _REACH = 5.0, 12.0
-_LEAST_DB = 20.0
+_MIN_DB = 20.0
 
 
 class Dot(NamedTuple):
@@ -30,7 +30,7 @@ class Dot(NamedTuple):
 def dots(rows: Iterable[Row]) -> list[Dot]:
     """Candidates with both figures, the slowest first."""
     found = [
-        Dot(row.name, speed, min(MOST_DB, row.accuracy_db), row)
+        Dot(row.name, speed, min(MAX_DB, row.accuracy_db), row)
         for row in rows
         if (speed := row.interval[1]) and row.accuracy_db is not None
     ]
@@ -134,8 +134,8 @@ class Scatter(QWidget):
         return QRectF(self.rect()).adjusted(line * 4.5, line * 1.8, -line * 1.5, -line * 2.5)
 
     def _y(self, box: QRectF, value_db: float) -> float:
-        least = min([_LEAST_DB, *(dot.accuracy_db for dot in self.dots)]) - _STEP_DB / 4
-        share = (value_db - least) / (MOST_DB + _STEP_DB / 4 - least)
+        minimum = min([_MIN_DB, *(dot.accuracy_db for dot in self.dots)]) - _STEP_DB / 4
+        share = (value_db - minimum) / (MAX_DB + _STEP_DB / 4 - minimum)
         return box.bottom() - box.height() * share
 
     def _draw_axes(self, painter: QPainter, box: QRectF) -> None:
@@ -151,14 +151,14 @@ class Scatter(QWidget):
             painter.setPen(quiet)
             painter.drawText(QRectF(x - 40, box.bottom() + 2, 80, line), center, f"{speed:g}x")
         right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        for value in range(0, round(MOST_DB) + 1, _STEP_DB):
+        for value in range(0, round(MAX_DB) + 1, _STEP_DB):
             y = self._y(box, value)
             if y > box.bottom() + 1:
                 continue
             painter.setPen(QPen(grid, 1, Qt.PenStyle.DotLine))
             painter.drawLine(QPointF(box.left(), y), QPointF(box.right(), y))
             painter.setPen(quiet)
-            text = f"≥ {value} dB" if value == MOST_DB else f"{value} dB"
+            text = f"≥ {value} dB" if value == MAX_DB else f"{value} dB"
             painter.drawText(QRectF(0, y - line / 2, box.left() - 6, line), right, text)
         painter.drawText(QRectF(box.left(), box.bottom() + line, box.width(), line * 1.4), center, "Speed")
         painter.drawText(QPointF(6, line), "Accuracy")

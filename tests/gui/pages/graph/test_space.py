@@ -6,7 +6,7 @@ from PySide6.QtTest import QTest
 
 from edgeopt.data.demo import MODEL
 from edgeopt.graph.analysis import OpTimes
-from edgeopt_gui.pages.graph.items import LEAST_TEXT
+from edgeopt_gui.pages.graph.items import MIN_TEXT
 from edgeopt_gui.pages.graph.page import ENTRY
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
 from edgeopt_gui.subject import subject_at
@@ -53,14 +53,14 @@ def part_of_the_width(page):
 
 
 @pytest.mark.parametrize(("wide", "high", "least"), SIZES)
-def test_the_canvas_has_most_of_the_page_with_and_without_details(qtbot, shown, wide, high, least):
+def test_the_canvas_has_most_of_the_page_with_and_without_details(qtbot, shown, wide, high, minimum):
     page = shown(MODEL, (wide, high))
     assert page.view.details.isHidden()
     assert part_of_the_width(page) > 0.97
     page.view.pick(node(page, "Conv").position)
     qtbot.waitUntil(page.view.details.isVisible)
     QTest.qWait(0)
-    assert part_of_the_width(page) >= least
+    assert part_of_the_width(page) >= minimum
     canvas = page.view.canvas
     box = canvas.boxes[canvas.selected].boundingRect()
     assert canvas.mapToScene(canvas.viewport().rect()).boundingRect().contains(box)
@@ -95,11 +95,11 @@ def test_a_double_click_opens_a_group_before_the_details_open(qtbot, tmp_path, s
 
 
 @pytest.mark.parametrize(("wide", "high", "_least"), SIZES)
-def test_every_text_at_first_view_is_readable(shown, wide, high, _least):
+def test_every_text_at_first_view_is_readable(shown, wide, high, _minimum):
     page = shown(MODEL, (wide, high))
     heights = text_heights(page.view.canvas)
     assert len(heights) > 4
-    assert min(heights) >= LEAST_TEXT >= 10
+    assert min(heights) >= MIN_TEXT >= 10
     titles = [item.texts(page.view.canvas.transform().m11())[0][1] for item in page.view.canvas.boxes.values()]
     assert max(titles) * page.view.canvas.transform().m11() >= 11
 
