@@ -67,7 +67,7 @@ def main() -> None:
             flush=True,
         )
     print(f"{wrong} of {given.contests} call a difference, in {time.monotonic() - begin:.0f} s")
-    sys.exit(1 if wrong > given.most_wrong else 0)
+    sys.exit(1 if wrong > given.max_wrong else 0)
 
 
 @contextmanager

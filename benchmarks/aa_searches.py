@@ -54,7 +54,7 @@ def main() -> None:
                 flush=True,
             )
     print(f"{delivered} of {given.searches} deliver something")
-    sys.exit(1 if delivered > given.most_delivered else 0)
+    sys.exit(1 if delivered > given.max_delivered else 0)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ LIMIT_S = 35.0
 SHARES = {"http": 0.6, "grpc": 0.25, "mqtt": 0.14, "measurements": 0.01}
 _SOON_S = 0.02
 SERVICE = "/inference.GRPCInferenceService/"
-MOST_MORE_MIB = 64
+MAX_MORE_MIB = 64
 METHODS = ("ModelInfer", "ModelMetadata", "ModelReady", "ServerLive", "ServerMetadata", "RepositoryIndex")
 STEPS = (
     {"do": "hello"},
@@ -112,7 +112,7 @@ def _fuzz(
         wrong.append(f"the release does not answer any more: {device.status()}")
     after = process_memory_bytes(device.pid) or 0
     print(f"memory of the agent: {before >> 20} -> {after >> 20} MiB")
-    if after - before > MOST_MORE_MIB << 20:
+    if after - before > MAX_MORE_MIB << 20:
         wrong.append("the agent holds more memory")
     return wrong
 

@@ -50,16 +50,16 @@ def _models(given: Path) -> list[Path]:
 
 
 def _measured(path: Path, repeat: int) -> tuple[float, float, str, int]:
-    best, least_cpu, told, size = float("inf"), float("inf"), "", path.stat().st_size
+    best, min_cpu, told, size = float("inf"), float("inf"), "", path.stat().st_size
     for _ in range(repeat):
         before, begin = _children_s(), time.perf_counter()
         command = [sys.executable, "-m", "edgeopt", "analyze", str(path), "--json"]
         done = subprocess.run(command, capture_output=True, check=False)
         best = min(best, time.perf_counter() - begin)
-        least_cpu = min(least_cpu, _children_s() - before)
+        min_cpu = min(min_cpu, _children_s() - before)
         last = json.loads(done.stdout.splitlines()[-1])
         if last["event"] != "result":
-            return best, least_cpu, f"failed: {last['message']}", size
+            return best, min_cpu, f"failed: {last['message']}", size
         data = last["data"]
         size = data["size_bytes"]
         ran = sum(row["supported"] is not None and not row["unsupported"] for row in data["coverage"])
@@ -68,7 +68,7 @@ def _measured(path: Path, repeat: int) -> tuple[float, float, str, int]:
             f"{len(data['opportunities'])} opportunities, {ran} of {len(data['coverage'])} backends run it all"
         )
         told += "".join(f" [{note}]" for note in data["warnings"] if "no time" in note or "not known" in note[:40])
-    return best, least_cpu, told, size
+    return best, min_cpu, told, size
 
 
 def _children_s() -> float:

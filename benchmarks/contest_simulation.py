@@ -40,7 +40,7 @@ class Source(NamedTuple):
     plan: LegPlan
     legs: list[list[Leg]]
     """Of each pair of processes."""
-    most: int
+    maximum: int
     """The number of legs that fit into the time."""
 
 
@@ -82,8 +82,8 @@ def _source(
         begins = random.integers(len(first), size=_POOL)
         places = [(begin + np.arange(plan.leg_rounds)) % len(first) for begin in begins]
         legs.append([leg_of(first[k].tolist(), second[k].tolist(), plan.fresh) for k in places])
-    most = min(int(rules.time_limit_s / plan.leg_s), rules.rounds_most // plan.leg_rounds)
-    return Source(name, plan, legs, most)
+    maximum = min(int(rules.time_limit_s / plan.leg_s), rules.max_rounds // plan.leg_rounds)
+    return Source(name, plan, legs, maximum)
 
 
 def simulate(
@@ -127,13 +127,13 @@ def judge(source: Source, slower_percent: float, limits: Limits, contests: int, 
     """Contests in which the first side is slower by this share, judged by the limit."""
     random = np.random.default_rng([2, int(slower_percent * 100)])
     planted = (-math.log1p(slower_percent / 100),) * 2
-    ((_, least),) = limits.least
-    rules = msgspec.structs.replace(rules, limits=(least,))
+    ((_, minimum),) = limits.minimum
+    rules = msgspec.structs.replace(rules, limits=(minimum,))
     said: Counter[str] = Counter()
     legs = 0
     for _ in range(contests):
         decision, count = _contest(source, planted, random, rules)
-        said[lies(decision.speedup, least, decision.luck_percent)] += 1
+        said[lies(decision.speedup, minimum, decision.luck_percent)] += 1
         legs += count
     return Judged(contests, said["above"], said["below"], said["across"], legs / contests * source.plan.leg_s)
 
@@ -158,9 +158,9 @@ def _contest(
     for leg, swap in _draw(source, random):
         sign = -1 if swap else 1
         legs.append(leg._replace(calm=sign * leg.calm + planted[0], typical=sign * leg.typical + planted[1]))
-        if len(legs) not in rules.looks and len(legs) < source.most:
+        if len(legs) not in rules.looks and len(legs) < source.maximum:
             continue
-        decision = decide(legs, rules, last=len(legs) == source.most)
+        decision = decide(legs, rules, last=len(legs) == source.maximum)
         if decision is not None and decision.done:
             return decision, len(legs)
     raise AssertionError("the last look ends every contest")
@@ -168,7 +168,7 @@ def _contest(
 
 def _draw(source: Source, random: np.random.Generator) -> Iterator[tuple[Leg, bool]]:
     pair, swap = random.integers(len(source.legs)), random.random() < 0.5
-    for _ in range(source.most):
+    for _ in range(source.maximum):
         if source.plan.fresh:
             pair, swap = random.integers(len(source.legs)), random.random() < 0.5
         yield source.legs[pair][random.integers(_POOL)], swap
@@ -226,7 +226,7 @@ def main() -> None:
     print(f"\n{'of ' + str(each) + ' contests':45} {'legs':>9}  0 % wrong   5 % right   5 % rounds")
     for model in models:
         none, five = table[0.0][model.name], table[5.0][model.name]
-        legs = f"{model.most} of {model.plan.leg_rounds}"
+        legs = f"{model.maximum} of {model.plan.leg_rounds}"
         print(f"{model.name:45} {legs:>9} {none.wrong:10d} {five.right:11d} {five.rounds:12.0f}")
 
 

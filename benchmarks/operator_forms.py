@@ -36,7 +36,7 @@ EXACT: dict[str, dict[str, str]] = {"onnxruntime-cpu": {}, "openvino-cpu": {"pre
 RANDOM = np.random.default_rng(0)
 EQUAL_DB = 100.0
 LEGS = 3
-MOST_ROUNDS = 300
+MAX_ROUNDS = 300
 SLICE_S = 0.01
 Judge = Callable[[str, list[Path], dict[str, Array], Path, float], str]
 
@@ -299,7 +299,7 @@ def in_processor_time(backend: str, models: list[Path], feeds: dict[str, Array],
         sessions = [backend_named(backend).load(model, {**EXACT[backend], "threads": 1}) for model in models]
         runs = [max(1, int(SLICE_S / spent(session, feeds, 2))) for session in sessions]
         end = time.monotonic() + seconds / LEGS
-        for _round in range(MOST_ROUNDS):
+        for _round in range(MAX_ROUNDS):
             if time.monotonic() > end:
                 break
             one, other = (spent(session, feeds, count) for session, count in zip(sessions, runs, strict=True))

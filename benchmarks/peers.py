@@ -31,7 +31,7 @@ from edgeopt.pipeline.builders.inspect import describe
 from edgeopt.quant import libraries
 
 JUDGES = 16
-MOST_TO_CALIBRATE = 100
+MAX_TO_CALIBRATE = 100
 EDGEOPT = (sys.executable, "-m", "edgeopt")
 
 
@@ -67,7 +67,7 @@ def made(model: Path, place: Path, seen: Samples) -> Iterator[tuple[str, str]]:
     yield "openvino f32", f"{model}@openvino-cpu,precision=f32"
     yield "openvino bf16", f"{model}@openvino-cpu,precision=bf16"
     # As the recommended steps of each say: half of the data calibrates, and never more than a hundred samples.
-    count = min(len(seen) // 2, MOST_TO_CALIBRATE)
+    count = min(len(seen) // 2, MAX_TO_CALIBRATE)
     feeds: list[Feeds] = [seen.feeds(number) for number in range(count)]
     ways: dict[str, tuple[str, str, Callable[[Path], object]]] = {
         "nncf int8": (

@@ -49,7 +49,7 @@ def one(path: Path, transformer: bool, folder: Path, arguments: argparse.Namespa
     session = backend_named("openvino-cpu").load(path, {})
     samples = load_data(path.with_suffix(".npz"), session.inputs)
     session.close()
-    feeds = [samples.feeds(k) for k in range(min(len(samples), arguments.most))]
+    feeds = [samples.feeds(k) for k in range(min(len(samples), arguments.maximum))]
     calibrating, choosing, proving = feeds[0::3], feeds[1::3], feeds[2::3]
     whole, unpacked, repaired = (folder / f"{name}.xml" for name in ("whole", "unpacked", "repaired"))
     quantize_by_nncf(path, whole, calibrating, transformer=transformer, unpacked=unpacked)

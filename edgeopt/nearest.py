@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 
-def near(word: str, known: Iterable[str], most: int = 1, alike: float = 0.5) -> list[str]:
+def near(word: str, known: Iterable[str], maximum: int = 1, alike: float = 0.5) -> list[str]:
     """The known words that it may stand for, the nearest first.
 
     Before what looks alike comes what differs in capitals alone, or was not written to the end.
@@ -14,7 +14,9 @@ def near(word: str, known: Iterable[str], most: int = 1, alike: float = 0.5) -> 
     same = [name for name in names if name.lower() == word.lower()]
     begun = [name for name in names if len(word) > 2 and name.lower().startswith(word.lower())]
     lower = {name.lower(): name for name in names}
-    return (same or begun or [lower[each] for each in get_close_matches(word.lower(), lower, most, alike)])[:most]
+    return (same or begun or [lower[each] for each in get_close_matches(word.lower(), lower, maximum, alike)])[
+        :maximum
+    ]
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -35,8 +35,8 @@ class Option(msgspec.Struct, frozen=True):
     """Whether the option can be given several times."""
     default: object
     required: bool
-    least: Number | None
-    most: Number | None
+    minimum: Number | None
+    maximum: Number | None
 
     @property
     def flag(self) -> str:
@@ -46,25 +46,28 @@ class Option(msgspec.Struct, frozen=True):
     @property
     def range(self) -> str:
         """Returns the range in words: `from 6 to 1000`; empty if no end is declared."""
-        least, most = (None if end is None else f"{end:.15g}" for end in (self.least, self.most))
-        if least is not None and most is not None:
-            return f"from {least} to {most}"
-        return f"at least {least}" if least is not None else f"at most {most}" if most is not None else ""
+        minimum, maximum = (None if end is None else f"{end:.15g}" for end in (self.minimum, self.maximum))
+        if minimum is not None and maximum is not None:
+            return f"from {minimum} to {maximum}"
+        return (
+            f"at least {minimum}" if minimum is not None else f"at most {maximum}" if maximum is not None else ""
+        )
 
 
 def option(
     help: str,  # noqa: A002 - what typer and argparse call it
     *flags: str,
     metavar: str = "",
-    least: Number | None = None,
-    most: Number | None = None,
+    minimum: Number | None = None,
+    maximum: Number | None = None,
 ) -> msgspec.Meta:
     """Declares an option with its help, for use in `Annotated`; without `flags` it has the name of the field.
 
-    `least` and `most` bound what people type and what Python code gives: see `check_range`.
+    `minimum` and `maximum` bound what people type and what Python code gives: see `check_range`.
     """
     return msgspec.Meta(
-        description=help, extra={"flags": flags, "metavar": metavar, "least": least, "most": most, "bare": False}
+        description=help,
+        extra={"flags": flags, "metavar": metavar, "least": minimum, "most": maximum, "bare": False},
     )
 
 
@@ -91,10 +94,10 @@ def check_range(option: Option, value: object) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
-    least, most = option.least, option.most
+    minimum, maximum = option.minimum, option.maximum
     if not math.isfinite(value):
         allowed = f"a number {option.range}" if option.range else "a finite number"
-    elif (least is None or value >= least) and (most is None or value <= most):
+    elif (minimum is None or value >= minimum) and (maximum is None or value <= maximum):
         return
     else:
         allowed = option.range
@@ -156,8 +159,8 @@ def _option(field: msgspec.structs.FieldInfo) -> Option:
         many=many,
         default=None if field.required else field.default,
         required=field.required,
-        least=extra["least"],
-        most=extra["most"],
+        minimum=extra["least"],
+        maximum=extra["most"],
     )
 
 

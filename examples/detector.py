@@ -48,16 +48,16 @@ def without_letterbox(boxes: np.ndarray, picture: Image.Image, width: int, heigh
     return pixels.reshape(-1, 4)
 
 
-def best_boxes(boxes: np.ndarray, scores: np.ndarray, least_score: float, most_overlap: float = 0.4) -> list[int]:
+def best_boxes(boxes: np.ndarray, scores: np.ndarray, min_score: float, max_overlap: float = 0.4) -> list[int]:
     """Non-maximum suppression: the best box of each object."""
     sizes = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     kept: list[int] = []
     for index in np.argsort(-scores):
-        if scores[index] < least_score:
+        if scores[index] < min_score:
             break
         inner = np.minimum(boxes[kept, 2:], boxes[index, 2:]) - np.maximum(boxes[kept, :2], boxes[index, :2])
         common = np.maximum(inner, 0).prod(axis=1)
-        if (common <= most_overlap * (sizes[kept] + sizes[index] - common)).all():
+        if (common <= max_overlap * (sizes[kept] + sizes[index] - common)).all():
             kept.append(int(index))
     return kept
 

@@ -44,10 +44,10 @@ class Bars:
         self.values, self.unit = values, unit
 
     def _repr_html_(self) -> str:
-        most = max(self.values.values(), default=1.0)
+        maximum = max(self.values.values(), default=1.0)
         rows = (
             f'<tr><td style="text-align: left">{html.escape(name)}</td><td>{value:.3g} {self.unit}</td>'
-            f'<td style="text-align: left"><div style="width: {300 * value / most:.0f}px; height: 0.9em; '
+            f'<td style="text-align: left"><div style="width: {300 * value / maximum:.0f}px; height: 0.9em; '
             f'background: #2f8fb0"></div></td></tr>'
             for name, value in self.values.items()
         )

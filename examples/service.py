@@ -19,7 +19,7 @@ from pydantic import BaseModel
 import edgeopt
 from edgeopt.errors import InputError, OverloadError, UsageError
 
-MOST_WAITING = 64
+MAX_WAITING = 64
 
 
 class Query(BaseModel):
@@ -35,7 +35,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Loads the bundle once. It runs in a worker process: a crash fails one request, and a new worker starts."""
     worker = edgeopt.load(os.environ.get("EDGEOPT_BUNDLE", "model.edgeopt"), isolate=True)
     app.state.types = {tensor.name: tensor.dtype for tensor in worker.inputs}
-    with edgeopt.Pool([worker], queue_size=MOST_WAITING) as pool:
+    with edgeopt.Pool([worker], queue_size=MAX_WAITING) as pool:
         app.state.pool = pool
         yield
 

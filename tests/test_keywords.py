@@ -60,7 +60,7 @@ def test_help_shows_what_there_is_to_give():
 
 
 class Ranged(msgspec.Struct, frozen=True):
-    rounds: Annotated[int | None, option("So many.", least=6, most=1000)] = None
+    rounds: Annotated[int | None, option("So many.", minimum=6, maximum=1000)] = None
     rate_per_s: Annotated[float | None, option("So many a second.")] = None
 
 

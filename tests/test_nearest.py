@@ -20,7 +20,7 @@ def test_capitals_come_first_then_what_was_not_written_to_the_end_then_what_look
 
 
 def test_as_many_as_are_wanted_each_once():
-    assert near("conv", ["conv2d", "conv3d", "conv2d"], most=2) == ["conv2d", "conv3d"]
+    assert near("conv", ["conv2d", "conv3d", "conv2d"], maximum=2) == ["conv2d", "conv3d"]
 
 
 def test_a_hint_names_the_nearest_or_all_or_what_else_there_is_to_say():

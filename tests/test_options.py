@@ -12,7 +12,7 @@ from edgeopt.options import argument, arguments, changed, option, option_named, 
 class Asked(msgspec.Struct, frozen=True):
     model: Annotated[Path, argument("What to run.", metavar="MODEL")]
     out: Annotated[Path, option("Where it goes.", "-o", "--out")]
-    rate_per_s: Annotated[float | None, option("Runs a second.", least=1, most=9)] = None
+    rate_per_s: Annotated[float | None, option("Runs a second.", minimum=1, maximum=9)] = None
     shape: Annotated[tuple[str, ...], option("Sizes.", metavar="NAME=SIZE")] = ()
     fresh: Annotated[bool, option("Anew, or not.", "--fresh/--resume")] = False
 
@@ -21,7 +21,7 @@ def test_a_field_says_all_that_is_to_be_said_of_an_option():
     model, out, rate, shape, fresh = options_of(Asked)
     assert (model.flag, model.required, model.kind) == ("", True, Path)
     assert (out.flags, out.flag, out.help) == (("-o", "--out"), "--out", "Where it goes.")
-    assert (rate.flag, rate.least, rate.most, rate.kind, rate.default) == ("--rate", 1, 9, float, None)
+    assert (rate.flag, rate.minimum, rate.maximum, rate.kind, rate.default) == ("--rate", 1, 9, float, None)
     assert (shape.flag, shape.many, shape.kind, shape.metavar) == ("--shape", True, str, "NAME=SIZE")
     assert (fresh.flag, fresh.kind, fresh.default) == ("--fresh", bool, False)
     assert option_named(Asked, "rate_per_s") == rate

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import edgeopt
-from edgeopt.backends.options import MOST_THREADS
+from edgeopt.backends.options import MAX_THREADS
 from edgeopt.bundle import request as replaying
 from edgeopt.bundle import request as running
 from edgeopt.commands import backends, demo, passes, presets, targets
@@ -148,7 +148,7 @@ def test_help_loads_no_engine():
 
 
 def test_analyze_takes_as_many_threads_as_backends_do():
-    assert option_named(analyzing.AnalyzeRequest, "threads").most == MOST_THREADS
+    assert option_named(analyzing.AnalyzeRequest, "threads").maximum == MAX_THREADS
 
 
 def test_a_search_is_for_latency_by_itself():

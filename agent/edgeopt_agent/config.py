@@ -19,7 +19,7 @@ from edgeopt_agent.bundle_urls import read_prefix
 from edgeopt_agent.drift.settings import DriftSettings, wrong_drift
 from edgeopt_agent.mqtt.settings import MqttSettings, wrong_mqtt
 from edgeopt_agent.settings import (
-    MOST_SOAK_S,
+    MAX_SOAK_S,
     Settings,
     administered_data_dir,
     administers_service,
@@ -28,10 +28,10 @@ from edgeopt_agent.settings import (
 
 NAME = "agent.toml"
 SYSTEM_FILE = Path("/etc/edgeopt") / NAME
-_MOST: Mapping[str, float] = {
+_MAX: Mapping[str, float] = {
     "port": 65_535,
     "grpc_port": 65_535,
-    "soak_s": MOST_SOAK_S,
+    "soak_s": MAX_SOAK_S,
     "batch_max_size": 1024,
     "batch_max_delay_us": 1_000_000,
 }
@@ -149,9 +149,9 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
     if name == "drift":
         return _wrong_drift(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        most = _MOST.get(name, _LARGEST)
-        if not (math.isfinite(value) and 0 <= value <= most):
-            return f"'{name}' is {value}; it must be from 0 to {most:.15g}.", "Correct the value."
+        maximum = _MAX.get(name, _LARGEST)
+        if not (math.isfinite(value) and 0 <= value <= maximum):
+            return f"'{name}' is {value}; it must be from 0 to {maximum:.15g}.", "Correct the value."
     try:
         _settings({"data_dir": Path(), name: value})
     except msgspec.ValidationError as error:

@@ -21,7 +21,7 @@ from edgeopt_agent.deployments.states import FINAL, State
 from edgeopt_agent.journal_file import SCHEMA, TABLES, damage_of_file, definitions, is_of_the_disk, text_of
 
 KEPT_EVENTS = 20_000
-MOST_EVENTS_AT_ONCE = 500
+MAX_EVENTS_AT_ONCE = 500
 KEPT_REFUSED = 50
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -344,7 +344,7 @@ class Journal:
 
     def _events(self, after: int) -> list[Entry]:
         rows = self._db.execute(
-            "SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, MOST_EVENTS_AT_ONCE)
+            "SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, MAX_EVENTS_AT_ONCE)
         )
         return [_entry(row) for row in rows]
 

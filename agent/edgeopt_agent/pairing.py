@@ -16,7 +16,7 @@ from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.tokens import Role
 
 VALID_S = 300.0
-MOST_TRIES = 5
+MAX_TRIES = 5
 
 
 class NewCode(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ def redeem(data_dir: Path, fingerprint: str, sent: PairProof) -> PairAnswer:
 
 def _count(data_dir: Path, waiting: _Waiting) -> None:
     tries = waiting.tries + 1
-    if tries >= MOST_TRIES:
+    if tries >= MAX_TRIES:
         remove(_place(data_dir))
     else:
         try:
@@ -79,7 +79,7 @@ def _count(data_dir: Path, waiting: _Waiting) -> None:
         except BaseException:
             remove(_place(data_dir))  # a try that cannot be counted is the last one
             raise
-    left = MOST_TRIES - tries
+    left = MAX_TRIES - tries
     raise RefusedError(
         403,
         "wrong-code",

@@ -13,7 +13,7 @@ from edgeopt_agent.drift.settings import DriftSettings
 from edgeopt_agent.mqtt.settings import MqttSettings
 
 MIB = 1 << 20
-MOST_SOAK_S = 30 * 86_400.0
+MAX_SOAK_S = 30 * 86_400.0
 Level = Literal["debug", "info", "warning", "error"]
 Tls = Literal["auto", "on", "off"]
 

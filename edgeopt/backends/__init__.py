@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from edgeopt.backends.base import Backend
+from edgeopt.backends.base import Backend, EightBits
 from edgeopt.backends.null import BACKEND as NULL
 from edgeopt.backends.onnxruntime.cpu import BACKEND as ONNXRUNTIME_CPU
 from edgeopt.backends.onnxruntime.nvidia import CUDA_BACKEND as ONNXRUNTIME_CUDA
@@ -42,6 +42,10 @@ BACKENDS: tuple[Backend, ...] = (
 NAMES = tuple(backend.name for backend in BACKENDS if backend.package is not None)
 
 
+# Backends that run on every processor: one of them runs the baseline, and one judges accuracy.
+PROCESSOR = (ONNXRUNTIME_CPU.name, OPENVINO_CPU.name)
+
+
 @cache
 def option_kinds(name: str) -> dict[str, Kind]:
     """Returns the values of the options that a profile may set on a backend, by name; empty if it is unknown."""
@@ -56,6 +60,11 @@ def lowering_names(name: str) -> tuple[str, ...]:
     if name not in NAMES:
         return ()
     return openvino.NAMES if name.startswith("openvino-") else onnxruntime.NAMES
+
+
+def eight_bits_of(name: str) -> EightBits:
+    """Returns the rules of a backend for quantized models, or the default rules for an unknown name."""
+    return next((backend.eight_bits for backend in BACKENDS if backend.name == name), EightBits())
 
 
 def known_backends() -> tuple[Backend, ...]:

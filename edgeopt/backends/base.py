@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -150,6 +150,28 @@ class OpTimer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class EightBits:
+    """Rules of how a backend runs quantized models and how they must be written for it."""
+
+    style: Literal["through", "inputs", "none"] = "inputs"
+    """The extent of eight bits: `through` quantizes inputs and results of products and the operations between
+    them, `inputs` only the inputs of products; `none` means that the backend has no 8-bit product."""
+    symmetric: bool = False
+    """Whether the zero point of an activation must be the middle of its type."""
+    signed: bool = False
+    """Whether activations are int8 whatever the settings say."""
+    everywhere: bool = False
+    """Whether floats are slow or not supported, so that all operations, inputs and outputs are quantized."""
+    transposed: bool = True
+    """Whether transposed convolutions are computed in eight bits."""
+    sixteen: bool = True
+    """Whether activations are rounded to sixteen bits, even if the product computes in float."""
+
+
+ON_INPUTS = EightBits()
+
+
+@dataclass(frozen=True, slots=True)
 class Backend:
     """One runtime with one execution provider or device, as plain functions."""
 
@@ -170,6 +192,15 @@ class Backend:
     """The Python package of the runtime, so that a trial can time loading a model without the import."""
     converts_within: bool = False
     """Whether kernels convert between float and eight bits within themselves, at next to no cost."""
+    device: str = ""
+    """Name of the execution provider or of OpenVINO's device, in the runtime's terms."""
+    on_processor: bool = False
+    """Whether models run on the processor, which the measured peaks of a device describe."""
+    chooses_device: bool = False
+    """Whether the runtime chooses one of several devices by itself."""
+    channels_last: bool = False
+    """Whether convolutions take channels last, so that the runtime transposes around each group of nodes."""
+    eight_bits: EightBits = ON_INPUTS
 
 
 def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:

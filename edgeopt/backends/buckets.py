@@ -19,7 +19,7 @@ Sizes = Mapping[str, Sequence[int]]
 Shapes = dict[str, tuple[int, ...]]
 Region = tuple[slice, ...]
 
-MOST_PROGRAMS = 64
+MAX_PROGRAMS = 64
 OPTIONS = ("buckets", "bucket_axes", "bucket_cuts", "bucket_fill", "bucket_mask")
 
 
@@ -41,7 +41,7 @@ class Dimension(NamedTuple):
         if self.cuts is None:
             return len(self.sizes) == self.sizes[-1]
         before = (0, *self.sizes)
-        return all(least <= low + 1 for least, low in zip(self.fill_from, before, strict=False))
+        return all(minimum <= low + 1 for minimum, low in zip(self.fill_from, before, strict=False))
 
     def size_of(self, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
         """Returns the size in these shapes, or None if inputs have different sizes."""
@@ -152,8 +152,8 @@ def read_buckets(
         raise _wrong(f"need a size for every axis of '{unsized}'", "Give all of its shape in 'shapes'.")
     found = tuple(_dimension(name, sizes, axes, cuts, known, fill) for name, sizes in buckets.items())
     count = int(np.prod([len(d.sizes) for d in found], dtype=np.int64))
-    if count > MOST_PROGRAMS:
-        raise _wrong(f"come to {count} programs", f"Name fewer sizes: {MOST_PROGRAMS} programs at most.")
+    if count > MAX_PROGRAMS:
+        raise _wrong(f"come to {count} programs", f"Name fewer sizes: {MAX_PROGRAMS} programs at most.")
     # All axes have a size in `known` here, also those that are open in the model.
     sized = {name: tuple(int(size or 0) for size in shape) for name, shape in known.items()}
     mask = next(iter(masks), "")

@@ -43,8 +43,8 @@ def of_means(means_ms: Sequence[float]) -> RunTime:
         return of_runs(means_ms)
     sums = [(place + 1) * mean for place, mean in enumerate(means_ms)]
     runs = [after - before for before, after in pairwise(sums)]
-    most = 2 * statistics.median(runs) + 2 * len(sums) * _STEP_MS
-    time_ms = max(0.0, sum(min(each, most) for each in runs) / count)
+    maximum = 2 * statistics.median(runs) + 2 * len(sums) * _STEP_MS
+    time_ms = max(0.0, sum(min(each, maximum) for each in runs) / count)
     borders = sorted({round(count * block / _BLOCKS) for block in range(_BLOCKS + 1)})
     blocks = [(sums[b] - sums[a]) / (b - a) for a, b in pairwise(borders)]
     _, low, high = of_runs(blocks)

@@ -13,8 +13,8 @@ from edgeopt.nearest import nearest
 Value = str | int | float | bool
 Kind = type[bool] | type[int] | tuple[str, ...]
 """The type of a value: true or false, a whole number, or one of these words."""
-MOST_THREADS = 1024
-Threads = Annotated[int, msgspec.Meta(ge=0, le=MOST_THREADS)]
+MAX_THREADS = 1024
+Threads = Annotated[int, msgspec.Meta(ge=0, le=MAX_THREADS)]
 """A number of threads, not limited by this device's cores: a bundle may come from a larger device."""
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
@@ -123,8 +123,8 @@ def _choices(hint: object) -> tuple[str, ...]:
 
 
 def _in_words(hint: object) -> str:
-    least = next((m.ge for m in _metas(hint) if m.ge is not None), None)
-    most = next((m.le for m in _metas(hint) if m.le is not None), None)
+    minimum = next((m.ge for m in _metas(hint) if m.ge is not None), None)
+    maximum = next((m.le for m in _metas(hint) if m.le is not None), None)
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
     part = _parts(hint)[0]
     if get_origin(part) is Literal:
@@ -132,9 +132,9 @@ def _in_words(hint: object) -> str:
     if get_origin(part) in {dict, tuple, list}:
         return "a table" if get_origin(part) is dict else "a list"
     word = words.get(part, "a value") if isinstance(part, type) else "a value"
-    if least is not None and most is not None:
-        return f"{word} from {least} to {most}"
-    return word if least is None else f"{word} from {least}"
+    if minimum is not None and maximum is not None:
+        return f"{word} from {minimum} to {maximum}"
+    return word if minimum is None else f"{word} from {minimum}"
 
 
 def _reason(error: msgspec.ValidationError) -> str:

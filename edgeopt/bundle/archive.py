@@ -19,7 +19,7 @@ from edgeopt.workspace import BUNDLE, fresh_place
 
 _OLDEST = (1980, 1, 1, 0, 0, 0)
 _PIECE_BYTES = 1 << 20
-_MOST_ENTRIES = 100_000
+_MAX_ENTRIES = 100_000
 # zipfile takes the whole list of contents into memory at once, as long as the archive says that it is.
 _LONGEST_LIST_BYTES = 32 << 20
 _ENCRYPTED = 0x1
@@ -53,12 +53,12 @@ def holds(path: Path, names: Collection[str]) -> bool:
         return False
 
 
-def read_member(path: Path, name: str, most_bytes: int) -> bytes:
+def read_member(path: Path, name: str, max_bytes: int) -> bytes:
     """One file of a packed bundle; empty where it is not there, is longer than that, or the archive is unsound."""
     try:
         with path.open("rb") as raw, ZipFile(_Bounded(raw)) as archive:
             info = archive.getinfo(name)
-            sound = info.compress_type == ZIP_STORED and info.file_size <= most_bytes
+            sound = info.compress_type == ZIP_STORED and info.file_size <= max_bytes
             return archive.read(info) if sound else b""
     except (OSError, KeyError, *_UNSOUND):
         return b""
@@ -197,8 +197,8 @@ class _Bounded(io.BufferedReader):
         self._size = os.fstat(raw.fileno()).st_size
 
     def read(self, size: int | None = -1, /) -> bytes:
-        most_bytes = self._size - self.tell() if size is None or size < 0 else size
-        if most_bytes > _LONGEST_LIST_BYTES:
+        max_bytes = self._size - self.tell() if size is None or size < 0 else size
+        if max_bytes > _LONGEST_LIST_BYTES:
             raise BadZipFile("its list of contents is too long")
         return super().read(size)
 
@@ -217,8 +217,8 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 def _checked(entries: list[ZipInfo], max_bytes: int, archive_bytes: int) -> list[ZipInfo]:
     """The files among the entries, in which nothing is wrong."""
-    if len(entries) > _MOST_ENTRIES:
-        raise _RefusedError(f"it holds {len(entries)} entries; the maximum is {_MOST_ENTRIES}")
+    if len(entries) > _MAX_ENTRIES:
+        raise _RefusedError(f"it holds {len(entries)} entries; the maximum is {_MAX_ENTRIES}")
     if min((info.header_offset for info in entries), default=0) > 0:
         # Golden arrays are zips too: in a bundle that was cut off, the last whole one of them looks like the end.
         raise _RefusedError("it is not a valid zip archive: it is truncated, or has data before its first entry")

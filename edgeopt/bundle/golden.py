@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RAW, PREPARED, FINAL = "raw", "prepared", "final"
 # Other processors round otherwise, and nothing here is in few bits.
-_LEAST_DB = 60.0
+_MIN_DB = 60.0
 _SPARE = 1.25
 Run = Callable[[Feeds], dict[str, Array]]
 # Other processors round otherwise.
@@ -140,9 +140,9 @@ def _unlike(run: Run, samples: list[dict[str, Array]], expected: list[dict[str, 
     except (KeyError, ValueError, IndexError, TypeError, MemoryError) as error:
         return f"fails on its golden samples: {error_text(error)}."
     alike = compare_outputs(expected, got)
-    if len(expected) == len(got) and not alike.problem and alike.snr_db >= _LEAST_DB:
+    if len(expected) == len(got) and not alike.problem and alike.snr_db >= _MIN_DB:
         return ""
-    reached = alike.problem or f"{decibels(alike.snr_db)}; {_LEAST_DB:g} dB are needed"
+    reached = alike.problem or f"{decibels(alike.snr_db)}; {_MIN_DB:g} dB are needed"
     return f"gives other outputs than when it was made: {reached.rstrip('.')}."
 
 

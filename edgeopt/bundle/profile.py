@@ -37,11 +37,11 @@ def unpacked(text: str, what: str, path: Path) -> bytes:
     return content
 
 
-def _read_beside(folder: Path, name: str, path: Path, most_bytes: int, too_large_for: str) -> bytes:
+def _read_beside(folder: Path, name: str, path: Path, max_bytes: int, too_large_for: str) -> bytes:
     """A file that a profile names, of the bundle or next to a profile that lies alone."""
     file = folder / name
     try:
-        if file.stat().st_size > most_bytes:
+        if file.stat().st_size > max_bytes:
             raise BundleError(f"{file} is too large for {too_large_for}.", _HINT)
         return file.read_bytes()
     except OSError:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # In the names of such options, and in the keys that `entries` and `load_config` hold.
 _WORDS = ("_dir", "path", "folder", "directory", "librar", "plugin", "file_name")
 _HINT = "Copy the bundle again from its source."
-_MOST_READS = 20
+_MAX_READS = 20
 
 
 def place_named(options: "Options") -> str | None:
@@ -107,7 +107,7 @@ def read_bundle(path: Path) -> Bundle:
         return _from_file(path)
     if not path.is_dir():
         raise BundleError(f"'{path}' is neither a folder nor a file.", "Give a bundle that edgeopt wrote.")
-    for _ in range(_MOST_READS):
+    for _ in range(_MAX_READS):
         before = _identity(path)
         try:
             found = _read(path)

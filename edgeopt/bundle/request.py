@@ -24,7 +24,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     strict: Annotated[bool, option("Fail if the runtime moves part of the model to another backend.")] = False
     custom_ops: Libraries = ()
     process: Annotated[bool, option("Apply the bundle's pre- and postprocessing; the data is raw input.")] = False
-    batch: Annotated[int, option("Samples per run; needs a model with a batch axis.", metavar="N", least=1)] = 1
+    batch: Annotated[int, option("Samples per run; needs a model with a batch axis.", metavar="N", minimum=1)] = 1
 
 
 class VerifyRequest(msgspec.Struct, frozen=True):
@@ -54,8 +54,8 @@ class SignRequest(msgspec.Struct, frozen=True):
         option(
             "Sequence number of the release; agents refuse lower ones (default: seconds since 1970).",
             metavar="N",
-            least=1,
-            most=10**15,
+            minimum=1,
+            maximum=10**15,
         ),
     ] = None
 

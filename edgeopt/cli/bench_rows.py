@@ -103,8 +103,8 @@ def comparison_text(comparison: Comparison) -> str:
     if comparison.verdict in {"faster", "slower"}:
         return f"{first} is {comparison.verdict} than {second}: {ratio}, {counted}."
     if comparison.verdict == "no difference seen":
-        most = comparison.at_most_percent
-        bound = f" (at most {number(most)} %)" if most is not None else ""
+        maximum = comparison.at_most_percent
+        bound = f" (at most {number(maximum)} %)" if maximum is not None else ""
         return f"{first} and {second}: no difference seen{bound}, {counted}."
     so_far = f"; {ratio} so far, {counted}" if ratio is not None and ratio.usable else ""
     return f"{first} and {second}: {comparison.verdict}{so_far}."

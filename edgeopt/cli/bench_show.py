@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from edgeopt.measure.stats import Interval
 
 # With more limits than people read sentences, only those that do not hold get one.
-_MOST_SENTENCES = 8
+_MAX_SENTENCES = 8
 
 
 def shown(report: "Report") -> list[Block]:
@@ -129,7 +129,7 @@ def limit_blocks(judged: "Judgement | None") -> list[Block]:
     """A sentence for each limit; where there are many, for those that do not simply hold."""
     if judged is None:
         return []
-    shown = [each for each in judged.checks if len(judged.checks) <= _MOST_SENTENCES or each.state != "held"]
+    shown = [each for each in judged.checks if len(judged.checks) <= _MAX_SENTENCES or each.state != "held"]
     left = len(judged.checks) - len(shown)
     rest = [f"{left} of {len(judged.checks)} limits hold."] if left else []
     return [section("", *lines((each.sentence for each in shown), "strong"), *lines(rest))]
@@ -146,7 +146,7 @@ def limits_on_page(judged: "Judgement | None") -> list[Block]:
         ("against", lambda each: f"{each.second}, by {each.measured}" if each.measured else each.second),
         (">speed-up", lambda each: f"{each.speedup.median:.3f}x" if each.speedup and each.speedup.usable else ""),
         (">interval", lambda each: _interval(each.speedup, 3)),
-        (">least allowed", lambda each: f"{each.least:.3f}x"),
+        (">least allowed", lambda each: f"{each.minimum:.3f}x"),
         ("verdict", lambda each: "not proved" if each.state == "undecided" and not each.passed else each.state),
     )
     return [WordsBlock(_headline(judged), "strong"), checks, *lines(why)]

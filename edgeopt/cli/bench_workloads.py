@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         SustainedSide,
     )
 
-_MOST_ROWS = 12
+_MAX_ROWS = 12
 _WIDEST = 100
 _BEST = "*"
 
@@ -117,7 +117,7 @@ def sustained(report: "SustainedReport") -> list[Block]:
 def _window_blocks(side: "SustainedSide") -> "Iterator[Block]":
     yield WordsBlock(f"{side.name} {side.verdict}.", "strong")
     yield from table(
-        side.windows[:: -(-len(side.windows) // _MOST_ROWS)],
+        side.windows[:: -(-len(side.windows) // _MAX_ROWS)],
         (">from s", lambda window: f"{window.begin_s:.0f}"),
         "p50",
         "p99",
@@ -341,9 +341,9 @@ def _axis_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
     if not better:
         return [f"No batch is seen to do more samples a second than {written(first.value)}."]
     best = max(better, key=lambda p: p.gain.median if p.gain else 0.0)
-    most = f"{report.name}={written(best.value)}, {number(best.throughput_per_s)} ({_gain(best.gain)})"
+    maximum = f"{report.name}={written(best.value)}, {number(best.throughput_per_s)} ({_gain(best.gain)})"
     later = f"{number(best.p50_ms)} ms instead of {number(first.p50_ms)} ms"
-    return [f"Most samples a second: {most}; each is answered after {later}."]
+    return [f"Most samples a second: {maximum}; each is answered after {later}."]
 
 
 def _gain(gain: "Interval | None") -> str:

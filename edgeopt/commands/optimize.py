@@ -32,7 +32,7 @@ class OptimizeSourceRequest(OptimizeRequest, frozen=True):
     dynamic: Dynamic = ""
     opset: Opset = None
     samples: Annotated[
-        int, option("Number of samples of the proof of an import.", metavar="N", least=1, most=4096)
+        int, option("Number of samples of the proof of an import.", metavar="N", minimum=1, maximum=4096)
     ] = PROOF_SAMPLES
 
     @property

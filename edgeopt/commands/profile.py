@@ -161,7 +161,7 @@ def _is_profile(path: Path) -> bool:
 
 
 _NONE = "-"
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 class DifferenceRow(msgspec.Struct, frozen=True):
@@ -257,7 +257,7 @@ def _parameter(what: str, one: object, two: object) -> DifferenceRow:
         only = [str(v) for v in one if v not in two], [str(v) for v in two if v not in one]
         if any(only):
             return DifferenceRow(
-                "steps", what, *(f"only: {some(names, _MOST_NAMED)}" if names else "no more" for names in only)
+                "steps", what, *(f"only: {some(names, _MAX_NAMED)}" if names else "no more" for names in only)
             )
         return DifferenceRow("steps", what, "in one order", "in another")
     return DifferenceRow("steps", what, *(_NONE if value is None else str(value) for value in (one, two)))
@@ -272,7 +272,7 @@ def _layers(first: list[Step], second: list[Step]) -> Iterator[DifferenceRow]:
         if schemes[0] != schemes[1]:
             changed.setdefault(schemes, []).append(layer)
     for schemes, layers in changed.items():
-        yield DifferenceRow("layers", some(layers, _MOST_NAMED), *schemes)
+        yield DifferenceRow("layers", some(layers, _MAX_NAMED), *schemes)
 
 
 def _schemes(steps: list[Step]) -> dict[str, str]:

@@ -116,9 +116,9 @@ class QuantizeOptions(msgspec.Struct, frozen=True):
             metavar="TARGET,...",
         ),
     ] = ""
-    time_limit_s: Annotated[float | None, option("Time limit, in seconds.", metavar="S", least=5, most=DAY_S)] = (
-        None
-    )
+    time_limit_s: Annotated[
+        float | None, option("Time limit, in seconds.", metavar="S", minimum=5, maximum=DAY_S)
+    ] = None
 
 
 class CalibrationOptions(msgspec.Struct, frozen=True):

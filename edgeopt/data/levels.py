@@ -16,7 +16,7 @@ FEWEST = 2
 _LARGEST = float(np.finfo(np.float64).max)
 ALIKE = 2.0
 """Ratio of the loudest sample to the quietest, below which all samples count as one level."""
-MOST_SAMPLES = 64
+MAX_SAMPLES = 64
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Alike(msgspec.Struct, frozen=True):
 
 def alike_inputs(samples: Samples) -> tuple[Alike, ...]:
     """Returns the floating-point inputs whose samples all have one level, without inputs of single numbers."""
-    count = min(len(samples), MOST_SAMPLES)
+    count = min(len(samples), MAX_SAMPLES)
     if count < FEWEST:
         return ()
     found = []

@@ -23,9 +23,9 @@ def prepare(pictures: Array, preparation: Data, where: str) -> Array:
     return together([(prepare_one(pictures[k], preparation, where), f"{where}, sample {k}") for k in chosen])
 
 
-def evenly(there: int, most: int) -> list[int]:
+def evenly(there: int, maximum: int) -> list[int]:
     """Returns at most this number of positions, evenly spread."""
-    count = min(there, most)
+    count = min(there, maximum)
     return [k * there // count for k in range(count)]
 
 
@@ -71,12 +71,12 @@ def _sized(pixels: Array, preparation: Data) -> _Floats:
 
 def _letter_boxed(pixels: Array, preparation: Data) -> _Floats:
     box = preparation.letter_box * 2 if len(preparation.letter_box) == 1 else preparation.letter_box
-    ratio = min(most / side for most, side in zip(box, pixels.shape, strict=False))
+    ratio = min(maximum / side for maximum, side in zip(box, pixels.shape, strict=False))
     # Halves go up; the picture always fits.
     sizes = tuple(max(1, int(side * ratio + 0.5)) for side in pixels.shape[:2])
     made = _resized(pixels, sizes, preparation)
     whole = np.full((*box, made.shape[2]), preparation.fill, np.float32)
-    spare = [most - side for most, side in zip(box, sizes, strict=True)]
+    spare = [maximum - side for maximum, side in zip(box, sizes, strict=True)]
     top, left = (each // 2 for each in spare) if preparation.place == "middle" else (0, 0)
     whole[top : top + sizes[0], left : left + sizes[1]] = made
     return whole

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 ROWS = 2
 """The size instead of one, which reveals rewrites that are right for one row only."""
 TIMES = 2
-MOST_ELEMENTS = 1 << 22
-MOST_COUNTS = 8
+MAX_ELEMENTS = 1 << 22
+MAX_COUNTS = 8
 """Integers of an input that holds counts: one for each dimension at most."""
 REACHES = (1.0, 0.5, 0.25)
 """Exponents of the largest value of a type: how far a model can be driven differs."""
@@ -52,7 +52,7 @@ class Filled:
     @property
     def is_count(self) -> bool:
         """Whether the input may be a count, such as the turns of a Loop, the k of a TopK, sizes or repeats."""
-        few = self.array.ndim <= 1 and 0 < self.array.size <= MOST_COUNTS
+        few = self.array.ndim <= 1 and 0 < self.array.size <= MAX_COUNTS
         place_in_table = isinstance(self.limits.integers, range) and self.limits.integers.start == 0
         return few and self.is_integer and not self.is_mask and not place_in_table
 
@@ -125,7 +125,7 @@ def _resized(
     }
     made = {info.name: _one(info, sample[info.name], sizes, size_of) for info in inputs if info.name in sample}
     same = all(array.shape == sample[name].shape for name, array in made.items())
-    too_large = any(array.size > MOST_ELEMENTS for array in made.values())
+    too_large = any(array.size > MAX_ELEMENTS for array in made.values())
     if not same and not too_large:
         yield {**sample, **made}
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.metric import AccuracyMetric, Labels
 
 # More samples move the ranges little and cost calibration time; the libraries' own examples use 100 to 300.
-MOST_CALIBRATION_SAMPLES = 100
+MAX_CALIBRATION_SAMPLES = 100
 FEWEST_TO_QUANTIZE = 4
 """Number of samples from which they are halved: one half calibrates, the other checks and proves."""
 # With fewer, one or two samples would have to show what a variant does on all others.
@@ -19,7 +19,7 @@ FEWEST_TO_PART = 12
 FEWEST_CHECKING, FEWEST_PROVING = 24, 16
 """Samples that check and that prove, if there are enough, regardless of the time of a run."""
 _SEED = 20240
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 _FEWEST_KEPT = 300
 # All candidates answer the samples that check; only finalists answer those that prove.
 CHECKING_S = 0.25
@@ -64,7 +64,7 @@ def split(count: int, from_user: bool, limits: SampleLimits | None = None) -> Sp
     half = count // 2
     if count < FEWEST_TO_PART:
         return Split(half, half, count - half, half, count - half)
-    calibrate = min(half, MOST_CALIBRATION_SAMPLES)
+    calibrate = min(half, MAX_CALIBRATION_SAMPLES)
     left = count - calibrate
     check = min(max(left // 4, min(left // 2, FEWEST_CHECKING)), limits.checking)
     prove = min(left - check, limits.proving)
@@ -99,5 +99,5 @@ def spread(count: int, sample_bytes: int, labels: "Labels | None" = None) -> NDA
             own = order[labels[order] == label]
             rank[own] = (np.arange(len(own)) + generator.random()) / len(own)
         order = np.argsort(rank, kind="stable")
-    kept = max(_FEWEST_KEPT, _MOST_BYTES // max(1, sample_bytes))
+    kept = max(_FEWEST_KEPT, _MAX_BYTES // max(1, sample_bytes))
     return order[:kept]

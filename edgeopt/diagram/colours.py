@@ -67,7 +67,7 @@ class Colouring:
     importance: tuple[float, ...] | None = None
     """Weight of each node in the choice of a folded group's word, if colours stand for words; None: all alike."""
     unit: str = ""
-    most: float = 0.0
+    maximum: float = 0.0
     """The amount of the strongest colour."""
     legend: tuple[tuple[str, str], ...] = ()
     """Colour and meaning."""
@@ -81,7 +81,7 @@ class Colouring:
         total = sum(amount for amount in known if amount is not None)
         if all(amount is None for amount in known):
             return None
-        return Fill(_shade(total, self.most), _figure(total, self.unit), solid=True)
+        return Fill(_shade(total, self.maximum), _figure(total, self.unit), solid=True)
 
     def scaled_to(self, items: "Iterable[Leaf | OutlineGroup]", at_least: float = 0.0) -> "Colouring":
         """The strongest colour is that of the largest amount among these: sums of groups are above any node.
@@ -130,7 +130,7 @@ def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple
             for each in times
             if each.rows
         ),
-        _by_amount("least", "Least time on this device", [_least(node) for node in nodes], "ms"),
+        _by_amount("least", "Least time on this device", [_minimum(node) for node in nodes], "ms"),
         _by_amount("bytes", "Bytes moved", [_bytes(node) for node in nodes], "bytes"),
         _by_word("precision", "Precision", [_precision(node) for node in nodes], _DTYPES),
     ]
@@ -149,7 +149,7 @@ def measured_ms(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
     return [spent.get(name, 0.0 if name in members else None) for name in names]
 
 
-def _least(node: NodeRow) -> float | None:
+def _minimum(node: NodeRow) -> float | None:
     return None if node.least_ms is None else node.least_ms * node.runs
 
 
@@ -183,26 +183,26 @@ def _by_word(
 
 
 def _by_amount(
-    key: str, title: str, amounts: list[float | None], unit: str, zero: str = "", most: float = 0.0
+    key: str, title: str, amounts: list[float | None], unit: str, zero: str = "", maximum: float = 0.0
 ) -> Colouring:
-    """`zero` is the word for nothing, where that is not a figure; `most` that of the strongest colour."""
-    most = most or max((amount for amount in amounts if amount is not None), default=0.0)
+    """`zero` is the word for nothing, where that is not a figure; `maximum` that of the strongest colour."""
+    maximum = maximum or max((amount for amount in amounts if amount is not None), default=0.0)
     fills = tuple(
         None
         if amount is None
-        else Fill(_shade(amount, most), (not amount and zero) or _figure(amount, unit), solid=True)
+        else Fill(_shade(amount, maximum), (not amount and zero) or _figure(amount, unit), solid=True)
         for amount in amounts
     )
-    steps = [0.0, 0.25, 0.5, 1.0] if most else []
-    legend = tuple((_shade(step * most, most), _figure(step * most, unit)) for step in steps)
-    return Colouring(key, title, fills, tuple(amounts), unit=unit, most=most, legend=legend)
+    steps = [0.0, 0.25, 0.5, 1.0] if maximum else []
+    legend = tuple((_shade(step * maximum, maximum), _figure(step * maximum, unit)) for step in steps)
+    return Colouring(key, title, fills, tuple(amounts), unit=unit, maximum=maximum, legend=legend)
 
 
-def _shade(amount: float, most: float) -> str:
+def _shade(amount: float, maximum: float) -> str:
     """Returns the colour of an amount by the square root of its share, so that small amounts differ from 0."""
-    if most <= 0 or amount <= 0:
+    if maximum <= 0 or amount <= 0:
         return _SCALE[0]
-    place = min(1.0, math.sqrt(amount / most)) * (len(_SCALE) - 1)
+    place = min(1.0, math.sqrt(amount / maximum)) * (len(_SCALE) - 1)
     low = min(int(place), len(_SCALE) - 2)
     return _mixed(_SCALE[low], _SCALE[low + 1], place - low)
 

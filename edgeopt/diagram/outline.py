@@ -9,13 +9,13 @@ from itertools import groupby, pairwise
 
 from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
-MOST_CHILDREN = 300
+MAX_CHILDREN = 300
 """Boxes in one group; a longer run is cut into parts."""
-MOST_AT_A_GLANCE = 60
+MAX_AT_A_GLANCE = 60
 """Boxes of the outermost level."""
-_LEAST_NODES = 4
+_MIN_NODES = 4
 """A smaller group is more frame than content."""
-_LEAST_BLOCK = 8
+_MIN_BLOCK = 8
 _LONGEST_BLOCK = 400
 """Nodes or groups in one repeated block."""
 
@@ -183,7 +183,7 @@ def _by_scope(entries: list[_Entry], depth: int) -> list[_Entry]:
         run = entries[at:last]
         at = last
         inner = _by_repetition(_by_scope(run, depth + 1))
-        if sum(entry.item.nodes_count for entry in run) < _LEAST_NODES:
+        if sum(entry.item.nodes_count for entry in run) < _MIN_NODES:
             result.extend(inner)
             continue
         result.append(_group(scope, inner, run[0].scopes[:depth]))
@@ -201,9 +201,9 @@ def _group(title: str, entries: list[_Entry], scopes: tuple[str, ...]) -> _Entry
 
 def _by_repetition(entries: list[_Entry]) -> list[_Entry]:
     """Blocks that follow each other in the same form become groups: `block 2 of 6`."""
-    if _count(entries) < 2 * _LEAST_BLOCK:
+    if _count(entries) < 2 * _MIN_BLOCK:
         return entries
-    found = _repetition([entry.signature for entry in entries], lambda a, b: _count(entries[a:b]) >= _LEAST_BLOCK)
+    found = _repetition([entry.signature for entry in entries], lambda a, b: _count(entries[a:b]) >= _MIN_BLOCK)
     if found is None:
         return entries
     start, period, times = found
@@ -245,10 +245,10 @@ def _repetition(signatures: list[str], large_enough: Callable[[int, int], bool])
 
 
 def _by_cutting(entries: list[_Entry]) -> list[_Entry]:
-    """Returns the entries, cut into parts of equal length if there are more than `MOST_CHILDREN`."""
-    if len(entries) <= MOST_CHILDREN:
+    """Returns the entries, cut into parts of equal length if there are more than `MAX_CHILDREN`."""
+    if len(entries) <= MAX_CHILDREN:
         return entries
-    length = max(_LEAST_NODES, -(-len(entries) // MOST_CHILDREN), round(len(entries) ** 0.5))
+    length = max(_MIN_NODES, -(-len(entries) // MAX_CHILDREN), round(len(entries) ** 0.5))
     parts: list[_Entry] = []
     for start in range(0, len(entries), length):
         part = entries[start : start + length]
@@ -260,7 +260,7 @@ def _by_cutting(entries: list[_Entry]) -> list[_Entry]:
 
 def _in_parts(items: "Sequence[Leaf | OutlineGroup]", nodes: Sequence[NodeRow]) -> "list[Leaf | OutlineGroup]":
     """A level with too many boxes to look at is cut where the fewest values pass."""
-    if len(items) <= MOST_AT_A_GLANCE:
+    if len(items) <= MAX_AT_A_GLANCE:
         return list(items)
     place = {position: at for at, item in enumerate(items) for position in leaves(item)}
     last_read: dict[str, int] = {}
@@ -272,7 +272,7 @@ def _in_parts(items: "Sequence[Leaf | OutlineGroup]", nodes: Sequence[NodeRow]) 
         for tensor in node.outputs:
             for border in range(made + 1, last_read.get(tensor.name, made) + 1):
                 passing[border] += 1
-    length = max(_LEAST_BLOCK, round(len(items) ** 0.5))
+    length = max(_MIN_BLOCK, round(len(items) ** 0.5))
     borders = [0]
     while len(items) - borders[-1] > length * 3 // 2:
         near = range(borders[-1] + length // 2, borders[-1] + length * 3 // 2)

@@ -8,9 +8,9 @@ from edgeopt.diagram.layered import BoxSize, Knots, Link, NodePlacement, place
 from edgeopt.diagram.outline import Leaf, OutlineGroup, OutlineLevel, Path, Value, Wiring, outline, wire
 from edgeopt.graph.analysis.records import NodeRow, TensorFacts
 
-MOST_BOXES = 120
+MAX_BOXES = 120
 """Boxes that a diagram shows at first."""
-_MOST_BLOCKS = 40
+_MAX_BLOCKS = 40
 _BLOCK_PART = 4
 """A block with a larger part of the nodes is opened: it says too little."""
 Level = Literal["blocks", "layers", "nodes"]
@@ -119,28 +119,28 @@ def diagram_of(nodes: Sequence[NodeRow], inputs: Sequence[TensorFacts], outputs:
     return Diagram(tuple(nodes), top, wire(nodes, top, inputs, outputs), tuple(inputs), tuple(outputs))
 
 
-def opened_at_first(diagram: Diagram, most_boxes: int = MOST_BOXES) -> frozenset[Path]:
+def opened_at_first(diagram: Diagram, max_boxes: int = MAX_BOXES) -> frozenset[Path]:
     """Opens outer groups first, of these the small ones, while the boxes stay few enough.
 
     Groups of equal content are opened together or not at all.
     """
-    return _opened(diagram, diagram.groups(), most_boxes)
+    return _opened(diagram, diagram.groups(), max_boxes)
 
 
 def level_at_first(diagram: Diagram) -> Level:
-    return "nodes" if len(diagram.wiring.paths) <= MOST_BOXES else "blocks"
+    return "nodes" if len(diagram.wiring.paths) <= MAX_BOXES else "blocks"
 
 
 def opened_at(diagram: Diagram, level: Level) -> frozenset[Path]:
     groups = frozenset(diagram.groups())
     outer = groups & {path[:-1] for path in groups}
     if level == "blocks":
-        most = len(diagram.wiring.paths) / _BLOCK_PART
-        return _opened(diagram, [path for path in outer if diagram.nodes_count(path) > most], _MOST_BLOCKS)
+        maximum = len(diagram.wiring.paths) / _BLOCK_PART
+        return _opened(diagram, [path for path in outer if diagram.nodes_count(path) > maximum], _MAX_BLOCKS)
     return groups if level == "nodes" else outer
 
 
-def _opened(diagram: Diagram, groups: Iterable[Path], most_boxes: int) -> frozenset[Path]:
+def _opened(diagram: Diagram, groups: Iterable[Path], max_boxes: int) -> frozenset[Path]:
     opened: set[Path] = set()
     boxes = diagram.count(())
     contents = {path: _content(diagram.item(path)) for path in groups}
@@ -151,7 +151,7 @@ def _opened(diagram: Diagram, groups: Iterable[Path], most_boxes: int) -> frozen
                 alike.setdefault(content, []).append(path)
         for paths in sorted(alike.values(), key=lambda paths: diagram.count(paths[0])):
             more = sum(map(diagram.count, paths))
-            if boxes + more <= most_boxes:
+            if boxes + more <= max_boxes:
                 opened.update(paths)
                 boxes += more
     return frozenset(opened)

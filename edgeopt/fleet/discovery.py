@@ -24,7 +24,7 @@ SERVICE = "_edgeopt._tcp.local."
 _SCHEMES = ("http", "https")
 _LONGEST = 64
 _RESOLVE_S = 3.0
-_MOST_AGENTS = 1000
+_MAX_AGENTS = 1000
 
 
 class DiscoveredAgent(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ async def _discovered(request: DiscoverRequest) -> tuple[DiscoveredAgent, ...]:
 
     def changed(zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange) -> None:
         del zeroconf, service_type
-        if state_change is not ServiceStateChange.Removed and len(names) < _MOST_AGENTS:
+        if state_change is not ServiceStateChange.Removed and len(names) < _MAX_AGENTS:
             names[name] = None
         elif state_change is ServiceStateChange.Removed:
             names.pop(name, None)

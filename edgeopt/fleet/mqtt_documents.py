@@ -16,7 +16,7 @@ COMMAND_TYPE = "application/vnd.edgeopt.command+json"
 """The payload type of a `SignedCommand`."""
 LONGEST_BYTES = 64 << 10
 """Maximum size of an order or command; devices refuse longer ones."""
-MOST_SEQUENCE = 10**16 - 1
+MAX_SEQUENCE = 10**16 - 1
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 

@@ -51,11 +51,13 @@ class DeployRequest(msgspec.Struct, frozen=True):
     ] = False
     soak_seconds: Annotated[
         float | None,
-        option("Trial period of the new release, in seconds (default: set by the agent).", least=0, most=WEEK_S),
+        option(
+            "Trial period of the new release, in seconds (default: set by the agent).", minimum=0, maximum=WEEK_S
+        ),
     ] = None
     soak_requests: Annotated[
         int | None,
-        option("Requests that the new release must also serve in its trial period.", least=0, most=10**9),
+        option("Requests that the new release must also serve in its trial period.", minimum=0, maximum=10**9),
     ] = None
     dry_run: Annotated[bool, option("Show what the deployment would change, and deploy nothing.")] = False
     no_wait: NoWait = False
@@ -108,22 +110,22 @@ class CollectRequest(msgspec.Struct, frozen=True):
 class FleetWatchRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     seconds: Annotated[
-        float | None, option("Duration, in seconds (default: until Ctrl-C).", least=0, most=WEEK_S)
+        float | None, option("Duration, in seconds (default: until Ctrl-C).", minimum=0, maximum=WEEK_S)
     ] = None
     send: Annotated[
         float | None,
         option(
             "Requests per second to send; 0 sends as fast as the agent answers.",
             metavar="RATE",
-            least=0,
-            most=FASTEST_PER_S,
+            minimum=0,
+            maximum=FASTEST_PER_S,
         ),
     ] = None
     data: Annotated[
         Path | None, option("Samples to send: .npz, or a folder of .npy files or pictures (default: generated).")
     ] = None
     pre: PicturesFile = None
-    clients: Annotated[int, option("Number of concurrent clients that send.", least=1, most=64)] = 2
+    clients: Annotated[int, option("Number of concurrent clients that send.", minimum=1, maximum=64)] = 2
     token: Token = ""
     fingerprint: Fingerprint = ""
     model: Model = ""

@@ -40,7 +40,7 @@ UNBEGUN: tuple[DeviceState, ...] = ("waiting", "ordered", "rolling-back")
 ROLLBACK_ENDED: tuple[Phase, ...] = ("rolled-back", "rollback-failed")
 _RETURNS: tuple[DeviceState, ...] = ("rolling-back", "rolled-back", "rollback-failed")
 _LONGEST_REASON = 300
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 replace = msgspec.structs.replace
 
 
@@ -365,9 +365,9 @@ def result(rollout: Rollout) -> tuple[Phase, str]:
         return "rolled-back", "no device had taken the bundle"
     if not failed:
         return "rolled-back", _late_text(late)
-    more = [f"and {len(failed) - _MOST_NAMED} more"] if len(failed) > _MOST_NAMED else []
+    more = [f"and {len(failed) - _MAX_NAMED} more"] if len(failed) > _MAX_NAMED else []
     all_ = units.count(returned + late + len(failed), "device")
-    parts = [f"rolled back {returned} of {all_}", *failed[:_MOST_NAMED], *more, _late_text(late)]
+    parts = [f"rolled back {returned} of {all_}", *failed[:_MAX_NAMED], *more, _late_text(late)]
     return "rollback-failed", "; ".join(part.rstrip(".") for part in parts if part)
 
 

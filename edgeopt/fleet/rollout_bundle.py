@@ -67,8 +67,8 @@ def read_file(file: Path, called: str) -> tuple[RolloutBundle, deployment.Deploy
     if not file.is_file():
         raise BundleError(f"'{called}' is not a file.", _HOW)
     with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
-        for name, most_bytes in _READ:
-            content = archive.read_member(file, name, most_bytes)
+        for name, max_bytes in _READ:
+            content = archive.read_member(file, name, max_bytes)
             if not content:
                 raise BundleError(f"'{called}' is not a bundle in one file.", _HOW)
             Path(folder, name).write_bytes(content)

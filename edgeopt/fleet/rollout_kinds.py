@@ -8,7 +8,7 @@ from edgeopt.fleet.devices import DeviceReport
 from edgeopt.fleet.mqtt_documents import Command, DesiredBundle, SearchInputs, SearchOrder
 from edgeopt.fleet.rollout_documents import KindProgress, Order, Rollout, SearchWishes
 
-_MOST_ATTEMPTS = 2
+_MAX_ATTEMPTS = 2
 """A search that a restart of the agent has ended is ordered once more."""
 _RESTARTED = "restarted"
 _LONGEST_REASON = 200
@@ -95,7 +95,7 @@ def begun_searches(rollout: Rollout, now_s: float) -> tuple[Rollout, tuple[Order
         if device.state == "waiting" and device.kind and device.kind not in kinds and device.online:
             kinds[device.kind] = KindProgress(device=name, since_s=now_s)
     for kind, known in rollout.kinds.items():
-        again = known.state == "failed" and known.code == _RESTARTED and known.attempt < _MOST_ATTEMPTS
+        again = known.state == "failed" and known.code == _RESTARTED and known.attempt < _MAX_ATTEMPTS
         if again and any(each.state == "waiting" and each.kind == kind for each in rollout.devices.values()):
             kinds[kind] = KindProgress(device=known.device, attempt=known.attempt + 1, since_s=now_s)
     if kinds == rollout.kinds:

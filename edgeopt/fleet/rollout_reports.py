@@ -226,20 +226,18 @@ def _missed_limit(limits: Limits, known: DeviceProgress, deployment: FleetDeploy
         for name in ("soak_errors", "soak_requests", "agreement_db", "latency_ms")
     )
     if limits.max_error_share is not None and errors and requests and errors > limits.max_error_share * requests:
-        share, most = units.percent(errors / requests), units.percent(limits.max_error_share)
-        return f"{share} of its requests failed while it soaked; at most {most} may"
+        share, maximum = units.percent(errors / requests), units.percent(limits.max_error_share)
+        return f"{share} of its requests failed while it soaked; at most {maximum} may"
     if limits.min_agreement_db is not None and agreement is not None and agreement < limits.min_agreement_db:
-        least = limits.min_agreement_db
-        return (
-            f"its answers agree with those of the release before to {agreement:.1f} dB; {least:g} dB are required"
-        )
+        agreed = f"its answers agree with those of the release before to {agreement:.1f} dB"
+        return f"{agreed}; {limits.min_agreement_db:g} dB are required"
     before_ms = known.latency_before_ms
     if limits.max_slowdown is not None and latency_ms is not None and before_ms:
         slowdown = latency_ms / before_ms - 1
         if slowdown > limits.max_slowdown:
-            most = units.percent(limits.max_slowdown)
+            maximum = units.percent(limits.max_slowdown)
             return (
                 f"{units.milliseconds(latency_ms)} on its golden inputs, {units.milliseconds(before_ms)} before: "
-                f"{units.percent(slowdown)} slower; at most {most} are allowed"
+                f"{units.percent(slowdown)} slower; at most {maximum} are allowed"
             )
     return ""

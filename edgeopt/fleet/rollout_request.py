@@ -17,7 +17,7 @@ Name = Annotated[str, argument("Name of the rollout.", metavar="NAME")]
 
 
 class DiscoverRequest(msgspec.Struct, frozen=True):
-    seconds: Annotated[float, option("How long to wait for answers, in seconds.", least=0.1, most=600)] = 3.0
+    seconds: Annotated[float, option("How long to wait for answers, in seconds.", minimum=0.1, maximum=600)] = 3.0
     interfaces: Annotated[
         tuple[str, ...],
         option("Only by the interface with this address; repeatable.", "--interface", metavar="IP"),
@@ -75,7 +75,7 @@ class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
     ] = "2%"
     device_timeout: Annotated[
         float,
-        option("Longest time of a device in one state, in seconds; then it failed.", least=1, most=WEEK_S),
+        option("Longest time of a device in one state, in seconds; then it failed.", minimum=1, maximum=WEEK_S),
     ] = 3600.0
     max_errors: Annotated[
         str, option("Largest share of failed requests in the trial period (default: the agent's).", metavar="1%")
@@ -104,10 +104,10 @@ class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
         bool, option("Deploy even if the signature is older than that of a release already served.")
     ] = False
     soak_seconds: Annotated[
-        float | None, option("Trial period, in seconds (default: set by the agent).", least=0, most=WEEK_S)
+        float | None, option("Trial period, in seconds (default: set by the agent).", minimum=0, maximum=WEEK_S)
     ] = None
     soak_requests: Annotated[
-        int | None, option("Requests that each device must serve in its trial period.", least=0, most=10**9)
+        int | None, option("Requests that each device must serve in its trial period.", minimum=0, maximum=10**9)
     ] = None
     optimize: Annotated[
         bool, option("One device of each kind searches for a bundle: URL is that of an ONNX model.")
@@ -126,7 +126,8 @@ class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
         str, option("With --optimize, accuracy metric of the search (default: that of edgeopt optimize).")
     ] = ""
     time_limit: Annotated[
-        float, option("With --optimize, longest time of a search with its proof, in seconds.", least=1, most=86400)
+        float,
+        option("With --optimize, longest time of a search with its proof, in seconds.", minimum=1, maximum=86400),
     ] = 600.0
     dry_run: Annotated[bool, option("Show the waves, and order nothing.")] = False
 

@@ -27,7 +27,7 @@ DTYPES: Mapping[str, str] = {
 }
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _MADE_UP_SAMPLES = 8
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 
 
 class _Tensor(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ def requests(model: TensorMetadata, data: Path | None, pre: Path | None = None) 
     for index in range(len(samples)):
         made.append(encode(samples.feeds(index)))
         size += len(made[-1].body)
-        if size > _MOST_BYTES:
+        if size > _MAX_BYTES:
             break
     return tuple(made)
 

@@ -11,14 +11,20 @@ PREFIX = "edgeopt.import."
 LIMITS_KEY = f"{PREFIX}limits"
 
 
-class SizeLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Sizes of an axis for which a model was proved; `most` is None without an upper limit."""
+class SizeLimits(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    rename={"minimum": "least", "maximum": "most"},
+):
+    """Sizes of an axis for which a model was proved; `maximum` is None without an upper limit."""
 
-    least: int = 1
-    most: int | None = None
+    minimum: int = 1
+    maximum: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+        return f"{self.minimum} or more" if self.maximum is None else f"{self.minimum} to {self.maximum}"
 
 
 InputLimits = dict[str, dict[str, SizeLimits]]
@@ -96,8 +102,8 @@ def outside(limits: InputLimits, shapes: Mapping[str, Sequence[int]]) -> str:
     for name, axes in limits.items():
         shape = shapes.get(name, ())
         for axis, limit in axes.items():
-            size = shape[int(axis)] if int(axis) < len(shape) else limit.least
-            if size < limit.least or (limit.most is not None and size > limit.most):
+            size = shape[int(axis)] if int(axis) < len(shape) else limit.minimum
+            if size < limit.minimum or (limit.maximum is not None and size > limit.maximum):
                 return f"The input '{name}' has the size {size} in dimension {axis}; the model is for {limit}."
     return ""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and ValueInfoProto.
 Proto = Any
 Known = Mapping[str, "NDArray[np.generic]"]
-MOST_ELEMENTS = 64
+MAX_ELEMENTS = 64
 WHOLE = {2, 3, 4, 5, 6, 7, 9, 12, 13}  # integers and booleans, as TensorProto numbers them
 FOLLOWED = frozenset({
     "Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal", "Expand",
@@ -98,7 +98,7 @@ def _is_static(info: Proto) -> bool:
 
 
 def _is_small(dims: Proto) -> bool:
-    return math.prod(dims) <= MOST_ELEMENTS
+    return math.prod(dims) <= MAX_ELEMENTS
 
 
 def _has_data(tensor: Proto) -> bool:
@@ -133,7 +133,7 @@ def _result(
         (array,) = ReferenceEvaluator(node, opsets=opsets).run(None, {n: known[n] for n in node.input if n})
     except Exception:  # noqa: BLE001 - the evaluator does not know every old form of an operator; its number stays open
         return None
-    return array if array.size <= MOST_ELEMENTS else None
+    return array if array.size <= MAX_ELEMENTS else None
 
 
 def _of_shape(node: Proto, infos: dict[str, Proto]) -> "NDArray[np.generic] | None":

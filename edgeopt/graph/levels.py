@@ -220,9 +220,9 @@ def _by_sample(accuracy: Accuracy, usual: Usual) -> dict[int, tuple[float, str]]
     for output in accuracy.outputs:
         if output.counted or output.silent:
             continue
-        least = QUIETEST * max(here[output.name], usual.get(output.name, 0.0))
+        minimum = QUIETEST * max(here[output.name], usual.get(output.name, 0.0))
         for place, (noise, signal) in enumerate(zip(output.noise_power, output.signal_power, strict=True)):
             if noise > 0 and signal > SILENT_POWER:
-                ratio_db = 10 * math.log10(max(signal, least) / noise)
+                ratio_db = 10 * math.log10(max(signal, minimum) / noise)
                 worst[place] = min(worst.get(place, (math.inf, "")), (ratio_db, output.name))
     return worst

@@ -23,7 +23,7 @@ def used_length(mask: NDArray[Any]) -> int | None:
 
 STEP = 16
 """Multiple to which lengths are rounded up, the rows of a kernel block; few lengths also mean few shapes."""
-_MOST_LOOKED_AT = 256
+_MAX_LOOKED_AT = 256
 
 
 class MaskRuns(Protocol):
@@ -42,6 +42,6 @@ def kept_length(mask: NDArray[Any]) -> int:
 
 def kept_share(samples: MaskRuns, mask: str) -> float:
     """Returns the share of positions that is computed, estimated from the first samples; 1 without samples."""
-    masks = [samples.feeds(index)[mask] for index in range(min(len(samples), _MOST_LOOKED_AT))]
+    masks = [samples.feeds(index)[mask] for index in range(min(len(samples), _MAX_LOOKED_AT))]
     whole = sum(each.shape[1] for each in masks)
     return sum(kept_length(each) for each in masks) / whole if whole else 1.0

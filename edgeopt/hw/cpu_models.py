@@ -396,5 +396,5 @@ def _intel(family: int, model: int, stepping: int | None) -> str | None:
     if family != 6:
         return None
     if model == _INTEL_SKYLAKE_SERVER:
-        return next((name for least, name in _SKYLAKE_SERVER_STEPPINGS if (stepping or 0) >= least), None)
+        return next((name for minimum, name in _SKYLAKE_SERVER_STEPPINGS if (stepping or 0) >= minimum), None)
     return _INTEL_6.get(model)

@@ -9,7 +9,7 @@ from edgeopt.hw.host import Host, LocalHost
 SUPPLIES = "/sys/class/power_supply"
 RAPL = "/sys/class/powercap"
 _MODULE = "edgeopt.hw.power"
-_MOST_W = 100_000.0
+_MAX_W = 100_000.0
 _LOOK_S = 0.005
 
 
@@ -137,7 +137,7 @@ def _from_psutil(host: Host) -> Supply | None:
 
 def _plausible(value: float | None, scale: float) -> float | None:
     """Rounded to milliwatts; None where it can be no power of a device, or a meter that stands still."""
-    if value is None or not 0 < value <= _MOST_W * scale:
+    if value is None or not 0 < value <= _MAX_W * scale:
         return None
     return round(value / scale, 3) or None
 

@@ -10,9 +10,9 @@ from edgeopt.hw.sensors import is_count
 _LONGEST_S = 0.012
 _MUCH_PERCENT = 50.0
 _OLD_ENOUGH_S = 2.0
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of include/linux/sched.h
-_MOST_THREADS = 32
+_MAX_THREADS = 32
 """Maximum number of threads of one process that are searched for child processes."""
 
 
@@ -104,13 +104,13 @@ def look(host: Host, own: int, ticks_a_second: int) -> list[str] | None:
             break
     for pid in _with_parents(own, parents):
         found.pop(pid, None)
-    return [words for _, words in sorted(found.values(), reverse=True)][:_MOST_NAMED]
+    return [words for _, words in sorted(found.values(), reverse=True)][:_MAX_NAMED]
 
 
 def _started_by(host: Host, pid: int) -> list[int] | None:
     """The children of all threads of a process; None where the kernel does not list them."""
     found: list[int] = []
-    for thread in host.list(f"/proc/{pid}/task")[:_MOST_THREADS]:
+    for thread in host.list(f"/proc/{pid}/task")[:_MAX_THREADS]:
         text = host.read(f"/proc/{pid}/task/{thread}/children")
         if text is None and thread == str(pid):
             return None

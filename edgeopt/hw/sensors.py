@@ -16,7 +16,7 @@ _CPU_CHIPS = frozenset({"coretemp", "k10temp", "zenpower", "cpu_thermal", "soc_t
 _COLDEST_C, _HOTTEST_C = -50.0, 200.0
 _FASTEST_KHZ = 100_000_000
 # On a server with hundreds of cores these speak for all: each file costs the kernel some microseconds.
-_MOST_FILES = 16
+_MAX_FILES = 16
 
 
 class Ticks(NamedTuple):
@@ -79,8 +79,8 @@ def is_count(word: str) -> bool:
 
 
 def _spread(files: list[str]) -> tuple[str, ...]:
-    """Returns at most `_MOST_FILES` of the files: the first, and others evenly spread."""
-    step = max(1, -(-len(files) // _MOST_FILES))
+    """Returns at most `_MAX_FILES` of the files: the first, and others evenly spread."""
+    step = max(1, -(-len(files) // _MAX_FILES))
     return tuple(files[::step])
 
 

@@ -6,7 +6,7 @@ from edgeopt.hw.host import Host
 
 COMMAND = ("sysctl", "hw", "machdep.cpu")
 Values = dict[str, str]
-_MOST_CORES = 4096
+_MAX_CORES = 4096
 # hw.cpufamily, `CPUFAMILY_ARM_*` of mach/machine.h; sysctl prints it as a signed number.
 _APPLE_CORES = {0x1B588BB3: "Firestorm + Icestorm", 0xDA33D83D: "Avalanche + Blizzard"}
 
@@ -33,7 +33,7 @@ def flags(values: Values) -> frozenset[str]:
 
 def count(values: Values, name: str) -> int | None:
     number = kernel_text.whole(values.get(name))
-    return number if number is not None and 0 < number <= _MOST_CORES else None
+    return number if number is not None and 0 < number <= _MAX_CORES else None
 
 
 def apple_cores(values: Values) -> str | None:

@@ -18,8 +18,8 @@ _SINCE_BOOT_SHIFT = 16
 _X86_FOLDER = "/sys/devices/system/cpu/cpu0/thermal_throttle"
 _COOLING = re.compile(r"cpufreq|cpuidle|processor", re.IGNORECASE)
 _NEAR_C = 3.0
-_MOST_ZONES = 32
-_MOST_COUNT = 1 << 40
+_MAX_ZONES = 32
+_MAX_COUNT = 1 << 40
 
 
 class Throttling(NamedTuple):
@@ -121,7 +121,7 @@ def throttling(host: Host, cooling: dict[str, str] | None = None) -> Throttling 
 def cooling_files(host: Host) -> dict[str, str]:
     """The files that say how much each device that cools by slowing the CPU down does so, with its kind."""
     found = {}
-    for name in host.list(sensors.ZONES)[: 4 * _MOST_ZONES]:
+    for name in host.list(sensors.ZONES)[: 4 * _MAX_ZONES]:
         folder = f"{sensors.ZONES}/{name}"
         kind = (host.read(f"{folder}/type") or "").strip() if name.startswith("cooling_device") else ""
         if _COOLING.search(kind):
@@ -134,7 +134,7 @@ def x86_counts(host: Host) -> dict[str, int]:
     read = {
         part: kernel_text.whole(host.read(f"{_X86_FOLDER}/{part}_throttle_count")) for part in ("core", "package")
     }
-    return {part: count for part, count in read.items() if count is not None and 0 <= count < _MOST_COUNT}
+    return {part: count for part, count in read.items() if count is not None and 0 <= count < _MAX_COUNT}
 
 
 def _active(host: Host, files: dict[str, str]) -> dict[str, bool]:
@@ -148,7 +148,7 @@ def _active(host: Host, files: dict[str, str]) -> dict[str, bool]:
 
 
 def _zones(host: Host) -> tuple[str, ...]:
-    return tuple(name for name in host.list(sensors.ZONES) if name.startswith("thermal_zone"))[:_MOST_ZONES]
+    return tuple(name for name in host.list(sensors.ZONES) if name.startswith("thermal_zone"))[:_MAX_ZONES]
 
 
 def _name(host: Host, path: str) -> str:

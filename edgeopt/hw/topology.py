@@ -12,9 +12,9 @@ from edgeopt.hw.kernel_text import cpu_list
 CPU_FOLDER = "/sys/devices/system/cpu"
 NODE_FOLDER = "/sys/devices/system/node"
 # The kernel's own limit on x86 (CONFIG_NR_CPUS with MAXSMP); a file that tells of more is damaged.
-_MOST_CPUS = 8192
+_MAX_CPUS = 8192
 # POWER has 8, Xeon Phi 4; a list with more is damaged.
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ def online(host: Host) -> tuple[tuple[int, ...], str]:
     """The numbers of the CPUs that are on, and what says so; none where nobody tells."""
     path = f"{CPU_FOLDER}/online"
     listed = kernel_text.cpu_list(host.read(path))
-    if 0 < len(listed) <= _MOST_CPUS:
+    if 0 < len(listed) <= _MAX_CPUS:
         return listed, path
     found = kernel_text.blocks(host.read("/proc/cpuinfo") or "")
     numbers = (kernel_text.whole(text) for text in kernel_text.values(found, "processor"))
     known = sorted({n for n in numbers if n is not None and 0 <= n < kernel_text.CPU_NUMBER_LIMIT})
-    return tuple(known[:_MOST_CPUS]), "/proc/cpuinfo: processor"
+    return tuple(known[:_MAX_CPUS]), "/proc/cpuinfo: processor"
 
 
 def seen(host: Host) -> tuple[int, ...]:
@@ -64,19 +64,19 @@ def physical_cores(host: Host, groups: Groups | None = None) -> tuple[int, str] 
 def cores(host: Host) -> Groups | None:
     """The CPUs of each core."""
     # core_cpus_list is the newer name of thread_siblings_list (Documentation/admin-guide/cputopology.rst).
-    found = _shared(host, "core_cpus_list", "thread_siblings_list", most=_MOST_THREADS)
+    found = _shared(host, "core_cpus_list", "thread_siblings_list", maximum=_MAX_THREADS)
     if found:
         if _only_looks_like_threads(host, found):
             reason = f"{CPU_FOLDER}/smt/active: 0 (topology/core_id is -1: the kernel does not know the cores)"
             return Groups(tuple((cpu,) for group in found for cpu in group), reason)
         return Groups(found, f"{CPU_FOLDER}/cpu*/topology")
     named = _from_cpuinfo(host, ("physical id", "core id"))
-    return named if named and threads_per_core(named) <= _MOST_THREADS else None
+    return named if named and threads_per_core(named) <= _MAX_THREADS else None
 
 
 def sockets(host: Host) -> Groups | None:
     """The CPUs of each socket."""
-    found = _shared(host, "package_cpus_list", "core_siblings_list", most=None)
+    found = _shared(host, "package_cpus_list", "core_siblings_list", maximum=None)
     if not found:
         return _from_cpuinfo(host, ("physical id",))
     if len(found) > 1 and _packages_are_clusters(host, len(found)):
@@ -90,7 +90,7 @@ def threads_per_core(groups: Groups) -> int:
     return max(len(group) for group in groups.cpus)
 
 
-def _shared(host: Host, name: str, older_name: str, most: int | None) -> tuple[tuple[int, ...], ...]:
+def _shared(host: Host, name: str, older_name: str, maximum: int | None) -> tuple[tuple[int, ...], ...]:
     """The CPUs grouped by a list in their topology folders; empty where it is missing or contradicts itself."""
     cpus = seen(host)
     if len(cpus) < len(online(host)[0]):
@@ -104,7 +104,7 @@ def _shared(host: Host, name: str, older_name: str, most: int | None) -> tuple[t
         folder = f"{CPU_FOLDER}/cpu{cpu}/topology"
         text = host.read(f"{folder}/{name}") or host.read(f"{folder}/{older_name}")
         group = tuple(number for number in kernel_text.cpu_list(text) if number in known)
-        if cpu not in group or not done.isdisjoint(group) or (most and len(group) > most):
+        if cpu not in group or not done.isdisjoint(group) or (maximum and len(group) > maximum):
             return ()
         done.update(group)
         found.append(group)
@@ -148,7 +148,7 @@ def _from_cpuinfo(host: Host, keys: tuple[str, ...]) -> Groups | None:
 
 
 def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_CPUS
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_CPUS
 
 
 # The kernel has a performance counter unit for each kind of core of Intel's hybrid CPUs

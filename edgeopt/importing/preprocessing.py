@@ -75,10 +75,10 @@ def take_over(
     except EdgeoptError as error:
         raise UncoveredError(error.message.replace(f"[data] in '{file.name}'", "it").rstrip(".")) from error
     found = compare_outputs(prepared, got)
-    least = floor_db - ALLOWANCE_DB
-    if found.problem or found.snr_db < least:
+    minimum = floor_db - ALLOWANCE_DB
+    if found.problem or found.snr_db < minimum:
         reason = (found.problem or "").rstrip(".") or f"edgeopt's steps agree to {decibels(found.snr_db)} only"
-        raise UncoveredError(f"{reason}, and {least:g} dB are needed")
+        raise UncoveredError(f"{reason}, and {minimum:g} dB are needed")
     return Preprocessing(str(file), processor.name, found.snr_db, len(raw))
 
 
@@ -152,6 +152,6 @@ def _write_normalization(processor: FolderProcessor, rank: int, file: Path) -> N
         helper.make_node("Sqrt", ["above"], ["deviation"]),
         helper.make_node("Div", ["centred", "deviation"], [processor.input]),
     ]
-    least = helper.make_tensor("least", TensorProto.FLOAT, [], [_WITHIN_ROOT])
-    graph = helper.make_graph(nodes, "normalization", [sound], [made], [least])
+    minimum = helper.make_tensor("least", TensorProto.FLOAT, [], [_WITHIN_ROOT])
+    graph = helper.make_graph(nodes, "normalization", [sound], [made], [minimum])
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)

@@ -20,7 +20,7 @@ Task = Annotated[
 ]
 Trust = Annotated[bool, option("Open a pickle, a Lambda layer or a folder with code; they can run any code.")]
 Opset = Annotated[
-    int | None, option("Opset of the model (default: the exporter's choice).", metavar="N", least=7, most=99)
+    int | None, option("Opset of the model (default: the exporter's choice).", metavar="N", minimum=7, maximum=99)
 ]
 Dynamic = Annotated[
     str,
@@ -50,7 +50,7 @@ class ImportRequest(msgspec.Struct, frozen=True):
         Path | None,
         option("Samples to export with and to prove the model on (default: generated).", metavar="DATA"),
     ] = None
-    samples: Annotated[int, option("Number of samples of the proof.", metavar="N", least=1, most=4096)] = (
+    samples: Annotated[int, option("Number of samples of the proof.", metavar="N", minimum=1, maximum=4096)] = (
         PROOF_SAMPLES
     )
     shape: Annotated[tuple[str, ...], option("Shape of an input; repeatable.", metavar="NAME=1x3x224x224")] = ()
@@ -61,7 +61,7 @@ class ImportRequest(msgspec.Struct, frozen=True):
     trust: Trust = False
     allow_random: AllowRandom = False
     floor_db: Annotated[
-        float, option("Least agreement with the original, in dB.", metavar="DB", least=0, most=200)
+        float, option("Least agreement with the original, in dB.", metavar="DB", minimum=0, maximum=200)
     ] = FLOOR_DB
 
     @property

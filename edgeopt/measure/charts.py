@@ -91,8 +91,8 @@ def series(
     spans = []
     for _, values in known:
         known_values = [value for value in values if value is not None]
-        least, most = _figure(min(known_values)), _figure(max(known_values))
-        spans.append(f"{least} {unit}" if least == most else f"{least} to {most} {unit}")
+        minimum, maximum = _figure(min(known_values)), _figure(max(known_values))
+        spans.append(f"{minimum} {unit}" if minimum == maximum else f"{minimum} to {maximum} {unit}")
     longest = max(map(len, spans))
     room = width - len(names[0]) - longest - 4
     if room < _NARROWEST:

@@ -83,8 +83,8 @@ class Contender:
 
     def patience_s(self, runs: int) -> float:
         """Returns the time that a number of runs may take before the trial counts as hung."""
-        least_s = PLUGIN_ANSWER_S if self.is_of_plugin else SLOWEST_ANSWER_S
-        return max(least_s, 4 * runs * self.loaded.first_run_ms / 1e3)
+        min_s = PLUGIN_ANSWER_S if self.is_of_plugin else SLOWEST_ANSWER_S
+        return max(min_s, 4 * runs * self.loaded.first_run_ms / 1e3)
 
     def turn(self, span_ms: float) -> float | None:
         """Runs one time slice and returns its figure in milliseconds, or None if it failed."""

@@ -142,7 +142,7 @@ class _Contest:
         if not self._compares:
             settled = all(player.stable for player in self._running) and driver.rounds >= _ALONE_ROUNDS
             long_enough = time.monotonic() - self._begin_s >= _ALONE_S
-            return settled and long_enough and driver.rounds >= self._rules.rounds_least
+            return settled and long_enough and driver.rounds >= self._rules.min_rounds
         known = driver.pairs.decisions
         return all(found is not None and found.done for k, found in enumerate(known) if driver.is_open(k))
 
@@ -174,7 +174,7 @@ class _Contest:
         running = self._running
         what = f"{len(running)} interleaved" if len(running) > 1 else (running[0].name if running else "")
         legs_left = max(1, math.ceil(left_s / max(driver.leg_s, 1e-3)))
-        total = min(self._rules.rounds_most, driver.rounds + legs_left * driver.plan.leg_rounds)
+        total = min(self._rules.max_rounds, driver.rounds + legs_left * driver.plan.leg_rounds)
         self._emit(Progress("measuring", what, driver.rounds, total, self._so_far, left_s))
 
     def _report(self) -> ContestReport:
@@ -239,10 +239,10 @@ def plan_legs(rules: Rules, span_ms: float, round_s: float, starting_s: float) -
     `starting_s` is what it takes to start and warm up all sides.
     """
     round_s = max(round_s, 1e-3)
-    by_rounds = rules.rounds_most // max(_ENOUGH_LEGS)
+    by_rounds = rules.max_rounds // max(_ENOUGH_LEGS)
     # The longer a start takes, the more rounds follow it.
-    usual, most = CONTEST.leg_rounds
-    target = min(most, max(usual, math.ceil(starting_s / _START_SHARE / round_s)))
+    usual, maximum = CONTEST.leg_rounds
+    target = min(maximum, max(usual, math.ceil(starting_s / _START_SHARE / round_s)))
     for legs in _ENOUGH_LEGS:
         rounds = min(target, max(1, by_rounds), int((rules.time_limit_s / legs - starting_s) / round_s))
         worth_it = by_rounds >= usual or starting_s <= _START_SHARE * rounds * round_s

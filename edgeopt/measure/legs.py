@@ -83,7 +83,7 @@ class LegDriver:
     """Adds the measurements of a leg to the players."""
     is_stopped: Callable[[], bool] = lambda: False
     """Whether to stop after the fewest legs."""
-    legs_most: int = 1000
+    max_legs: int = 1000
     legs: int = 0
     rounds: int = 0
     begin_s: float = field(default_factory=time.monotonic)
@@ -117,9 +117,9 @@ class LegDriver:
     def _run_leg(self) -> int:
         """Runs one leg and returns its number of rounds; a leg is never cut short."""
         begin = self.rounds
-        most = min(self.plan.leg_rounds, self.pairs.rules.rounds_most - begin)
+        maximum = min(self.plan.leg_rounds, self.pairs.rules.max_rounds - begin)
         span_ms = self.plan.span_ms
-        for _ in run_slices(self.running, self.schedule, lambda: span_ms, self.watch, most, self.position):
+        for _ in run_slices(self.running, self.schedule, lambda: span_ms, self.watch, maximum, self.position):
             self.rounds += 1
             self.after_round()
         if self.schedule.falls == "ends it":
@@ -142,11 +142,11 @@ class LegDriver:
 
     def _is_last(self) -> bool:
         rules = self.pairs.rules
-        if self.rounds >= rules.rounds_most or all(player.failure is not None for player in self.players):
+        if self.rounds >= rules.max_rounds or all(player.failure is not None for player in self.players):
             return True
-        most = rules.fewest if self.is_stopped() else max(self.legs_most, rules.fewest)
+        maximum = rules.fewest if self.is_stopped() else max(self.max_legs, rules.fewest)
         needed = max(1, rules.fewest - self.legs)
-        return self.legs >= most or self.end_s - time.monotonic() < needed * self.leg_s
+        return self.legs >= maximum or self.end_s - time.monotonic() < needed * self.leg_s
 
 
 def is_refused(player: Sliced) -> bool:
@@ -233,7 +233,7 @@ class Terms:
     """Goals and limits of a proof."""
 
     turns: Schedule
-    most: int
+    maximum: int
     """The most legs."""
     until_s: float
     """Time limit on the monotonic clock; if too few legs fit, the proof ends early."""
@@ -302,7 +302,7 @@ def run_legs(group: ProcessGroup, starter: Starter, terms: Terms, span_ms: float
         running=group.every,
         collect=collect,
         is_stopped=terms.is_stopped,
-        legs_most=terms.most,
+        max_legs=terms.maximum,
     )
     driver.run()
     return Found(driver.pairs, driver.watch.states, driver.legs, rules.fewest, driver.leg_s)
@@ -352,8 +352,8 @@ def leg_rounds(starting_s: float, round_s: float, turns: Schedule = PROOF) -> in
 
     A leg is one observation, and its processes differ more than its rounds.
     """
-    least, most = turns.leg_rounds
-    return max(least, min(most, 2 * round(starting_s / 4 / round_s)))
+    minimum, maximum = turns.leg_rounds
+    return max(minimum, min(maximum, 2 * round(starting_s / 4 / round_s)))
 
 
 def is_settled(
@@ -365,5 +365,5 @@ def is_settled(
         return False
     if all(each.verdict not in UNDECIDED for each in known):
         return True
-    least = 1 + turns.same_percent / 100 if legs >= turns.patient else 1.0
-    return any(known[k].speedup.median < least for k in required if known[k].verdict != FASTER)
+    minimum = 1 + turns.same_percent / 100 if legs >= turns.patient else 1.0
+    return any(known[k].speedup.median < minimum for k in required if known[k].verdict != FASTER)

@@ -13,7 +13,7 @@ import msgspec
 from edgeopt.backends.base import Kernel
 from edgeopt.graph.analysis import NodeRow, OpTimeRow
 from edgeopt.graph.analysis.records import name_of
-from edgeopt.graph.analysis.roofline import Least, least, precision
+from edgeopt.graph.analysis.roofline import LowerBound, minimum, precision
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
 
@@ -343,7 +343,7 @@ def _row(kernel: Kernel, members: Members, view: _View, total: float, holds_othe
     operations, moved = _work(kernel, members.own, view)
     if operations is None or moved is None:
         return row
-    best = _least(kernel, _model_rows(members.own, view), operations, moved, view)
+    best = _minimum(kernel, _model_rows(members.own, view), operations, moved, view)
     return msgspec.structs.replace(
         row,
         operations=operations,
@@ -392,10 +392,12 @@ def _kept_bytes(nodes: Sequence[SourceNode], view: _View) -> int:
     return kept
 
 
-def _least(kernel: Kernel, rows: Sequence[NodeRow], operations: int, moved: int, view: _View) -> Least | None:
+def _minimum(
+    kernel: Kernel, rows: Sequence[NodeRow], operations: int, moved: int, view: _View
+) -> LowerBound | None:
     if view.device is None or all(row.operator in HOLDERS for row in rows):
         return None
     heaviest = max(rows, key=lambda row: row.cost.operations or 0)
     in_what = kernel.precision or precision(heaviest, view.dequantized)
-    best = least(view.device, in_what, view.threads, operations, moved)
-    return best if isinstance(best, Least) else None
+    best = minimum(view.device, in_what, view.threads, operations, moved)
+    return best if isinstance(best, LowerBound) else None

@@ -25,7 +25,7 @@ class Limits(msgspec.Struct, frozen=True):
     """Result of a `max-slowdown` that lies inside the interval."""
 
     @property
-    def least(self) -> tuple[tuple[LimitName, float], ...]:
+    def minimum(self) -> tuple[tuple[LimitName, float], ...]:
         """The least speed-up that each limit allows; a `max_slowdown` of 0.02 allows 1/1.02."""
         found: list[tuple[LimitName, float]] = []
         if self.max_slowdown is not None:
@@ -40,12 +40,12 @@ class Limits(msgspec.Struct, frozen=True):
         return f"--{limit} {value}"
 
 
-class Check(msgspec.Struct, frozen=True):
+class Check(msgspec.Struct, frozen=True, rename={"minimum": "least"}):
     """The check of one comparison against one limit."""
 
     limit: LimitName
-    least: float
-    """The least speed-up that the limit allows."""
+    minimum: float
+    """The lowest speed-up that the limit allows."""
     first: str
     second: str
     state: State
@@ -73,16 +73,16 @@ def judgement(limits: Limits, checks: tuple[Check, ...]) -> Judgement:
     return Judgement(limits, checks, bool(checks) and all(each.passed for each in checks))
 
 
-def lies(speedup: Interval, least: float, luck_percent: float = 0.0) -> Literal["above", "below", "across"]:
+def lies(speedup: Interval, minimum: float, luck_percent: float = 0.0) -> Literal["above", "below", "across"]:
     """Returns the side of a limit on which the whole interval lies.
 
     `luck_percent`: sides that stayed in the same processes may differ by this for their whole life, which their
     interval does not show, so its median must be this far beyond the limit too.
     """
     luck = 1 + luck_percent / 100
-    if speedup.low >= least and speedup.median >= least * luck:
+    if speedup.low >= minimum and speedup.median >= minimum * luck:
         return "above"
-    if speedup.high < least and speedup.median < least / luck:
+    if speedup.high < minimum and speedup.median < minimum / luck:
         return "below"
     return "across"
 

@@ -118,8 +118,8 @@ def take_turns(
     A side that fails in its turn takes no further part; a list of players may be changed after each round.
     `first` is the number of the first round, by which the order changes.
     """
-    most, done, watch = terms.most if rounds is None else rounds, 0, watch or DeviceWatch()
-    while done < most and (running := [player for player in players if player.failure is None]):
+    maximum, done, watch = terms.maximum if rounds is None else rounds, 0, watch or DeviceWatch()
+    while done < maximum and (running := [player for player in players if player.failure is None]):
         watch.begin(first + done, len(running))
         turns = ((player, _turn(player, turn)) for player in in_turn(running, first + done))
         taken = [(player, found) for player, found in turns if found is not None]

@@ -51,7 +51,7 @@ class Schedule(msgspec.Struct, frozen=True):
     """Whether each leg begins with another side; otherwise the order continues from leg to leg."""
 
     @property
-    def most(self) -> int:
+    def maximum(self) -> int:
         return self.looks[-1]
 
 

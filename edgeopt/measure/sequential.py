@@ -46,9 +46,9 @@ _TYPICAL = 0.5
 class Rules(msgspec.Struct, frozen=True):
     """Rules for the length of a contest and for its verdict."""
 
-    rounds_least: int = 0
+    min_rounds: int = 0
     """The fewest rounds, even if the answer is clear before."""
-    rounds_most: int = 1000
+    max_rounds: int = 1000
     time_limit_s: float = 60.0
     """Time limit in seconds; a leg that was begun is finished."""
     looks: tuple[int, ...] = CONTEST.looks
@@ -63,7 +63,7 @@ class Rules(msgspec.Struct, frozen=True):
     """Smallest difference that gives a verdict, in percent."""
     at_most_percent: float = CONTEST.at_most_percent
     """Difference in percent that ends a contest once any difference is proved to be smaller."""
-    repeats_most: int = 10
+    max_repeats: int = 10
     """The most spoiled rounds that are run again; further ones count, and are marked."""
     patience_s: float = 60.0
     """Time in seconds without an answer during a slice, after which a process counts as hung."""
@@ -74,8 +74,8 @@ class Rules(msgspec.Struct, frozen=True):
 
     @property
     def repeats(self) -> int:
-        """The most repeated rounds: at most half of `rounds_most`, so that a short contest stays short."""
-        return min(self.repeats_most, self.rounds_most // 2)
+        """The most repeated rounds: at most half of `max_rounds`, so that a short contest stays short."""
+        return min(self.max_repeats, self.max_rounds // 2)
 
 
 def rules_of(terms: Schedule) -> Rules:
@@ -122,8 +122,8 @@ class Decision(msgspec.Struct, frozen=True):
 def leg_of(first_ms: Sequence[float], second_ms: Sequence[float], fresh: bool = True) -> Leg:
     """Compares the slices of two sides that ran interleaved."""
     first, second = np.log(np.asarray(first_ms)), np.log(np.asarray(second_ms))
-    least, its_least = float(first.min()), float(second.min())
-    return Leg(its_least - least, float(np.median(second - first)), len(first), fresh, least, its_least)
+    minimum, other_min = float(first.min()), float(second.min())
+    return Leg(other_min - minimum, float(np.median(second - first)), len(first), fresh, minimum, other_min)
 
 
 def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | None:
@@ -139,8 +139,8 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
     low, high = min(calm[1], typical[1]), max(calm[2], typical[2])
     speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
     luck = _luck_percent(legs)
-    least = 1 + max(rules.same_percent, luck) / 100
-    verdict: Verdict = TOO_FEW if count < rules.fewest else direction(speedup, least)
+    minimum = 1 + max(rules.same_percent, luck) / 100
+    verdict: Verdict = TOO_FEW if count < rules.fewest else direction(speedup, minimum)
     # Processes that stay the same may hide as much besides.
     widest = _exp(max(abs(low), abs(high)) + math.log1p(luck / 100))
     at_most = 100 * (widest - 1)
@@ -149,7 +149,7 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
     torn = count > 1 and verdict not in {"faster", "slower"} and not calm[1] <= typical[0] <= calm[2]
     proved = verdict in {"faster", "slower"} or at_most < rules.at_most_percent
     proved = proved and all(lies(speedup, limit, luck) != "across" for limit in rules.limits)
-    done = last or (proved and rounds >= rules.rounds_least)
+    done = last or (proved and rounds >= rules.min_rounds)
     kept = [legs[k] for k in trimmed([leg.calm for leg in legs])]
     first_ms, second_ms = (
         _exp(math.fsum(values) / len(kept))

@@ -170,17 +170,17 @@ def verdict(ratio: Interval) -> str:
     return direction(ratio, SAME)
 
 
-def direction(ratio: Interval, least: float = 1.0) -> Direction:
-    """Returns the verdict of an interval from enough rounds; a median below the factor `least` is no difference.
+def direction(ratio: Interval, minimum: float = 1.0) -> Direction:
+    """Returns the verdict of an interval from enough rounds; a median below the factor `minimum` is no difference.
 
     An interval too wide to print decides nothing. "No difference" is a claim too: it needs the whole interval
     within `EQUAL_PERCENT` of 1x.
     """
     if not ratio.usable:
         return TOO_NOISY
-    if ratio.low > 1.0 and ratio.median > least:
+    if ratio.low > 1.0 and ratio.median > minimum:
         return FASTER
-    if ratio.high < 1.0 and ratio.median < 1 / least:
+    if ratio.high < 1.0 and ratio.median < 1 / minimum:
         return "slower"
     equal = 1 + EQUAL_PERCENT / 100
     return NO_DIFFERENCE if 1 / equal <= ratio.low and ratio.high <= equal else TOO_NOISY

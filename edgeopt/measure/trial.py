@@ -19,7 +19,7 @@ from edgeopt.measure.trials.unseen import run_unseen
 
 # Enough different inputs that the CPU's caches do not hold all of them; few enough to keep in memory.
 ROTATION = 16
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 
 
 def keep_to(cores: tuple[int, ...]) -> None:
@@ -162,7 +162,7 @@ class Trial:
 def rotated(samples: Samples) -> int:
     """Returns the number of samples to run in rotation, limited because each side copies them into memory."""
     one = sum(array.nbytes // max(1, len(array)) for array in samples.arrays.values())
-    return max(1, min(len(samples), ROTATION, _MOST_BYTES // max(1, one)))
+    return max(1, min(len(samples), ROTATION, _MAX_BYTES // max(1, one)))
 
 
 def read_outputs(path: Path) -> list[dict[str, Array]]:

@@ -5,14 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.backends import backend_named
+from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.backends.base import Available, full_precision
 from edgeopt.errors import MissingExtraError, ModelError, TrialError
 from edgeopt.measure.contender import Contender
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.runner import TrialRunner
-
-PROCESSOR = ("onnxruntime-cpu", "openvino-cpu")
 
 
 @dataclass(frozen=True, slots=True)

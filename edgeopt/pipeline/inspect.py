@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt import units
-from edgeopt.backends import backend_named
+from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Run, SourceModel, tensor_of
@@ -34,7 +34,7 @@ from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.messages import Describe, Described, Load
-from edgeopt.pipeline.baseline import PROCESSOR, Baseline, first_running, judge_for
+from edgeopt.pipeline.baseline import Baseline, first_running, judge_for
 from edgeopt.pipeline.builders.messages import Inspected
 from edgeopt.pipeline.builders.variants import inspect
 from edgeopt.pipeline.context import SearchContext

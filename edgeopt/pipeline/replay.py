@@ -105,10 +105,10 @@ class ReplayRun:
         feeds = mixed(inputs, load(self.request.model).ir, write.GOLDEN_SAMPLES // 2)
         return check_samples(from_feeds(feeds[: write.GOLDEN_SAMPLES]), inputs)
 
-    def last_samples(self, samples: Samples, most: int) -> tuple[Outputs, Outputs]:
+    def last_samples(self, samples: Samples, maximum: int) -> tuple[Outputs, Outputs]:
         """Returns the last samples, which a search sets aside, and the source's outputs; call `samples` first."""
         count = len(samples)
-        feeds = [samples.feeds(k) for k in range(max(0, count - most), count)]
+        feeds = [samples.feeds(k) for k in range(max(0, count - maximum), count)]
         return feeds, self.runs.source_outputs(self.request.model, feeds)
 
 
@@ -186,13 +186,13 @@ def _too_far(reached_db: float, count: int, floor_db: float, problem: str | None
 
 FASTER, NOT_FASTER = "faster", "not proved faster"
 _LIMIT_S = 20.0
-_MOST_SAMPLES = 16
+_MAX_SAMPLES = 16
 
 
 def prove(work: ReplayRun) -> Evidence:
     """Measures the bundle; raises VerificationError if it is below the floor, or cannot be measured."""
     samples = work.samples()
-    feeds, reference = work.last_samples(samples, _MOST_SAMPLES)
+    feeds, reference = work.last_samples(samples, _MAX_SAMPLES)
     goal = Goal(floor=work.needed_db, budget="")
     judged = goal.judge(work.answers(feeds), reference, levels=[levels_in(sample) for sample in feeds])
     if judged.problem or judged.value < work.needed_db:

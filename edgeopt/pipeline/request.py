@@ -86,8 +86,8 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
         option(
             "Time limit of the search with its proof, in seconds (default: 60, more for models above 10 MB). On a "
             "busy machine it may take 20 % longer; without the option, twice as long.",
-            least=1,
-            most=DAY_S,
+            minimum=1,
+            maximum=DAY_S,
         ),
     ] = None
     target: Annotated[
@@ -204,7 +204,7 @@ def inputs_of(settings: OptimizeRequest) -> list[Path]:
 def time_limit_for(size_bytes: int, small_s: float = 60.0) -> float:
     """Returns the target's own limit up to 10 MB, and more for each further megabyte, up to ten minutes."""
     size_mb = size_bytes / 1e6
-    further_s = sum(per_mb * max(0.0, min(size_mb, most) - least) for least, most, per_mb in _LARGER)
+    further_s = sum(per_mb * max(0.0, min(size_mb, maximum) - minimum) for minimum, maximum, per_mb in _LARGER)
     return min(small_s + further_s, max(small_s, 600.0))
 
 

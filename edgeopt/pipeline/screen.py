@@ -248,8 +248,8 @@ def load_limits(cores: int, batches: bool) -> LoadLimits:
     return LoadLimits(tuple(sorted(callers)), tuple(_powers(LARGEST_BATCH)) if batches else (1,))
 
 
-def _powers(most: int) -> Iterable[int]:
-    return (2**k for k in range(most.bit_length()) if 2**k <= most)
+def _powers(maximum: int) -> Iterable[int]:
+    return (2**k for k in range(maximum.bit_length()) if 2**k <= maximum)
 
 
 def with_calls(candidate: Candidate, calls: Calls, room: LoadLimits) -> Candidate:
@@ -378,14 +378,14 @@ class CandidatePool:
         resources.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
 
-    def add_bucketed(self, best: Sequence[PoolEntry], most: int) -> list[PoolEntry]:
+    def add_bucketed(self, best: Sequence[PoolEntry], maximum: int) -> list[PoolEntry]:
         """Adds the first few candidates that can have a program for each size that was asked for."""
         if self._shaped is None:
             return []
         able = next((e.candidate for e in best if "shapes" in e.candidate.options), None)
         if able is not None and may_be_settled(self._shaped):
             self._shaped = self._filled(self._shaped, able)
-        found = with_buckets(self._shaped, [entry.candidate for entry in best], most)
+        found = with_buckets(self._shaped, [entry.candidate for entry in best], maximum)
         if not found:
             self.resources.notes.inform(NO_BUCKETS)
         return [self.add(one) for one in found if one not in self.candidates]
@@ -424,11 +424,11 @@ class CandidatePool:
         resources = self.resources
         resources.emit(Progress("tuning", "sizes from which padding pays"))
         path = self.variants.path(able.variant, able.backend)
-        least = settle_filling(resources.runner, shaped, able, path, resources.ending.clock.until(LATEST))
+        minimum = settle_filling(resources.runner, shaped, able, path, resources.ending.clock.until(LATEST))
         for dimension in shaped.dimensions:
-            if dimension.name in least:
-                resources.notes.inform(describe_filling(dimension, least[dimension.name]))
-        return dataclasses.replace(shaped, fill_from=least)
+            if dimension.name in minimum:
+                resources.notes.inform(describe_filling(dimension, minimum[dimension.name]))
+        return dataclasses.replace(shaped, fill_from=minimum)
 
     def _is_far_below(self, variant: str) -> bool:
         """Whether a candidate of the variant misses the floor in dB by more than another precision may change."""

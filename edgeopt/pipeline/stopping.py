@@ -44,7 +44,7 @@ PROVED_WHEN_STOPPED = 2
 """Number of candidates that may still be proved."""
 # Reserved time, as a number of proofs: a loaded machine starts processes more slowly.
 _PROOFS = 1.15
-_MOST_FOR_PROOFS = 0.65
+_MAX_FOR_PROOFS = 0.65
 # Of a proof that has begun, on a machine that may become busier still.
 _BUSIER = 2.5
 # Runs whose outputs are compared before the legs: 16 samples by bundle and reference.
@@ -84,7 +84,7 @@ def clock_for(begin_s: float, limit_s: float, baseline: Contender) -> SearchCloc
     """Returns the clock of a search; it reserves time for a proof and its bundle, up to a share of the limit."""
     answering_s = starting_seconds(baseline) + _ANSWERED * baseline.loaded.first_run_ms / 1e3
     proof_s = _PROOFS * proof_seconds(baseline) + answering_s + keeping_seconds(baseline)
-    return SearchClock(begin_s, limit_s, min(_MOST_FOR_PROOFS * limit_s, proof_s))
+    return SearchClock(begin_s, limit_s, min(_MAX_FOR_PROOFS * limit_s, proof_s))
 
 
 @dataclass(slots=True)

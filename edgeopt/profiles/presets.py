@@ -41,9 +41,9 @@ class InputPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class FamilyPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way to recognize a family; all of it must hold."""
 
-    least: dict[str, int]
+    minimum: dict[str, int]
     """Minimum number of each kind of layer or operator."""
-    most: dict[str, int] = {}
+    maximum: dict[str, int] = {}
     inputs: InputPattern | None = None
     outputs: tuple[int, ...] = ()
     """Accepted numbers of dimensions of an output, which one output must have; empty: any."""
@@ -52,8 +52,8 @@ class FamilyPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def fits(self, counts: Mapping[str, int], inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> bool:
         return (
-            all(counts.get(name, 0) >= least for name, least in self.least.items())
-            and all(counts.get(name, 0) <= most for name, most in self.most.items())
+            all(counts.get(name, 0) >= minimum for name, minimum in self.minimum.items())
+            and all(counts.get(name, 0) <= maximum for name, maximum in self.maximum.items())
             and (self.inputs is None or self.inputs.fits(inputs))
             and (not self.outputs or any(len(each.shape) in self.outputs for each in outputs))
             and not any(word in each.name.lower() for word in self.without for each in inputs)
@@ -61,16 +61,16 @@ class FamilyPattern(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def reason(self, counts: Mapping[str, int]) -> str:
         """Returns the features of the model that fit: `12 attention layers, no convolution`."""
-        parts = [_counted(counts[name], name) for name in self.least]
-        return ", ".join(parts + [f"no {name}" for name in self.most if not counts.get(name)])
+        parts = [_counted(counts[name], name) for name in self.minimum]
+        return ", ".join(parts + [f"no {name}" for name in self.maximum if not counts.get(name)])
 
     def __str__(self) -> str:
-        least = [f"at least {_counted(number, name)}" for name, number in self.least.items()]
-        most = [f"at most {_counted(k, name)}" if k else f"no {name}" for name, k in self.most.items()]
+        minimum = [f"at least {_counted(number, name)}" for name, number in self.minimum.items()]
+        maximum = [f"at most {_counted(k, name)}" if k else f"no {name}" for name, k in self.maximum.items()]
         without = [f"no input named {word}" for word in self.without]
         inputs = [str(self.inputs)] if self.inputs is not None else []
         outputs = [f"an output with {' or '.join(map(str, self.outputs))} dimensions"] if self.outputs else []
-        return ", ".join([*least, *most, *inputs, *outputs, *without])
+        return ", ".join([*minimum, *maximum, *inputs, *outputs, *without])
 
 
 class OpenSize(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

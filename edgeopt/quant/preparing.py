@@ -32,7 +32,7 @@ class PreparedModel:
 
 OPERATORS = ("MatMul", "Gemm")
 _STRENGTHS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-_LEAST_GAIN = 0.8
+_MIN_GAIN = 0.8
 """The largest share of the noise that may remain; a factor costs a node if a runtime does not fuse it."""
 _LARGEST_FACTOR = (
     256.0  # channels that are smaller still hardly count, and weights must stay what half precision holds
@@ -91,7 +91,7 @@ def factors_for(lows: Array, highs: Array, weights: Array) -> Array | None:
     tried = {0.0: plain, **{share: _factors(peaks, rows, used, share) for share in _STRENGTHS}}
     noises = {share: _noise(lows / each, highs / each, weights * each[:, None]) for share, each in tried.items()}
     best = min(noises, key=lambda share: noises[share])
-    if noises[best] > _LEAST_GAIN * noises[0.0]:
+    if noises[best] > _MIN_GAIN * noises[0.0]:
         return None
     return tried[best].astype(np.float32)
 

@@ -41,7 +41,7 @@ _PARTS = 12
 """The number of parts of neighbouring groups into which the model is divided at first."""
 _NEGLIGIBLE = 0.02
 """Groups with less than this share of the noise that the floor allows are not ranked individually."""
-_MOST_RANKING = 6
+_MAX_RANKING = 6
 """The most samples for ranking groups: those with the most noise in eight bits."""
 _FRONTIER = (20.0, 25.0, 30.0, 35.0, 40.0, 45.0)
 _INCOMPARABLE = 1e6
@@ -182,7 +182,7 @@ class _Workbench:
         floats = [gated.run(self._choosing[noisiest[0]], everything)]
         run_s = time.monotonic() - begin
         until = begin + 0.4 * (self._deadline - begin)
-        samples = max(1, min(_MOST_RANKING, len(noisiest), int((until - begin) / (3 * _PARTS * max(run_s, 1e-6)))))
+        samples = max(1, min(_MAX_RANKING, len(noisiest), int((until - begin) / (3 * _PARTS * max(run_s, 1e-6)))))
         feeds = [self._choosing[k] for k in noisiest[:samples]]
         floats += [gated.run(each, everything) for each in feeds[1:]]
 

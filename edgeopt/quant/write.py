@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from edgeopt.backends import eight_bits_of
 from edgeopt.backends.base import Array
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError, ModelError, UsageError
@@ -15,7 +16,6 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.quant.layers import PRODUCTS, keyed, nodes_by_key
 from edgeopt.quant.records import FLOAT, Layer, QuantSettings, Range
-from edgeopt.quant.rules import rules_of
 from edgeopt.quant.schemes import SCHEMES, Scheme, SchemeContext, scheme_named
 from edgeopt.quant.schemes.base import Smoothing
 from edgeopt.quant.schemes.flow import through
@@ -107,7 +107,7 @@ def tensors_wanted(
         nodes,
         _any_range,
         symmetric=settings.symmetric_activations,
-        everywhere=rules_of(backend).everywhere,
+        everywhere=eight_bits_of(backend).everywhere,
     )
     order = [*model.graph.inputs, *(value for node in model.graph for value in node.outputs)]
     return tuple(str(value.name) for value in order if value in flow.ranges)

@@ -402,12 +402,12 @@ def _opened(path: Path) -> BinaryIO:
 
 def _installed(requirement: str) -> bool:
     """Whether the requirement is met, also by another package: onnxruntime-gpu has the module of onnxruntime."""
-    name, least = re.fullmatch(r"([\w.-]+)(?:\[.*\])?(?:[^>]*>=\s*([\d.]+))?.*", requirement).groups()  # type: ignore[union-attr] # each has a name
+    name, minimum = re.fullmatch(r"([\w.-]+)(?:\[.*\])?(?:[^>]*>=\s*([\d.]+))?.*", requirement).groups()  # type: ignore[union-attr] # each has a name
     try:
         found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return importlib.util.find_spec(name.replace("-", "_")) is not None
-    return _numbers(found) >= _numbers(least or "0")
+    return _numbers(found) >= _numbers(minimum or "0")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ _END_S = 20.0
 """Time to wait for the end, in seconds: more than the command there has to clean up."""
 _CHUNK_BYTES = 1 << 20
 # Output of the device's shell at its start comes before the first answer.
-_MOST_NOISE_BYTES = 1 << 16
+_MAX_NOISE_BYTES = 1 << 16
 
 
 # Refusals of an agent, as sentences.
@@ -187,7 +187,7 @@ class Link:
         noise = 0
         while not (line := self._line()).startswith(b'{"edgeopt"'):
             noise += len(line)
-            if noise > _MOST_NOISE_BYTES:
+            if noise > _MAX_NOISE_BYTES:
                 raise TrialError(
                     f"'{self._way.host}' prints endless text instead of starting Python.",
                     "See what its shell prints when you connect by hand.",

@@ -107,8 +107,8 @@ _COSTS: tuple[_OfNode, ...] = (
 
 
 def _times(timed: bool) -> tuple[_OfNode, ...]:
-    least: _OfNode = (">least time", lambda row: time_text(row.least_ms))
-    return (least, ("!bound by", lambda row: row.bound)) if timed else ()
+    minimum: _OfNode = (">least time", lambda row: time_text(row.least_ms))
+    return (minimum, ("!bound by", lambda row: row.bound)) if timed else ()
 
 
 def opportunities(found: "tuple[Opportunity, ...]") -> Section:
@@ -213,7 +213,7 @@ def work(analysis: "Analysis") -> list[tuple[str, str]]:
         ("Operations", _sum(done, f"{scaled(done.operations)}FLOP, of them {scaled(done.macs)}MAC")),
         ("Memory moved", _sum(done, units.size(done.moved_bytes))),
         ("Peak activations", _activations(done)),
-        ("Least time", _least(done, analysis.nodes_count - done.unknown)),
+        ("Least time", _minimum(done, analysis.nodes_count - done.unknown)),
     ]
     if done.unknown:
         reasons = _first(done.unknown_reasons)
@@ -232,11 +232,11 @@ def _activations(done: "OperatorWork") -> str:
     if done.peak_activation_bytes is None:
         return UNKNOWN
     at = f" (node {done.peak_node})" if done.peak_node else ""
-    least = f"; {done.unsized:,} tensors of unknown size not counted" if done.unsized else ""
-    return f"{units.size(done.peak_activation_bytes)}{at}{least}"
+    minimum = f"; {done.unsized:,} tensors of unknown size not counted" if done.unsized else ""
+    return f"{units.size(done.peak_activation_bytes)}{at}{minimum}"
 
 
-def _least(done: "OperatorWork", known_nodes: int) -> str:
+def _minimum(done: "OperatorWork", known_nodes: int) -> str:
     if done.least_ms is None:
         return f"{UNKNOWN}: {done.least_reason}" if done.least_reason else UNKNOWN
     part = f" of the {known_nodes:,} nodes whose cost is known" if done.unknown else ""

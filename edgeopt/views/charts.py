@@ -35,14 +35,14 @@ class ChartScale:
             share = (value - self.low) / (self.high - self.low)
         return self.begin + min(1.0, max(0.0, share)) * (self.end - self.begin)
 
-    def ticks(self, most: int) -> list[float]:
+    def ticks(self, maximum: int) -> list[float]:
         """Round numbers within the range, at most this many."""
         found = self._decades() if self.logarithmic else []
-        while len(found) > most:
+        while len(found) > maximum:
             kept = [value for value in found if (abs(math.log10(value) - round(math.log10(value))) < 1e-9)]
             found = kept if len(kept) >= 2 and len(kept) < len(found) else found[::2]
         if len(found) < 2:
-            found = _even(self.low, self.high, most)
+            found = _even(self.low, self.high, maximum)
         return found
 
     def _decades(self) -> list[float]:
@@ -62,7 +62,7 @@ def scale_for(values: Sequence[float], begin: float, end: float, *, room: float 
     return ChartScale(low - margin, high + margin, begin, end)
 
 
-def _even(low: float, high: float, most: int) -> list[float]:
+def _even(low: float, high: float, maximum: int) -> list[float]:
     """Multiples of a round step: the fewest that are at least two, or as many as there may be."""
     power = math.floor(math.log10(high - low))
     steps = [float(f"{digit:g}e{p}") for p in (power, power - 1, power - 2) for digit in (5, 2, 1)]
@@ -70,7 +70,7 @@ def _even(low: float, high: float, most: int) -> list[float]:
     for step in steps:
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
         found = [float(f"{k * step:.12g}") for k in range(first, last + 1)]
-        if len(found) > max(2, most):
+        if len(found) > max(2, maximum):
             break
         best = found
     return best
@@ -117,16 +117,16 @@ def _left_axis(scale: ChartScale, left: float, right: float, named: Callable[[fl
 
 def shortened(words: str, room_px: float) -> str:
     """Cut in the middle where it is too long: both ends of a name tell it from others."""
-    most = max(6, int(room_px / LETTER_PX))
-    if len(words) <= most:
+    maximum = max(6, int(room_px / LETTER_PX))
+    if len(words) <= maximum:
         return words
-    return f"{words[: (most - 1) // 2]}…{words[-(most // 2) :]}"
+    return f"{words[: (maximum - 1) // 2]}…{words[-(maximum // 2) :]}"
 
 
 _BAR, _SPACE, _GROUP = 16.0, 6.0, 10.0
 _NARROW = 500
 """Below this width names stand over their bars."""
-_MOST_NAME = 0.34
+_MAX_NAME = 0.34
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +151,12 @@ def draw_bars(groups: Sequence[Group], width: int) -> Picture:
     """Draws bars that begin at 0, so that their lengths compare; a label follows each bar."""
     narrow = width < _NARROW
     labels = max((len(each.label_text) for group in groups for each in group.bars), default=0) * LETTER_PX + 12
-    names = 0.0 if narrow else min(_MOST_NAME * width, max(len(g.name) for g in groups) * LETTER_PX + 12)
+    names = 0.0 if narrow else min(_MAX_NAME * width, max(len(g.name) for g in groups) * LETTER_PX + 12)
     ends = [value for g in groups for b in g.bars for value in (b.value, b.high, b.mark) if value is not None]
     highest = max((value for value in ends if math.isfinite(value)), default=1.0)
-    bars_most = max((b.value for g in groups for b in g.bars), default=1.0)
+    max_bars = max((b.value for g in groups for b in g.bars), default=1.0)
     # An interval without an end must not shrink every bar to nothing.
-    top = min(highest, 1.6 * bars_most) or 1.0
+    top = min(highest, 1.6 * max_bars) or 1.0
     scale = ChartScale(0.0, top, names, width - labels)
     y, parts = 2.0, []
     for group in groups:

@@ -19,7 +19,7 @@ _WIDEST_DRAWING = 110
 _BAR = 20
 _ROOM_FOR_BARS = 100
 """On narrower terminals they make room for what is written."""
-_LEAST = {"text": 10, "name": 12}
+_MIN = {"text": 10, "name": 12}
 """Minimum width in letters of the kinds of columns that may shrink; the others never do."""
 _LONGEST_WORD = 20
 _COMMAND = re.compile(r"(?:(?<=: )|(?<=[`(]))edgeopt(?:-agent)? [a-z](?:'[^']*'|[^`;),.]|[),.](?! |$))*")
@@ -124,27 +124,29 @@ def _table(table: blocks.Table, console: "Console") -> None:
 
 def _fitting(table: blocks.Table, width: int) -> Iterator[list[int]]:
     """The places of columns that fit beside each other, each time with the first, which names the rows."""
-    least = [_least_width(table, place) + _NARROW_GAP for place in range(len(table.columns))]
+    minimum = [_min_width(table, place) + _NARROW_GAP for place in range(len(table.columns))]
     room = width + _NARROW_GAP
     shown = [0]
-    for _, places in groupby(range(1, len(least)), lambda place: table.columns[place].group or place):
+    for _, places in groupby(range(1, len(minimum)), lambda place: table.columns[place].group or place):
         group = list(places)
-        if len(shown) > 1 and sum(least[p] for p in (0, *group)) <= room < sum(least[p] for p in (*shown, *group)):
+        if len(shown) > 1 and sum(minimum[p] for p in (0, *group)) <= room < sum(
+            minimum[p] for p in (*shown, *group)
+        ):
             yield shown
             shown = [0]
         for place in group:
-            if len(shown) > 1 and sum(least[p] for p in (*shown, place)) > room:
+            if len(shown) > 1 and sum(minimum[p] for p in (*shown, place)) > room:
                 yield shown
                 shown = [0]
             shown.append(place)
     yield shown
 
 
-def _least_width(table: blocks.Table, place: int) -> int:
+def _min_width(table: blocks.Table, place: int) -> int:
     column = table.columns[place]
     content_width = max((_width(blocks.text_of(row, place)) for row in table.rows), default=0)
-    if column.kind in _LEAST:
-        return min(_LEAST[column.kind], max(content_width, _width(column.title)))
+    if column.kind in _MIN:
+        return min(_MIN[column.kind], max(content_width, _width(column.title)))
     return max(content_width, *map(_width, _two_lines(column.title)))
 
 
@@ -213,9 +215,9 @@ def _laid_out(
     # Words in one piece are worth more than air between columns.
     for gap, room_for in ((_GAP, words), (_NARROW_GAP, words), (_NARROW_GAP, [0] * len(words))):
         room = width - gap * (len(widths) - 1)
-        for kind, least in _LEAST.items():
+        for kind, minimum in _MIN.items():
             giving = [k for k, column in enumerate(columns) if column.kind == kind]
-            while sum(widths) > room and (wide := [k for k in giving if widths[k] > max(least, room_for[k])]):
+            while sum(widths) > room and (wide := [k for k in giving if widths[k] > max(minimum, room_for[k])]):
                 widths[max(wide, key=lambda k: widths[k])] -= 1
         if sum(widths) <= room:
             break

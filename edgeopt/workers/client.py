@@ -20,11 +20,11 @@ class WorkerClient:
     Several workers can be asked before any answer is awaited: `send`, then `answer`.
     """
 
-    def __init__(self, host: TrialHost, most_starts: int | None = None) -> None:
+    def __init__(self, host: TrialHost, max_starts: int | None = None) -> None:
         self.child: Child | None = None
         """The worker process; None before the first request and after the process has ended."""
         self._host = host
-        self._starts_left = most_starts
+        self._starts_left = max_starts
         self._failure: Failed | None = None
         """The failure to start a process for the last request; None if it was sent."""
 

@@ -9,7 +9,7 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 
 Level = Literal["info", "warning", "error"]
-MOST_LINES = 5000
+MAX_LINES = 5000
 
 
 @dataclass(frozen=True, slots=True)

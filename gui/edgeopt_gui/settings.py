@@ -4,8 +4,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QObject, QSettings, Signal
 
-MOST_RECENT = 12
-MOST_AGENTS = 8
+MAX_RECENT = 12
+MAX_AGENTS = 8
 _AGENTS = "agents"
 
 
@@ -43,7 +43,7 @@ class Settings(QObject):
     def remember(self, path: Path) -> None:
         """Puts a file at the head of the recent ones."""
         paths = [path, *(p for p in self.recent() if p != path)]
-        self.keep("recent", "\n".join(str(p) for p in paths[:MOST_RECENT]))
+        self.keep("recent", "\n".join(str(p) for p in paths[:MAX_RECENT]))
 
     def forget_recent(self) -> None:
         self.keep("recent", "")
@@ -55,7 +55,7 @@ class Settings(QObject):
     def remember_agent(self, url: str) -> None:
         """Puts an address at the head; it must hold no secret."""
         urls = [url, *(each for each in self.agents() if each != url)]
-        self.keep(_AGENTS, "\n".join(urls[:MOST_AGENTS]))
+        self.keep(_AGENTS, "\n".join(urls[:MAX_AGENTS]))
 
     def forget_agent(self, url: str) -> None:
         self.keep(_AGENTS, "\n".join(each for each in self.agents() if each != url))

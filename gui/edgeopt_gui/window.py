@@ -74,7 +74,7 @@ class Window(QMainWindow):
         self._lay_out()
         self._hint = DropHint(self)
         self.setAcceptDrops(True)
-        self.setMinimumSize(window_state.least(self))
+        self.setMinimumSize(window_state.minimum(self))
         self._connect()
         self._dress()
         self._subject_changed()

@@ -11,7 +11,7 @@ GEOMETRY, STATE, PAGE = "window.geometry", "window.state", "window.page"
 _VERSION = 1
 _LETTERS_WIDE, _LINES_HIGH = 170, 50
 # 1000 by 640 pixels in the usual font of desktops.
-_LEAST_LETTERS, _LEAST_LINES = 166, 45
+_MIN_LETTERS, _MIN_LINES = 166, 45
 
 
 def keep(window: QMainWindow, settings: Settings, page: str) -> None:
@@ -28,10 +28,10 @@ def restore(window: QMainWindow, settings: Settings) -> None:
         arrange(window)
 
 
-def least(window: QMainWindow) -> QSize:
+def minimum(window: QMainWindow) -> QSize:
     """Returns the smallest size at which no page is cut off, or that of the screen if it is smaller."""
     metrics = window.fontMetrics()
-    size = QSize(metrics.averageCharWidth() * _LEAST_LETTERS, metrics.height() * _LEAST_LINES)
+    size = QSize(metrics.averageCharWidth() * _MIN_LETTERS, metrics.height() * _MIN_LINES)
     return size.boundedTo(QGuiApplication.primaryScreen().availableSize())
 
 

@@ -11,7 +11,7 @@ import pytest
 from edgeopt.hw.load import process_memory_bytes
 from tests.agent.conftest import DEADLINE_S
 
-MOST_MORE_BYTES = 64 << 20
+MAX_MORE_BYTES = 64 << 20
 """How much more memory than before the agent may hold afterwards."""
 X = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 BINARY = {"name": "x", "datatype": "FP32", "shape": [1, 4], "parameters": {"binary_data_size": 16}}
@@ -115,7 +115,7 @@ def test_mutated_requests_neither_end_nor_fill_the_agent(start_serving, old_bund
     after = process_memory_bytes(agent.process.pid)
     record_property("memory_mib", [each >> 20 for each in (before, peak, after)])
     record_property("statuses", statuses)
-    assert max(peak, after) < before + MOST_MORE_BYTES
+    assert max(peak, after) < before + MAX_MORE_BYTES
     agent.process.terminate()
     _, errors = agent.process.communicate(timeout=DEADLINE_S)
     assert "Traceback" not in errors, errors[-4000:]
@@ -147,6 +147,6 @@ def test_idle_and_slow_clients_keep_nobody_from_being_served(start_serving, old_
             assert time.monotonic() - begin < DEADLINE_S
         held = process_memory_bytes(agent.process.pid)
         record_property("memory_mib", [before >> 20, held >> 20])
-        assert held < before + MOST_MORE_BYTES
+        assert held < before + MAX_MORE_BYTES
     agent.until(lambda: agent.ask("GET", "/v2")[0] == 200, "a place for others")
     agent.serves(old_bundle)

@@ -224,7 +224,7 @@ def test_removed_model_stays_removed_after_a_restart(start_agent, start_pair, th
     assert [each["name"] for each in again.status()["models"]] == ["null", "third"]
 
 
-MOST_WRITES = 29
+MAX_WRITES = 29
 QUICK_ONES = {8, 20, 24, 27, 29}
 
 
@@ -233,7 +233,7 @@ KILLED = [
         {"writes": writes, "when": when},
         marks=[] if when == "after" and writes in QUICK_ONES else [pytest.mark.slow],
     )
-    for writes in range(1, MOST_WRITES + 1)
+    for writes in range(1, MAX_WRITES + 1)
     for when in ("before", "after")
 ]
 
@@ -264,7 +264,7 @@ def test_sweep_covers_all_writes(start_agent, start_pair, three, after, places):
     agent = start_pair()
     agent.stop()
     fetch = {"fetch_from": [each.prefix for each in places.values()], **RETRIES}
-    agent = start_agent(agent.data_dir, kill={"writes": MOST_WRITES + 1}, **fetch)
+    agent = start_agent(agent.data_dir, kill={"writes": MAX_WRITES + 1}, **fetch)
     agent.settled()
     assert ended(agent, order(agent, *three))["state"] == "COMMITTED"
     assert served(agent) == after

@@ -13,7 +13,7 @@ from edgeopt.bundle.archive import pack, unpack
 from edgeopt.bundle.manifest import check_manifest
 from edgeopt.errors import BundleError
 
-MOST = 1 << 20
+MAX = 1 << 20
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def tree(folder):
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def refused(path, tmp_path, says, max_bytes=MOST):
+def refused(path, tmp_path, says, max_bytes=MAX):
     out = tmp_path / "out"
     with pytest.raises(BundleError, match=says) as caught:
         unpack(path, out, max_bytes)
@@ -51,7 +51,7 @@ def refused(path, tmp_path, says, max_bytes=MOST):
 def test_a_bundle_comes_back_as_it_was(conv_bundle, tmp_path):
     file = tmp_path / "conv.zip"
     file.write_bytes(packed(conv_bundle))
-    unpack(file, tmp_path / "out", MOST)
+    unpack(file, tmp_path / "out", MAX)
     assert tree(tmp_path / "out") == tree(conv_bundle)
     check_manifest(tmp_path / "out")
 
@@ -77,7 +77,7 @@ def test_what_is_no_plain_file_is_not_packed(bundle, plant):
 
 
 def test_folders_of_their_own_are_no_harm(made, tmp_path):
-    unpack(made(("model/", ""), ("model/a", "1"), ("b", "2")), tmp_path / "out", MOST)
+    unpack(made(("model/", ""), ("model/a", "1"), ("b", "2")), tmp_path / "out", MAX)
     assert tree(tmp_path / "out") == {"model/a": b"1", "b": b"2"}
 
 
@@ -162,7 +162,7 @@ def test_an_honest_archive_with_64_bit_fields(tmp_path):
     file = tmp_path / "zip64.zip"
     with ZipFile(file, "w") as archive, archive.open("a", "w", force_zip64=True) as entry:
         entry.write(b"1")
-    unpack(file, tmp_path / "out", MOST)
+    unpack(file, tmp_path / "out", MAX)
     assert tree(tmp_path / "out") == {"a": b"1"}
 
 
@@ -196,7 +196,7 @@ def test_a_list_of_contents_that_would_fill_the_memory(made, tmp_path):
 def test_what_is_no_archive_of_anything(tmp_path, content):
     file = plant(tmp_path, content)
     if zipfile.is_zipfile(file):
-        unpack(file, tmp_path / "out", MOST)
+        unpack(file, tmp_path / "out", MAX)
         assert tree(tmp_path / "out") == {}
     else:
         refused(file, tmp_path, "not a valid zip")
@@ -206,7 +206,7 @@ def test_what_is_there_already_is_never_replaced(made, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a").write_text("mine")
     with pytest.raises(FileExistsError):
-        unpack(made(("a", "theirs")), tmp_path / "out", MOST)
+        unpack(made(("a", "theirs")), tmp_path / "out", MAX)
     assert (tmp_path / "out" / "a").read_text() == "mine"
 
 
@@ -229,10 +229,10 @@ def test_any_damage_is_refused_or_stays_inside(tmp_path_factory, edits):
     home = tmp_path_factory.mktemp("damage")
     file = plant(home, bytes(data))
     with suppress(BundleError):  # anything else that is raised is a fault
-        unpack(file, home / "out", MOST)
+        unpack(file, home / "out", MAX)
     assert {path.name for path in home.iterdir()} <= {"planted.zip", "out"}
     assert not any(path.is_symlink() for path in home.rglob("*"))
-    assert sum(len(content) for content in tree(home / "out").values()) <= MOST
+    assert sum(len(content) for content in tree(home / "out").values()) <= MAX
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
@@ -249,7 +249,7 @@ def test_any_name_is_refused_or_stays_inside(tmp_path_factory, names):
         for name in names:
             archive.writestr(name, "" if name.endswith("/") else "1")
     try:
-        unpack(file, home / "out", MOST)
+        unpack(file, home / "out", MAX)
     except BundleError:
         pass
     else:
@@ -286,7 +286,7 @@ def large_end(content, count, *, place=0, plain_count=0xFFFF):
 @pytest.mark.parametrize("plain_count", [0xFFFF, 2])
 def test_an_honest_zip64_count_is_taken(made, tmp_path, plain_count):
     content = made(("a", "1"), ("b", "2")).read_bytes()
-    unpack(plant(tmp_path, large_end(content, 2, plain_count=plain_count)), tmp_path / "out", MOST)
+    unpack(plant(tmp_path, large_end(content, 2, plain_count=plain_count)), tmp_path / "out", MAX)
     assert tree(tmp_path / "out") == {"a": b"1", "b": b"2"}
 
 

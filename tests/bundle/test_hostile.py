@@ -336,7 +336,7 @@ ENTRIES = {
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("kind", ENTRIES)
 def test_an_entry_that_no_bundle_has(bundle, monkeypatch, kind):
-    monkeypatch.setattr("edgeopt.bundle.archive._MOST_ENTRIES", 300)
+    monkeypatch.setattr("edgeopt.bundle.archive._MAX_ENTRIES", 300)
     more, says = ENTRIES[kind]
     file = one_file(bundle)
     with ZipFile(file, "a") as archive:

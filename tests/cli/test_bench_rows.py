@@ -30,8 +30,8 @@ def side(name, p50_ms=1.234, runs=900, **more):
     return SideReport(name, name, "model", "null", **{**given, **more})
 
 
-def compared(verdict, low, high, most=None):
-    return Comparison("a.onnx", "b.onnx", Interval((low * high) ** 0.5, low, high, 18), verdict, most)
+def compared(verdict, low, high, maximum=None):
+    return Comparison("a.onnx", "b.onnx", Interval((low * high) ** 0.5, low, high, 18), verdict, maximum)
 
 
 REPORT = ContestReport(

@@ -13,7 +13,7 @@ class Asked(msgspec.Struct, frozen=True):
     model: Annotated[Path, argument("What to run.")]
     more: Annotated[str | None, argument("And this.", metavar="MORE")] = None
     out: Annotated[Path | None, option("Where it goes.", "-o", "--out")] = None
-    rate_per_s: Annotated[float | None, option("Runs a second.", least=1)] = None
+    rate_per_s: Annotated[float | None, option("Runs a second.", minimum=1)] = None
     shape: Annotated[tuple[str, ...], option("Sizes.", metavar="NAME=SIZE")] = ()
     duty: Annotated[str, option("How.")] = "steady"
     strict: Annotated[bool, option("No falling back.")] = False

@@ -1,8 +1,8 @@
 from msgspec import structs
 
 from edgeopt.diagram.outline import (
-    MOST_AT_A_GLANCE,
-    MOST_CHILDREN,
+    MAX_AT_A_GLANCE,
+    MAX_CHILDREN,
     Edge,
     Leaf,
     OutlineGroup,
@@ -98,7 +98,7 @@ def test_weights_without_paths_make_no_scopes():
 
 
 def test_a_level_with_too_many_boxes_is_cut_where_the_fewest_values_pass():
-    operators = [f"Op{at}" for at in range(MOST_AT_A_GLANCE + 20)]
+    operators = [f"Op{at}" for at in range(MAX_AT_A_GLANCE + 20)]
     rows = [(f"n{at}", operator, f"t{at} t{at // 10 * 10}", f"t{at + 1}") for at, operator in enumerate(operators)]
     nodes, _, _ = net(*rows, gives=f"t{len(rows)}")
     top = outline(nodes)
@@ -110,10 +110,10 @@ def test_a_level_with_too_many_boxes_is_cut_where_the_fewest_values_pass():
 
 
 def test_a_long_run_without_any_pattern_is_cut_into_parts():
-    operators = [f"Op{at}" for at in range(MOST_CHILDREN + 200)]
+    operators = [f"Op{at}" for at in range(MAX_CHILDREN + 200)]
     nodes, _, _ = chain(len(operators), " ".join(operators))
     top = outline(nodes)
-    assert len(top.children) <= MOST_CHILDREN
+    assert len(top.children) <= MAX_CHILDREN
     assert list(leaves(top)) == list(range(len(operators)))
 
 

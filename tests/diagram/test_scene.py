@@ -7,7 +7,7 @@ from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.outline import OutlineGroup, leaves
 from edgeopt.diagram.scene import (
     LEVELS,
-    MOST_BOXES,
+    MAX_BOXES,
     End,
     Layout,
     Scene,
@@ -80,7 +80,7 @@ def test_a_small_model_is_open_at_first_and_a_large_one_shows_few_boxes():
     small = diagram_of(*chain(27, BLOCK))
     assert opened_at_first(small) == frozenset(small.groups())
     large = diagram_of(*chain(5000, BLOCK, scope="/stage{0}/"))
-    assert len(Layout(large).scene(opened_at_first(large)).boxes) <= MOST_BOXES + 1
+    assert len(Layout(large).scene(opened_at_first(large)).boxes) <= MAX_BOXES + 1
 
 
 def test_levels_open_ever_more():
@@ -118,11 +118,11 @@ def test_a_group_has_the_work_weights_and_outputs_of_its_nodes():
     assert found["Work"] == "at least 8.0 million operations"
 
 
-@pytest.mark.parametrize("most_boxes", [10, 20, 30, 40, 60, 100, 300])
-def test_equal_blocks_are_opened_alike(most_boxes):
+@pytest.mark.parametrize("max_boxes", [10, 20, 30, 40, 60, 100, 300])
+def test_equal_blocks_are_opened_alike(max_boxes):
     """Whatever there is room for."""
     diagram = diagram_of(*chain(90, BLOCK, scope="/stage{0}/"))
-    opened = opened_at_first(diagram, most_boxes)
+    opened = opened_at_first(diagram, max_boxes)
     for _, paths in alike(diagram):
         assert len({path in opened for path in paths}) == 1
 

@@ -15,7 +15,7 @@ import onnx
 from edgeopt.privacy import keep_runtimes_quiet
 
 ROOT = Path(__file__).parents[2]
-MOST_CASES = 100  # in one process; what one case does to its memory must not be blamed on a much later one
+MAX_CASES = 100  # in one process; what one case does to its memory must not be blamed on a much later one
 SETTINGS = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
 
 Run = Callable[[dict], list]
@@ -73,7 +73,7 @@ def answers(
 ) -> list[dict[str, np.ndarray] | str]:
     """What a runtime answers to each of these, or what it says against it; CrashedError when it says no more."""
     one = child()
-    if one.loaded >= MOST_CASES:
+    if one.loaded >= MAX_CASES:
         one.close()
     one.loaded += 1
     names = [value.name for value in model.graph.output]

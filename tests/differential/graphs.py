@@ -19,9 +19,9 @@ from tests.differential.table import STEPS, Operator
 
 OPSETS = (17, 13, 15, 18, 20)
 BYTES = 200
-MOST_STEPS = 8
-MOST_NODES = 24
-MOST_OUTPUTS = 4
+MAX_STEPS = 8
+MAX_NODES = 24
+MAX_OUTPUTS = 4
 
 INPUTS = (
     Input("rows", np.float32, ("batch", 4)),
@@ -62,7 +62,7 @@ def cases() -> st.SearchStrategy[Case]:
 
 def case_from(
     data: bytes,
-    most_steps: int = MOST_STEPS,
+    max_steps: int = MAX_STEPS,
     steps: Sequence[Operator] = STEPS,
     more: tuple[Input, ...] = (),
 ) -> Case:
@@ -78,10 +78,10 @@ def case_from(
     for name, array in feeds(inputs, 0).items():
         g.values[name] = g.known[name] = array
     given = set(g.values)
-    for _ in range(g.number(1, most_steps)):
+    for _ in range(g.number(1, max_steps)):
         one = g.pick(*(step for step in steps if step.since <= opset))
         g.step(lambda graph, one=one: one.grow(graph, one.kind))
-        if len(g.nodes) >= MOST_NODES:
+        if len(g.nodes) >= MAX_NODES:
             break
     if not any(node.op_type != "Constant" for node in g.nodes):
         g.op("Identity", next(iter(given)))
@@ -102,7 +102,7 @@ def _inputs(g: Graph) -> tuple[Input, ...]:
 def _outputs(g: Graph) -> list[str]:
     made = [name for node in g.nodes if node.op_type != "Constant" for name in node.output if name]
     read = {name for node in g.nodes for name in node.input} | _read_within(g.nodes)
-    outputs = [name for name in made if name not in read][-MOST_OUTPUTS:]
+    outputs = [name for name in made if name not in read][-MAX_OUTPUTS:]
     if g.sometimes(3) or not outputs:
         outputs += [name for name in (g.pick(*made[-6:]),) if name not in outputs]
     return outputs

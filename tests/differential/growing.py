@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from tests.differential.constants import EDGES, FILLS, MILD, NASTY, filled, forms
 from tests.differential.interpreter import computed
 
-MOST_ELEMENTS = 1500
+MAX_ELEMENTS = 1500
 FLOAT, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
@@ -149,7 +149,7 @@ class Graph:
         arrays = computed(
             node, [self.known[name] if name else None for name in node.input], self.opset, self.known
         )
-        if arrays is None or len(arrays) < len(node.output) or any(array.size > MOST_ELEMENTS for array in arrays):
+        if arrays is None or len(arrays) < len(node.output) or any(array.size > MAX_ELEMENTS for array in arrays):
             raise UnfitError
         self.nodes.append(node)
         for result, array in zip(node.output, arrays, strict=False):

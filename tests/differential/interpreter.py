@@ -267,11 +267,11 @@ class NothingCollectedError(Exception):
 
 def _loop(step: Step, values: Mapping, rounding: Rounding | None) -> list[np.ndarray]:
     body, names = step.branches["body"], step.formal
-    most, going, *state = (values[name] for name in step.node.input)
+    maximum, going, *state = (values[name] for name in step.node.input)
     going = True if going is None else bool(going)
     collected: list[list[np.ndarray]] = [[] for _ in body.outputs[1 + len(state) :]]
     turn = 0
-    while going and (most is None or turn < int(most)):
+    while going and (maximum is None or turn < int(maximum)):
         feeds = dict(zip(names, [np.array(turn, np.int64), np.array(going), *state], strict=True))
         goes_on, *made = body.run(feeds, rounding, values).values()
         going, turn, state = bool(goes_on), turn + 1, made[: len(state)]
@@ -412,8 +412,8 @@ class _WidePool:
         if not self.unequal:
             return self.pool.run(x)
         around = [(0, 0), (0, 0), *zip(self.begin, self.end, strict=True)]
-        least = -np.inf if x.dtype in EPSILONS else np.iinfo(x.dtype).min
-        found = self.pool.run(np.pad(x, around, constant_values=least))
+        minimum = -np.inf if x.dtype in EPSILONS else np.iinfo(x.dtype).min
+        found = self.pool.run(np.pad(x, around, constant_values=minimum))
         # Rounded up, the last window of a row may begin in the padding, which no longer tells it from the input.
         strides = self.pool.strides or [1] * len(self.begin)
         real = zip(x.shape[2:], self.begin, strides, strict=True)

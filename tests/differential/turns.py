@@ -86,8 +86,8 @@ def counted(g: Graph, kind: str) -> None:
     x = g.value(1, 2, 3)
     if kind == "TopK":
         size = g.op("Gather", g.op("Shape", x, keep=False), g.integers(len(g.shape(x)) - 1), keep=False)
-        least = g.op("Where", g.op("Less", count, size, keep=False), count, size, keep=False)
-        _read(g, g.op(kind, x, least, outputs=2, axis=-1)[0])
+        minimum = g.op("Where", g.op("Less", count, size, keep=False), count, size, keep=False)
+        _read(g, g.op(kind, x, minimum, outputs=2, axis=-1)[0])
     elif kind == "Slice":
         _read(g, g.op(kind, x, g.integers(0), count, g.integers(0)))
     elif kind == "Tile":

@@ -130,7 +130,7 @@ def _proposals(g: Exporter, x: str) -> str:
     score = g.op("Sigmoid", g.reshape(score, 1, -1))
     delta = g.reshape(conv(g, shared, (16, 12), 1), 1, 3, 4, g.size(x, 2), g.size(x, 3))
     delta = g.reshape(g.op("Transpose", delta, perm=[0, 3, 4, 1, 2]), -1, 4)
-    many = g.least(g.reshape(g.size(score, 1), 1, 1), 12)
+    many = g.minimum(g.reshape(g.size(score, 1), 1, 1), 12)
     _, places = g.op("TopK", score, g.reshape(many, 1), outputs=2, axis=1, largest=1, sorted=1)
     places = g.op("Squeeze", places, axes=[0])
     rows, columns = np.meshgrid(np.arange(8) * 8 + 4.0, np.arange(8) * 8 + 4.0, indexing="ij")
@@ -152,14 +152,14 @@ def _proposals(g: Exporter, x: str) -> str:
 def _by_class(g: Exporter, boxes: str, scores: str) -> str:
     """A Loop over all classes but the first, with the rows found so far as what it hands on."""
     one, two = (g.array(np.array(value, np.int64)) for value in ([1], [2]))
-    most, overlap, least = (g.array(np.array(value)) for value in (np.array([3], np.int64), [0.5], [0.2]))
+    maximum, overlap, minimum = (g.array(np.array(value)) for value in (np.array([3], np.int64), [0.5], [0.2]))
     node = helper.make_node
     body = [
         node("Add", ["turn", one], ["class"], "body/Add"),
         node("Gather", [boxes, "class"], ["boxes_of"], "body/Gather", axis=0),
         node("Gather", [scores, "class"], ["scores_of"], "body/Gather_1", axis=0),
         node("Unsqueeze", ["scores_of"], ["scores_in"], "body/Unsqueeze", axes=[0]),
-        node("NonMaxSuppression", ["boxes_of", "scores_in", most, overlap, least], ["picked"], "body/NMS"),
+        node("NonMaxSuppression", ["boxes_of", "scores_in", maximum, overlap, minimum], ["picked"], "body/NMS"),
         node("Gather", ["picked", two], ["column"], "body/Gather_2", axis=1),
         node("Squeeze", ["column"], ["which"], "body/Squeeze", axes=[1]),
         node("Squeeze", ["boxes_of"], ["boxes_flat"], "body/Squeeze_1", axes=[0]),

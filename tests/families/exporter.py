@@ -63,12 +63,12 @@ class Exporter:
             return list(self.op("Split", x, sizes, outputs=len(sizes), axis=axis))
         return list(self.op("Split", x, outputs=len(sizes), axis=axis, split=sizes))
 
-    def least(self, x: str, most: int) -> str:
+    def minimum(self, x: str, maximum: int) -> str:
         """The lesser of whole numbers, which Min knows from opset 12 on."""
-        most_as_tensor = self.constant(np.array([[most]], np.int64))
+        max_as_tensor = self.constant(np.array([[maximum]], np.int64))
         if self.opset >= 12:
-            return str(self.op("Min", x, most_as_tensor))
-        return str(self.op("Where", self.op("Less", x, most_as_tensor), x, most_as_tensor))
+            return str(self.op("Min", x, max_as_tensor))
+        return str(self.op("Where", self.op("Less", x, max_as_tensor), x, max_as_tensor))
 
     # Shape arithmetic
 

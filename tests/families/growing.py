@@ -9,7 +9,7 @@ import onnx
 from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
-MOST_ELEMENTS = 3000
+MAX_ELEMENTS = 3000
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
@@ -67,6 +67,6 @@ class Graph:
         results = [f"{self.prefix}v{number}" + (f"_{k}" if k else "") for k in range(outputs)]
         name = f"{self.prefix}{kind}_{number}" if number % 3 else ""
         self.nodes.append(helper.make_node(kind, list(inputs), results, name, **more))
-        if keep is not None and np.prod(keep) <= MOST_ELEMENTS:
+        if keep is not None and np.prod(keep) <= MAX_ELEMENTS:
             self.shapes[results[0]] = tuple(int(d) for d in keep)
         return results[0] if outputs == 1 else results

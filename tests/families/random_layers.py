@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.families.growing import MOST_ELEMENTS, Graph
+from tests.families.growing import MAX_ELEMENTS, Graph
 
 
 def convolution(g: Graph) -> None:
@@ -45,7 +45,7 @@ def convolution(g: Graph) -> None:
                     y,
                     *([] if kind == "Relu" else [g.weight(*g.pick((size_out, 1, 1), (1, size_out, 1, 1), ()))]),
                 )
-        if np.prod(shape) <= MOST_ELEMENTS:
+        if np.prod(shape) <= MAX_ELEMENTS:
             g.shapes[y] = shape
 
 

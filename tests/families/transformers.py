@@ -195,13 +195,13 @@ def _relative_bias(g: Exporter, length: str, heads: int, both_ways: bool) -> str
         after = g.op("Cast", g.op("Greater", away, np.array(0, np.int64)), to=7)
         start, away = g.op("Mul", after, np.array(buckets, np.int64)), g.op("Abs", away)
     else:
-        away = g.op("Neg", g.least(away, 0))
+        away = g.op("Neg", g.minimum(away, 0))
     exact = buckets // 2
     near = g.op("Less", away, np.array(exact, np.int64))
     log = g.op("Log", g.op("Div", g.op("Cast", away, to=1), float(exact)))
     steps = g.op("Mul", g.op("Div", log, float(np.log(128 / exact))), float(buckets - exact))
     far = g.op("Add", g.op("Cast", steps, to=7), np.array(exact, np.int64))
-    far = g.least(far, buckets - 1)
+    far = g.minimum(far, buckets - 1)
     bucket = g.op("Where", near, away, far)
     bucket = g.op("Add", start, bucket) if start else bucket
     table = g.op("Gather", g.weight(32, heads, scale=1.0), bucket)

@@ -304,14 +304,14 @@ def test_the_layout_can_be_reset(open_window):
 def test_a_larger_font_needs_a_larger_window(open_window, monkeypatch):
     window = open_window((counting("first"),))
     screen = QGuiApplication.primaryScreen().availableSize()
-    small = window_state.least(window)
+    small = window_state.minimum(window)
     font = window.font()
     font.setPointSizeF(font.pointSizeF() * 1.1)
     window.setFont(font)
-    assert window_state.least(window).height() > small.height()
+    assert window_state.minimum(window).height() > small.height()
     font.setPointSizeF(font.pointSizeF() * 5)
     window.setFont(font)
-    assert window_state.least(window) == screen, "but never larger than the screen"
+    assert window_state.minimum(window) == screen, "but never larger than the screen"
 
 
 @pytest.fixture

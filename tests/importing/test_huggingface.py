@@ -143,14 +143,14 @@ def test_folder_is_measured_against_its_model(convert, frameworks, name):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("name", "processor", "least_db"),
+    ("name", "processor", "min_db"),
     [("vit", "CLIPImageProcessor", 45), ("segformer", "SegformerImageProcessor", 45), ("speech", "Wav2Vec2", 90)],
 )
-def test_processor_of_the_folder_is_written_beside_the_model(convert, name, processor, least_db):
+def test_processor_of_the_folder_is_written_beside_the_model(convert, name, processor, min_db):
     _, last, _ = convert(name)
     pre = last["data"]["pre"]
     assert pre["processor"].startswith(processor)
-    assert pre["snr_db"] > least_db
+    assert pre["snr_db"] > min_db
 
 
 @pytest.mark.slow

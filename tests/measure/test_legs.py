@@ -50,7 +50,7 @@ def prove(load_null):
     """Legs of two null models, of which the other's latency may differ by leg."""
     hosts = []
 
-    def run(first_ms, other_ms, most=13, left_s=60.0, spoil=None, load_ms=None, **terms):
+    def run(first_ms, other_ms, maximum=13, left_s=60.0, spoil=None, load_ms=None, **terms):
         def before_leg(number):
             load_null("first", latency_ms=first_ms)
             load_null("other", latency_ms=other_ms(number) if callable(other_ms) else other_ms)
@@ -68,7 +68,7 @@ def prove(load_null):
                 spoil(pack)
             if load_ms is not None:
                 pack.first.loaded = msgspec.structs.replace(pack.first.loaded, load_ms=load_ms)
-            terms = Terms(PROOF, most, time.monotonic() + left_s, range(1), **terms)
+            terms = Terms(PROOF, maximum, time.monotonic() + left_s, range(1), **terms)
             found = run_legs(pack, starter, terms, SPAN_MS)
         (decision,) = found.decisions
         return SimpleNamespace(found=found, decision=decision, pack=pack, pids=host.pids)
@@ -132,7 +132,7 @@ def test_each_leg_has_fresh_processes_and_begins_with_another_side(prove):
 
 
 def test_a_model_that_loads_slowly_is_judged_by_fewer_processes(prove):
-    assert prove(first_ms=1.0, other_ms=9.0, most=3, load_ms=SLOW_LOAD_MS).found.fewest == SLOW_FEWEST
+    assert prove(first_ms=1.0, other_ms=9.0, maximum=3, load_ms=SLOW_LOAD_MS).found.fewest == SLOW_FEWEST
 
 
 @pytest.mark.timing

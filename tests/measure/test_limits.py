@@ -10,10 +10,10 @@ def interval(low, high):
 
 def test_limits_are_the_least_speedups_that_they_allow():
     limits = Limits(0.25, 1.1)
-    assert limits.least == (("max-slowdown", 0.8), ("min-speedup", 1.1))
-    assert [limits.written(name) for name, _ in limits.least] == ["--max-slowdown 25%", "--min-speedup 1.1x"]
-    assert Limits().least == ()
-    assert Limits(0.0).least == (("max-slowdown", 1.0),)
+    assert limits.minimum == (("max-slowdown", 0.8), ("min-speedup", 1.1))
+    assert [limits.written(name) for name, _ in limits.minimum] == ["--max-slowdown 25%", "--min-speedup 1.1x"]
+    assert Limits().minimum == ()
+    assert Limits(0.0).minimum == (("max-slowdown", 1.0),)
 
 
 @pytest.mark.parametrize(

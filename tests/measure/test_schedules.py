@@ -9,7 +9,7 @@ from edgeopt.measure.sequential import Rules, rules_of
 @pytest.mark.parametrize("terms", TABLE, ids=lambda terms: terms.name)
 def test_each_looks_in_order_and_has_what_its_rule_needs(terms):
     assert all(one < other for one, other in pairwise((0, *terms.looks)))
-    assert terms.fewest <= terms.most
+    assert terms.fewest <= terms.maximum
     # Who calls something says how sure that is; who has legs says of how many rounds.
     assert bool(terms.legs) == bool(terms.at_most_percent) == (terms.leg_rounds != (0, 0))
     assert not terms.legs or terms.error > 0

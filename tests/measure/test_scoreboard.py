@@ -71,7 +71,7 @@ def test_of_a_contender_that_never_ran_there_is_nothing():
     assert (found.slices_ms, found.runs, found.quantiles_ms) == ((), 0, ())
 
 
-FEW = Rules(rounds_least=4, rounds_most=4)
+FEW = Rules(min_rounds=4, max_rounds=4)
 
 
 class Rail:

@@ -179,8 +179,8 @@ def test_one_leg_is_too_little():
 
 
 def test_as_many_rounds_are_run_as_were_asked_for():
-    assert not decide(legs(4, 50), Rules(rounds_least=33)).done
-    assert decide(legs(6, 50), Rules(rounds_least=33)).done
+    assert not decide(legs(4, 50), Rules(min_rounds=33)).done
+    assert decide(legs(6, 50), Rules(min_rounds=33)).done
 
 
 def test_swapping_the_sides_turns_the_answer_round():
@@ -250,7 +250,7 @@ class Planted:
         self.slices_ms.append(time_ms)
 
 
-def run(*players, most=41, processes=41, fresh=True, schedule=CONTEST, rounds=2):
+def run(*players, maximum=41, processes=41, fresh=True, schedule=CONTEST, rounds=2):
     """`processes`: the number of times that the system starts some."""
 
     def renew():
@@ -273,7 +273,7 @@ def run(*players, most=41, processes=41, fresh=True, schedule=CONTEST, rounds=2)
         renew=renew,
         is_over=is_over,
         running=players,
-        legs_most=most,
+        max_legs=maximum,
     )
     driver.run()
     return driver
@@ -287,14 +287,14 @@ def test_legs_end_at_the_first_look_at_which_all_is_clear():
 
 def test_a_verdict_stands_while_another_pair_goes_on():
     turned = (3.0, 3.0, 3.0, *repeat(0.1, 50))
-    driver = run(Planted(1.0), Planted(*turned), Planted(1.0, 1.5, 0.6), most=6)
+    driver = run(Planted(1.0), Planted(*turned), Planted(1.0, 1.5, 0.6), maximum=6)
     assert driver.legs == 6
     assert [found.verdict for found in driver.pairs.decisions] == ["faster", "too noisy to tell"]
     assert driver.pairs.decisions[0].looks == 1
 
 
 def test_who_falls_has_no_leg_of_that_and_is_not_judged_any_more():
-    driver = run(Planted(1.0), Planted(1.0, 1.3, falls_in=2), Planted(1.0, 1.3), most=4)
+    driver = run(Planted(1.0), Planted(1.0, 1.3, falls_in=2), Planted(1.0, 1.3), maximum=4)
     assert [len(legs) for legs in driver.pairs.legs] == [1, 4]
     assert driver.pairs.decisions[0] is None
     assert driver.pairs.decisions[1] is not None
@@ -307,7 +307,7 @@ def test_without_further_processes_the_legs_so_far_are_judged():
 
 
 def test_the_same_processes_are_not_started_again_and_their_legs_are_marked():
-    driver = run(Planted(1.0), Planted(1.0, 1.3), most=4, processes=1, fresh=False)
+    driver = run(Planted(1.0), Planted(1.0, 1.3), maximum=4, processes=1, fresh=False)
     assert [leg.fresh for leg in driver.pairs.legs[0]] == [True, False, False, False]
 
 
@@ -328,7 +328,7 @@ def test_legs_of_a_proof_begin_with_another_side_each_and_those_of_a_contest_go_
 
     players = Noted(1.0), Noted(1.0, 1.3)
     players[0].name, players[1].name = "a", "b"
-    run(*players, most=2, schedule=schedule, rounds=4)
+    run(*players, maximum=2, schedule=schedule, rounds=4)
     assert "".join(order[0:2] + order[8:10]) == first
 
 

@@ -64,12 +64,12 @@ class Track:
     def resources(self, ending) -> SearchResources:
         return SearchResources(self.runner, self.notes, ending, self.baseline)
 
-    def entrants(self, ending, limits=ResourceLimits(), most=40) -> CandidatePool:  # noqa: B008 - it never changes
+    def entrants(self, ending, limits=ResourceLimits(), maximum=40) -> CandidatePool:  # noqa: B008 - it never changes
         """Nobody yet; the candidates are the baseline's model with the option `latency_ms` of null models."""
         variants = Variants()
         variants.enter(VariantReport("source", "as it came", 100), self.path)
         profile = profile_for(this_device(), None, None)
-        few = msgspec.structs.replace(profile.search, max_candidates=most)
+        few = msgspec.structs.replace(profile.search, max_candidates=maximum)
         search = self.search(self.path, msgspec.structs.replace(profile, search=few), limits)
         found = CandidatePool(search, self.resources(ending), variants)
         self.stack.callback(found.close)

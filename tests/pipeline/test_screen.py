@@ -73,7 +73,7 @@ def test_what_takes_too_much_is_out_at_once(track, ending):
 
 
 def test_a_plan_takes_part_with_its_own_options_unless_the_search_was_stopped(track, ending):
-    entrants = track.entrants(ending, most=1)
+    entrants = track.entrants(ending, maximum=1)
     path, report = track.null_model("planned"), VariantReport(PLANNED, "a plan", 7, backends=("null",))
     ready = ReadyVariant(
         PLANNED, ("null",), PlannedVariant("null", {"latency_ms": 1.0}, str(path), (), Step(PLANNED))
@@ -242,7 +242,7 @@ def point(values):
     )
 
 
-def found_in(seed, most=12):
+def found_in(seed, maximum=12):
     """How much slower than the best of a space of sums the best is that was tried, and in how many points."""
     drawn = np.random.default_rng(seed)
     effects = [np.concatenate([[0.0], drawn.normal(0, 0.1, size - 1)]) for size in SIZES.values()]
@@ -251,7 +251,7 @@ def found_in(seed, most=12):
         for values in itertools.product(*map(range, SIZES.values()))
     }
     model, best, tried = Effects(), (0, 0, 0), {(0, 0, 0)}
-    while len(tried) < most:
+    while len(tried) < maximum:
         left = {repr(point(v)): v for v in times if v not in tried}
         found = best_point([point(v) for v in left.values()], model, point(best))
         if found is None or found[1].hoped < 0.01:

@@ -19,8 +19,8 @@ def quantized(value, low, high):
 
 def weights(array):
     # 7 of 8 bits: a processor without VNNI adds pairs of products in 16 bits and would saturate.
-    most = 2 * np.abs(array).max(axis=tuple(range(1, array.ndim)), keepdims=True)
-    return opset13.fake_quantize(opset13.constant(array), -most, most, -most, most, 255)
+    maximum = 2 * np.abs(array).max(axis=tuple(range(1, array.ndim)), keepdims=True)
+    return opset13.fake_quantize(opset13.constant(array), -maximum, maximum, -maximum, maximum, 255)
 
 
 def convolution(value, array=WEIGHTS):

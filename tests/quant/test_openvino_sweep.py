@@ -89,8 +89,8 @@ def convolution(value, per_channel, *, bias):
     weights = np.random.default_rng(5).normal(size=shape).astype(np.float32) / np.float32(
         np.sqrt(np.prod(shape[-3:]))
     )
-    most = np.abs(weights).max(axis=(-3, -2, -1), keepdims=True)
-    kept = op.fake_quantize(op.constant(weights), -most, most, -most, most, 255)
+    maximum = np.abs(weights).max(axis=(-3, -2, -1), keepdims=True)
+    kept = op.fake_quantize(op.constant(weights), -maximum, maximum, -maximum, maximum, 255)
     make = op.group_convolution if per_channel else op.convolution
     y = make(value, kept, [1, 1], [1, 1], [1, 1], [1, 1])
     return op.add(y, by_channel(6)) if bias else y
@@ -108,8 +108,8 @@ def test_convolution_answers_as_its_quantizers_say(name, per_channel, bias, size
     if shape[1].is_static and shape[1].get_length() >= CHANNELS:
         kept = quantized(y, -4 * 128 / 127, 4)
         weights = np.random.default_rng(7).normal(size=(8, shape[1].get_length(), 3, 3)).astype(np.float32) / 12
-        most = np.abs(weights).max(axis=(1, 2, 3), keepdims=True)
-        weights = op.fake_quantize(op.constant(weights), -most, most, -most, most, 255)
+        maximum = np.abs(weights).max(axis=(1, 2, 3), keepdims=True)
+        weights = op.fake_quantize(op.constant(weights), -maximum, maximum, -maximum, maximum, 255)
         y = op.relu(op.convolution(kept, weights, [1, 1], [1, 1], [1, 1], [1, 1]))
     model = ov.Model([y], [x])
     avoid_defects(model)

@@ -421,3 +421,13 @@ print([name for name in {slow!r} if name in sys.modules], file=sys.stderr)
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "optimize" in shown.stdout
     assert shown.stderr.splitlines()[-1] == "[]"
+
+
+def test_only_the_backends_list_the_backends_of_the_processor():
+    pair = ("onnxruntime-cpu", "openvino-cpu")
+    for path in (ROOT / "edgeopt").rglob("*.py"):
+        if "backends" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found = isinstance(node, ast.Tuple) and tuple(getattr(one, "value", None) for one in node.elts) == pair
+            assert not found, f"{path}: import PROCESSOR from edgeopt.backends."

@@ -9,12 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SHARED = "edgeopt/*.py"
-MOST_BELOW = 300
+MAX_BELOW = 300
 BUDGETS = {
     SHARED: 1150,
     "edgeopt/hw": 6850,
     "edgeopt/graph": 15_950,
-    "edgeopt/backends": 6150,
+    "edgeopt/backends": 6250,
     "edgeopt/profiles": 1400,
     "edgeopt/diagram": 2200,
     "edgeopt/data": 2350,
@@ -47,7 +47,7 @@ def complaint(room, lines, budget):
         return (
             f"{room} has {lines} lines, {lines - budget} more than its budget: delete some, or raise its number."
         )
-    if lines < budget - MOST_BELOW:
+    if lines < budget - MAX_BELOW:
         return f"{room} has {lines} lines, {budget - lines} fewer than its budget: lower its number."
     return None
 

@@ -10,7 +10,7 @@ import pytest
 from edgeopt.workers.tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
-MOST_STOPS, MOST_RETURNS = 14, 4
+MAX_STOPS, MAX_RETURNS = 14, 4
 
 
 def stops():
@@ -53,8 +53,8 @@ def test_each_file_of_the_walk_is_imported_by_the_one_above_it(caller, called):
 
 def test_the_walk_is_short():
     depths = [depth for depth, _ in stops()]
-    assert 10 < len(depths) <= MOST_STOPS
-    assert sum(after <= before for before, after in pairwise(depths)) <= MOST_RETURNS
+    assert 10 < len(depths) <= MAX_STOPS
+    assert sum(after <= before for before, after in pairwise(depths)) <= MAX_RETURNS
 
 
 def test_the_walk_begins_at_the_command_line_and_reaches_the_bundle():

@@ -99,7 +99,7 @@ def planted(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     made = []
 
-    def plant(kind, *faults, host=None, most_starts=None):
+    def plant(kind, *faults, host=None, max_starts=None):
         text = PLANTED.format(faults=", ".join(f"lambda: {fault}" for fault in faults))
         (tmp_path / "planted_worker.py").write_text(text)
         monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "planted_worker")
@@ -107,7 +107,7 @@ def planted(tmp_path, monkeypatch):
             monkeypatch.delitem(sys.modules, "planted_worker", raising=False)
             importlib.invalidate_caches()
             host.runner = importlib.import_module("planted_worker").Planted
-        made.append(WorkerClient(host or LocalHost(tmp_path, 300 << 20), most_starts))
+        made.append(WorkerClient(host or LocalHost(tmp_path, 300 << 20), max_starts))
         return made[-1], REQUESTS[kind]
 
     yield plant
@@ -205,7 +205,7 @@ def test_searches_and_measurements_raise_a_refused_start(tmp_path, monkeypatch):
 
 
 def test_starts_are_limited(planted):
-    client, request = planted(QUICK, "os._exit(1)", most_starts=1)
+    client, request = planted(QUICK, "os._exit(1)", max_starts=1)
     assert client.ask(request, Done, 60).ending == "exited"
     assert client.ask(request, Done, 60).ending == "too-often"
 

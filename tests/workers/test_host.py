@@ -186,7 +186,7 @@ def open_files():
 def files_at_most():
     """Lets this process open files only below such a number, until the end of the test."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    yield lambda most: resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    yield lambda maximum: resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, hard))
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 

@@ -22,7 +22,7 @@ from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import configured
 from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.own_commands import in_own_commands
-from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_dir
+from edgeopt_agent.settings import MAX_SOAK_S, Level, Settings, Tls, on_data_dir
 from edgeopt_agent.systemd import delay_restart
 
 # What the service cannot do without; uvloop is used where it is there.
@@ -60,7 +60,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
         typer.Option(
             help="Soak time of a new release, in seconds.",
             min=0,
-            max=MOST_SOAK_S,
+            max=MAX_SOAK_S,
             show_default="600",
         ),
     ] = None,

@@ -8,7 +8,7 @@ from edgeopt.fleet.mqtt_documents import DesiredBundle, is_digest
 from edgeopt_agent.bundle_urls import allowed, read_url, shown
 from edgeopt_agent.deployments.record import Record, Source
 from edgeopt_agent.deployments.refused import RefusedError
-from edgeopt_agent.settings import MOST_SOAK_S, Settings
+from edgeopt_agent.settings import MAX_SOAK_S, Settings
 
 _LONGEST_NAME = 120
 
@@ -34,7 +34,7 @@ def checked(found: DesiredBundle) -> DesiredBundle:
     else:
         _check_digest(found.digest)
     soak = (found.soak_s or 0.0, found.soak_requests or 0)
-    if not (0 <= soak[0] <= MOST_SOAK_S and 0 <= soak[1] <= 10**15):
+    if not (0 <= soak[0] <= MAX_SOAK_S and 0 <= soak[1] <= 10**15):
         raise RefusedError(400, "bad-document", "The soak must be from 0 s to 30 days, of at least 0 requests.")
     _check_name(found.model)
     if found.add and not found.model:

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 from edgeopt_agent.bundle_urls import BundleUrl, allowed, read_url, shown
 from edgeopt_agent.deployments.refused import StepError
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 PIECE_BYTES = 1 << 18
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 PASSING = frozenset({408, 425, 429})
@@ -86,7 +86,7 @@ def open_body(url: str, offset: int, etag: str, prefixes: Sequence[str], timeout
         headers["Range"] = f"bytes={offset}-"
         if etag:
             headers["If-Range"] = etag
-    for _ in range(MOST_REDIRECTS + 1):
+    for _ in range(MAX_REDIRECTS + 1):
         place = _checked(url, prefixes)
         with network_of(place):
             raw = connected_to(place, timeout_s, link)
@@ -106,7 +106,7 @@ def open_body(url: str, offset: int, etag: str, prefixes: Sequence[str], timeout
             raise
         connection.close()
         url = _location(response, url)
-    raise StepError(f"The server redirects more than {MOST_REDIRECTS} times.", fault=False)
+    raise StepError(f"The server redirects more than {MAX_REDIRECTS} times.", fault=False)
 
 
 def _location(response: http.client.HTTPResponse, url: str) -> str:

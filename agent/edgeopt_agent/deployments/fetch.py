@@ -21,7 +21,7 @@ from edgeopt_agent.settings import Settings
 from edgeopt_agent.threads import in_thread
 
 log = logging.getLogger(__name__)
-_MOST_RESTARTS = 5
+_MAX_RESTARTS = 5
 """Most times that a download may begin again because its parts did not fit together."""
 _SPACE_EVERY_BYTES = 16 << 20
 _OPENING_LIMITS = 4
@@ -75,7 +75,7 @@ async def fetch(site: Site, work: Work) -> Outcome:
             if isinstance(error, ChangedError):
                 await asyncio.to_thread(download.drop)
                 download.restarts += 1
-                if download.restarts > _MOST_RESTARTS:
+                if download.restarts > _MAX_RESTARTS:
                     raise StepError(f"The download began again too often: {error}.", fault=False) from None
             failures = 1 if download.got > before else failures + 1
             delay_s = retry_delay_s(site.settings, failures)
@@ -90,8 +90,8 @@ async def fetch(site: Site, work: Work) -> Outcome:
 
 def retry_delay_s(settings: Settings, failures: int) -> float:
     """Returns a random delay, doubled with each failure: devices that lost a server must not retry at once."""
-    most_s = settings.fetch_retry_most_s
-    return min(most_s, settings.fetch_retry_s * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+    max_s = settings.fetch_retry_most_s
+    return min(max_s, settings.fetch_retry_s * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
 def _progress(download: _Download) -> dict[str, str | float | int | bool]:
@@ -172,5 +172,7 @@ async def _check_room(site: Site, download: _Download) -> None:
 def _too_large(site: Site, download: _Download) -> StepError:
     remove(download.file)
     has = f"has {download.total} bytes" if download.total is not None else "is too large"
-    most = site.settings.max_bundle_bytes
-    return StepError(f"The bundle at {shown(download.source.url)} {has}; at most {most} are taken.", fault=False)
+    maximum = site.settings.max_bundle_bytes
+    return StepError(
+        f"The bundle at {shown(download.source.url)} {has}; at most {maximum} are taken.", fault=False
+    )

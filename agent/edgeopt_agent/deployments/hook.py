@@ -14,7 +14,7 @@ from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Site
 
 _TAIL_BYTES = 4096
-_MOST_REASON = 300
+_MAX_REASON = 300
 
 
 def hook_of(data: DataDir) -> Path:
@@ -93,4 +93,4 @@ async def _last_line(stream: asyncio.StreamReader) -> str:
     while piece := await stream.read(_TAIL_BYTES):
         tail = (tail + piece)[-_TAIL_BYTES:]
     lines = tail.decode(errors="replace").strip().splitlines()
-    return "".join(c if c.isprintable() else "?" for c in lines[-1].strip())[:_MOST_REASON] if lines else ""
+    return "".join(c if c.isprintable() else "?" for c in lines[-1].strip())[:_MAX_REASON] if lines else ""

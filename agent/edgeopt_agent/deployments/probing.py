@@ -96,11 +96,11 @@ def judge_latency(settings: Settings, folder: Path, golden: Golden) -> None:
     evidence = deployment_of(folder).evidence
     if evidence is None:
         return
-    most_ms = evidence.latency_ms * settings.latency_factor + settings.latency_slack_ms
-    if golden.latency_ms > most_ms:
+    max_ms = evidence.latency_ms * settings.latency_factor + settings.latency_slack_ms
+    if golden.latency_ms > max_ms:
         raise StepError(
             f"It takes {units.milliseconds(golden.latency_ms)} here; its bundle says "
-            f"{units.milliseconds(evidence.latency_ms)}, and at most {units.milliseconds(most_ms)} are allowed."
+            f"{units.milliseconds(evidence.latency_ms)}, and at most {units.milliseconds(max_ms)} are allowed."
         )
 
 

@@ -224,10 +224,10 @@ class Slots:
 
     def check_room(self) -> None:
         """Raises RefusedError where no model can be added, whatever its name; an empty slot gives way."""
-        most = self.first.site.settings.max_models
-        if len(self.all) >= most and not any(slot.empty for slot in self.all):
+        maximum = self.first.site.settings.max_models
+        if len(self.all) >= maximum and not any(slot.empty for slot in self.all):
             raise RefusedError(
-                *(409, "too-many-models", f"This agent has {len(self.all)} models; `max_models` is {most}."),
+                *(409, "too-many-models", f"This agent has {len(self.all)} models; `max_models` is {maximum}."),
                 "Remove one (edgeopt-agent remove NAME), or raise max_models in the agent's configuration.",
             )
 

@@ -84,8 +84,8 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
         elapsed_s = time.monotonic() - begin
         requests, agreement = traffic.requests + own_requests, _agreement(shadow)
         _note_progress(work, Soaked(elapsed_s, requests, traffic.errors), agreement)
-        most_s = record.soak_s + (settings.soak_compare_s if limits.lacks_comparison(shadow) else 0.0)
-        ended = elapsed_s >= most_s and not work.stop_requested.is_set()
+        max_s = record.soak_s + (settings.soak_compare_s if limits.lacks_comparison(shadow) else 0.0)
+        ended = elapsed_s >= max_s and not work.stop_requested.is_set()
         if worker.ended_by_request():
             limits.judge_end(worker)
             worker = await _started_again(site, work, worker)
@@ -99,7 +99,7 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
         if proved is not None and (work.joint is None or await work.joint.agree(site.model)):
             return proved
         rounds = math.ceil((record.soak_requests - requests) / samples)
-        pause_s = _rest_s(settings, golden_s, most_s - elapsed_s if proved is None else math.inf, rounds)
+        pause_s = _rest_s(settings, golden_s, max_s - elapsed_s if proved is None else math.inf, rounds)
         others = () if work.joint is None else (work.joint.decided,)
         await first_of((worker.ended, work.stop_requested, traffic.failed, *others), pause_s)
         if work.joint is not None and work.joint.committed:
@@ -228,7 +228,7 @@ class _Numbers:
         return _Numbers(self.requests - other.requests, self.nan - other.nan, self.infinite - other.infinite)
 
 
-def _least_agreement_db(site: Site, old: str | None, new: Deployment) -> float | None:
+def _min_agreement_db(site: Site, old: str | None, new: Deployment) -> float | None:
     """Returns how well two releases of one model must agree, in dB, from the accuracy floors proved for both.
 
     None where they come of different models, which may answer as they like, or one of them has no floor.
@@ -264,16 +264,16 @@ class _Limits:
         self._ends = 0
         # Nothing delays a rollback, and nothing is held back that was to have no soak.
         self._compares = record.kind == "deploy" and bool(record.soak_s or record.soak_requests)
-        self._least_agreement_db = _least_agreement_db(site, record.old, deployment)
-        self._own_most_ms = self._loosened(evidence.latency_ms) if evidence else None
-        self._p99_most_ms = self._loosened(old_p99) if old_p99 is not None else None
+        self._min_agreement_db = _min_agreement_db(site, record.old, deployment)
+        self._max_own_ms = self._loosened(evidence.latency_ms) if evidence else None
+        self._max_p99_ms = self._loosened(old_p99) if old_p99 is not None else None
         self.follow(worker)
 
     def follow(self, worker: Worker) -> None:
         """Judges the memory of another process of the release from here on."""
         self._worker = worker
         self._last_bytes = process_memory_bytes(worker.pid) or 0
-        self._most_bytes = self._last_bytes * self._settings.memory_factor + self._settings.memory_slack_bytes
+        self._max_bytes = self._last_bytes * self._settings.memory_factor + self._settings.memory_slack_bytes
 
     def judge_end(self, worker: Worker) -> None:
         """Judges the ends by clients' requests as their failed requests: only different ones count."""
@@ -287,7 +287,7 @@ class _Limits:
 
     def lacks_comparison(self, shadow: Shadow) -> bool:
         """Whether the answers should agree with those of the release before, and none has been compared."""
-        return self._compares and self._least_agreement_db is not None and not shadow.compared
+        return self._compares and self._min_agreement_db is not None and not shadow.compared
 
     def judge(self, traffic: ReleaseTraffic, shadow: Shadow, own_requests: int, ended: bool = False) -> None:
         self.judge_requests(traffic, own_requests)
@@ -301,14 +301,14 @@ class _Limits:
                 f"{shadow.not_finite} of {shadow.compared} answers contained NaN or infinity where the previous "
                 "release returned numbers."
             )
-        if self._least_agreement_db is None or shadow.compared < (1 if ended else JUDGED_RUNS):
+        if self._min_agreement_db is None or shadow.compared < (1 if ended else JUDGED_RUNS):
             return
         for name, found_db in shadow.agreement_db().items():
-            if found_db < self._least_agreement_db:
+            if found_db < self._min_agreement_db:
                 raise StepError(
                     f"Its output '{name}' agrees with that of the release before it to {found_db:.1f} dB, over "
                     f"{shadow.compared} requests; both were made of the same model, so at least "
-                    f"{self._least_agreement_db:.1f} dB are expected."
+                    f"{self._min_agreement_db:.1f} dB are expected."
                 )
 
     def _judge_numbers(self) -> None:
@@ -351,21 +351,21 @@ class _Limits:
                 fault=False,
             )
         p99_ms = traffic.p99_ms()
-        if self._p99_most_ms is not None and p99_ms is not None and p99_ms > self._p99_most_ms:
+        if self._max_p99_ms is not None and p99_ms is not None and p99_ms > self._max_p99_ms:
             raise StepError(
                 f"One request in a hundred takes longer than {units.milliseconds(p99_ms)}; measured by the "
-                f"release before it, at most {units.milliseconds(self._p99_most_ms)} are allowed.",
+                f"release before it, at most {units.milliseconds(self._max_p99_ms)} are allowed.",
                 fault=False,
             )
 
     def too_slow(self, own_ms: "deque[float]") -> bool:
-        return self._own_most_ms is not None and len(own_ms) == JUDGED_RUNS and median(own_ms) > self._own_most_ms
+        return self._max_own_ms is not None and len(own_ms) == JUDGED_RUNS and median(own_ms) > self._max_own_ms
 
     def judge_own(self, own_ms: "deque[float]") -> None:
-        if self._own_most_ms is not None and self.too_slow(own_ms):
+        if self._max_own_ms is not None and self.too_slow(own_ms):
             raise StepError(
                 f"Its golden inputs take {units.milliseconds(median(own_ms))} while it soaks; by its bundle, at "
-                f"most {units.milliseconds(self._own_most_ms)} are allowed."
+                f"most {units.milliseconds(self._max_own_ms)} are allowed."
             )
 
     def judge_memory(self, traffic: ReleaseTraffic) -> None:
@@ -373,10 +373,10 @@ class _Limits:
         now_bytes = process_memory_bytes(self._worker.pid)
         if now_bytes is not None:
             if traffic.requests != self._seen_requests:
-                self._most_bytes += max(0, now_bytes - self._last_bytes)
+                self._max_bytes += max(0, now_bytes - self._last_bytes)
             self._seen_requests, self._last_bytes = traffic.requests, now_bytes
-        if now_bytes is not None and now_bytes > self._most_bytes:
+        if now_bytes is not None and now_bytes > self._max_bytes:
             raise StepError(
                 f"Its worker grew to {units.size(now_bytes)} while it soaked; at most "
-                f"{units.size(self._most_bytes)} are allowed."
+                f"{units.size(self._max_bytes)} are allowed."
             )

@@ -45,7 +45,7 @@ _DIGEST = re.compile(rb"[0-9a-f]{64}")
 replace = msgspec.structs.replace
 FileStamp = tuple[str, int, int]
 """A file's name, size and time: it is looked at again when one of them changes."""
-_MOST_TRIES = 3
+_MAX_TRIES = 3
 _REMEMBERED = 1024
 _LARGEST_SIGNATURE = 1 << 24
 
@@ -161,10 +161,10 @@ class WatchedFolder:
             return False
         with await in_thread(partial(_opened, candidate.path)) as opened:
             size = os.fstat(opened.fileno()).st_size
-            most = self._slots.first.site.settings.max_bundle_bytes
-            if size > most:
+            maximum = self._slots.first.site.settings.max_bundle_bytes
+            if size > maximum:
                 self._judge(
-                    candidate.stamp, f"It has {units.size(size)}, and at most {units.size(most)} are taken."
+                    candidate.stamp, f"It has {units.size(size)}, and at most {units.size(maximum)} are taken."
                 )
                 return True
             digest = await in_thread(partial(_digest, opened))
@@ -183,7 +183,7 @@ class WatchedFolder:
         if self._taken is None:
             self._taken = await in_thread(partial(_read, self._data.watched))
         found = self._taken.get(digest, WatchedBundle(digest))
-        if not found.deployment and found.tries >= _MOST_TRIES:
+        if not found.deployment and found.tries >= _MAX_TRIES:
             return await self._remember(replace(found, done=True, reason=_stopped(found)))
         if found.done or not found.deployment:
             return found
@@ -191,7 +191,7 @@ class WatchedFolder:
         record = None if slot is None else await slot.site.journal.deployment(found.deployment)
         if record is None:
             return await self._remember(replace(found, done=True))  # its model was removed, or the journal lost
-        if not record.final or (record.interrupted and found.tries < _MOST_TRIES):
+        if not record.final or (record.interrupted and found.tries < _MAX_TRIES):
             return found
         reason = "" if record.state is State.COMMITTED else record.reason
         if record.interrupted:
@@ -221,7 +221,7 @@ class WatchedFolder:
 
     async def _deploy(self, opened: BufferedReader, size: int, candidate: Candidate, known: WatchedBundle) -> None:
         settings = self._slots.first.site.settings
-        tries = f" (try {known.tries + 1} of {_MOST_TRIES})" if known.tries else ""
+        tries = f" (try {known.tries + 1} of {_MAX_TRIES})" if known.tries else ""
         record = Record(
             id=0,
             name=printable(candidate.path.name)[:120],

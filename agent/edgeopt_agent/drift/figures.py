@@ -13,7 +13,7 @@ CALLED = {
 }
 SIZE = "size_"
 """Begins the name of the statistic for the size of an axis, and the number of the axis ends it."""
-MOST_TENSORS = 16
+MAX_TENSORS = 16
 """Most tensors of a model that are watched, the inputs first."""
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt_agent.drift.figures import MOST_TENSORS, TensorFigures
+from edgeopt_agent.drift.figures import MAX_TENSORS, TensorFigures
 from edgeopt_agent.workers.frames import Port
 
-MOST_VALUES = 10_000
+MAX_VALUES = 10_000
 SHARE = 0.005
 """Share of the worker's time for statistics; the agent's work on them costs about as much again."""
 _LARGEST = 1e300
-_MOST_AXES = 32
+_MAX_AXES = 32
 Arrays = Mapping[str, NDArray[Any]]
 Axes = Mapping[str, Sequence[int]]
 """The axes of an output whose sizes are noted, by its name."""
@@ -66,7 +66,7 @@ def open_axes(inputs: Sequence[Port], outputs: Sequence[Port]) -> Axes:
     return {
         port.name: [
             axis
-            for axis, size in enumerate(port.shape if port.rank_known else [None] * _MOST_AXES)
+            for axis, size in enumerate(port.shape if port.rank_known else [None] * _MAX_AXES)
             if not isinstance(size, int) and size not in followed
         ]
         for port in outputs
@@ -82,7 +82,7 @@ def figures_of(inputs: Arrays, outputs: Arrays, axes: Axes = _NO_AXES) -> tuple[
                 axis: array.shape[axis] for axis in (axes.get(name, ()) if output else ()) if axis < array.ndim
             }
             numbers = array.dtype.kind in "fiu" and array.size > 0
-            if (numbers or sizes) and len(found) < MOST_TENSORS:
+            if (numbers or sizes) and len(found) < MAX_TENSORS:
                 values = _statistics(some_of(array)) if numbers else ()
                 found.append(TensorFigures(name, output, values, sizes))
     return tuple(found)
@@ -90,7 +90,7 @@ def figures_of(inputs: Arrays, outputs: Arrays, axes: Axes = _NO_AXES) -> tuple[
 
 def some_of(array: NDArray[Any]) -> NDArray[np.float64]:
     """Returns at most MOST_VALUES values; their distance shares no factor with a dimension: all channels count."""
-    step = -(-array.size // MOST_VALUES)
+    step = -(-array.size // MAX_VALUES)
     while step > 1 and any(math.gcd(step, size) > 1 for size in array.shape):
         step += 1
     flat = array.reshape(-1) if array.flags.c_contiguous else array.flat

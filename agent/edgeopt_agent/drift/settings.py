@@ -16,15 +16,15 @@ class DriftSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Interval between two runs of the golden inputs on the serving release; 0: never."""
 
 
-_LEAST = {"reference_requests": 50, "window_requests": 50, "false_alarm_requests": 100}
-_MOST = {"reference_requests": 10_000, "window_requests": 10_000, "false_alarm_requests": 10**12}
-_MOST_S = 30 * 86_400.0
+_MIN = {"reference_requests": 50, "window_requests": 50, "false_alarm_requests": 100}
+_MAX = {"reference_requests": 10_000, "window_requests": 10_000, "false_alarm_requests": 10**12}
+_MAX_S = 30 * 86_400.0
 
 
 def wrong_drift(settings: DriftSettings) -> str:
     """Returns what is wrong with the table; empty if it can be used."""
     for name, value in msgspec.structs.asdict(settings).items():
-        least, most = _LEAST.get(name, 0), _MOST.get(name, _MOST_S)
-        if not least <= value <= most:
-            return f"'drift.{name}' is {value}; it must be from {least} to {most:.15g}."
+        minimum, maximum = _MIN.get(name, 0), _MAX.get(name, _MAX_S)
+        if not minimum <= value <= maximum:
+            return f"'drift.{name}' is {value}; it must be from {minimum} to {maximum:.15g}."
     return ""

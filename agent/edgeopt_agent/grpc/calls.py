@@ -18,12 +18,12 @@ from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
 from edgeopt_agent.workers.router import QueueFullError
 
-MOST_SLOW_BYTES = 256 << 20
+MAX_SLOW_BYTES = 256 << 20
 """Most bytes of all slow messages together (see `Places`); more if `max_body_bytes` is larger."""
 _PLACES = 16
 _SLOW_EACH = 16
 _HEALTH_PLACES = 4
-_MOST_SMALL_BYTES = 1 << 16
+_MAX_SMALL_BYTES = 1 << 16
 """Largest message that the agent itself reads, in its event loop."""
 ALL_OF_IPV4 = "0.0.0.0"  # noqa: S104 - compared, not bound
 Found = TypeVar("Found")
@@ -116,9 +116,9 @@ class Calls:
         self._trust = trust
         self._ipv4_only = settings.host == ALL_OF_IPV4
         self._trim: asyncio.TimerHandle | None = None
-        most = max(MOST_SLOW_BYTES, settings.max_body_bytes), settings.max_body_bytes, _SLOW_EACH
-        self._places = Places(ReadLimits(min(_PLACES, settings.queue_length), *most, settings.silent_call_s))
-        self._health = Places(ReadLimits(_HEALTH_PLACES, *most, settings.silent_call_s))
+        maximum = max(MAX_SLOW_BYTES, settings.max_body_bytes), settings.max_body_bytes, _SLOW_EACH
+        self._places = Places(ReadLimits(min(_PLACES, settings.queue_length), *maximum, settings.silent_call_s))
+        self._health = Places(ReadLimits(_HEALTH_PLACES, *maximum, settings.silent_call_s))
 
     async def answered(
         self,
@@ -191,8 +191,8 @@ class Calls:
 
 def parsed(name: str, message: bytes) -> Message:
     """Parses a small message; raises RequestError if it is not one."""
-    if len(message) > _MOST_SMALL_BYTES:
-        raise RequestError(400, f"A {name} has at most {_MOST_SMALL_BYTES} bytes.")
+    if len(message) > _MAX_SMALL_BYTES:
+        raise RequestError(400, f"A {name} has at most {_MAX_SMALL_BYTES} bytes.")
     request = message_class(name)()
     try:
         request.ParseFromString(message)

@@ -20,8 +20,8 @@ from edgeopt_agent.workers.requests import Request
 from edgeopt_agent.workers.router import QueueFullError
 
 SERVICE = "inference.GRPCInferenceService"
-MOST_STREAMS = 16
-MOST_STREAMS_EACH = 8
+MAX_STREAMS = 16
+MAX_STREAMS_EACH = 8
 """Most streams from one address."""
 _HEALTH = frozenset({"ServerLive", "ServerReady", "ModelReady"})
 _INFER_RESPONSE = 2
@@ -184,14 +184,14 @@ def _ended(stream: _Stream, idle_s: float, stopping: bool) -> RequestError:
 def _admit_stream(new: _Stream, streams: list[_Stream], yields_after_s: float) -> None:
     """Adds a stream, instead of the one idle longest if there are too many; raises QueueFullError if none is."""
     own = [each for each in streams if each.address == new.address]
-    crowd, most = (own, MOST_STREAMS_EACH) if len(own) >= MOST_STREAMS_EACH else (streams, MOST_STREAMS)
-    if len(crowd) >= most:
+    crowd, maximum = (own, MAX_STREAMS_EACH) if len(own) >= MAX_STREAMS_EACH else (streams, MAX_STREAMS)
+    if len(crowd) >= maximum:
         idle_before_s = asyncio.get_running_loop().time() - yields_after_s
         idle = [(each.idle_since_s, each) for each in crowd if each.idle_since_s is not None]
         since_s, loser = min(idle, key=lambda each: each[0], default=(idle_before_s + 1, new))
         if since_s > idle_before_s:
             where = "from this address " if crowd is own else ""
-            raise QueueFullError(503, f"{most} streams {where}are open already; try again later.")
+            raise QueueFullError(503, f"{maximum} streams {where}are open already; try again later.")
         loser.replaced.set_result(None)
         streams.remove(loser)
     streams.append(new)

@@ -47,7 +47,7 @@ class Reader:
 class ReadLimits:
     places: int
     """Number of messages that may be read at once; one connection gets at most half of them."""
-    most_bytes: int
+    max_bytes: int
     """Most bytes of all slow messages together."""
     message_bytes: int
     """Largest message."""
@@ -61,7 +61,7 @@ class Places:
 
     def __init__(self, limits: ReadLimits, received: Callable[[set[str]], dict[str, int]] | None = None) -> None:
         self._limits = limits
-        self._most_each = max(1, limits.places // 2)
+        self._max_each = max(1, limits.places // 2)
         self._received = received or ReceivedBytes()
         self._quick: dict[Reader, None] = {}
         self._slow: dict[Reader, None] = {}
@@ -99,7 +99,7 @@ class Places:
 
     def _fits(self, connection: str) -> bool:
         """Whether a call of this connection may read."""
-        if len(self._quick) >= self._limits.places or _count(self._quick, connection) >= self._most_each:
+        if len(self._quick) >= self._limits.places or _count(self._quick, connection) >= self._max_each:
             return False
         return not self._slow or _count(self._slow, connection) < self._limits.slow_each
 
@@ -149,7 +149,7 @@ class Places:
                     self._end(reader, RequestError(408, "The request did not arrive in time."))
                 continue
             reader.seen = (now_s, total)
-        while self._slow and sum((taken := self._taken(received)).values()) > self._limits.most_bytes:
+        while self._slow and sum((taken := self._taken(received)).values()) > self._limits.max_bytes:
             largest = max(taken, key=taken.__getitem__)
             *others, latest = (each for each in self._slow if each.connection == largest)
             for each in others:  # without the bytes of the one that ends, as if all had the same
@@ -158,15 +158,15 @@ class Places:
 
     def _taken(self, received: dict[str, int]) -> Counter[str]:
         """Returns the most bytes that the slow messages of each connection can have in memory."""
-        most: Counter[str] = Counter()
+        maximum: Counter[str] = Counter()
         first: dict[str, int] = {}
         for reader in self._slow:
-            most[reader.connection] += self._limits.message_bytes
+            maximum[reader.connection] += self._limits.message_bytes
             first[reader.connection] = min(reader.first_bytes, first.get(reader.connection, reader.first_bytes))
         for connection, total in received.items():
-            if connection in most:
-                most[connection] = min(most[connection], total - first[connection])
-        return most
+            if connection in maximum:
+                maximum[connection] = min(maximum[connection], total - first[connection])
+        return maximum
 
     def _end(self, reader: Reader, error: RequestError) -> None:
         self.leave(reader)

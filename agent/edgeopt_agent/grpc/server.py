@@ -11,13 +11,13 @@ from edgeopt.errors import UsageError
 from edgeopt_agent.certificate import LiveCertificate
 from edgeopt_agent.grpc.calls import Calls
 from edgeopt_agent.grpc.methods import handlers
-from edgeopt_agent.http.connections import most_connections
+from edgeopt_agent.http.connections import max_connections
 from edgeopt_agent.http.server import KEEP_ALIVE_S, port_refused
 from edgeopt_agent.http.tls_listener import HANDSHAKE_TIMEOUT_S
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.models import Models
 
-MOST_CONNECTIONS = 128
+MAX_CONNECTIONS = 128
 """Fewer than over HTTP: a client makes all its calls on one."""
 _OPTION = "--grpc-port"
 
@@ -59,7 +59,7 @@ def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", settings.max_body_bytes),
         ("grpc.max_send_message_length", -1),
-        ("grpc.max_allowed_incoming_connections", min(MOST_CONNECTIONS, most_connections())),
+        ("grpc.max_allowed_incoming_connections", min(MAX_CONNECTIONS, max_connections())),
         ("grpc.so_reuseport", 0),  # or a second agent would take half of the calls
         ("grpc.max_connection_idle_ms", KEEP_ALIVE_S * 1000),
         ("grpc.keepalive_time_ms", KEEP_ALIVE_S * 1000),

@@ -16,10 +16,10 @@ from edgeopt_agent.http.plain import Scope
 from edgeopt_agent.tokens import ROLES, Role, StoredToken, matching, read_token, token_files
 from edgeopt_agent.trust import is_loopback
 
-MOST_FAILURES = 10
+MAX_FAILURES = 10
 WINDOW_S = 60.0
 """Wrong tokens from an address within this time; after that many it is refused until the time is over."""
-_MOST_ADDRESSES = 4096
+_MAX_ADDRESSES = 4096
 # Two changes within one tick of the disk's clock leave the same time on the folder.
 _SETTLED_NS = 1_000_000_000
 _CHALLENGE = (b"www-authenticate", b"Bearer")
@@ -98,7 +98,7 @@ def _bearer(sent: list[bytes]) -> str:
     return token.strip() if len(sent) == 1 and scheme.lower() == "bearer" else ""
 
 
-@lru_cache(_MOST_ADDRESSES)
+@lru_cache(_MAX_ADDRESSES)
 def _network(address: str) -> str:
     """Returns a client's address; of IPv6 the first 64 bits, because one client has all that follow."""
     try:
@@ -160,7 +160,7 @@ class FailedAttempts:
     def wait_s(self, address: str, name: str) -> float:
         """Seconds that the address must wait; 0 if it may try. `name` is that of a correct token."""
         count, until_s = self._failures.get(address, (0, 0.0))
-        if count < MOST_FAILURES or (address, name) in self._right:
+        if count < MAX_FAILURES or (address, name) in self._right:
             return 0.0
         return max(0.0, until_s - self._clock())
 
@@ -170,11 +170,11 @@ class FailedAttempts:
         if until_s <= now:
             count, until_s = 0, now + WINDOW_S
         self._failures[address] = (count + 1, until_s)
-        if len(self._failures) > _MOST_ADDRESSES:
+        if len(self._failures) > _MAX_ADDRESSES:
             del self._failures[next(iter(self._failures))]
 
     def succeeded(self, address: str, name: str) -> None:
         self._right.pop((address, name), None)
         self._right[address, name] = None
-        if len(self._right) > _MOST_ADDRESSES:
+        if len(self._right) > _MAX_ADDRESSES:
             del self._right[next(iter(self._right))]

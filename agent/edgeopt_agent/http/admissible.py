@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from edgeopt_agent.http.plain import Scope
 from edgeopt_agent.trust import is_loopback
 
-_MOST_HOST_CHARACTERS = 300
+_MAX_HOST_CHARACTERS = 300
 _SAME_SITE = frozenset({b"none"})
 
 
@@ -47,7 +47,7 @@ def refusal(scope: Scope, own_host: str) -> Refusal | None:
             501, "bad-encoding", message, "Send the body plain or chunked, and name gzip as Content-Encoding."
         )
     host = hosts[0].decode("latin-1") if hosts else ""
-    if host and not _is_own_name(host[:_MOST_HOST_CHARACTERS]) and is_loopback(own_host):
+    if host and not _is_own_name(host[:_MAX_HOST_CHARACTERS]) and is_loopback(own_host):
         return Refusal(
             403,
             "browser",

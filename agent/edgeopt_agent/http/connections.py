@@ -10,10 +10,10 @@ from typing import Protocol
 
 from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond_json
 
-MOST_CONNECTIONS = 512
-MOST_OF_AN_ADDRESS = 256
+MAX_CONNECTIONS = 512
+MAX_OF_AN_ADDRESS = 256
 RESERVED_CONNECTIONS = 32
-MOST_VIEWERS = 64
+MAX_VIEWERS = 64
 """WebSockets, which a client can keep open for as long as it likes."""
 IDLE_S = 1.0
 """A connection without a request for this long gives way to a new one where there are too many."""
@@ -39,24 +39,24 @@ def admit(new: Connection, others: Sequence[Connection], websockets: int, now_s:
     ordinary = [each for each in others if not each.reserved]
     reserved = [each for each in others if each.reserved]
     same = [each for each in ordinary if _address(each) == _address(new)]
-    crowds = ((same, MOST_OF_AN_ADDRESS), (ordinary, most_connections() - websockets))
-    for crowd, most in crowds:
-        if len(crowd) >= most and not _close_idle(crowd, now_s, IDLE_S):
+    crowds = ((same, MAX_OF_AN_ADDRESS), (ordinary, max_connections() - websockets))
+    for crowd, maximum in crowds:
+        if len(crowd) >= maximum and not _close_idle(crowd, now_s, IDLE_S):
             new.reserve()
             return len(reserved) < RESERVED_CONNECTIONS or _close_idle(reserved, now_s, 0.0)
     return True
 
 
-def most_connections() -> int:
+def max_connections() -> int:
     """Returns the limit, or fewer if the process may open few files: workers need descriptors as well."""
     if sys.platform == "win32":
-        return MOST_CONNECTIONS
+        return MAX_CONNECTIONS
     import resource
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
-    return max(1, min(MOST_CONNECTIONS, soft - RESERVED_CONNECTIONS - _DESCRIPTORS_FOR_WORKERS))
+        return MAX_CONNECTIONS
+    return max(1, min(MAX_CONNECTIONS, soft - RESERVED_CONNECTIONS - _DESCRIPTORS_FOR_WORKERS))
 
 
 def _close_idle(crowd: Sequence[Connection], now_s: float, idle_s: float) -> bool:

@@ -172,12 +172,12 @@ class _Control:
                 "A bundle must be sent with Content-Length.",
                 "Deploy with: edgeopt-agent deploy BUNDLE",
             )
-        length, most = int(text), self._slots.first.site.settings.max_bundle_bytes
-        if length > most:
+        length, maximum = int(text), self._slots.first.site.settings.max_bundle_bytes
+        if length > maximum:
             raise RefusedError(
                 413,
                 "too-large",
-                f"The bundle has {length} bytes; at most {most} are taken.",
+                f"The bundle has {length} bytes; at most {maximum} are taken.",
                 "Deploy a smaller model.",
             )
         return length

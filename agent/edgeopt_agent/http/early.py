@@ -6,7 +6,7 @@ import time
 import msgspec
 
 LOG_INTERVAL_S = 10.0
-_MOST_TEXTS = 64
+_MAX_TEXTS = 64
 
 
 def malformed(url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
@@ -52,7 +52,7 @@ class RateLimit(logging.Filter):
         if now - since_s < LOG_INTERVAL_S:
             self._seen[record.msg] = (since_s, left_out + 1)
             return False
-        if len(self._seen) >= _MOST_TEXTS:
+        if len(self._seen) >= _MAX_TEXTS:
             self._seen.clear()
         self._seen[record.msg] = (now, 0)
         if left_out:

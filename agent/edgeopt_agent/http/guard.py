@@ -12,7 +12,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from edgeopt_agent.http.connections import MOST_VIEWERS, admit, reserved_only
+from edgeopt_agent.http.connections import MAX_VIEWERS, admit, reserved_only
 from edgeopt_agent.http.cycle import Cycle
 from edgeopt_agent.http.early import RateLimit, crowded, malformed
 from edgeopt_agent.http.plain import App
@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 logger.addFilter(RateLimit())
 
 HEAD_TIMEOUT_S = 10.0
-MOST_HEAD_BYTES = 64 << 10
-MOST_PIPELINED = 8
+MAX_HEAD_BYTES = 64 << 10
+MAX_PIPELINED = 8
 READ_TIMEOUT_S = 30.0
 """A client that reads nothing of its answer for this time is disconnected: the answer waits in memory."""
 # So few bytes hold few requests, and the parser is only given more when those wait for nobody.
@@ -111,7 +111,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         viewers = sum(not isinstance(each, GuardedProtocol) for each in self.connections)
-        if self.reserved or viewers >= MOST_VIEWERS:
+        if self.reserved or viewers >= MAX_VIEWERS:
             # It would stay, and take its place from requests.
             self.transport.write(crowded(self._default_headers()))
             self.transport.close()
@@ -191,7 +191,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _parse(self) -> None:
         """Gives the parser what has come, but no more requests than may wait; until then reading pauses."""
         while self._unparsed and not self._is_gone():
-            if len(self.pipeline) >= MOST_PIPELINED:
+            if len(self.pipeline) >= MAX_PIPELINED:
                 break
             size = max(_PARSED_BYTES, self._body_left)
             piece, self._unparsed = self._unparsed[:size], self._unparsed[size:]
@@ -217,7 +217,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._head_is_there()
         else:
             self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD_BYTES:
+            if self._head_bytes > MAX_HEAD_BYTES:
                 self.transport.abort()
             elif self._head_timer is None:
                 self._await_head()

@@ -14,7 +14,7 @@ from edgeopt_agent.deployments.site import Site
 from edgeopt_agent.http.plain import Scope
 from edgeopt_agent.trust import is_loopback
 
-_MOST_BYTES = 1024
+_MAX_BYTES = 1024
 Fingerprint = Callable[[], str]
 
 
@@ -39,7 +39,7 @@ class PairingRoute:
             async with asyncio.timeout(self._site.settings.body_timeout_s):
                 async for piece in request.stream():
                     body += piece
-                    if len(body) > _MOST_BYTES:
+                    if len(body) > _MAX_BYTES:
                         break
         except TimeoutError:
             raise RefusedError(
@@ -50,7 +50,7 @@ class PairingRoute:
                 400, "not-received", "The connection ended within the pairing request.", "Send it again."
             ) from None
         try:
-            sent = msgspec.json.decode(body[:_MOST_BYTES], type=thread_safe(PairProof))
+            sent = msgspec.json.decode(body[:_MAX_BYTES], type=thread_safe(PairProof))
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise RefusedError(
                 400, "bad-proof", "The pairing request is invalid.", "Use edgeopt fleet pair."

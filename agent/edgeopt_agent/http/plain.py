@@ -38,25 +38,25 @@ class CrowdedError(RequestError):
 class BodyMemoryLimit:
     """A limit on the memory that all bodies in transit may take together."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = self._left_bytes = most_bytes
-        self._least_left_bytes = most_bytes
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = self._left_bytes = max_bytes
+        self._min_left_bytes = max_bytes
         self._trim: asyncio.TimerHandle | None = None
 
     def take(self, size: int) -> None:
         if size > self._left_bytes:
             raise CrowdedError(503, "Too many requests are in flight; try again in a moment.")
         self._left_bytes -= size
-        self._least_left_bytes = min(self._least_left_bytes, self._left_bytes)
+        self._min_left_bytes = min(self._min_left_bytes, self._left_bytes)
 
     def give_back(self, size: int) -> None:
         self._left_bytes += size
-        if self._most_bytes - self._least_left_bytes > WORTH_GIVING_BACK_BYTES and self._trim is None:
+        if self._max_bytes - self._min_left_bytes > WORTH_GIVING_BACK_BYTES and self._trim is None:
             self._trim = asyncio.get_running_loop().call_later(GIVE_BACK_AFTER_S, self._return_to_system)
 
     def _return_to_system(self) -> None:
         """Bodies come in pieces so small that the C library keeps their memory."""
-        self._trim, self._least_left_bytes = None, self._left_bytes
+        self._trim, self._min_left_bytes = None, self._left_bytes
         # Tens of milliseconds, for which other requests would wait.
         asyncio.get_running_loop().run_in_executor(None, give_back)
 
@@ -93,9 +93,9 @@ async def read_body(
 ) -> list[bytes]:
     """Returns the body in the pieces in which it came; raises RequestError when it is too long or too slow."""
     announced = header(scope, b"content-length")
-    most = settings.max_body_bytes
-    if announced is not None and int(announced) > most:
-        raise RequestError(413, f"The body has {int(announced)} bytes; at most {most} are taken.")
+    maximum = settings.max_body_bytes
+    if announced is not None and int(announced) > maximum:
+        raise RequestError(413, f"The body has {int(announced)} bytes; at most {maximum} are taken.")
     pieces: list[bytes] = []
     size = taken = 0
     deadline = BodyDeadline(settings.body_timeout_s, time.monotonic())
@@ -109,8 +109,8 @@ async def read_body(
                 memory_limit.take(size - taken)
                 taken = size
             pieces.append(piece)
-            if size > most:
-                raise RequestError(413, f"The body is longer than the {most} bytes that are taken.")
+            if size > maximum:
+                raise RequestError(413, f"The body is longer than the {maximum} bytes that are taken.")
             if not message.get("more_body", False):
                 return pieces
             message = await _receive(receive, deadline.left_s(len(piece), time.monotonic()))

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 HANDSHAKE_TIMEOUT_S = 10.0
 SHUTDOWN_TIMEOUT_S = 1.0
-MOST_HANDSHAKES = 128
-MOST_OF_AN_ADDRESS = 64
+MAX_HANDSHAKES = 128
+MAX_OF_AN_ADDRESS = 64
 """The oldest handshake gives way to a new one where there are too many, first of the same address."""
 _PAUSE_S = 0.2
 _NO_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -53,9 +53,9 @@ class TlsListener:
                 continue
             address = str(peer[0])
             same = [each for each, (other, _) in self._pending.items() if other == address]
-            if len(same) >= MOST_OF_AN_ADDRESS:
+            if len(same) >= MAX_OF_AN_ADDRESS:
                 self._give_up(same[0])
-            elif len(self._pending) >= MOST_HANDSHAKES:
+            elif len(self._pending) >= MAX_HANDSHAKES:
                 self._give_up(next(iter(self._pending)))
             self._pending[loop.create_task(self._shake(accepted, address))] = (address, accepted)
 

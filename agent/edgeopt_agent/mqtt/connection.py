@@ -38,10 +38,10 @@ class Inbox(asyncio.Queue[aiomqtt.Message]):
 
     def __init__(self, maxsize: int) -> None:
         super().__init__()
-        self._most = maxsize
+        self._maximum = maxsize
 
     def put_nowait(self, item: aiomqtt.Message) -> None:
-        if not _is_desired(item) and self.qsize() >= self._most:
+        if not _is_desired(item) and self.qsize() >= self._maximum:
             raise asyncio.QueueFull
         super().put_nowait(item)
 

@@ -51,12 +51,12 @@ _STABLE_S = 30.0
 """Length of a connection after which the delays start again from the shortest."""
 # The log says again that there is no connection; then each time after twice the time.
 _FIRST_AGAIN_S = 60.0
-_MOST_REASONS = 8
+_MAX_REASONS = 8
 _SETTLE_S = 0.2
 """Changes that follow each other closely are reported once."""
 _LOOK_AGAIN_S = 60.0
 _AT_ONCE = 16
-_MOST_COMMANDS = 16
+_MAX_COMMANDS = 16
 _LONGEST_CORRELATION = 256
 _FAREWELL_S = 1.0
 _PASSING = frozenset({"uptime_s"})
@@ -204,7 +204,7 @@ class FleetLink:
                 "A command was ignored: it is retained, or has no answer topic or correlation data."
             )
             return
-        if len(self._answering) >= _MOST_COMMANDS:
+        if len(self._answering) >= _MAX_COMMANDS:
             ignored_log.warning("A command was ignored: %d are being answered.", len(self._answering))
             return
         task = asyncio.create_task(self._answer(client, role, content, asker), name="mqtt command")
@@ -334,7 +334,7 @@ class Outage:
         if now >= self._again_s:
             # As long again as it has lasted.
             self._again_s = now + away_s
-        elif reason in self._reasons or len(self._reasons) >= _MOST_REASONS:
+        elif reason in self._reasons or len(self._reasons) >= _MAX_REASONS:
             return None
         self._reasons.add(reason)
         return away_s

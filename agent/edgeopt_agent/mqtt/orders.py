@@ -16,7 +16,7 @@ from edgeopt.errors import EdgeoptError, printable
 from edgeopt.fleet.mqtt_documents import (
     DESIRED_TYPE,
     LONGEST_BYTES,
-    MOST_SEQUENCE,
+    MAX_SEQUENCE,
     DesiredState,
     Following,
     Progress,
@@ -65,8 +65,8 @@ def read_state(content: bytes, topics: Topics, data: DataDir) -> DesiredState:
         meant = printable(f"{state.fleet[:64]}/{state.device[:64]}")
         sentence = f"The document is for {meant}, not for {topics.fleet}/{topics.device}."
         raise RefusedError(403, "other-device", sentence, "Send one that names this device.")
-    if not 0 < state.sequence <= MOST_SEQUENCE:
-        raise RefusedError(400, "bad-document", f"The sequence number must be from 1 to {MOST_SEQUENCE}.")
+    if not 0 < state.sequence <= MAX_SEQUENCE:
+        raise RefusedError(400, "bad-document", f"The sequence number must be from 1 to {MAX_SEQUENCE}.")
     return state
 
 

@@ -41,10 +41,10 @@ class Outbox:
     take is held in memory until it does.
     """
 
-    def __init__(self, path: Path, most_bytes: int, most_s: float, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path, max_bytes: int, max_s: float, now_s: Callable[[], float] = time.time) -> None:
         self._path = path
-        self._most_bytes = most_bytes
-        self._most_s = most_s
+        self._max_bytes = max_bytes
+        self._max_s = max_s
         self._now_s = now_s
         self._held: list[tuple[int, Kind, float, bytes]] = []
         self._last = 0
@@ -142,9 +142,9 @@ class Outbox:
 
     def _drop(self) -> None:
         """Drops the telemetry that is too old or too much."""
-        oldest = self._now_s() - self._most_s
+        oldest = self._now_s() - self._max_s
         self._forget("kind = 'telemetry' AND time_s < ?", oldest)
-        while self._bytes > self._most_bytes:
+        while self._bytes > self._max_bytes:
             row = self._db.execute("SELECT min(number) FROM outbox WHERE kind = 'telemetry'").fetchone()
             if row[0] is None:
                 return

@@ -9,7 +9,7 @@ import msgspec
 from edgeopt.fleet.broker import Broker, read_broker
 from edgeopt.fleet.mqtt_topics import FLEET, NAME, PREFIX, PREFIX_PATTERN, Topics
 
-_MOST_LABELS = 32
+_MAX_LABELS = 32
 _LONGEST_HOST_NAME = 64
 _TLS_FILES = ("ca_file", "cert_file", "key_file")
 
@@ -67,10 +67,10 @@ def wrong_mqtt(settings: MqttSettings) -> tuple[str, str]:
     if not settings.fleet or not PREFIX_PATTERN.fullmatch(settings.prefix):
         return "'mqtt.prefix' and 'mqtt.fleet' must be topics without wildcards.", f'For instance "{PREFIX}".'
     words = (*settings.labels, *settings.labels.values())
-    if len(settings.labels) > _MOST_LABELS or not all(NAME.fullmatch(word) for word in words):
+    if len(settings.labels) > _MAX_LABELS or not all(NAME.fullmatch(word) for word in words):
         return (
             "'mqtt.labels' has a name or a value that cannot be used.",
-            f"Use at most {_MOST_LABELS} labels of up to 64 letters, digits, '.', '_' and '-'.",
+            f"Use at most {_MAX_LABELS} labels of up to 64 letters, digits, '.', '_' and '-'.",
         )
     if not (broker.tls or broker.loopback or settings.allow_plain):
         return (
@@ -96,10 +96,13 @@ def _wrong_number(settings: MqttSettings) -> tuple[str, str]:
         ("reconnect_s", 0.01, 3600),
         ("reconnect_most_s", 0.01, 86_400),
     )
-    for name, least, most in ranges:
+    for name, minimum, maximum in ranges:
         value = getattr(settings, name)
-        if not least <= value <= most:
-            return f"'mqtt.{name}' is {value}; it must be from {least:.15g} to {most:.15g}.", "Correct the value."
+        if not minimum <= value <= maximum:
+            return (
+                f"'mqtt.{name}' is {value}; it must be from {minimum:.15g} to {maximum:.15g}.",
+                "Correct the value.",
+            )
     return "", ""
 
 

@@ -12,7 +12,7 @@ from edgeopt.bundle.sign import Envelope, load_public_key
 from edgeopt.bundle.signed_document import opened_document, verify_document
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import printable
-from edgeopt.fleet.mqtt_documents import COMMAND_TYPE, LONGEST_BYTES, MOST_SEQUENCE, Command, SignedCommand
+from edgeopt.fleet.mqtt_documents import COMMAND_TYPE, LONGEST_BYTES, MAX_SEQUENCE, Command, SignedCommand
 from edgeopt.fleet.mqtt_topics import Topics
 from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.deployments.refused import RefusedError, disk_refusal
@@ -81,8 +81,8 @@ class SignedCommands:
         if self._clock() > signed.expires_s:
             sentence = "The command has expired by the clock of this device."
             raise RefusedError(409, "expired", sentence, "Sign it again; check the clocks of both machines.")
-        if not 0 < signed.sequence <= MOST_SEQUENCE:
-            raise RefusedError(400, "bad-document", f"The sequence number must be from 1 to {MOST_SEQUENCE}.")
+        if not 0 < signed.sequence <= MAX_SEQUENCE:
+            raise RefusedError(400, "bad-document", f"The sequence number must be from 1 to {MAX_SEQUENCE}.")
         await self._take(signed.sequence, repeated)
 
     async def _take(self, sequence: int, repeated: bool) -> None:

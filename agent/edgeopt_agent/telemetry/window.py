@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 # One step of the scale is half a percent.
 _STEPS = 1.0 / math.log(1.005)
-_LEAST_MS = 1e-6
+_MIN_MS = 1e-6
 
 
 class LatencyWindow:
@@ -19,7 +19,7 @@ class LatencyWindow:
         self._ticks = ticks
 
     def add(self, latency_ms: float) -> None:
-        self._now[round(math.log(max(latency_ms, _LEAST_MS)) * _STEPS)] += 1
+        self._now[round(math.log(max(latency_ms, _MIN_MS)) * _STEPS)] += 1
 
     def tick(self) -> None:
         """Ends a tick; the oldest one falls out of the window."""

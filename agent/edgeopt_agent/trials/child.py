@@ -49,7 +49,7 @@ class AgentSession(far.Session):
         self,
         channel: far.Channel,
         folder: Path,
-        most_bytes: int,
+        max_bytes: int,
         reserve_bytes: int,
         session_bytes: int,
         probes: bool,
@@ -57,7 +57,7 @@ class AgentSession(far.Session):
         super().__init__(channel, folder)
         self.work = folder / "work"
         self._probes = probes
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._reserve_bytes = reserve_bytes
         self._session_bytes = session_bytes
         self._sent_bytes = 0
@@ -77,8 +77,8 @@ class AgentSession(far.Session):
     def unfit(self, size: int) -> str | None:
         if not isinstance(size, int) or size < 0:
             raise far.GoneError
-        if size > self._most_bytes:
-            return f"a file has {units.size(size)}, and at most {units.size(self._most_bytes)} are taken"
+        if size > self._max_bytes:
+            return f"a file has {units.size(size)}, and at most {units.size(self._max_bytes)} are taken"
         full = self._why_full(size)
         return None if full is None else full[0]
 
@@ -91,9 +91,9 @@ class AgentSession(far.Session):
         written = self._sent_bytes + _size_bytes(self.work / "runs") + more
         written += max(0, _size_bytes(self.work / "cache") - self._cache_bytes)
         if written > self._session_bytes:
-            most = units.size(self._session_bytes)
+            maximum = units.size(self._session_bytes)
             return (
-                f"a session may write {most} there, with the files that are sent",
+                f"a session may write {maximum} there, with the files that are sent",
                 "Search for a shorter time (--time-limit), or raise trials_bytes in the agent's configuration.",
             )
         little = self._probes and written < _LITTLE_BYTES
@@ -220,14 +220,14 @@ def _above(number: int, parents: Mapping[int, int]) -> list[int]:
 
 
 def main() -> None:
-    folder, most_bytes, reserve_bytes, session_bytes, only = sys.argv[1:]
+    folder, max_bytes, reserve_bytes, session_bytes, only = sys.argv[1:]
     os.nice(NICENESS)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_bytes(_KILLED_FIRST)
     adopt_orphans()
     for name in _OF_THE_AGENT:
         os.environ.pop(name, None)
-    limits = int(most_bytes), int(reserve_bytes), int(session_bytes)
+    limits = int(max_bytes), int(reserve_bytes), int(session_bytes)
     far.serve(
         lambda channel, _: AgentSession(channel, Path(folder), *limits, only == PROBE_ONLY),
         {signal.SIGUSR1: DEPLOYING},

@@ -22,20 +22,20 @@ def why_open() -> str:
 
 
 def main() -> None:
-    work, most_bytes, *words = sys.argv[1:]
+    work, max_bytes, *words = sys.argv[1:]
     confine_measurement(work)
-    _bound_files(int(most_bytes))
+    _bound_files(int(max_bytes))
     sys.argv[1:] = words
     runpy.run_module("edgeopt", run_name="__main__", alter_sys=True)
 
 
-def _bound_files(most_bytes: int) -> None:
+def _bound_files(max_bytes: int) -> None:
     """Limits each file to what the whole session may write."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    most = most_bytes if hard == resource.RLIM_INFINITY else min(most_bytes, hard)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    maximum = max_bytes if hard == resource.RLIM_INFINITY else min(max_bytes, hard)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (maximum, maximum))
 
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ from edgeopt_agent.v2.records import (
 )
 from edgeopt_agent.v2.request import Inference, check_envelope, checked_inference
 from edgeopt_agent.v2.tensors import array_type, check_strings, from_bytes, to_bytes, unfit
-from edgeopt_agent.v2.wire import MOST_FIELDS, Field, bytes_field, outer_fields, repeated_bytes, split
+from edgeopt_agent.v2.wire import MAX_FIELDS, Field, bytes_field, outer_fields, repeated_bytes, split
 from edgeopt_agent.workers.frames import Port
 
-MOST_TYPED_BYTES = 16 << 20
+MAX_TYPED_BYTES = 16 << 20
 Body = bytes | memoryview
 _RAW_INPUTS, _RAW_OUTPUTS = 7, 6
 _INPUTS, _OUTPUTS, _CONTENTS_FIELD = 5, 6, 5
@@ -65,10 +65,10 @@ def read_request(
     raw_fields = [each for each in fields if each.number == _RAW_INPUTS and each.is_bytes]
     raw = [data[each.start : each.end] for each in raw_fields]
     outside_bytes = len(data) - sum(each.end - each.begin for each in raw_fields)
-    if outside_bytes > MOST_TYPED_BYTES:
+    if outside_bytes > MAX_TYPED_BYTES:
         raise RequestError(
             413,
-            f"{outside_bytes} bytes outside raw_input_contents are more than the {MOST_TYPED_BYTES} taken; "
+            f"{outside_bytes} bytes outside raw_input_contents are more than the {MAX_TYPED_BYTES} taken; "
             "send tensors in raw_input_contents.",
         )
     rest, typed = _without_values(data, fields)
@@ -124,7 +124,7 @@ def _without_values(message: memoryview, fields: Iterable[Field]) -> tuple[bytes
 
     Counts the fields that are left: the library makes an object of each.
     """
-    left = MOST_FIELDS
+    left = MAX_FIELDS
     rest: list[bytes | memoryview] = []
     contents: list[Body | None] = []
     for field in fields:
@@ -161,7 +161,7 @@ def _typed(contents: Body | None, port: Port, shape: Sequence[int], elements: in
     message = contents or b""
     if port.dtype == "str":
         check_strings(port, elements)
-        texts = repeated_bytes(bytes(message), number, elements + MOST_FIELDS)
+        texts = repeated_bytes(bytes(message), number, elements + MAX_FIELDS)
         _check_count(port, shape, elements, name, len(texts))
         strings = np.empty(elements, object)
         # Bytes that are not UTF-8 are carried as they are: the protocol does not say what they mean.

@@ -24,11 +24,11 @@ from edgeopt_agent.v2.records import (
 from edgeopt_agent.v2.tensors import Bytes, from_bytes, from_json
 from edgeopt_agent.workers.frames import Port
 
-MOST_JSON_BYTES = 16 << 20
-MOST_ENVELOPE_BYTES = 1 << 18
+MAX_JSON_BYTES = 16 << 20
+MAX_ENVELOPE_BYTES = 1 << 18
 """Largest size of a request without the values of its tensors."""
-MOST_DIMENSIONS = 32
-MOST_SEQUENCE_ID_CHARACTERS = 128
+MAX_DIMENSIONS = 32
+MAX_SEQUENCE_ID_CHARACTERS = 128
 _MORE_TENSORS = 8
 """Than the model has: the first unknown or repeated ones are named in the answer."""
 
@@ -64,17 +64,17 @@ class _JsonInput(msgspec.Struct, frozen=True):
 
 
 @cache
-def _decoder(most_inputs: int, most_outputs: int) -> msgspec.json.Decoder[Any]:
+def _decoder(max_inputs: int, max_outputs: int) -> msgspec.json.Decoder[Any]:
     """Refuses the first tensor above these numbers; a list would hold them all before it is looked at."""
 
-    def up_to(most: int, kind: type) -> type:
-        fields: list[tuple[str, Any, Any]] = [(f"tensor_{number}", kind | None, None) for number in range(most)]
+    def up_to(maximum: int, kind: type) -> type:
+        fields: list[tuple[str, Any, Any]] = [(f"tensor_{number}", kind | None, None) for number in range(maximum)]
         return msgspec.defstruct("Tensors", fields, array_like=True, forbid_unknown_fields=True, frozen=True)
 
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
-        ("inputs", up_to(most_inputs, _JsonInput)),
+        ("inputs", up_to(max_inputs, _JsonInput)),
         ("id", str | None, None),
-        ("outputs", up_to(most_outputs, RequestedOutput) | None, None),
+        ("outputs", up_to(max_outputs, RequestedOutput) | None, None),
         ("parameters", RequestParameters | None, None),
     ]
     return msgspec.json.Decoder(thread_safe(msgspec.defstruct("InferRequest", fields, frozen=True)))
@@ -159,16 +159,16 @@ def _sequence_step(parameters: RequestParameters | None, states: Mapping[str, st
         return None
     if not states:
         raise RequestError(400, "The request belongs to a sequence; this model keeps no state between requests.")
-    if isinstance(parameters.sequence_id, str) and len(parameters.sequence_id) > MOST_SEQUENCE_ID_CHARACTERS:
-        raise RequestError(400, f"A sequence_id has at most {MOST_SEQUENCE_ID_CHARACTERS} characters.")
+    if isinstance(parameters.sequence_id, str) and len(parameters.sequence_id) > MAX_SEQUENCE_ID_CHARACTERS:
+        raise RequestError(400, f"A sequence_id has at most {MAX_SEQUENCE_ID_CHARACTERS} characters.")
     return SequenceStep(parameters.sequence_id, start, end)
 
 
 def _parse(text: Bytes, inputs: int, outputs: int) -> InferRequest:
-    if len(text) > MOST_JSON_BYTES:
+    if len(text) > MAX_JSON_BYTES:
         raise RequestError(
             413,
-            f"{len(text)} bytes of JSON are more than the {MOST_JSON_BYTES} taken; send tensors as binary data.",
+            f"{len(text)} bytes of JSON are more than the {MAX_JSON_BYTES} taken; send tensors as binary data.",
         )
     try:
         found = _decoder(inputs + _MORE_TENSORS, outputs + _MORE_TENSORS).decode(text)
@@ -189,23 +189,23 @@ def _parse(text: Bytes, inputs: int, outputs: int) -> InferRequest:
 
 def check_envelope(size: int) -> None:
     """Raises RequestError where names, shapes and parameters are longer than those of any model."""
-    if size > MOST_ENVELOPE_BYTES:
+    if size > MAX_ENVELOPE_BYTES:
         raise RequestError(
             413,
-            f"The request has {size} bytes besides the values of its inputs; {MOST_ENVELOPE_BYTES} are taken for "
+            f"The request has {size} bytes besides the values of its inputs; {MAX_ENVELOPE_BYTES} are taken for "
             "names, shapes and parameters.",
         )
 
 
 def _shape(tensor: _JsonInput) -> list[int]:
     dimensions = bytes(tensor.shape).count(b",") + 1
-    if dimensions > MOST_DIMENSIONS:
+    if dimensions > MAX_DIMENSIONS:
         raise _too_many_dimensions(tensor.name, dimensions)
     return msgspec.json.decode(tensor.shape, type=thread_safe(list[int]))
 
 
 def _too_many_dimensions(name: str, dimensions: int) -> RequestError:
-    return RequestError(400, f"The input '{name[:80]}' has {dimensions} dimensions, more than {MOST_DIMENSIONS}.")
+    return RequestError(400, f"The input '{name[:80]}' has {dimensions} dimensions, more than {MAX_DIMENSIONS}.")
 
 
 def _port(tensor: InputTensor, ports: dict[str, Port], seen: dict[str, NDArray[Any]]) -> Port:
@@ -225,18 +225,20 @@ def _port(tensor: InputTensor, ports: dict[str, Port], seen: dict[str, NDArray[A
     return port
 
 
-def _elements(tensor: InputTensor, port: Port, most: int) -> int:
+def _elements(tensor: InputTensor, port: Port, maximum: int) -> int:
     """Returns the number of values in a tensor of this shape, before anything is allocated for it."""
     shape = tensor.shape
-    if len(shape) > MOST_DIMENSIONS:
+    if len(shape) > MAX_DIMENSIONS:
         raise _too_many_dimensions(port.name, len(shape))
     room = 1  # as if no dimension were zero: nothing can be made of [0, 2**62] either
     for size in shape:
         if size < 0:
             raise RequestError(400, f"The input '{port.name}' has a negative dimension in its shape {shape}.")
         room *= max(size, 1)
-        if room > most:
-            raise RequestError(400, f"The input '{port.name}' has more than the {most} values that are allowed.")
+        if room > maximum:
+            raise RequestError(
+                400, f"The input '{port.name}' has more than the {maximum} values that are allowed."
+            )
     elements = 0 if 0 in shape else room
     if not port.rank_known:
         return elements

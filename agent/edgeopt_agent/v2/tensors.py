@@ -16,10 +16,10 @@ from edgeopt_agent.v2.pauses import Pause, no_pause
 from edgeopt_agent.workers.frames import Port
 
 Bytes = bytes | bytearray | memoryview
-MOST_STRINGS = 1 << 16
-MOST_SLOW_NUMBERS = 4096
+MAX_STRINGS = 1 << 16
+MAX_SLOW_NUMBERS = 4096
 """Most numbers with exponents of three digits: parsers take up to 20 us for one."""
-MOST_ANSWER_BYTES = 64 << 20
+MAX_ANSWER_BYTES = 64 << 20
 """Largest output in JSON."""
 _STRINGS_A_PIECE = 1 << 10
 _VALUES_A_PIECE = 1 << 14
@@ -120,10 +120,10 @@ def _json_numbers(text: memoryview, port: Port, shape: Sequence[int], elements: 
         pause()
         if b"e" in piece or b"E" in piece:
             slow += len(_SLOW_NUMBER.findall(piece))
-            if slow > MOST_SLOW_NUMBERS:
+            if slow > MAX_SLOW_NUMBERS:
                 raise RequestError(
                     413,
-                    f"The input '{port.name}' has more than {MOST_SLOW_NUMBERS} numbers with exponents of three "
+                    f"The input '{port.name}' has more than {MAX_SLOW_NUMBERS} numbers with exponents of three "
                     "digits in JSON; send it as binary data.",
                 )
         if not structure.goes_on_with(piece.translate(None, _NOT_STRUCTURE)):
@@ -165,8 +165,8 @@ def _pieces(text: memoryview) -> Iterator[bytes]:
 class _Structure:
     """The brackets and commas of a tensor in JSON, flat or nested, to compare a text with piece by piece."""
 
-    def __init__(self, shape: Sequence[int], elements: int, most_bytes: int) -> None:
-        self._shape, self._most_bytes = shape, most_bytes
+    def __init__(self, shape: Sequence[int], elements: int, max_bytes: int) -> None:
+        self._shape, self._max_bytes = shape, max_bytes
         self._flat_bytes = max(elements, 1) + 1
         self._nested: bytes | None = None
         self._place = 0
@@ -195,7 +195,7 @@ class _Structure:
         for size in self._shape[:-1]:
             lists *= size
             length += lists
-        if not self._shape or 2 * length > self._most_bytes:
+        if not self._shape or 2 * length > self._max_bytes:
             return b""
         made = b"[" + b"," * (self._shape[-1] - 1) + b"]"
         for size in reversed(self._shape[:-1]):
@@ -205,10 +205,10 @@ class _Structure:
 
 def check_strings(port: Port, elements: int) -> None:
     """Raises RequestError for more strings than are read: each becomes an object, however short it is."""
-    if elements > MOST_STRINGS:
+    if elements > MAX_STRINGS:
         raise RequestError(
             413,
-            f"The input '{port.name}' has {elements} strings; at most {MOST_STRINGS} are taken in one tensor. "
+            f"The input '{port.name}' has {elements} strings; at most {MAX_STRINGS} are taken in one tensor. "
             "Send them in several requests.",
         )
 
@@ -290,10 +290,10 @@ def to_json(array: NDArray[Any], name: str, pause: Pause = no_pause) -> msgspec.
         if start:
             written += b","
         written += memoryview(msgspec.json.encode(listed))[1:-1]
-        if len(written) > MOST_ANSWER_BYTES:
+        if len(written) > MAX_ANSWER_BYTES:
             raise RequestError(
                 413,
-                f"The {values.size} values of the output '{name}' take more than the {MOST_ANSWER_BYTES} bytes of "
+                f"The {values.size} values of the output '{name}' take more than the {MAX_ANSWER_BYTES} bytes of "
                 "JSON that are written; ask for it as binary data.",
             )
     written += b"]"

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from edgeopt_agent.v2.errors import RequestError
 
-MOST_FIELDS = 4096
+MAX_FIELDS = 4096
 """The agent walks over them in its event loop: a message of millions would stop it."""
-_MOST_VARINT_BYTES = 10
+_MAX_VARINT_BYTES = 10
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MODEL_NAME, _MODEL_VERSION, _ID = 1, 2, 3
-_MOST_NAME_BYTES = 4096
+_MAX_NAME_BYTES = 4096
 
 
 class Field(NamedTuple):
@@ -35,9 +35,9 @@ def read_target(message: bytes) -> Target:
     found = {_MODEL_NAME: "", _MODEL_VERSION: "", _ID: ""}
     for number, is_bytes, _, start, end in outer_fields(message):
         if is_bytes and number in found:
-            if end - start > _MOST_NAME_BYTES:
+            if end - start > _MAX_NAME_BYTES:
                 raise RequestError(
-                    400, f"The model's name, version or the id is longer than {_MOST_NAME_BYTES} bytes."
+                    400, f"The model's name, version or the id is longer than {_MAX_NAME_BYTES} bytes."
                 )
             try:
                 found[number] = message[start:end].decode()
@@ -58,13 +58,13 @@ def split(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
     return b"".join(rest), values
 
 
-def outer_fields(message: bytes | memoryview, most: int = MOST_FIELDS) -> Iterator[Field]:
+def outer_fields(message: bytes | memoryview, maximum: int = MAX_FIELDS) -> Iterator[Field]:
     """Yields each field of the message itself, but not those of the messages in it."""
     place = count = 0
     while place < len(message):
         count += 1
-        if count > most:
-            raise RequestError(400, f"The request has more than {most} fields.")
+        if count > maximum:
+            raise RequestError(400, f"The request has more than {maximum} fields.")
         begin = place
         tag, place = _read_varint(message, place)
         kind, start = tag & 7, place
@@ -83,7 +83,7 @@ def outer_fields(message: bytes | memoryview, most: int = MOST_FIELDS) -> Iterat
         place = end
 
 
-def repeated_bytes(message: bytes, number: int, most: int) -> list[bytes]:
+def repeated_bytes(message: bytes, number: int, maximum: int) -> list[bytes]:
     """Returns the values of one repeated `bytes` field; the quick way for a message of many short ones."""
     tag = number << 3 | _BYTES
     found: list[bytes] = []
@@ -93,13 +93,13 @@ def repeated_bytes(message: bytes, number: int, most: int) -> list[bytes]:
         place = start + message[place + 1]
         if place > end:
             raise _broken()
-        if len(found) == most:
-            raise RequestError(400, f"The request has more than {most} fields.")
+        if len(found) == maximum:
+            raise RequestError(400, f"The request has more than {maximum} fields.")
         found.append(message[start:place])
     rest = memoryview(message)[place:]
     found.extend(
         bytes(rest[field.start : field.end])
-        for field in outer_fields(rest, most - len(found))
+        for field in outer_fields(rest, maximum - len(found))
         if field.number == number and field.is_bytes
     )
     return found
@@ -109,7 +109,7 @@ def _read_varint(message: bytes | memoryview, place: int) -> tuple[int, int]:
     if place < len(message) and message[place] < 0x80:
         return message[place], place + 1
     value = 0
-    for index, byte in enumerate(message[place : place + _MOST_VARINT_BYTES]):
+    for index, byte in enumerate(message[place : place + _MAX_VARINT_BYTES]):
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return value, place + index + 1

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt_agent.v2.pauses import Pause, no_pause
-from edgeopt_agent.workers.frames import MOST_HEADER_BYTES, PREFIX, FromWorker, ToWorker, head, to_worker
+from edgeopt_agent.workers.frames import MAX_HEADER_BYTES, PREFIX, FromWorker, ToWorker, head, to_worker
 
 _KEPT_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
@@ -51,7 +51,7 @@ class Frames:
         if not self._fill(self._prefix):
             return None
         header_bytes, text_bytes, data_bytes = PREFIX.unpack(self._prefix)
-        if header_bytes > MOST_HEADER_BYTES:
+        if header_bytes > MAX_HEADER_BYTES:
             raise ValueError(f"a frame with a header of {header_bytes} bytes")
         header = memoryview(bytearray(header_bytes))
         try:

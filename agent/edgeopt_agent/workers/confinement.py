@@ -110,13 +110,13 @@ def _limit(name: str, apply: Callable[[], str]) -> WorkerLimit:
 
 
 def _bound_memory(confinement: Confinement) -> str:
-    most_bytes = confinement.memory_bytes
+    max_bytes = confinement.memory_bytes
     if confinement.driver:
         raise ValueError("the driver of a GPU reserves memory that would count; a control group would bound it")
     # Not RLIMIT_AS: mapped weights and libraries count there too, half a gibibyte of them for OpenVINO.
     # Stacks of threads count whole, used or not, and runtimes start a thread for each core.
-    _set_limit("RLIMIT_DATA", most_bytes + _STACK_BYTES * (os.cpu_count() or 1))
-    return f"RLIMIT_DATA of {most_bytes // MIB} MiB and the stacks of threads"
+    _set_limit("RLIMIT_DATA", max_bytes + _STACK_BYTES * (os.cpu_count() or 1))
+    return f"RLIMIT_DATA of {max_bytes // MIB} MiB and the stacks of threads"
 
 
 def _leave_network(flags: int) -> str:
@@ -217,10 +217,12 @@ def _bound_resources(large_files: bool) -> str:
     return f"no core dumps, {OPEN_FILES} open files{sizes}"
 
 
-def _set_limit(name: str, most: int) -> None:
+def _set_limit(name: str, maximum: int) -> None:
     """Lowers a limit, soft and hard; one that is lower already stays."""
     import resource
 
     number = getattr(resource, name)
-    found = [most if value == resource.RLIM_INFINITY else min(value, most) for value in resource.getrlimit(number)]
+    found = [
+        maximum if value == resource.RLIM_INFINITY else min(value, maximum) for value in resource.getrlimit(number)
+    ]
     resource.setrlimit(number, (found[0], found[1]))

@@ -16,7 +16,7 @@ from edgeopt_agent.workers.confinement import WorkerLimit
 
 PREFIX = struct.Struct("<IIQ")
 PROTOBUF = "protobuf"
-MOST_HEADER_BYTES = 1 << 20
+MAX_HEADER_BYTES = 1 << 20
 RAW = ".raw"
 """Behind its name: the plain model of a bundle with processing."""
 

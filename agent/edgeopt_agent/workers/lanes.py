@@ -48,9 +48,9 @@ class Lanes:
         """Questions that the worker may have been running when it ended: one, or the requests of a batch."""
         return () if self.at_work is None else self.at_work.in_work
 
-    def allow_batches(self, most: int) -> None:
+    def allow_batches(self, maximum: int) -> None:
         for each in self._both:
-            each.batch_size = most
+            each.batch_size = maximum
 
     async def lost(self) -> None:
         """Returns once nothing more comes from the worker."""

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from edgeopt.workers.host import TAIL_BYTES, lines_before_trace
 
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 _WARNING = "[W:onnxruntime"
 
 
@@ -15,7 +15,7 @@ class WorkerLog(asyncio.Protocol):
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO | None = None
-        self._left = MOST_BYTES
+        self._left = MAX_BYTES
         self._tail = b""
         self.complete = asyncio.Event()
         try:

@@ -14,7 +14,7 @@ from edgeopt_agent.settings import MIB, Settings
 
 _FACTOR = 4
 """A release may take this many times what its bundle says."""
-_LEAST_BYTES = 1024 * MIB
+_MIN_BYTES = 1024 * MIB
 _MACHINE_SHARE = 0.8
 _EVIDENCE = "evidence.json"
 _LOADED_PER_FILE_BYTE = 2
@@ -34,10 +34,10 @@ class _Evidence(msgspec.Struct, frozen=True):
 
 def memory_limit_bytes(settings: Settings, folder: Path) -> int:
     """Returns the setting; by default 4 times what the bundle's record says, from 1 GiB to 80 % of the machine."""
-    most = int(_machine_bytes() * _MACHINE_SHARE)
+    maximum = int(_machine_bytes() * _MACHINE_SHARE)
     if settings.worker_memory_bytes:
-        return min(settings.worker_memory_bytes, most)
-    return min(max(_FACTOR * _recorded_bytes(folder), _LEAST_BYTES), most)
+        return min(settings.worker_memory_bytes, maximum)
+    return min(max(_FACTOR * _recorded_bytes(folder), _MIN_BYTES), maximum)
 
 
 def _machine_bytes() -> int:

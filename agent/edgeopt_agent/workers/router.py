@@ -172,8 +172,8 @@ class Router:
     def _is_full(self, large_bytes: int) -> bool:
         """Whether a request must go; large ones leave half of the queue, and all their bytes, to small ones."""
         length = self._settings.queue_length
-        most_bytes = _LARGEST_WAITING * self._settings.max_body_bytes
-        too_large = self._large and self._large_bytes + large_bytes > most_bytes
+        max_bytes = _LARGEST_WAITING * self._settings.max_body_bytes
+        too_large = self._large and self._large_bytes + large_bytes > max_bytes
         return self._waiting >= length or bool(large_bytes and (too_large or self._large >= (length + 1) // 2))
 
     def named(self, model_name: str, version: str | None) -> ServedModel:

@@ -32,22 +32,22 @@ class RunLimit:
     def of_golden(self) -> float:
         return self.seconds(self._settings.hang_timeout_s, self.golden.samples if self.golden is not None else 1)
 
-    def seconds(self, least_s: float, samples: int = 1) -> float:
+    def seconds(self, min_s: float, samples: int = 1) -> float:
         settings = self._settings
         if self.golden is None:
             return settings.request_timeout_s
         runs = self._lanes.run_s
         p99_s = max([self.golden.latency_ms / 1e3, *nlargest(len(runs) // 100 + 1, runs)[-1:]])
         size = max(samples, self._lanes.unanswered_bytes / self.smallest_bytes)
-        return min(settings.request_timeout_s, max(least_s, settings.hang_latency_factor * p99_s * size))
+        return min(settings.request_timeout_s, max(min_s, settings.hang_latency_factor * p99_s * size))
 
 
 def smallest_bytes(inputs: Sequence[Port]) -> int:
     """Returns the least bytes of a request's inputs: each open dimension is taken as 1."""
-    return sum(map(_least_bytes, inputs)) or 1
+    return sum(map(_min_bytes, inputs)) or 1
 
 
-def _least_bytes(port: Port) -> int:
+def _min_bytes(port: Port) -> int:
     """Returns the least bytes of an input: each open dimension is taken as 1."""
     bits = int(re.sub(r"\D", "", port.dtype) or 8)
     return prod(size for size in port.shape if isinstance(size, int)) * bits // 8

@@ -27,10 +27,10 @@ def carried_state(session: Session) -> Mapping[str, str]:
 class Sequences:
     """Sequences at a time; one without a request for the idle time is forgotten."""
 
-    def __init__(self, session: Session, states: Mapping[str, str], most: int, idle_s: float) -> None:
+    def __init__(self, session: Session, states: Mapping[str, str], maximum: int, idle_s: float) -> None:
         self.states = states
         self._session = session
-        self._most = most
+        self._maximum = maximum
         self._idle_s = idle_s
         self._streams: dict[_Key, tuple[Stream, float]] = {}
         """Streams with the time of their last request; the longest idle one first."""
@@ -48,9 +48,9 @@ class Sequences:
         return outputs
 
     def _new(self, step: SequenceStep, initial: Mapping[str, NDArray[Any]]) -> Stream:
-        if len(self._streams) >= self._most and step.id not in self._streams:
+        if len(self._streams) >= self._maximum and step.id not in self._streams:
             raise RequestError(
-                503, f"{self._most} sequences are open already (max_sequences); end one, or try again later."
+                503, f"{self._maximum} sequences are open already (max_sequences); end one, or try again later."
             )
         return self._session.stream(self.states, initial)
 

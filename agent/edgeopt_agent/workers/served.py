@@ -29,7 +29,7 @@ from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
 from edgeopt_agent.v2.pauses import Pause, no_pause
-from edgeopt_agent.v2.request import MOST_JSON_BYTES, Inference, read_request
+from edgeopt_agent.v2.request import MAX_JSON_BYTES, Inference, read_request
 from edgeopt_agent.v2.tensors import is_text
 from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import (
@@ -55,10 +55,10 @@ from edgeopt_agent.workers.sequences import Sequences, carried_state
 if TYPE_CHECKING:
     from edgeopt_agent.workers.pipeline import Pipeline
 
-MOST_NAME_CHARACTERS = 128
+MAX_NAME_CHARACTERS = 128
 _VALUES_A_PIECE = 1 << 18
 _WARM_RUNS = 3
-_FEWEST_RUNS, _MOST_RUNS = 20, 200
+_FEWEST_RUNS, _MAX_RUNS = 20, 200
 _ENOUGH_S = 0.2
 _NO_MEMORY = re.compile("bad_alloc|bad allocation|[Ff]ailed to allocate memory|MemoryError|Cannot allocate memory")
 
@@ -130,10 +130,8 @@ def _failure(error: BaseException, loaded: Load) -> Failed:
 
 def _unfit(deployment: Deployment, inputs: tuple[Port, ...]) -> str:
     """Returns why a deployment profile does not describe the model beside it; empty if it does."""
-    if len(deployment.name) > MOST_NAME_CHARACTERS:
-        return (
-            f"The bundle's name has {len(deployment.name)} characters; at most {MOST_NAME_CHARACTERS} are taken."
-        )
+    if len(deployment.name) > MAX_NAME_CHARACTERS:
+        return f"The bundle's name has {len(deployment.name)} characters; at most {MAX_NAME_CHARACTERS} are taken."
     declared = {each.name: each for each in deployment.inputs}
     ports = {port.name: port for port in inputs}
     if declared.keys() != ports.keys():
@@ -298,21 +296,21 @@ class Served:
         """Reads the request with the inputs of the plain model; raises RequestError or EdgeoptError."""
         pipeline = self.pipeline if message.processed else None
         signature = self.plain if pipeline is None else pipeline.signature
-        ports, most = (signature.inputs, signature.outputs), self.loaded.max_tensor_elements
+        ports, maximum = (signature.inputs, signature.outputs), self.loaded.max_tensor_elements
         # Sequences are those of the plain model: preprocessing takes all inputs of each request.
         states = self.sequences.states if pipeline is None else {}
         if message.encoding == PROTOBUF:
             from edgeopt_agent.v2 import protobuf  # not loaded by a release that is only asked over HTTP
 
-            found = protobuf.read_request(data, *ports, most, states, self.pause)
+            found = protobuf.read_request(data, *ports, maximum, states, self.pause)
         else:
             if message.encoding:
                 # Without binary data all of it is JSON.
                 limit = self.loaded.max_body_bytes
-                most_bytes = limit if message.header_length is not None else min(limit, MOST_JSON_BYTES)
-                body = inflate(data, message.encoding, most_bytes, self.pause)
+                max_bytes = limit if message.header_length is not None else min(limit, MAX_JSON_BYTES)
+                body = inflate(data, message.encoding, max_bytes, self.pause)
                 text, data = _split(body, message.header_length)
-            found = read_request(text, data, *ports, most, states, self.pause)
+            found = read_request(text, data, *ports, maximum, states, self.pause)
         return found if pipeline is None else pipeline.prepare(found)
 
     def _finished(self, message: Infer, results: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -405,7 +403,7 @@ def _runs_ms(session: Session, samples: list[dict[str, NDArray[Any]]], limit_s: 
     """Times at least 20 runs after the warm-up, for a while; fewer if they would take longer than the limit."""
     times: list[float] = []
     begin = time.perf_counter()
-    while len(times) < _WARM_RUNS + _MOST_RUNS:
+    while len(times) < _WARM_RUNS + _MAX_RUNS:
         enough_s = _ENOUGH_S if len(times) >= _WARM_RUNS + _FEWEST_RUNS else limit_s
         if len(times) > _WARM_RUNS and time.perf_counter() - begin > enough_s:
             break

@@ -8,7 +8,7 @@ from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.requests import LARGE_BYTES, Request
 
 EQUAL_DB = 200.0
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Most bytes of a request and its answer together: larger ones would take memory that the service may need."""
 
 
@@ -38,7 +38,7 @@ class Shadow:
             return
         size_bytes = request.size_bytes + len(answer.body)
         slots = predecessor.slots(size_bytes > LARGE_BYTES)
-        if slots.locked() or self._task is not None or size_bytes > MOST_BYTES:
+        if slots.locked() or self._task is not None or size_bytes > MAX_BYTES:
             return
         self._wants_request = False
         comparing = self._compare(predecessor, slots, request, processed, answer)

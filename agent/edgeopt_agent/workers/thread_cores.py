@@ -18,7 +18,7 @@ _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _REQUEST = struct.Struct("=QIIiIQ6Q")
 _ANSWER = struct.Struct("=QqiI")
 _CONTINUE = 1
-_MOST_ANSWERS = 4096
+_MAX_ANSWERS = 4096
 """A worker that asks more often keeps the agent from its work."""
 
 
@@ -29,7 +29,7 @@ class ThreadCores:
         self._loop = asyncio.get_running_loop()
         self._connection, self._pid = connection, pid
         self._listener = -1
-        self._left = _MOST_ANSWERS
+        self._left = _MAX_ANSWERS
         self._loop.add_reader(connection, self._take_listener)
 
     def close(self) -> None:

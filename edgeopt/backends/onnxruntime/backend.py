@@ -57,6 +57,10 @@ def backend_of(
         op_times=timed,
         package="onnxruntime",
         converts_within=provider.converts_within,
+        device=provider.key,
+        on_processor=provider.on_processor,
+        channels_last=provider.channels_last,
+        eight_bits=provider.eight_bits,
     )
 
 

@@ -13,7 +13,7 @@ from edgeopt.backends.base import Array, Feeds
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-_MOST_PLACES = 8
+_MAX_PLACES = 8
 _NO_GRAPH = "-1"
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -104,7 +104,7 @@ class BoundRun:
             place.keep_outputs()
             self._graphs += 1
         self._places[shapes] = place, self._graphs
-        if len(self._places) > _MOST_PLACES:
+        if len(self._places) > _MAX_PLACES:
             self._forget_the_oldest()
         return self._places[shapes]
 

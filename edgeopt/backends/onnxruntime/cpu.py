@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeopt.backends.base import Coverage, installed
+from edgeopt.backends.base import Coverage, EightBits, installed
 from edgeopt.backends.onnxruntime.backend import backend_of
 from edgeopt.backends.onnxruntime.opening import open_session, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
@@ -65,7 +65,15 @@ def _is(node: "NodeProto", op_type: str, name: str) -> bool:
 
 NAME = "onnxruntime-cpu"
 PROVIDER = Provider(
-    name=NAME, title="ONNX Runtime, CPU", key=CPU, options=OrtOptions, distributions=("onnxruntime",), extra="cpu"
+    name=NAME,
+    title="ONNX Runtime, CPU",
+    key=CPU,
+    options=OrtOptions,
+    distributions=("onnxruntime",),
+    extra="cpu",
+    on_processor=True,
+    # There is no QLinearConvTranspose.
+    eight_bits=EightBits("through", transposed=False),
 )
 
 BACKEND = backend_of(

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from edgeopt.backends.base import EightBits
 from edgeopt.backends.onnxruntime.backend import backend_of
 from edgeopt.backends.onnxruntime.bound import BoundMemory
 from edgeopt.backends.onnxruntime.options import Count, OrtOptions
@@ -223,6 +224,7 @@ CUDA_PROVIDER = Provider(
     gpu=lambda options: int(options.device_id),
     graph=lambda options: bool(options.enable_cuda_graph),
     prepare=load_libraries,
+    eight_bits=EightBits("none"),
 )
 CUDA_BACKEND = backend_of(CUDA_PROVIDER)
 
@@ -337,5 +339,7 @@ TENSORRT_PROVIDER = Provider(
     gpu=lambda options: int(options.device_id),
     graph=lambda options: bool(options.trt_cuda_graph_enable),
     prepare=load_tensorrt,
+    # docs.nvidia.com, "Working with Quantized Types": signed eight bits, symmetric; four bits for weights alone.
+    eight_bits=EightBits("inputs", symmetric=True, signed=True, sixteen=False),
 )
 TENSORRT_BACKEND = backend_of(TENSORRT_PROVIDER)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgeopt.backends.base import Available
+from edgeopt.backends.base import ON_INPUTS, Available, EightBits
 from edgeopt.backends.onnxruntime.bound import BoundMemory
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.hw.device import Unavailable
@@ -66,6 +66,11 @@ class Provider:
     """Returns whether kernels are recorded and replayed."""
     converts_within: bool = False
     """Value of `Backend.converts_within`."""
+    on_processor: bool = False
+    """Value of `Backend.on_processor`."""
+    channels_last: bool = False
+    """Value of `Backend.channels_last`."""
+    eight_bits: EightBits = ON_INPUTS
     prepare: Callable[[], None] = field(default=lambda: None)
     """Runs once before a session is created."""
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from edgeopt.backends.base import EightBits
 from edgeopt.backends.onnxruntime.backend import backend_of
 from edgeopt.backends.onnxruntime.options import Count, OrtOptions
 from edgeopt.backends.onnxruntime.provider import Provider, Settings
@@ -54,6 +55,7 @@ COREML_PROVIDER = Provider(
     distributions=("onnxruntime",),
     systems=("Darwin",),
     extra="cpu",
+    eight_bits=EightBits("none"),
 )
 COREML_BACKEND = backend_of(COREML_PROVIDER)
 
@@ -95,6 +97,7 @@ DIRECTML_PROVIDER = Provider(
     true="true",
     false="false",
     more=directml_settings,
+    eight_bits=EightBits("through", transposed=False),
 )
 DIRECTML_BACKEND = backend_of(DIRECTML_PROVIDER)
 
@@ -207,6 +210,8 @@ OPENVINO_PROVIDER = Provider(
     unsent=("device_type", "performance_hint", "precision", "num_streams", "cache_dir", "load_config"),
     more=openvino_settings,
     converts_within=True,
+    # OpenVINO removes 16-bit pairs on CPUs, so a result there does not apply to other runtimes.
+    eight_bits=EightBits("inputs", sixteen=False),
 )
 OPENVINO_BACKEND = backend_of(OPENVINO_PROVIDER)
 
@@ -262,6 +267,9 @@ QNN_PROVIDER = Provider(
     plugin="onnxruntime_qnn",
     unsent=("backend_type",),
     more=qnn_settings,
+    channels_last=True,
+    # onnxruntime.ai, "QNN Execution Provider": the HTP backend runs models whose operators are all in Q/DQ pairs.
+    eight_bits=EightBits("through", everywhere=True),
 )
 QNN_BACKEND = backend_of(QNN_PROVIDER)
 
@@ -287,5 +295,9 @@ XNNPACK_PROVIDER = Provider(
     distributions=(),
     unsent=("intra_op_num_threads",),
     more=xnnpack_settings,
+    on_processor=True,
+    channels_last=True,
+    # It takes some of these nodes over from the CPU provider.
+    eight_bits=EightBits("through", transposed=False),
 )
 XNNPACK_BACKEND = backend_of(XNNPACK_PROVIDER)

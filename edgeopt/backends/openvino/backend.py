@@ -6,7 +6,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session, refuse_fallback
+from edgeopt.backends.base import (
+    ON_INPUTS,
+    Available,
+    Backend,
+    Coverage,
+    EightBits,
+    Feeds,
+    Kernels,
+    Options,
+    Session,
+    refuse_fallback,
+)
 from edgeopt.backends.openvino.model import NO_WORK, compile_model, core, core_with, places, read_model
 from edgeopt.backends.openvino.options import Aim, SharedOptions
 from edgeopt.backends.openvino.session import OpenVinoSession
@@ -128,6 +139,9 @@ class Target(Generic[Chosen]):
     options: type[Chosen]
     aim: Callable[[Chosen], Aim]
     available: Callable[[], Available | Unavailable]
+    on_processor: bool = False
+    chooses_device: bool = False
+    eight_bits: EightBits = ON_INPUTS
     tells_times: bool = False
     tells_kernels: bool = True
 
@@ -171,4 +185,8 @@ def backend_of(target: Target[Chosen]) -> Backend:
         options=target.options,
         package="openvino",
         converts_within=True,
+        device=target.device,
+        on_processor=target.on_processor,
+        chooses_device=target.chooses_device,
+        eight_bits=target.eight_bits,
     )

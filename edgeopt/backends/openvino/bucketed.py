@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openvino import Core, Model
 
 # The most shapes whose program is remembered; other shapes are looked up in each run.
-_MOST_ROADS = 1024
+_MAX_ROADS = 1024
 
 Key = tuple[tuple[int, ...], ...]
 
@@ -106,7 +106,7 @@ class BucketSession(OpenVinoSession):
         program = self._program_for(arrays)
         with self._lock:
             # A run that was in progress when the session was closed must not add a program again.
-            if not self._closed and len(self._roads) < _MOST_ROADS:
+            if not self._closed and len(self._roads) < _MAX_ROADS:
                 self._roads[tuple(shapes[name] for name in self._names)] = Road(program, fit)
         return results
 

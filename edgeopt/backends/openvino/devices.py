@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from edgeopt.backends.base import EightBits
 from edgeopt.backends.openvino.backend import Target, backend_of
 from edgeopt.backends.openvino.model import device_available, package_available
 from edgeopt.backends.openvino.options import (
@@ -23,7 +24,16 @@ from edgeopt.backends.openvino.options import (
 from edgeopt.backends.options import Threads, about
 
 CPU_BACKEND = backend_of(
-    Target("openvino-cpu", "OpenVINO, CPU", "CPU", OpenVinoOptions, cpu_aim, package_available)
+    Target(
+        "openvino-cpu",
+        "OpenVINO, CPU",
+        "CPU",
+        OpenVinoOptions,
+        cpu_aim,
+        package_available,
+        on_processor=True,
+        eight_bits=EightBits(sixteen=False),
+    )
 )
 
 
@@ -217,6 +227,8 @@ AUTO_BACKEND = backend_of(
         AutoOptions,
         auto_aim,
         package_available,
+        chooses_device=True,
+        eight_bits=EightBits(sixteen=False),
         tells_kernels=False,
     )
 )

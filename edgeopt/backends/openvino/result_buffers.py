@@ -49,9 +49,9 @@ class ResultBuffers:
 
     __slots__ = ("_idle",)
 
-    def __init__(self, most: int) -> None:
-        """Keeps at most `most` idle buffers; buffers in use are not counted."""
-        self._idle: deque[Buffer] = deque(maxlen=most)
+    def __init__(self, maximum: int) -> None:
+        """Keeps at most `maximum` idle buffers; buffers in use are not counted."""
+        self._idle: deque[Buffer] = deque(maxlen=maximum)
 
     def take(self, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Buffer:
         """Returns a buffer that nothing else uses; it is freed unless it is lent or put back."""

@@ -15,16 +15,16 @@ from edgeopt.bundle.runtime.rows.analysis import analyze_rows
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.graph.accuracy import signal_to_noise_db
 
-LEAST_GAIN = 1.05
+MIN_GAIN = 1.05
 """A batch of two must be this many times as fast as two single runs, or noise would decide."""
-_WARM_ROUNDS, _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5, 30
+_WARM_ROUNDS, _FEWEST_ROUNDS, _MAX_ROUNDS = 2, 5, 30
 _ENOUGH_S = 0.5
 _TRIAL_SIZES = (1, 8, 32)
 """Tried for the other open dimensions of a model without samples: a kernel may need more than one."""
 _FLOOR_DB = 40.0
 """Floor for models and bundles without their own: kernels round differently for other batch sizes."""
 _ROUNDING = 1e-6
-_MOST_SAMPLES, _MOST_ROTATIONS, _SHUFFLED = 4, 8, 2
+_MAX_SAMPLES, _MAX_ROTATIONS, _SHUFFLED = 4, 8, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def try_batches(subject: BatchSubject, samples: Sequence[Feeds], max_size: int) 
         return BatchTrial(False, f"A batch of {max_size} failed: {error}")
     gain = _gain(subject.run, found)
     message = f"A batch of two is {gain:.2f} times as fast as two single runs"
-    if gain < LEAST_GAIN:
-        return BatchTrial(False, f"{message}; at least {LEAST_GAIN} times is required.")
+    if gain < MIN_GAIN:
+        return BatchTrial(False, f"{message}; at least {MIN_GAIN} times is required.")
     return BatchTrial(True, f"{message}.")
 
 
@@ -91,7 +91,7 @@ def _gain(run: Run, one: Feeds) -> float:
     apart: list[float] = []
     together: list[float] = []
     begin = time.perf_counter()
-    for number in range(_WARM_ROUNDS + _MOST_ROUNDS):
+    for number in range(_WARM_ROUNDS + _MAX_ROUNDS):
         start = time.perf_counter()
         run(one)
         run(one)
@@ -165,22 +165,22 @@ def _finite(array: Array) -> bool:
     return array.dtype.kind not in "fc" or bool(np.isfinite(array).all())
 
 
-def _batches(count: int, most: int, thorough: bool) -> Iterator[list[int]]:
+def _batches(count: int, maximum: int, thorough: bool) -> Iterator[list[int]]:
     """Yields the numbers of the samples of each batch, in order: each in several places, beside several others."""
     for first in range(count if thorough else min(count, 4)):
         other = (first + 1) % count
         yield [first, other]
         yield [other, first]
     if not thorough:
-        if most > 2:
-            yield [place % count for place in range(most)]
+        if maximum > 2:
+            yield [place % count for place in range(maximum)]
         return
     chance = np.random.default_rng(0)
-    for size in sorted({min(3, most), most} - {2}):
+    for size in sorted({min(3, maximum), maximum} - {2}):
         forward = [place % count for place in range(size)]
         yield forward
         yield forward[::-1]
-        for turn in range(1, size, max(size // _MOST_ROTATIONS, 1)):
+        for turn in range(1, size, max(size // _MAX_ROTATIONS, 1)):
             yield forward[turn:] + forward[:turn]
         for _ in range(_SHUFFLED):
             yield [int(place) for place in chance.integers(0, count, size)]
@@ -222,7 +222,7 @@ def _alike_in_shape(samples: Sequence[Feeds]) -> list[Feeds]:
     first = samples[0]
     alike = [each for each in samples if all(np.shape(first[name]) == np.shape(each[name]) for name in first)]
     if len(alike) > 1:
-        return alike[:_MOST_SAMPLES]
+        return alike[:_MAX_SAMPLES]
     return [first, {name: np.ravel(a)[::-1].reshape(np.shape(a)).copy() for name, a in first.items()}]
 
 
@@ -264,4 +264,4 @@ def made_up(inputs: tuple[TensorInfo, ...], size: int) -> list[Feeds]:
             made[info.name] = np.asarray(values).astype(dtype)
         return made
 
-    return [sample(seed) for seed in range(_MOST_SAMPLES)]
+    return [sample(seed) for seed in range(_MAX_SAMPLES)]

@@ -256,12 +256,12 @@ def _run_rest(work: _Work, runs: list[dict[str, Array]], interrupted: Interrupte
         raise
 
 
-def _batches(samples: Samples, first: int, most: int) -> Iterator[Sequence[Feeds]]:
+def _batches(samples: Samples, first: int, maximum: int) -> Iterator[Sequence[Feeds]]:
     """Samples that follow each other and have equal shapes."""
     batch: list[Feeds] = []
     for index in range(first, len(samples)):
         feeds = samples.feeds(index)
-        if batch and (len(batch) == most or any(a.shape != batch[0][n].shape for n, a in feeds.items())):
+        if batch and (len(batch) == maximum or any(a.shape != batch[0][n].shape for n, a in feeds.items())):
             yield batch
             batch = []
         batch.append(feeds)

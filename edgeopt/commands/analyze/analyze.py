@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 # What is asked of a model must not take longer than people wait: larger ones are left out, and a note says so.
-_REWRITES_MOST_BYTES = 300_000_000
-_COVERAGE_MOST_BYTES = 1_500_000_000
-_RUN_MOST_BYTES = 500_000_000
+_REWRITES_MAX_BYTES = 300_000_000
+_COVERAGE_MAX_BYTES = 1_500_000_000
+_RUN_MAX_BYTES = 500_000_000
 _BYTES_PER_S = 50e6
 _RUN_LIMIT_S = 30.0
 
@@ -199,7 +199,7 @@ def _model(path: Path, wishes: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis, 
         if asks_passes:
             emit(Progress("asking the passes"))
         rewritten = _rewritten(worker, size or 0, notes) if asks_passes else None
-        if wishes.run and _unknown(analysis) and analysis.format == "ONNX" and (size or 0) <= _RUN_MOST_BYTES:
+        if wishes.run and _unknown(analysis) and analysis.format == "ONNX" and (size or 0) <= _RUN_MAX_BYTES:
             emit(Progress("running once for the shapes"))
             options = _with_real_shapes(path, options, wishes, worker, notes)
             analysis = read(options)
@@ -234,19 +234,19 @@ def _reader(path: Path) -> "tuple[Model | None, Callable[[AnalysisOptions], Anal
 
 def _small_enough(size: int, wishes: AnalyzeKeywords, notes: list[str]) -> bool:
     """Runtimes hold the whole model, and several at once multiply that; named backends are asked anyway."""
-    if size <= _COVERAGE_MOST_BYTES or wishes.backends:
+    if size <= _COVERAGE_MAX_BYTES or wishes.backends:
         return True
     notes.append(
-        f"The model is larger than {units.size(_COVERAGE_MOST_BYTES)}, so runtimes were not asked "
+        f"The model is larger than {units.size(_COVERAGE_MAX_BYTES)}, so runtimes were not asked "
         "which nodes they run; name one with --backend to ask it."
     )
     return False
 
 
 def _asked_the_passes(path: Path, size: int, worker: WorkerClient, notes: list[str]) -> bool:
-    if size > _REWRITES_MOST_BYTES:
+    if size > _REWRITES_MAX_BYTES:
         notes.append(
-            f"The model is larger than {units.size(_REWRITES_MOST_BYTES)}, so passes were not tried; "
+            f"The model is larger than {units.size(_REWRITES_MAX_BYTES)}, so passes were not tried; "
             "`edgeopt simplify` tries them."
         )
         return False

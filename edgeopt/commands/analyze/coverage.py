@@ -20,7 +20,7 @@ from edgeopt.workers.protocol import Failed
 
 # The runtimes work while this process does its own part, and take about as long; some need minutes for a chain of
 # 10,000 nodes. How long the rest may take depends on how busy the device is, so it is not a fixed time.
-_LEAST_LIMIT_S = 3.0
+_MIN_LIMIT_S = 3.0
 _OF_OWN_TIME = 0.3
 
 
@@ -41,7 +41,7 @@ class CoverageCheck:
 
     def rows(self, emit: Emit = ignore) -> tuple[CoverageRow, ...]:
         """Waits for all answers, but not for long; in the order of the registry."""
-        limit_s = _LEAST_LIMIT_S + _OF_OWN_TIME * (time.monotonic() - self._begin)
+        limit_s = _MIN_LIMIT_S + _OF_OWN_TIME * (time.monotonic() - self._begin)
         found: dict[str, CoverageRow] = {}
         turns = list(zip_longest(*self._queues))
         for number, turn in enumerate(turns):
@@ -95,7 +95,7 @@ def installed(names: Sequence[str] = (), device: Device | None = None) -> list[B
     seen = (
         next((runtime.devices for runtime in device.runtimes if runtime.name == "openvino"), {}) if device else {}
     )
-    return [each for each in here if each.name != "openvino-auto" or list(seen) != ["CPU"]]
+    return [each for each in here if not each.chooses_device or list(seen) != ["CPU"]]
 
 
 def _covered(backend: Backend, answer: Covered) -> CoverageRow:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from shlex import quote
 
 from edgeopt import units
+from edgeopt.backends import backend_named
 from edgeopt.commands.analyze.inputs import infos
 from edgeopt.commands.analyze.opportunity_view import View
 from edgeopt.data.read import load_data
@@ -12,7 +13,7 @@ from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.masks import is_mask, kept_share
 from edgeopt.hw.device import Device
 
-_LEAST_PADDING = 0.1
+_MIN_PADDING = 0.1
 
 
 def _names(rows: Iterable[NodeRow]) -> tuple[str, ...]:
@@ -32,7 +33,7 @@ def find_padding(view: View) -> Iterable[Opportunity]:
     if view.data is not None:
         samples = load_data(view.data, infos(analysis.inputs, {}), view.pictures)
         gain = 1.0 - kept_share(samples, masks[0].name)
-    if gain is not None and gain < _LEAST_PADDING:
+    if gain is not None and gain < _MIN_PADDING:
         return
     share = "Pass --data to see how much" if gain is None else f"{gain:.0%}"
     yield Opportunity(
@@ -90,9 +91,9 @@ def find_rewrites(view: View) -> Iterable[Opportunity]:
 
 
 _LIGHT = frozenset({"element-wise", "activation", "quantization"})
-_LEAST_CHAINS = 0.005
+_MIN_CHAINS = 0.005
 # Less never leaves the cache of a core.
-_LEAST_BYTES = 64 << 10
+_MIN_BYTES = 64 << 10
 
 
 def find_memory_bound(view: View) -> Iterable[Opportunity]:
@@ -100,8 +101,8 @@ def find_memory_bound(view: View) -> Iterable[Opportunity]:
     inner = [row.outputs[0] for chain in chains for row in chain[:-1]]
     # Each is written once and read once again.
     moved = sum(2 * (view.size_bytes(tensor) or 0) for tensor in inner)
-    gain = view.share(view.bytes_ms(moved)) if moved >= _LEAST_BYTES else None
-    if gain is None or gain < _LEAST_CHAINS:
+    gain = view.share(view.bytes_ms(moved)) if moved >= _MIN_BYTES else None
+    if gain is None or gain < _MIN_CHAINS:
         return
     longest = max(chains, key=len)
     yield Opportunity(
@@ -143,8 +144,8 @@ def _chains(view: View) -> Iterable[list[NodeRow]]:
             yield chain
 
 
-_LEAST_QUANTIZED = 0.1
-_LEAST_PARAMETERS = 64
+_MIN_QUANTIZED = 0.1
+_MIN_PARAMETERS = 64
 # Bytes of a float32 for each of an int8.
 _SMALLER = 4.0
 
@@ -152,7 +153,7 @@ _SMALLER = 4.0
 def find_quantization(view: View) -> Iterable[Opportunity]:
     rows = [row for row in view.rows if _could_be(row, view)]
     share = view.share_of(rows)
-    if not rows or share is None or share < _LEAST_QUANTIZED:
+    if not rows or share is None or share < _MIN_QUANTIZED:
         return
     ratio = _speed_ratio(view.device, "int8", view.threads)
     what = (
@@ -196,14 +197,14 @@ def _speed_ratio(device: Device | None, precision: str, threads: int | None) -> 
 def _could_be(row: NodeRow, view: View) -> bool:
     if row.category not in {"matrix product", "convolution"} or not row.cost.operations:
         return False
-    if row.parameters < _LEAST_PARAMETERS or any(t.dtype != "float32" for t in row.inputs if t.name):
+    if row.parameters < _MIN_PARAMETERS or any(t.dtype != "float32" for t in row.inputs if t.name):
         return False
     makers = (view.by_output.get(tensor.name) for tensor in row.inputs)
     return not any(maker is not None and maker.operator == "DequantizeLinear" for maker in makers)
 
 
 _WORTH = 1.1
-_LEAST_DOUBLE = 0.01
+_MIN_DOUBLE = 0.01
 _HALF = {"bf16": "bfloat16", "fp16": "float16"}
 
 
@@ -216,7 +217,7 @@ def find_precision(view: View) -> Iterable[Opportunity]:
 def _double(view: View) -> Iterable[Opportunity]:
     rows = [row for row in view.rows if any(tensor.dtype == "float64" for tensor in row.outputs)]
     share = view.share_of(rows)
-    if not rows or (share is not None and share < _LEAST_DOUBLE):
+    if not rows or (share is not None and share < _MIN_DOUBLE):
         return
     yield Opportunity(
         "precision",
@@ -280,9 +281,8 @@ def _casts(view: View) -> Iterable[Opportunity]:
     )
 
 
-_LEAST_TRANSPOSES = 0.005
-_CHANNELS_LAST = ("onnxruntime-xnnpack", "onnxruntime-qnn")
-_LEAST_CONVOLUTIONS = 0.3
+_MIN_TRANSPOSES = 0.005
+_MIN_CONVOLUTIONS = 0.3
 
 
 def find_layout(view: View) -> Iterable[Opportunity]:
@@ -293,7 +293,7 @@ def find_layout(view: View) -> Iterable[Opportunity]:
 def _transposes(view: View) -> Iterable[Opportunity]:
     rows = [row for row in view.rows if row.operator == "Transpose" and row.outputs[0].name not in view.removed]
     share = view.share_of(rows)
-    if not rows or share is None or share < _LEAST_TRANSPOSES:
+    if not rows or share is None or share < _MIN_TRANSPOSES:
         return
     moved = sum((row.cost.read_bytes or 0) + (row.cost.written_bytes or 0) for row in rows)
     yield Opportunity(
@@ -310,10 +310,10 @@ def _transposes(view: View) -> Iterable[Opportunity]:
 
 def _channels_last(view: View) -> Iterable[Opportunity]:
     """Backends that want the channels last transpose around every group of nodes that they take."""
-    here = [row for row in view.analysis.coverage if row.backend in _CHANNELS_LAST and row.supported]
+    here = [row for row in view.analysis.coverage if row.supported and backend_named(row.backend).channels_last]
     convolutions = [row for row in view.rows if row.category == "convolution"]
     share = view.share_of(convolutions)
-    if not here or share is None or share < _LEAST_CONVOLUTIONS:
+    if not here or share is None or share < _MIN_CONVOLUTIONS:
         return
     yield Opportunity(
         "layout",
@@ -360,7 +360,7 @@ def _example(tensor: TensorFacts, view: View) -> str:
 
 
 _BATCH = 8
-_LEAST_BATCH_GAIN = 0.05
+_MIN_BATCH_GAIN = 0.05
 
 
 def find_batch(view: View) -> Iterable[Opportunity]:
@@ -373,7 +373,7 @@ def find_batch(view: View) -> Iterable[Opportunity]:
     ]
     weights = sum(row.weights_bytes for row in rows)
     gain = view.share(view.bytes_ms(weights) * (1 - 1 / _BATCH)) if weights else None
-    if gain is None or gain < _LEAST_BATCH_GAIN:
+    if gain is None or gain < _MIN_BATCH_GAIN:
         return
     # The one input that tells the batch stands for all of them.
     yield Opportunity(
@@ -387,7 +387,7 @@ def find_batch(view: View) -> Iterable[Opportunity]:
     )
 
 
-_LEAST_TWIN_BYTES = 1024
+_MIN_TWIN_BYTES = 1024
 
 
 def find_weights(view: View) -> Iterable[Opportunity]:
@@ -405,7 +405,7 @@ def find_weights(view: View) -> Iterable[Opportunity]:
             view.optimize,
             exact=False,
         )
-    if summary.twins_bytes >= _LEAST_TWIN_BYTES:
+    if summary.twins_bytes >= _MIN_TWIN_BYTES:
         yield Opportunity(
             "weights",
             "Store equal weights once",

@@ -164,10 +164,10 @@ class View:
         times = next((each for each in self.analysis.op_times if each.rows), None)
         if times is None:
             return {}
-        least = {row.name or (row.outputs[0].name if row.outputs else ""): row.least_ms for row in self.rows}
+        minimum = {row.name or (row.outputs[0].name if row.outputs else ""): row.least_ms for row in self.rows}
         found: dict[str, float] = defaultdict(float)
         for kernel in times.rows:
-            weights = [least.get(name) or NODE_MS for name in kernel.members]
+            weights = [minimum.get(name) or NODE_MS for name in kernel.members]
             for name, weight in zip(kernel.members, weights, strict=True):
                 found[name] += kernel.time_ms * weight / sum(weights)
         return dict(found)

@@ -26,7 +26,7 @@ class AnalyzeRequest(msgspec.Struct, frozen=True):
         ),
     ] = ()
     threads: Annotated[
-        int | None, option("Number of cores that a run may use.", metavar="N", least=1, most=1024)
+        int | None, option("Number of cores that a run may use.", metavar="N", minimum=1, maximum=1024)
     ] = None
     profile_ops: Annotated[bool, option("Measure the time of each node on each backend.")] = False
     no_run: Annotated[bool, option("Never run the model, even if shapes stay unknown.")] = False

@@ -133,7 +133,7 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
         report = msgspec.structs.replace(report, machine=machine_of(device))
         if isinstance(report, ContestReport):
             report = msgspec.structs.replace(report, device=fingerprint(device))
-    if limits.least and isinstance(report, Judged):
+    if limits.minimum and isinstance(report, Judged):
         report = msgspec.structs.replace(report, judgement=judge(report, limits))
     _save(report, request.save, emit, unwritten)
     return report
@@ -221,8 +221,8 @@ def _sweep(request: Request, prepared: PreparedSides, host: LocalHost, emit: Emi
 
 def _rules(request: Request) -> Rules:
     rules = _with(Rules(), "load_patience_s", request.load_timeout_s)
-    rules = msgspec.structs.replace(rules, limits=tuple(least for _, least in request.limits.least))
-    return _with(_with(rules, "rounds_most", request.rounds), "time_limit_s", request.time_limit_s)
+    rules = msgspec.structs.replace(rules, limits=tuple(minimum for _, minimum in request.limits.minimum))
+    return _with(_with(rules, "max_rounds", request.rounds), "time_limit_s", request.time_limit_s)
 
 
 def _contest(request: Request, prepared: PreparedSides, host: LocalHost, emit: Emit) -> ContestReport:

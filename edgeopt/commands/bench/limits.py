@@ -28,7 +28,7 @@ _NUMBER = r"(?P<number>\d+\.?\d*(e-?\d+)?|\.\d+)"
 _SLOWDOWN = re.compile(rf"{_NUMBER}(?P<percent> ?%)?")
 _SPEEDUP = re.compile(rf"{_NUMBER} ?x?")
 # Below this, `0.1` was meant to say ten per cent faster, and would let everything pass.
-_LEAST_SPEEDUP = 0.5
+_MIN_SPEEDUP = 0.5
 _UNDECIDED: dict[str, Undecided] = {"pass": "pass", "fail": "fail"}
 # From here on, a slowdown is easier to read as a factor than in per cent.
 _IN_TIMES = 2.0
@@ -68,7 +68,7 @@ def _slowdown(text: str) -> float:
 def _speedup(text: str) -> float:
     hint = "Give a factor: --min-speedup 1.1 or --min-speedup 1.1x"
     value, _ = _read(text, _SPEEDUP, f"'{text}' is not a limit for --min-speedup.", hint)
-    if value < _LEAST_SPEEDUP:
+    if value < _MIN_SPEEDUP:
         raise UsageError(f"--min-speedup {text} would accept a side that is much slower.", hint)
     return value
 
@@ -83,9 +83,9 @@ def _read(text: str, pattern: re.Pattern[str], wrong: str, hint: str) -> tuple[f
 
 def refuse_without_verdict(limits: Limits, sides: int, duty: str, sweep: bool) -> None:
     """Raises UsageError where nothing would be judged: a limit must not pass because nobody looked."""
-    if not limits.least:
+    if not limits.minimum:
         return
-    options = " and ".join(f"--{name}" for name, _ in limits.least)
+    options = " and ".join(f"--{name}" for name, _ in limits.minimum)
     if sweep:
         raise UsageError(f"{options}: a sweep does not compare sides.", "Measure the two values with --against.")
     if duty == "sustained":
@@ -108,8 +108,8 @@ def judge(report: Judged, limits: Limits) -> Judgement:
         fallen = [(side.name, why) for side in (first, other) if (why := failure_of(side))]
         why = "; ".join(f"'{name}' {reason.rstrip('.')}" for name, reason in fallen) or "too few rounds to tell"
         checks += [
-            _check(limits, name, least, (first.name, other.name), found or why, measured)
-            for name, least in limits.least
+            _check(limits, name, minimum, (first.name, other.name), found or why, measured)
+            for name, minimum in limits.minimum
         ]
     return judgement(limits, tuple(checks))
 
@@ -124,7 +124,7 @@ def failure_of(side: object) -> str:
 def _check(
     limits: Limits,
     name: LimitName,
-    least: float,
+    minimum: float,
     pair: tuple[str, str],
     found: Comparison | str,
     measured: str,
@@ -142,14 +142,14 @@ def _check(
         says = f"could not be judged: {first} against {second}: {interval}"
     else:
         by = f", by {measured}," if measured else ""
-        state, says = _position(name, least, interval, luck_percent, f"{first} against {second}{by} is")
+        state, says = _position(name, minimum, interval, luck_percent, f"{first} against {second}{by} is")
     if state == "undecided":
         says += f"; {_ADVICE}"
         if limits.undecided == "fail":
             says += "; an undecided limit fails (--undecided fail)"
     return Check(
         limit=name,
-        least=least,
+        minimum=minimum,
         first=first,
         second=second,
         state=state,
@@ -164,18 +164,18 @@ _NOT_SHOWN: dict[LimitName, str] = {"max-slowdown": "is undecided", "min-speedup
 
 
 def _position(
-    name: LimitName, least: float, interval: Interval, luck_percent: float, whose: str
+    name: LimitName, minimum: float, interval: Interval, luck_percent: float, whose: str
 ) -> tuple[State, str]:
     """Returns the state of a limit for an interval, and the end of a sentence that explains it."""
     if interval == UNITY:
         return "held", f"holds: {whose} the same deployment"
-    shown, limit = f"{whose} {precise(interval)}", f"the limit of {least:.3f}x"
-    where = lies(interval, least, luck_percent)
+    shown, limit = f"{whose} {precise(interval)}", f"the limit of {minimum:.3f}x"
+    where = lies(interval, minimum, luck_percent)
     if where == "above":
         return "held", f"holds: {shown}, entirely above {limit}"
     if where == "below":
         return "broken", f"fails: {shown}, entirely below {limit}"
-    if interval.low < least <= interval.high:
+    if interval.low < minimum <= interval.high:
         why = f"which includes {limit}"
     else:
         why = (
@@ -212,11 +212,13 @@ def _broken_words(check: Check) -> str:
     ratio = check.speedup.median if check.speedup is not None else math.nan
     by = f" by {check.measured}" if check.measured else ""
     if check.limit == "min-speedup":
-        return f"{check.first} is {ratio:.3g}x as fast as {check.second}{by}; at least {check.least:g}x required"
+        return f"{check.first} is {ratio:.3g}x as fast as {check.second}{by}; at least {check.minimum:g}x required"
     times = 1 / ratio
     percent = 100 * (times - 1)
     shown = f"{times:.1f}x" if times >= _IN_TIMES else f"{percent:.{1 if percent < _TWO_DIGITS else 0}f} %"
-    return f"{check.first} is {shown} slower than {check.second}{by}; {100 * (1 / check.least - 1):.3g} % allowed"
+    return (
+        f"{check.first} is {shown} slower than {check.second}{by}; {100 * (1 / check.minimum - 1):.3g} % allowed"
+    )
 
 
 def exit_code(judged: Judgement | None, otherwise: int = 0) -> int:

@@ -61,15 +61,18 @@ class Request(msgspec.Struct, frozen=True):
     data: SamplesFile = None
     pre: PicturesFile = None
     rounds: Annotated[
-        int | None, option("Maximum interleaved rounds; stops early once the result is clear.", least=6, most=1000)
+        int | None,
+        option("Maximum interleaved rounds; stops early once the result is clear.", minimum=6, maximum=1000),
     ] = None
-    time_limit_s: Annotated[float | None, option("Time limit of the rounds, in seconds.", least=1, most=DAY_S)] = (
-        None
-    )
+    time_limit_s: Annotated[
+        float | None, option("Time limit of the rounds, in seconds.", minimum=1, maximum=DAY_S)
+    ] = None
     load_timeout_s: Annotated[
         float | None,
         option(
-            "Maximum time for a side to load, in seconds (default: 60; 900 on accelerators).", least=1, most=DAY_S
+            "Maximum time for a side to load, in seconds (default: 60; 900 on accelerators).",
+            minimum=1,
+            maximum=DAY_S,
         ),
     ] = None
     strict: Strict = False
@@ -78,10 +81,10 @@ class Request(msgspec.Struct, frozen=True):
         str, option("Workload: steady, cold (fresh processes), paced (--rate) or sustained (--minutes).")
     ] = "steady"
     rate_per_s: Annotated[
-        float | None, option("Runs per second of --duty paced.", least=SLOWEST_PER_S, most=FASTEST_PER_S)
+        float | None, option("Runs per second of --duty paced.", minimum=SLOWEST_PER_S, maximum=FASTEST_PER_S)
     ] = None
     minutes: Annotated[
-        float | None, option("Duration of --duty sustained, in minutes.", least=0.001, most=WEEK_S / 60)
+        float | None, option("Duration of --duty sustained, in minutes.", minimum=0.001, maximum=WEEK_S / 60)
     ] = None
     concurrency: Annotated[
         str | None,
@@ -96,7 +99,7 @@ class Request(msgspec.Struct, frozen=True):
     ] = None
     runs: Annotated[
         int | None,
-        option("With --sweep: also report the total time to load and run N times.", least=1, most=10**12),
+        option("With --sweep: also report the total time to load and run N times.", minimum=1, maximum=10**12),
     ] = None
     counters: Annotated[bool, option("Count cache misses and other hardware events.")] = False
     save: Annotated[
@@ -164,12 +167,12 @@ class WatchRequest(msgspec.Struct, frozen=True):
         float | None,
         option(
             "Runs per second (default: as many as possible).",
-            least=SLOWEST_PER_S,
-            most=FASTEST_PER_S,
+            minimum=SLOWEST_PER_S,
+            maximum=FASTEST_PER_S,
         ),
     ] = None
     seconds: Annotated[
-        float | None, option("Duration, in seconds (default: until Ctrl-C).", least=0.001, most=WEEK_S)
+        float | None, option("Duration, in seconds (default: until Ctrl-C).", minimum=0.001, maximum=WEEK_S)
     ] = None
     backend: BackendName = None
     options: BackendOptions = ()

@@ -15,10 +15,10 @@ from zipfile import BadZipFile
 import msgspec
 
 from edgeopt import units
-from edgeopt.backends import BACKENDS
+from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.backends.intended import is_usable
-from edgeopt.backends.options import MOST_THREADS, read_options, side_of
+from edgeopt.backends.options import MAX_THREADS, read_options, side_of
 from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.session import SessionPlace, locate
@@ -40,7 +40,7 @@ from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.protocol import Failed
 
-_MOST_A_CORE = 8
+_MAX_A_CORE = 8
 # Options that set the number of threads of a backend.
 _COUNTS = ("threads", "inter_threads", "intra_op_num_threads", "compile_threads")
 
@@ -51,12 +51,12 @@ def chosen_cores(options: dict[str, OptionValue]) -> tuple[dict[str, OptionValue
     Raises UsageError for more threads than can ever get on: a run would take minutes, for ever as it seems.
     """
     logical = os.cpu_count() or 1
-    most = min(MOST_THREADS, _MOST_A_CORE * logical)
+    maximum = min(MAX_THREADS, _MAX_A_CORE * logical)
     for name in _COUNTS:
         count = options.get(name)
-        if isinstance(count, int) and count > most:
+        if isinstance(count, int) and count > maximum:
             raise UsageError(
-                f"'{name}' must be at most {most} here, {_MOST_A_CORE} for each of {logical} logical cores, "
+                f"'{name}' must be at most {maximum} here, {_MAX_A_CORE} for each of {logical} logical cores, "
                 f"not {count}.",
                 "Name cores instead: usable, physical or performance.",
             )
@@ -73,8 +73,6 @@ def _device() -> Device:
 
 
 _ERRORS: dict[str, type[EdgeoptError]] = {each.code: each for each in (UsageError, MissingError)}
-# Compiling for these may take minutes, and says nothing of the inputs that a processor's session does not say.
-_ACCELERATED = ("cuda", "tensorrt", "gpu", "npu", "auto", "qnn", "coreml", "directml", "xnnpack", "openvino")
 # The options that change what a model takes.
 _SHAPING = ("free_dimensions",)
 
@@ -163,12 +161,14 @@ def _describe(load: Load, backend: str, timeout_s: float, folder: Path) -> Answe
 
 
 def _on_processor(load: Load) -> str | None:
-    """Returns the processor-only backend of the same runtime; None if the side's own is used."""
-    if load.backend.rpartition("-")[2] not in _ACCELERATED:
-        return None
+    """Returns the processor-only backend of the same runtime; None if the side's own is used.
+
+    Compiling for an accelerator may take minutes, and its session takes the same inputs.
+    """
     name = f"{load.backend.partition('-')[0]}-cpu"
-    peer = next((backend for backend in BACKENDS if backend.name == name), None)
-    return name if peer is not None and isinstance(peer.available(), Available) else None
+    if name == load.backend or name not in PROCESSOR:
+        return None
+    return name if isinstance(backend_named(name).available(), Available) else None
 
 
 def _same_inputs(one: tuple[str, Tensors], two: tuple[str, Tensors]) -> None:
@@ -204,7 +204,7 @@ def _described_tensor(tensor: TensorInfo) -> str:
 
 
 _GENERATED_SAMPLES = 16
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ def _count(tensors: tuple[TensorInfo, ...]) -> int:
             np.dtype(tensor.dtype).itemsize if known else 1
         )
 
-    return max(1, min(_GENERATED_SAMPLES, _MOST_BYTES // max(1, sum(map(size, tensors)))))
+    return max(1, min(_GENERATED_SAMPLES, _MAX_BYTES // max(1, sum(map(size, tensors)))))
 
 
 def _generate(

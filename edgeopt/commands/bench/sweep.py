@@ -127,8 +127,8 @@ def best_by_runs(points: Sequence[SweepPoint]) -> tuple[RunRange, ...]:
         found.append(RunRange(int(runs) + 1, value))
 
 
-_MOST_SAMPLES = 16
-_MOST_BYTES = 256 << 20
+_MAX_SAMPLES = 16
+_MAX_BYTES = 256 << 20
 _BATCH = "batch"
 _LENGTHS = ("seq", "len", "time", "token")
 
@@ -220,7 +220,7 @@ def _shape(tensor: TensorInfo) -> str:
 def resized(samples: Path, axis: Axis, size: int, inputs: tuple[TensorInfo, ...], folder: Path) -> Path:
     """Writes samples of this size to a folder: a batch joins samples, other axes are cropped or repeated."""
     source = open_samples(samples)
-    feeds = [source.feeds(k) for k in range(min(len(source), _MOST_SAMPLES))]
+    feeds = [source.feeds(k) for k in range(min(len(source), _MAX_SAMPLES))]
     by_input: dict[str, list[int]] = {}
     for tensor, place in axis.places:
         by_input.setdefault(tensor, []).append(place)
@@ -231,7 +231,7 @@ def resized(samples: Path, axis: Axis, size: int, inputs: tuple[TensorInfo, ...]
             name: _resized(feeds, name, number, by_input.get(name, []), size, axis.is_batch) for name in feeds[0]
         }
         written += sum(array.nbytes for array in one.values())
-        if made and written > _MOST_BYTES:
+        if made and written > _MAX_BYTES:
             break
         made.append(one)
     out = folder / f"{axis.name.replace('/', '_')}-{size}"
@@ -253,7 +253,7 @@ def _resized(
 
 
 BATCHES = (1, 2, 4, 8)
-_MOST_VALUES = 32
+_MAX_VALUES = 32
 _SECONDS_A_POINT, _LONGEST_S = 12.0, 90.0
 _OTHER_WAY: dict[Verdict, Verdict] = {"faster": "slower", "slower": "faster"}
 
@@ -304,8 +304,8 @@ def _parsed(spec: str) -> tuple[str, bool, list[str]]:
     doubled = next((v for v in values if values.count(v) > 1), None)
     if doubled is not None:
         raise UsageError(f"'{spec}' names {doubled} twice.", "Name each value once.")
-    if len(values) > _MOST_VALUES:
-        raise UsageError(f"A sweep of {len(values)} values is too large.", f"Give {_MOST_VALUES} at most.")
+    if len(values) > _MAX_VALUES:
+        raise UsageError(f"A sweep of {len(values)} values is too large.", f"Give {_MAX_VALUES} at most.")
     return name.strip(), bool(sign), values
 
 

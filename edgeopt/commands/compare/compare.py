@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgeopt import events
-from edgeopt.backends import BACKENDS, backend_named
+from edgeopt.backends import BACKENDS, PROCESSOR, backend_named
 from edgeopt.backends.base import Backend, Options, TensorInfo
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from edgeopt.graph.model import Model
 
 
-TRIED = ("onnxruntime-cpu", "openvino-cpu")
 """Backends tried for sides without a named backend: the first that runs both sides is used."""
 
 
@@ -108,7 +107,7 @@ def _common(sides: tuple[NamedFile, ...], isolated: IsolatedBackends, prefer: Ba
     """Returns the first installed backend that loads all sides."""
     suffixes = {side.path.suffix for side in sides}
     reasons = []
-    known = [backend for name in TRIED for backend in BACKENDS if backend.name == name]
+    known = [backend for name in PROCESSOR for backend in BACKENDS if backend.name == name]
     for backend in dict.fromkeys([*([prefer] if prefer else []), *known]):
         found = backend.available()
         if not suffixes <= set(backend.formats):

@@ -31,7 +31,7 @@ AT_ONCE = 8
 # Of fewer values to a factor, some factor always fits.
 _VALUES_A_FACTOR = 8
 # Weights are evened out by larger factors than the tenth that this is; a smaller one is an error like any other.
-_RESCALED_MOST_DB = 20.0
+_RESCALED_MAX_DB = 20.0
 # What the factor does not explain must be this far below what it does.
 _REST_BELOW_DB = 20.0
 # They pass a factor on, or dilute it, and none of them takes it back.
@@ -127,10 +127,10 @@ def _rescaled_before(
     while True:
         here, before = search.probes.get(found), _sources(found, order, model)
         search.bad(before)
-        least_db = (output_db if here is None else here.snr_db) - _TAKEN_BACK_DB
+        min_db = (output_db if here is None else here.snr_db) - _TAKEN_BACK_DB
         probes = (search.probes[name] for name in before)
         kept = _keeps_factors(found, order, search)
-        one = next((p for p in probes if p.rescaled and (kept or p.snr_db >= least_db)), None)
+        one = next((p for p in probes if p.rescaled and (kept or p.snr_db >= min_db)), None)
         if one is None:
             return found
         found = one.value
@@ -178,14 +178,14 @@ def _compared(
         accuracy = compare_outputs([{name: first[name]}], [{name: second[other]}])
         worst = max((o.max_abs for o in accuracy.outputs), default=0.0)
         nodes = _maker(matching.first.nodes, name), _maker(matching.second.nodes, other)
-        scaled = accuracy.problem is None and accuracy.snr_db < min(floor_db, _RESCALED_MOST_DB)
-        least_db = max(floor_db, accuracy.snr_db + _REST_BELOW_DB)
-        rescaled = scaled and _is_rescaled(first[name], second[other], least_db)
+        scaled = accuracy.problem is None and accuracy.snr_db < min(floor_db, _RESCALED_MAX_DB)
+        min_db = max(floor_db, accuracy.snr_db + _REST_BELOW_DB)
+        rescaled = scaled and _is_rescaled(first[name], second[other], min_db)
         probes.append(Probe(name, other, *nodes, accuracy.snr_db, worst, accuracy.problem, rescaled))
     return probes
 
 
-def _is_rescaled(first: "Array", second: "Array", least_db: float) -> bool:
+def _is_rescaled(first: "Array", second: "Array", min_db: float) -> bool:
     """Whether the second is the first times a positive factor: one for all, or one per channel or feature."""
     import numpy as np
 
@@ -203,7 +203,7 @@ def _is_rescaled(first: "Array", second: "Array", least_db: float) -> bool:
             continue
         power = (a * a).sum(axis=over, keepdims=True)
         factor = (a * b).sum(axis=over, keepdims=True) / np.where(power > 0, power, 1.0)
-        if (factor[power > 0] > 0).all() and signal_to_noise_db(b, a * factor) >= least_db:
+        if (factor[power > 0] > 0).all() and signal_to_noise_db(b, a * factor) >= min_db:
             return True
     return False
 

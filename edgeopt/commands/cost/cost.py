@@ -296,13 +296,13 @@ def _cheapest(costs: Sequence[RunCost], terms: PriceTerms) -> str:
         each.name: each.monthly_cost.value if monthly and each.monthly_cost else each.million_inferences
         for each in costs
     }
-    (name, least), *others = sorted(values.items(), key=lambda item: item[1])
+    (name, minimum), *others = sorted(values.items(), key=lambda item: item[1])
     per = "a month for this load" if monthly else "for a million inferences"
     others_listed = ", ".join(f"{other} {terms.currency} {number(value)}" for other, value in others)
-    alike = [other for other, value in others if value < _ALIKE * least]
+    alike = [other for other, value in others if value < _ALIKE * minimum]
     winner = f"{' and '.join([name, *alike])} cost about the same" if alike else f"{name} is the cheapest"
     return (
-        f"{winner}: {terms.currency} {number(least)} {per} ({others_listed}). Devices cannot be measured "
+        f"{winner}: {terms.currency} {number(minimum)} {per} ({others_listed}). Devices cannot be measured "
         "interleaved, so this has no interval."
     )
 
@@ -384,12 +384,12 @@ def check_terms(terms: PriceTerms) -> PriceTerms:
             f"There is no currency '{terms.currency}'.",
             f"Give the three letters of ISO 4217, as in --currency EUR.{hint}",
         )
-    for name, value, most in (
+    for name, value, maximum in (
         ("--utilization", terms.utilization_percent, 100.0),
         ("--hours-per-day", terms.hours_per_day, 24.0),
     ):
-        if _positive(value, name) > most:
-            raise UsageError(f"{name} is at most {most:g}, not {value:g}.", "See: edgeopt cost --help")
+        if _positive(value, name) > maximum:
+            raise UsageError(f"{name} is at most {maximum:g}, not {value:g}.", "See: edgeopt cost --help")
     _positive(terms.pay_back_months, "--pay-back-months")
     if terms.batch < 1:
         raise UsageError(f"--batch must be 1 or more, not {terms.batch}.", "It is how many inferences a run does.")

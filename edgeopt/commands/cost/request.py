@@ -51,9 +51,9 @@ class CostRequest(msgspec.Struct, frozen=True):
     processes: Annotated[
         str | None, option("Numbers of concurrent sessions to count runs for, with --measure.", metavar="1,2")
     ] = None
-    time_limit_s: Annotated[float | None, option("Time limit of --measure, in seconds.", least=1, most=DAY_S)] = (
-        None
-    )
+    time_limit_s: Annotated[
+        float | None, option("Time limit of --measure, in seconds.", minimum=1, maximum=DAY_S)
+    ] = None
 
 
 def check(request: CostRequest) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openvino import Model
 
 NAME = "openvino-ir"
-_LEAST_FREE_BYTES = 1 << 20
+_MIN_FREE_BYTES = 1 << 20
 """A disk with less is taken for full where writing failed without a reason."""
 # The options that OpenVINO takes from the model itself, as it reads `runtime_options` in the .xml.
 _IN_THE_MODEL = {
@@ -75,7 +75,7 @@ def save(job: ExportJob, model: "Model", place: Path) -> Path:
         write_model(model, place)
     except RuntimeError as error:
         # OpenVINO's streams do not tell why they end.
-        if shutil.disk_usage(place.parent).free < _LEAST_FREE_BYTES:
+        if shutil.disk_usage(place.parent).free < _MIN_FREE_BYTES:
             raise no_room(place) from error
         raise
     return place

@@ -14,6 +14,6 @@ class ExportRequest(msgspec.Struct, frozen=True):
     out: Annotated[Path | None, option("Folder to write.", "-o", "--out", metavar="DIR")] = None
     max_batch_size: Annotated[
         int | None,
-        option("Maximum samples per run of a server; 0 serves one request at a time.", metavar="N", least=0),
+        option("Maximum samples per run of a server; 0 serves one request at a time.", metavar="N", minimum=0),
     ] = None
     list: Annotated[bool, option("List the formats.")] = False

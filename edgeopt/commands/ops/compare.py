@@ -96,8 +96,8 @@ def _together(
     if limit is None:
         return 0.0, ""
     if dtype == "float16" and signal:
-        most = _HALF_NOISE_STEPWISE if case.operator in STEPWISE else _HALF_NOISE
-        share = (noise / signal) ** 0.5 / (most * _EPSILON[dtype])
+        maximum = _HALF_NOISE_STEPWISE if case.operator in STEPWISE else _HALF_NOISE
+        share = (noise / signal) ** 0.5 / (maximum * _EPSILON[dtype])
         return share, "All numbers together are further off than float16 is"
     if dtype in {"uint8", "int8"}:
         count, room = int(np.count_nonzero(off)), (max(1, int(off.size * _SHARE_OFF)) if off.size > 1 else 0)

@@ -126,7 +126,7 @@ _FLOATS = {"float32": "fp32", "float16": "fp16"}
 _BYTES = ("uint8", "int8")
 _OTHER = "other"
 _DOMINATE = 0.8
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 _NAMED_UNSUPPORTED = 20
 
 Key = tuple[str, str, str, str]
@@ -246,7 +246,7 @@ def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorResult], names: l
         return "there is only one backend to compare"
     dominating: list[OperatorResult] = []
     for row in rows:
-        if row.share > 0 and len(dominating) < _MOST_NAMED and sum(r.share for r in dominating) < _DOMINATE:
+        if row.share > 0 and len(dominating) < _MAX_NAMED and sum(r.share for r in dominating) < _DOMINATE:
             dominating.append(row)
     if not dominating:
         return "unknown shapes hide which operators take the time"

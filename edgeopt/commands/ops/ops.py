@@ -29,7 +29,7 @@ from edgeopt.commands.ops.run import CaseBackends, measure
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import MissingError, ModelError, UsageError, pip_install
 from edgeopt.events import Emit, Log
-from edgeopt.graph.analysis.roofline import least
+from edgeopt.graph.analysis.roofline import minimum
 from edgeopt.hw.device import Device, Unavailable, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.hw.user_folders import put, user_cache_folder
@@ -45,10 +45,6 @@ Cached = dict[str, MeasuredOperator]
 """Results by the digest of the case."""
 _STORE_EVERY_S = 5.0
 _ONNX = ".onnx"
-_CHOOSERS = ("openvino-auto",)
-"""Backends that run a model on one of the others; used only if they are named."""
-_ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
-"""Backends on the processor, which the peaks of the device apply to."""
 
 
 class OperatorChoice(msgspec.Struct, frozen=True):
@@ -192,7 +188,7 @@ def _backend_rows(names: Sequence[str]) -> list[BackendRow]:
     """Returns the named backends, each with the reason if it is missing; otherwise all available ones."""
     if names:
         return [_backend_row(backend_named(name)) for name in dict.fromkeys(names)]
-    own = (backend for backend in BACKENDS if _ONNX in backend.formats and backend.name not in _CHOOSERS)
+    own = (backend for backend in BACKENDS if _ONNX in backend.formats and not backend.chooses_device)
     rows = (_backend_row(backend) for backend in own)
     return [row for row in rows if row.version is not None]
 
@@ -253,12 +249,12 @@ def _input(case: OperatorCase, port: Port | None) -> str:
 def _figures(device: Device, backend: str, case: OperatorCase, measured: MeasuredOperator) -> OperatorFigures:
     if not measured.time_us:
         return OperatorFigures(measured, roofline_reason="it was not timed")
-    if backend not in _ON_PROCESSOR:
+    if not backend_named(backend).on_processor:
         return OperatorFigures(
             measured, roofline_reason=f"the peaks are the processor's, and {backend} runs on another device"
         )
     threads = device.limits.usable_cores
-    found = least(device, case.precision, threads, measured.operations, measured.moved_bytes)
+    found = minimum(device, case.precision, threads, measured.operations, measured.moved_bytes)
     if isinstance(found, str):
         return OperatorFigures(measured, roofline_reason=found)
     return OperatorFigures(measured, found.time_s * 1e6 / measured.time_us)

@@ -25,7 +25,7 @@ from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost, TrialHost
 from edgeopt.workers.protocol import Failed, raise_machine_failure
 
-_MOST_STARTS = 25
+_MAX_STARTS = 25
 _OPEN_LIMIT_S = 30.0
 _SLICE_LIMIT_S = 15.0
 SLICE_MS = 4.0
@@ -47,7 +47,7 @@ class BackendWorker:
         self.backend = backend
         self.outputs_path = folder / f"{backend}.outputs"
         self._host = host
-        self.client = WorkerClient(host, _MOST_STARTS)
+        self.client = WorkerClient(host, _MAX_STARTS)
 
     def open(self, model: Path, feeds: Path, options: dict[str, str | int]) -> None:
         """Begins to load a model and run it once; `answer` waits for it."""

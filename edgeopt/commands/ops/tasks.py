@@ -40,7 +40,7 @@ class Timed(msgspec.Struct, frozen=True, tag="timed"):
 
 
 _WARM_UP_BELOW_US = 20_000.0
-_MOST_RUNS = 10_000
+_MAX_RUNS = 10_000
 
 
 class OperatorRunner:
@@ -75,7 +75,7 @@ class OperatorRunner:
             self._one_run(session)  # brings the caches back from what ran in the turn before
         taken: list[float] = []
         end = time.perf_counter() + request.slice_ms / 1e3
-        while not taken or (time.perf_counter() < end and len(taken) < _MOST_RUNS):
+        while not taken or (time.perf_counter() < end and len(taken) < _MAX_RUNS):
             taken.append(self._one_run(session))
         self._run_us = statistics.median(taken)
         return Timed(self._run_us)

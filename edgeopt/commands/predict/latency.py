@@ -13,9 +13,10 @@ from math import log, prod, sqrt
 
 import msgspec
 
+from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.commands.ops.case import CaseRow, Report
 from edgeopt.graph.analysis.records import Analysis, NodeRow
-from edgeopt.graph.analysis.roofline import HINT, Least, least, precision
+from edgeopt.graph.analysis.roofline import HINT, LowerBound, minimum, precision
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
 
@@ -210,7 +211,6 @@ _CLEARLY = 2.5
 # What the predictions were off by where both were known: see docs/predicting.md.
 LOW_FACTOR, HIGH_FACTOR = 0.5, 2.0
 _OF_INTEGERS = {"Conv": "QLinearConv", "MatMul": "QLinearMatMul", "Gemm": "QLinearMatMul"}
-RUNTIME_OF = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -238,7 +238,7 @@ class Predictor:
         peaks = self.device.peaks
         if peaks is None:
             return HINT
-        if backend not in RUNTIME_OF:
+        if backend not in PROCESSOR:
             return "the peaks in the record are those of the processor, and it runs elsewhere"
         return "" if peaks.compute and peaks.memory else "the record's peaks are not complete"
 
@@ -255,7 +255,7 @@ class Predictor:
         weights = analysis.weights_bytes > self._last_cache_bytes()
         spent: dict[bool, float] = defaultdict(float)
         for kernel in kernels:
-            found = self._least_s(kernel, backend, cores, from_memory=weights)
+            found = self._min_s(kernel, backend, cores, from_memory=weights)
             if isinstance(found, str):
                 return found
             spent[kernel.is_product] += kernel.runs * (found / shares.of(kernel, cores) + of_kernel_s)
@@ -268,26 +268,23 @@ class Predictor:
             _basis(self.table is not None and shares.used, unknown),
         )
 
-    def _least_s(self, kernel: KernelCost, backend: str, threads: int, from_memory: bool) -> float | str:
-        found = least(self.device, kernel.precision, threads, kernel.operations, kernel.moved_bytes)
+    def _min_s(self, kernel: KernelCost, backend: str, threads: int, from_memory: bool) -> float | str:
+        found = minimum(self.device, kernel.precision, threads, kernel.operations, kernel.moved_bytes)
         if isinstance(found, str):
             # Whole numbers and double precision have no peak of their own; they are moved at least.
-            found = least(self.device, kernel.precision, threads, 0, kernel.moved_bytes)
+            found = minimum(self.device, kernel.precision, threads, 0, kernel.moved_bytes)
         if isinstance(found, str):
             return found
         rate = self._rate(kernel, backend, threads) if kernel.is_product else None
         computing = kernel.operations / rate if rate else 0.0
         waiting = kernel.weights_bytes / self._memory_bytes_per_s(threads) if from_memory else 0.0
-        return max(computing or (found.time_s if isinstance(found, Least) else 0.0), found.time_s, waiting)
+        return max(computing or (found.time_s if isinstance(found, LowerBound) else 0.0), found.time_s, waiting)
 
     def _rate(self, kernel: KernelCost, backend: str, threads: int) -> float | None:
         """Operations a second of this runtime's kernels of the kind, if they were measured."""
         peaks = () if self.device.peaks is None else self.device.peaks.compute
-        mine = [
-            peak
-            for peak in peaks
-            if (peak.runtime, peak.precision, peak.threads) == (RUNTIME_OF[backend], kernel.precision, threads)
-        ]
+        key = backend_named(backend).package, kernel.precision, threads
+        mine = [peak for peak in peaks if (peak.runtime, peak.precision, peak.threads) == key]
         return next((peak.operators.get(kernel.kind, peak.operations_per_s) for peak in mine), None)
 
     def _memory_bytes_per_s(self, threads: int) -> float:
@@ -302,7 +299,7 @@ class Predictor:
 
     def overhead_s(self, backend: str) -> float:
         overheads = () if self.device.peaks is None else self.device.peaks.overheads
-        return next((o.overhead_us * 1e-6 for o in overheads if o.runtime == RUNTIME_OF[backend]), 0.0)
+        return next((o.overhead_us * 1e-6 for o in overheads if o.runtime == backend_named(backend).package), 0.0)
 
 
 class _Shares:
@@ -344,7 +341,7 @@ class _Shares:
         if figures is None or not time_us:
             return None
         case = figures.measured
-        found = least(self._predictor.device, row.precision, threads, case.operations, case.moved_bytes)
+        found = minimum(self._predictor.device, row.precision, threads, case.operations, case.moved_bytes)
         overhead_us = self._predictor.overhead_s(self._backend) * 1e6
         # What takes hardly longer than an empty run says more of the run than of the kernel.
         if isinstance(found, str) or time_us < _CLEARLY * overhead_us:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt import units
+from edgeopt.backends import eight_bits_of
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Budget, Predicted, Processing, Run, SourceModel, Step, four_digits
 from edgeopt.bundle.golden import put_processing_golden
@@ -33,7 +34,6 @@ from edgeopt.pipeline.request import OptimizeRequest, inputs_of
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
 from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.timing.configs import GROUPS
-from edgeopt.quant.rules import rules_of
 from edgeopt.quant.schemes import SCHEMES
 from edgeopt.workspace import WORK, workspace
 
@@ -357,7 +357,7 @@ def make_all(plan: PredictionPlan, folder: Path) -> list[PredictedVariant]:
             continue
         if scheme.needs_ranges:
             plan.bench.study.calibrated(
-                backend=next((b for b in plan.backends.order if rules_of(b).everywhere), "")
+                backend=next((b for b in plan.backends.order if eight_bits_of(b).everywhere), "")
             )
         for backend in plan.backends.order:
             if backend in scheme.backends:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.backends import NAMES, backend_named
+from edgeopt.backends import NAMES, PROCESSOR, backend_named
 from edgeopt.backends.base import Available
 from edgeopt.commands.ops.case import Report
 from edgeopt.decoding import thread_safe
@@ -53,19 +53,6 @@ def _table(path: Path) -> Report | None:
         ) from error
 
 
-PROCESSOR = ("onnxruntime-cpu", "openvino-cpu")
-_PROVIDERS = {
-    "onnxruntime-cuda": "CUDAExecutionProvider",
-    "onnxruntime-tensorrt": "TensorrtExecutionProvider",
-    "onnxruntime-directml": "DmlExecutionProvider",
-    "onnxruntime-coreml": "CoreMLExecutionProvider",
-    "onnxruntime-openvino": "OpenVINOExecutionProvider",
-    "onnxruntime-qnn": "QNNExecutionProvider",
-    "onnxruntime-xnnpack": "XnnpackExecutionProvider",
-}
-_DEVICES = {"openvino-gpu": "GPU", "openvino-npu": "NPU"}
-
-
 @dataclass(frozen=True, slots=True)
 class OnDevice:
     order: tuple[str, ...]
@@ -98,9 +85,11 @@ def _why_absent(backend: str, device: Device) -> str:
     found = [one for one in device.runtimes if one.name == family or one.name.startswith(f"{family}-")]
     if not found:
         return f"the record has no {family}"
-    provider, kind = _PROVIDERS.get(backend), _DEVICES.get(backend)
-    if provider and not any(provider in one.providers for one in found):
-        return f"the record's {found[0].name} is without {provider}"
-    if kind and not any(name.partition(".")[0] == kind for one in found for name in one.devices):
-        return f"the record's {found[0].name} sees no {kind}"
-    return ""
+    needed = "" if backend in PROCESSOR else backend_named(backend).device
+    if needed in {"", "CPU"}:
+        return ""
+    if needed.endswith("Provider"):
+        has_it = any(needed in one.providers for one in found)
+        return "" if has_it else f"the record's {found[0].name} is without {needed}"
+    sees_it = any(name.partition(".")[0] == needed for one in found for name in one.devices)
+    return "" if sees_it else f"the record's {found[0].name} sees no {needed}"

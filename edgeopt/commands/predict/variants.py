@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.backends import PROCESSOR
 from edgeopt.backends.base import Array, full_precision
-from edgeopt.commands.predict.record import PROCESSOR, DeviceRecord, OnDevice, on_device, read_record, stand_in
+from edgeopt.commands.predict.record import DeviceRecord, OnDevice, on_device, read_record, stand_in
 from edgeopt.data.judging.goals import Goal, floor_from
 from edgeopt.data.judging.metric import Judged
 from edgeopt.decoding import thread_safe
@@ -209,7 +210,7 @@ def _why_none(study: LayerMeasurements, scheme: Scheme, config: ExecutionConfig)
     return "; ".join(dict.fromkeys(each for each in reasons if each)) or "it has no product with weights"
 
 
-_MOST_TO_COMPARE = 4
+_MAX_TO_COMPARE = 4
 
 
 @dataclass(slots=True)
@@ -267,7 +268,7 @@ def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]"
 
 def _check_cleaned(plan: PredictionPlan) -> None:
     sample_sets, study = plan.sample_sets, plan.bench.study
-    few = range(sample_sets.plan.start, min(sample_sets.plan.stop, sample_sets.plan.start + _MOST_TO_COMPARE))
+    few = range(sample_sets.plan.start, min(sample_sets.plan.stop, sample_sets.plan.start + _MAX_TO_COMPARE))
     judge = plan.bench.runs.judge
     got = plan.bench.runs.outputs(study.path, judge, full_precision(judge), sample_sets.feeds(few))
     accuracy = compare_outputs(study.reference_of(few), got)

@@ -188,13 +188,13 @@ def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.
 
 def _most_changing(ledger: Ledger) -> str:
     """Returns the pass behind which the distance to the source grew most."""
-    worst, most, before = "", 0.0, 200.0
+    worst, maximum, before = "", 0.0, 200.0
     for entry in ledger:
         if entry.snr_db is not None:
             # By noise power, not decibels: a step from 200 to 130 dB matters less than one from 90 to 80.
             grown = 10 ** (-entry.snr_db / 10) - 10 ** (-before / 10)
-            if entry.snr_db < before and grown > most:
-                worst, most = entry.pass_name, grown
+            if entry.snr_db < before and grown > maximum:
+                worst, maximum = entry.pass_name, grown
             before = entry.snr_db
     return worst
 

@@ -298,8 +298,8 @@ def goal_from(
     if max_drop is not None:
         goal = _with_drop(goal, kind, max_drop)
     if goal.floor is None and goal.max_drop is None:
-        least = OptionReference("floor", "99%" if kind.unit == "%" else "0.99")
-        example = OptionReference("max_drop", "0.5%") if kind.has_source else least
+        minimum = OptionReference("floor", "99%" if kind.unit == "%" else "0.99")
+        example = OptionReference("max_drop", "0.5%") if kind.has_source else minimum
         hint = f"Give one, as in {example}."
         raise UsageError(f"The metric '{metric}' needs a floor or a maximum drop.", hint, [example])
     return goal

@@ -12,7 +12,7 @@ Values = NDArray[np.float64]
 Z_95 = 1.959964
 """The normal quantile of a two-sided 95 % interval."""
 _STEPS = 60
-_MOST_SAMPLES_NEEDED = 10_000_000
+_MAX_SAMPLES_NEEDED = 10_000_000
 
 
 def share_interval(shares: Values) -> tuple[float, float]:
@@ -64,7 +64,7 @@ def samples_needed(lost: float, won: float, count: int, largest_drop: float) -> 
     """Returns how many samples like these show a drop of at most `largest_drop`; None if their own is as large."""
     if (lost - won) / count >= largest_drop:
         return None
-    low, high = 1, _MOST_SAMPLES_NEEDED
+    low, high = 1, _MAX_SAMPLES_NEEDED
     while low < high:
         middle = (low + high) // 2
         scale = middle / count

@@ -34,9 +34,9 @@ HOW = (
     "and labels or None. It returns a number, or one for each sample; more is better, "
     "unless the function has the attribute smaller_is_better = True."
 )
-MOST_COUNTED = 5000
+MAX_COUNTED = 5000
 """Maximum number of samples that prove by counted answers."""
-_MOST_RESAMPLES = 1000
+_MAX_RESAMPLES = 1000
 _FEWEST_RESAMPLES = 20
 _RESAMPLE_S = 1.0
 
@@ -150,7 +150,7 @@ def user_metric(name: str) -> AccuracyMetric:
         decided_by_low=False,
         is_counted=True,
         range=(-math.inf, math.inf),
-        most_samples=MOST_COUNTED,
+        most_samples=MAX_COUNTED,
     )
 
 
@@ -196,11 +196,11 @@ def _judged(
         low, high = share_interval(after)
         drop_low, drop_high = paired_drop_interval(*changes, len(got))
     else:
-        draws = np.random.default_rng(SEED).integers(0, len(got), (_MOST_RESAMPLES, len(got)))
+        draws = np.random.default_rng(SEED).integers(0, len(got), (_MAX_RESAMPLES, len(got)))
         if after.size > 1:
             values, drops = after[draws].mean(axis=1), sign * (before - after)[draws].mean(axis=1)
         else:
-            count = min(_MOST_RESAMPLES, int(_RESAMPLE_S / 2 / max(seconds, 1e-6)))
+            count = min(_MAX_RESAMPLES, int(_RESAMPLE_S / 2 / max(seconds, 1e-6)))
             draws = draws[: count if count >= _FEWEST_RESAMPLES else 0]
             values = np.array([called(list(d), got).mean() for d in draws] or [value])
             drops = sign * (np.array([called(list(d), reference).mean() for d in draws] or [source]) - values)

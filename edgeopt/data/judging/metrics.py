@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from edgeopt.data.judging.intervals import paired_changes, paired_drop_interval, share_interval
 from edgeopt.data.judging.metric import (
-    MOST_COUNTED,
+    MAX_COUNTED,
     AccuracyMetric,
     Judged,
     Labels,
@@ -205,11 +205,11 @@ METRICS = (
     AccuracyMetric("max-error", "largest error", _max_error, smaller_is_better=True, decided_by_low=False,
            range=(0.0, float("inf"))),
     AccuracyMetric("top1", "top-1 agreement with the source", _top1, decided_by_low=False, is_counted=True,
-           unit="%", most_samples=MOST_COUNTED),
+           unit="%", most_samples=MAX_COUNTED),
     AccuracyMetric("top5", "top-5 agreement with the source", _top5, decided_by_low=False, is_counted=True,
-           unit="%", most_samples=MOST_COUNTED),
+           unit="%", most_samples=MAX_COUNTED),
     AccuracyMetric("top1-labels", "top-1 with labels", _top1_labels, needs_labels=True, has_source=True,
-           decided_by_low=False, is_counted=True, unit="%", most_samples=MOST_COUNTED),
+           decided_by_low=False, is_counted=True, unit="%", most_samples=MAX_COUNTED),
 )
 # fmt: on
 

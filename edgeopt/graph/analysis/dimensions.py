@@ -133,7 +133,7 @@ def claims(model: "ir.Model") -> dict[str, tuple[int, ...]]:
     }
 
 
-_MOST = 100
+_MAX = 100
 
 
 def dimensions(
@@ -178,7 +178,7 @@ def dimensions(
         OpenDimension(called_by_model.get(name) or _shown(name, place), size, (by,), max(1, counts[name]))
         for name, (by, size, place) in made.items()
     ]
-    return tuple(rows[:_MOST])
+    return tuple(rows[:_MAX])
 
 
 def named_model(model: "ir.Model") -> "tuple[ir.Model, dict[str, str]]":

@@ -18,7 +18,7 @@ _KINDS = {
 }
 _BETWEEN = ("Cast", "Dropout", "Identity", "Reshape", "Where")
 """Operators that exporters insert between the softmax of an attention and its product with the values."""
-_MOST_BETWEEN = 4
+_MAX_BETWEEN = 4
 
 
 def layer_counts(model: "ir.Model") -> dict[str, int]:
@@ -37,7 +37,7 @@ def _layers(node: "ir.Node") -> Iterator[str]:
         yield ATTENTION
 
 
-def _is_softmax(value: "ir.Value | None", steps: int = _MOST_BETWEEN) -> bool:
+def _is_softmax(value: "ir.Value | None", steps: int = _MAX_BETWEEN) -> bool:
     node = None if value is None else value.producer()
     if node is None or is_op(node, "Softmax"):
         return node is not None

@@ -150,8 +150,8 @@ def _peak(graph: "ir.Graph", sizes: TensorSizes) -> tuple[int | None, str, int]:
     unsized = sum(value not in sizes.bytes for value in made)
     if made and unsized == len(made):
         return None, "", unsized
-    most, node = peak_bytes(graph, sizes.bytes)
-    return most, "" if node is None else node.name or f"{node.op_type} '{node.outputs[0].name}'", unsized
+    maximum, node = peak_bytes(graph, sizes.bytes)
+    return maximum, "" if node is None else node.name or f"{node.op_type} '{node.outputs[0].name}'", unsized
 
 
 def _weights(model: Model) -> list[_Stored]:
@@ -305,12 +305,12 @@ def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int
     for room in {id(room): room for room in rooms.values()}.values():
         changes[room.begin] += room.size
         changes[room.end + 1] -= room.size
-    most, at, now = sum(room.size for room in rooms.values() if not nodes), None, 0
+    maximum, at, now = sum(room.size for room in rooms.values() if not nodes), None, 0
     for place, node in enumerate(nodes):
         now += changes[place]
-        if at is None or now + held[place] > most:
-            most, at = now + held[place], node
-    return most, at
+        if at is None or now + held[place] > maximum:
+            maximum, at = now + held[place], node
+    return maximum, at
 
 
 def read_by(node: "ir.Node") -> "list[ir.Value]":

@@ -17,18 +17,18 @@ _NEXT_LEVELS = ("L1", "L2", "L3", "memory")
 
 
 @dataclass(frozen=True, slots=True)
-class Least:
+class LowerBound:
     time_s: float
     bound: Literal["", "memory", "compute"]
     """Resource that limits the time; empty if there is nothing to do."""
 
 
-def least(device: Device, precision: str, threads: int, operations: int, moved_bytes: int) -> Least | str:
+def minimum(device: Device, precision: str, threads: int, operations: int, moved_bytes: int) -> LowerBound | str:
     """Returns the minimum time, or why it is unknown; precisions are named as in the peaks: `fp32`, `int8`."""
     if device.peaks is None:
         return HINT
     if not operations and not moved_bytes:
-        return Least(0.0, "")
+        return LowerBound(0.0, "")
     rates = [
         peak.operations_per_s
         for peak in device.peaks.compute
@@ -40,7 +40,7 @@ def least(device: Device, precision: str, threads: int, operations: int, moved_b
     if bandwidth is None:
         return f"no peak of the memory is known for {threads} threads"
     moving, computing = moved_bytes / bandwidth, operations / max(rates) if rates else 0.0
-    return Least(moving, "memory") if moving >= computing else Least(computing, "compute")
+    return LowerBound(moving, "memory") if moving >= computing else LowerBound(computing, "compute")
 
 
 def _bytes_per_s(device: Device, threads: int, moved_bytes: int) -> float | None:
@@ -91,8 +91,8 @@ def timed(rows: Iterable[NodeRow], options: AnalysisOptions) -> tuple[tuple[Node
             found.append(row)
             continue
         moved = cost.read_bytes + cost.written_bytes
-        best = least(device, precision(row, dequantized), threads, cost.operations, moved)
-        if isinstance(best, Least):
+        best = minimum(device, precision(row, dequantized), threads, cost.operations, moved)
+        if isinstance(best, LowerBound):
             found.append(msgspec.structs.replace(row, least_ms=best.time_s * 1e3, bound=best.bound))
         else:
             reasons[best] = reasons.get(best, 0) + 1

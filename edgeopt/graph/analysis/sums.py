@@ -10,7 +10,7 @@ from edgeopt.graph.analysis.records import CategoryRow, Cost, NodeRow, OperatorR
 
 Key = TypeVar("Key", bound=Hashable)
 HOLDERS = ("If", "Loop", "Scan", "SequenceMap", "TensorIterator")
-_MOST_REASONS = 20
+_MAX_REASONS = 20
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ def work(
         operations=every.operations,
         moved_bytes=every.moved_bytes,
         unknown=every.unknown,
-        unknown_reasons=tuple(_reason(reason, rows) for reason, rows in every.reasons.items())[:_MOST_REASONS],
+        unknown_reasons=tuple(_reason(reason, rows) for reason, rows in every.reasons.items())[:_MAX_REASONS],
         peak_activation_bytes=peak[0],
         peak_node=peak[1],
         unsized=peak[2],

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LOOKED_INTO_BYTES = 1_000_000_000
-MOST_COUNTED = 1 << 16
+MAX_COUNTED = 1 << 16
 """Maximum number of values in a histogram; larger weights are sampled."""
 BINS = 32
 # A block stays in a cache while it is read several times.
 _BLOCK_BYTES = 1 << 18
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 _UNSIGNED = {2: "<u2", 4: "<u4", 8: "<u8"}
 _EXPONENTS = {"FLOAT16": 0x7C00, "BFLOAT16": 0x7F80, "FLOAT": 0x7F800000, "DOUBLE": 0x7FF0000000000000}
 
@@ -78,9 +78,9 @@ def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) 
     return Looked(
         WeightsSummary(
             zeros_share=zeros / elements if elements else None,
-            not_finite=tuple(name for name, _, each in named if not each.is_finite)[:_MOST_NAMED],
-            denormal=tuple(name for name, _, each in named if each.has_denormals)[:_MOST_NAMED],
-            unused=unused[:_MOST_NAMED],
+            not_finite=tuple(name for name, _, each in named if not each.is_finite)[:_MAX_NAMED],
+            denormal=tuple(name for name, _, each in named if each.has_denormals)[:_MAX_NAMED],
+            unused=unused[:_MAX_NAMED],
             twins=tuple(tuple(names[id(tensor)] for tensor in group) for group in groups),
             twins_bytes=sum((len(group) - 1) * int(group[0].nbytes) for group in groups),
             note=note,
@@ -112,7 +112,7 @@ def content(tensor: "ir.TensorProtocol") -> Content:
 
 def _sample_step(size: int) -> int:
     """Returns the sampling step of a histogram, without the factors 2, 3, 5 and 7 that row lengths often have."""
-    step = -(-size // MOST_COUNTED)
+    step = -(-size // MAX_COUNTED)
     while step > 1 and gcd(step, 2 * 3 * 5 * 7) > 1:
         step += 1
     return step

@@ -13,7 +13,7 @@ _KINDS: dict[str, Literal["data", "instruction", "unified"]] = {
     "Unified": "unified",
 }
 _LARGEST_BYTES = 1 << 40
-_MOST_LEVELS = 5
+_MAX_LEVELS = 5
 
 
 def probe(host: Host) -> Facts | Unavailable:
@@ -58,7 +58,7 @@ def _entry(
     """One cache that was not counted before; only its level if no size is reported; None for all others."""
     level = kernel_text.whole(host.read(f"{folder}/level"))
     kind = (host.read(f"{folder}/type") or "").strip()
-    if level is None or not 0 < level <= _MOST_LEVELS or kind not in _KINDS or (level, kind, cpu) in done:
+    if level is None or not 0 < level <= _MAX_LEVELS or kind not in _KINDS or (level, kind, cpu) in done:
         return None
     shared = kernel_text.cpu_list(host.read(f"{folder}/shared_cpu_list"))
     shared = shared or kernel_text.cpu_mask(host.read(f"{folder}/shared_cpu_map"))

@@ -9,7 +9,7 @@ from edgeopt.hw.host import Host
 
 MEMINFO = "/proc/meminfo"
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
-_MOST_BYTES = 1 << 60
+_MAX_BYTES = 1 << 60
 _PAGES = (
     ("huge_page_bytes", "Hugepagesize"),
     ("huge_pages_total", "HugePages_Total"),
@@ -29,7 +29,7 @@ class _Amount(NamedTuple):
 
 
 def probe(host: Host) -> Facts:
-    counters = {key: n for key, n in kernel_text.counters(host.read(MEMINFO)).items() if 0 <= n < _MOST_BYTES}
+    counters = {key: n for key, n in kernel_text.counters(host.read(MEMINFO)).items() if 0 <= n < _MAX_BYTES}
     main, swap = _main(host, counters), _swap(host, counters)
     if main is None:
         reason = "neither /proc/meminfo nor psutil reports it"
@@ -83,6 +83,6 @@ def _from_psutil(host: Host, function: str, free_key: str) -> _Amount | None:
     """Returns the amount that psutil reports, for systems without /proc/meminfo: macOS, Windows."""
     answer = host.call("psutil", function)
     total, free = (answer.get("total"), answer.get(free_key)) if isinstance(answer, dict) else (None, None)
-    if not isinstance(total, int) or not isinstance(free, int) or not 0 <= free <= total < _MOST_BYTES:
+    if not isinstance(total, int) or not isinstance(free, int) or not 0 <= free <= total < _MAX_BYTES:
         return None
     return _Amount(total, free, f"psutil.{function}()")

@@ -7,13 +7,13 @@ from edgeopt.hw.device import Facts, NumaNode, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.topology import NODE_FOLDER
 
-_MOST_NODES = 1024
+_MAX_NODES = 1024
 _LARGEST_BYTES = 1 << 56
 
 
 def probe(host: Host) -> Facts | Unavailable:
     numbers = sorted(int(name[4:]) for name in host.list(NODE_FOLDER) if re.fullmatch(r"node\d{1,4}", name))
-    nodes = [_node(host, number, len(numbers)) for number in numbers[:_MOST_NODES]]
+    nodes = [_node(host, number, len(numbers)) for number in numbers[:_MAX_NODES]]
     rows = tuple(node for node in nodes if node.cpus or node.memory_bytes)
     if not rows and windows_facts.read(host):
         return Unavailable(windows_facts.NOT_ASKED)

@@ -174,13 +174,13 @@ def _clock(host: Host, look: _Look) -> int | None:
     governor, driver = ((host.read(f"{_CPUFREQ}/scaling_{name}") or "").strip() for name in ("governor", "driver"))
     if governor == "powersave" and driver not in _SELF_CHOOSING:
         look.against.append("The governor 'powersave' keeps the clock at its minimum; use 'performance'.")
-    most, allowed = (_hertz(host, f"{_CPUFREQ}/{name}_max_freq") for name in ("cpuinfo", "scaling"))
-    if most and allowed and allowed < _FULL_CLOCK * most:
+    maximum, allowed = (_hertz(host, f"{_CPUFREQ}/{name}_max_freq") for name in ("cpuinfo", "scaling"))
+    if maximum and allowed and allowed < _FULL_CLOCK * maximum:
         look.against.append(
-            f"The clock is limited to {allowed / 1e9:.2f} GHz; the CPU supports {most / 1e9:.2f} GHz."
+            f"The clock is limited to {allowed / 1e9:.2f} GHz; the CPU supports {maximum / 1e9:.2f} GHz."
         )
-    elif governor == "performance" and clock and most and clock < _FULL_CLOCK * most:
-        look.notes.append(f"The clock is {clock / 1e9:.2f} GHz, below the {most / 1e9:.2f} GHz limit.")
+    elif governor == "performance" and clock and maximum and clock < _FULL_CLOCK * maximum:
+        look.notes.append(f"The clock is {clock / 1e9:.2f} GHz, below the {maximum / 1e9:.2f} GHz limit.")
     return None if clock is None else round(clock)
 
 

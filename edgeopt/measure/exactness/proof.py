@@ -56,7 +56,7 @@ FLOOR_DB = 80.0
 """Least ratio in dB of an exact rewrite; those that only round differently reach 100 to 140 dB in float32."""
 LARGE_BYTES = 1_500_000_000
 """Size above which only the judge loads a model: OpenVINO takes 2.4 times the size, ONNX Runtime 1.05."""
-LEAST_AGREEMENT_DB = 40.0
+MIN_AGREEMENT_DB = 40.0
 """Least agreement of a runtime with the judge about the source; below it, the runtime proves nothing."""
 
 
@@ -250,7 +250,7 @@ class SourceCheck:
         except EdgeoptError as error:
             return f"the source does not run there: {error.message.rstrip('.')}"
         agreement = compare_outputs(self.reference, reference)
-        if agreement.problem or agreement.snr_db < LEAST_AGREEMENT_DB:
+        if agreement.problem or agreement.snr_db < MIN_AGREEMENT_DB:
             problem = agreement.problem.rstrip(".") if agreement.problem else f"{agreement.snr_db:.1f} dB"
             return f"the source differs there from the source in {self.backend.title}: {problem}"
         judged = {id(one.case): one.answer for one in self.regimes}

@@ -32,7 +32,7 @@ MOVED = (
     *("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"),
 )
 """The operators whose weights are moved; the weights of others may be sizes, indices or exponents."""
-MOST_MOVED_BYTES = 256 << 20
+MAX_MOVED_BYTES = 256 << 20
 """Largest size of weights that are moved; in a larger model only the inputs are."""
 
 
@@ -180,7 +180,7 @@ def moved_model(model_ir: "ir.Model", seed: int) -> "ir.Model":
     copy = model_ir.clone()
     common.LiftConstantsToInitializersPass(lift_all_constants=False, size_limit=0)(copy)
     weights = [w for part in copy.graphs() for w in part.initializers.values() if _computes(w)]
-    if sum(w.const_value.nbytes for w in weights) <= MOST_MOVED_BYTES:
+    if sum(w.const_value.nbytes for w in weights) <= MAX_MOVED_BYTES:
         random = np.random.default_rng(seed)
         for weight in weights:
             array = _moved(weight.const_value.numpy(), random)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import Backend, TensorInfo
     from edgeopt.workers.isolated_backend import IsolatedBackends
 
-BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 """The runtimes of a proof: the first that runs the source judges; in the others a model must load and agree."""
 OTHERS_LIMIT_S = 30.0
 """Time limit for loading in another runtime; OpenVINO takes minutes for a chain of 10,000 nodes."""
@@ -91,9 +90,9 @@ def _first_that(ask: "Callable[[Backend], Found]", backends: "tuple[Backend, ...
 
 
 def proof_backends() -> "tuple[Backend, ...]":
-    from edgeopt.backends import backend_named
+    from edgeopt.backends import PROCESSOR, backend_named
 
-    return tuple(backend_named(name) for name in BACKENDS)
+    return tuple(backend_named(name) for name in PROCESSOR)
 
 
 def judges() -> "tuple[Backend, ...]":

@@ -77,17 +77,21 @@ def _counted(before: _Cores, now: _Cores) -> _Counted:
 
 
 def _share(
-    name: Literal["others_percent", "steal_percent"], this: _Counted, window: _Counted, rounding: int, most: float
+    name: Literal["others_percent", "steal_percent"],
+    this: _Counted,
+    window: _Counted,
+    rounding: int,
+    maximum: float,
 ) -> tuple[float | None, bool]:
-    """Returns the share in percent, and whether it is over `most` even after rounding by the kernel.
+    """Returns the share in percent, and whether it is over `maximum` even after rounding by the kernel.
 
     A window can be bad because of earlier rounds, so this round must look bad as well.
     """
     seen, around = getattr(this, name), getattr(window, name)
-    if (sure := seen(rounding)) is not None and sure > most:
+    if (sure := seen(rounding)) is not None and sure > maximum:
         return seen(), True
     of_this, of_window = seen(), around(rounding)
-    bad = of_window is not None and of_window > most and (of_this is None or of_this > most)
+    bad = of_window is not None and of_window > maximum and (of_this is None or of_this > maximum)
     return around(), bad
 
 

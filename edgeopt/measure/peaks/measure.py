@@ -33,7 +33,7 @@ from edgeopt.workers.host import LocalHost, TrialHost
 from edgeopt.workers.protocol import Failed, raise_machine_failure
 from edgeopt.workspace import PEAKS, workspace
 
-_MOST_STARTS = 3
+_MAX_STARTS = 3
 _QUANTILE = 0.75
 LIMIT_S = 8.5
 _OPENING_SHARE = 0.45
@@ -52,7 +52,7 @@ class RuntimeTasks:
         self.name = name
         self.slices: dict[Task, list[tuple[float, ...]]] = {task: [] for task in tasks}
         self.failures: dict[Task, str] = {}
-        self._worker = WorkerClient(host, _MOST_STARTS)
+        self._worker = WorkerClient(host, _MAX_STARTS)
         self._pending: Task | None = None
 
     @property

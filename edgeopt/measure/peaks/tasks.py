@@ -5,13 +5,14 @@ from typing import Literal, get_args
 
 import msgspec
 
+from edgeopt.backends import PROCESSOR
 from edgeopt.hw.device import Device
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Operator = Literal["MatMul", "Conv 1x1", "Conv 3x3"]
 Action = Literal["read", "copy"]
-RUNTIMES = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}
+RUNTIMES = {name: name.partition("-")[0] for name in PROCESSOR}
 """The backends that are measured, with the name of the runtime in the device record."""
 # Sizes of real layers (transformers of width 384 and 768, the inner stages of convolutional networks), for each
 # thread. A run takes one to three milliseconds on a core of 100 GFLOP/s: short enough that some runs are disturbed
@@ -24,8 +25,8 @@ _LAYERS: tuple[tuple[Operator, tuple[int, ...], int], ...] = (
     ("Conv 3x3", (1, 64, 28), 2),
 )
 _MEMORY = "memory"
-_LEAST_ARRAY_BYTES = 16 * 2**20
-_MOST_OF_MEMORY = 0.25
+_MIN_ARRAY_BYTES = 16 * 2**20
+_MAX_OF_MEMORY = 0.25
 
 
 class Layers(msgspec.Struct, frozen=True, tag="layers"):
@@ -136,8 +137,8 @@ def _streams(device: Device, counts: list[int]) -> tuple[list[Task], dict[str, s
             working_set_bytes = max(share // 4, min(share // 2, 2 * inner_bytes)) if inner_bytes else share // 2
             tasks += _level(f"L{level}", threads, working_set_bytes // 2, one_array=False)
             inner_bytes = share
-        array_bytes = max(_LEAST_ARRAY_BYTES, 4 * _all_caches_bytes(device)) // threads
-        if 2 * array_bytes * threads > _MOST_OF_MEMORY * device.memory.usable_bytes:
+        array_bytes = max(_MIN_ARRAY_BYTES, 4 * _all_caches_bytes(device)) // threads
+        if 2 * array_bytes * threads > _MAX_OF_MEMORY * device.memory.usable_bytes:
             unavailable[f"peaks.{_MEMORY}.{_MEMORY}"] = "there is too little free memory to go past the caches"
             continue
         tasks += _level(_MEMORY, threads, array_bytes, one_array=True)

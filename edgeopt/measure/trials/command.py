@@ -45,7 +45,7 @@ _ECHO = "import os\nwhile data := os.read(0, 99): os.write(1, data)"
 _SMALL_SHARE = 0.02
 _LONG_S = 0.1
 _LOOKED_AT_S = 0.5
-_MOST_LOOKS = 50
+_MAX_LOOKS = 50
 
 
 class Program:
@@ -150,7 +150,7 @@ def warnings(program: Program, turns: Sequence[bytes]) -> tuple[str, ...]:
     runs, ways = [], []
     with _echo() as way:
         way()
-        for turn in islice(cycle(turns), _MOST_LOOKS):
+        for turn in islice(cycle(turns), _MAX_LOOKS):
             runs.append(_lap_s(program.run, turn))
             ways.append(_lap_s(way))
             if time.perf_counter() > end:

@@ -23,7 +23,7 @@ from edgeopt.measure.messages import Describe, Described, Load, Placed, Places, 
 # Rotation has at least two batches, because the samples of one might fit in a cache.
 _FEWEST = 2
 _WARM_UP_RUNS = 3
-_FEWEST_RUNS, _MOST_RUNS = 5, 2000
+_FEWEST_RUNS, _MAX_RUNS = 5, 2000
 COMMAND, URL, BUNDLE = "command", "url", "bundle"
 
 
@@ -79,7 +79,7 @@ def time_stages(request: TimeStages) -> Staged:
         for position in range(_WARM_UP_RUNS):
             _lap(session, raw, feeds, position)
         until = time.perf_counter() + seconds
-        while len(laps) < _MOST_RUNS and (len(laps) < _FEWEST_RUNS or time.perf_counter() < until):
+        while len(laps) < _MAX_RUNS and (len(laps) < _FEWEST_RUNS or time.perf_counter() < until):
             laps.append(_lap(session, raw, feeds, len(laps)))
     pre, inference, post = (float(value) for value in np.median(np.asarray(laps), axis=0) * 1e3)
     times = StageTimes(

@@ -26,7 +26,7 @@ from edgeopt.workers.host import TrialHost
 
 _SHORTEST_SLICE_MS, _LONGEST_SLICE_MS = 200.0, 2000.0
 _RUNS_A_SLICE = 20
-_MOST = 256
+_MAX = 256
 # Linux divides the cores by session (sched_autogroup): measured here, two threads that do 1.9 times the work on
 # an idle machine do 1.0 times beside busy processes, and two processes 1.6 to 1.8 times.
 _BUSY = (
@@ -82,9 +82,9 @@ def run_concurrent(
 
 
 def _check(rules: ConcurrentRules) -> None:
-    bad = next((n for n in (*rules.threads, *rules.processes) if not 1 <= n <= _MOST), None)
+    bad = next((n for n in (*rules.threads, *rules.processes) if not 1 <= n <= _MAX), None)
     if bad is not None:
-        raise UsageError(f"A concurrency of {bad} cannot be measured.", f"Give numbers from 1 to {_MOST}: 1,2,4")
+        raise UsageError(f"A concurrency of {bad} cannot be measured.", f"Give numbers from 1 to {_MAX}: 1,2,4")
 
 
 def _enter(host: TrialHost, side: Side, rules: ConcurrentRules, stack: ExitStack, emit: Emit) -> list[_Running]:
@@ -161,14 +161,14 @@ def _side(name: str, levels: list[_Running]) -> ConcurrencySide:
 
 def _comparisons(names: Sequence[str], levels: Sequence[_Running]) -> tuple[Comparison, ...]:
     """Compares the first side's best level with that of each other side, within the rounds that both ran."""
-    first, *others = (_most([level for level in levels if level.side == name]) for name in names)
+    first, *others = (_maximum([level for level in levels if level.side == name]) for name in names)
     pairs = ((first, other) for other in others if first is not None and other is not None)
     return tuple(
         each for pair in pairs for each in comparisons(pair, lambda done: 1e3 / max(done, 1e-9), CONCURRENT)
     )
 
 
-def _most(levels: Sequence[_Running]) -> _Running | None:
+def _maximum(levels: Sequence[_Running]) -> _Running | None:
     ran = [level for level in levels if level.rounds]
     return max(ran, key=lambda level: float(np.median([*level.rounds.values()])), default=None)
 

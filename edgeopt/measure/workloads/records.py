@@ -32,7 +32,7 @@ class ComparedReport(WorkloadReport, frozen=True, kw_only=True):
 
 
 class ColdRules(msgspec.Struct, frozen=True):
-    repetitions: int = COLD.most
+    repetitions: int = COLD.maximum
     drop_files: bool = True
     """Whether the model's files are dropped from the page cache before each start."""
     drop_libraries: bool = False
@@ -41,7 +41,7 @@ class ColdRules(msgspec.Struct, frozen=True):
 
 class PacedRules(msgspec.Struct, frozen=True):
     rate_per_s: float
-    rounds: int = PACED.most
+    rounds: int = PACED.maximum
     runs_a_slice: int = 20
 
 
@@ -58,7 +58,7 @@ class ConcurrentRules(msgspec.Struct, frozen=True):
     """Concurrent calls of one session; 1 is always measured."""
     processes: tuple[int, ...] = ()
     """Concurrent sessions, each in a separate process."""
-    rounds: int = CONCURRENT.most
+    rounds: int = CONCURRENT.maximum
 
 
 class Spread(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from edgeopt.workers.isolated_backend import IsolatedBackends
 PASSES, LOWERINGS = "passes", "lowerings"
 """Parameters of the steps `cleaned` and `lowered`."""
 NOTHING = "No exact rewrite applies to this graph."
-_MOST_CHECKED = 4
+_MAX_CHECKED = 4
 
 
 def clean(task: BuildTask) -> Ledger:
@@ -45,7 +45,7 @@ def apply_proved_passes(
 ) -> Ledger:
     """Applies the passes, each checked against the source model, and writes the model if it changed."""
     model = load(source)
-    feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MOST_CHECKED))]
+    feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MAX_CHECKED))]
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
     folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
     try:

@@ -193,8 +193,8 @@ class VariantBuilder:
             yield from self._all_of(names, _WHOLE_SHARE)
             return
         due_s = ending.clock.until(_WHOLE_SHARE)
-        most_s = max(0.0, ending.longest_s - ending.clock.limit_s)
-        until_s = max(ending.clock.until(_MAKING_SHARE), due_s + most_s)
+        max_s = max(0.0, ending.longest_s - ending.clock.limit_s)
+        until_s = max(ending.clock.until(_MAKING_SHARE), due_s + max_s)
         yield from self._all_of(names, until_s=until_s)
         ending.extend(time.monotonic() - due_s, "NNCF and ONNX Runtime took long to quantize the model")
 

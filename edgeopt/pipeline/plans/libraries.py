@@ -11,7 +11,7 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.builders.messages import REPAIRED, BuildTask
 from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe, Unsuited, suits_all
 
-_MOST_SAMPLES = 100
+_MAX_SAMPLES = 100
 
 
 def _by_nncf(task: BuildTask) -> Ledger:
@@ -57,7 +57,7 @@ def _samples(task: BuildTask) -> list[Feeds]:
     samples = task.calibration
     if samples is None:
         raise ModelError("Quantizing needs data.", "Give some.")
-    return [samples.feeds(number) for number in range(min(len(samples), _MOST_SAMPLES))]
+    return [samples.feeds(number) for number in range(min(len(samples), _MAX_SAMPLES))]
 
 
 def repair_limit_s(size_bytes: int) -> float:

@@ -61,8 +61,8 @@ def outcome_for(pool: CandidatePool, winner: Candidate, proof: Proof) -> Outcome
 
 
 _INACCURATE = ("below the floor", "unproven")
-_MOST_UNCERTAIN = 2
-_LEAST_UNCERTAIN, _WORTH = 0.5, 1.1
+_MAX_UNCERTAIN = 2
+_MIN_UNCERTAIN, _WORTH = 0.5, 1.1
 """Least speed-up in the race, and least upper end of its interval, for which a proof is worth its time."""
 # Of an objective that no contest decides; memory and first answers differ by a percent or so from run to run.
 _CLEARLY_LESS = 0.97
@@ -75,7 +75,7 @@ def meets_conditions(goal: SearchGoal, incumbent: Bundle | None, proof: Proof, c
         return False
     if goal.objective.figure is None and proof.current is not None:
         # The incumbent counts; the source in plain defaults may be as fast as the candidate, but not faster.
-        clear = proof.current.low > least_gain(incumbent, candidate)
+        clear = proof.current.low > min_gain(incumbent, candidate)
         return clear and proof.current_verdict == FASTER and proof.verdict != "slower"
     if goal.objective.figure is None:
         return proof.verdict == FASTER
@@ -87,7 +87,7 @@ def meets_conditions(goal: SearchGoal, incumbent: Bundle | None, proof: Proof, c
     return proof.figure < _CLEARLY_LESS * proof.baseline_figure and (slow_allowed or not slower)
 
 
-def least_gain(incumbent: Bundle | None, candidate: Candidate) -> float:
+def min_gain(incumbent: Bundle | None, candidate: Candidate) -> float:
     """Returns the least speed-up over the incumbent: more than a race asks of a candidate that takes more
     cores, or the two would replace each other in turn."""
     if incumbent is None or one_thread(candidate):
@@ -101,8 +101,8 @@ def rejection_reason(goal: SearchGoal, incumbent: Bundle | None, proof: Proof, c
         speed += f", but {slower}"
     if proof.current is not None:
         speed += f"; compared with the baseline you gave: {proof.current_verdict} ({proof.current})"
-        if (least := least_gain(incumbent, candidate)) > 1.0 and proof.current_verdict == FASTER:
-            speed += f", which runs on one thread: not proved by {least - 1:.0%}, the gain of the other cores"
+        if (minimum := min_gain(incumbent, candidate)) > 1.0 and proof.current_verdict == FASTER:
+            speed += f", which runs on one thread: not proved by {minimum - 1:.0%}, the gain of the other cores"
     if proof.figure is None or proof.baseline_figure is None:
         return speed
     shown = goal.objective.shown
@@ -342,11 +342,11 @@ def _uncertain(pool: CandidatePool, line: Sequence[PoolEntry]) -> list[PoolEntry
         for e in pool.entries
         if e not in line and e.candidate != pool.search.baseline and e.status == "lost" and _is_open(e.speedup)
     ]
-    return sorted(found, key=lambda e: e.speedup.high if e.speedup else 0.0, reverse=True)[:_MOST_UNCERTAIN]
+    return sorted(found, key=lambda e: e.speedup.high if e.speedup else 0.0, reverse=True)[:_MAX_UNCERTAIN]
 
 
 def _is_open(speedup: Interval | None) -> bool:
-    return speedup is not None and speedup.median > _LEAST_UNCERTAIN and speedup.high > _WORTH
+    return speedup is not None and speedup.median > _MIN_UNCERTAIN and speedup.high > _WORTH
 
 
 def _proof_candidates(search: Search, entries: Sequence[PoolEntry], best: list[PoolEntry]) -> list[PoolEntry]:
@@ -359,6 +359,6 @@ def _proof_candidates(search: Search, entries: Sequence[PoolEntry], best: list[P
     others = [e for e in entries if e not in best and e.status == "lost" and e.speedup]
     others.sort(key=lambda e: e.speedup.median if e.speedup else 0.0, reverse=True)
     # The source itself may win against the incumbent.
-    least = 1.0 if incumbent is None else AS_FAST
+    minimum = 1.0 if incumbent is None else AS_FAST
     rivals = [e for e in [*best, *others] if incumbent is not None or e.candidate != source]
-    return [e for e in rivals if e.speedup and e.speedup.median > least]
+    return [e for e in rivals if e.speedup and e.speedup.median > minimum]

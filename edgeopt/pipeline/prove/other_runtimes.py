@@ -1,12 +1,11 @@
 """Proof of a written ONNX file in the runtimes that it was not made for."""
 
-from edgeopt.backends import backend_named
+from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.backends.base import Available
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
 from edgeopt.quant.measured.planning.entry import Entry
 from edgeopt.quant.measured.records import RuntimeProof
-from edgeopt.quant.measured.sample_sets import JUDGES
 from edgeopt.quant.measured.timing.configs import ExecutionConfig
 from edgeopt.quant.measured.work import QuantizeRun
 
@@ -20,7 +19,7 @@ def prove_elsewhere(work: QuantizeRun, entry: Entry) -> tuple[RuntimeProof, ...]
     is_plain = not own.options.keys() - set(_SAME_RESULTS)
     return tuple(
         _proof(work, entry, name)
-        for name in JUDGES
+        for name in PROCESSOR
         if isinstance(backend_named(name).available(), Available) and not (name == own.backend and is_plain)
     )
 

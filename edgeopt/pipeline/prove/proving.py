@@ -49,7 +49,7 @@ from edgeopt.pipeline.shapes.sized import times_by_size
 from edgeopt.pipeline.stopping import StopControl
 
 
-def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, incumbents: int) -> Terms:
+def terms_of(objective: Objective, ending: StopControl, maximum: int, rivals: int, incumbents: int) -> Terms:
     """Returns the terms of a proof against `rivals` ways to run the baseline, `incumbents` the incumbent."""
 
     def is_stopped() -> bool:
@@ -59,7 +59,7 @@ def terms_of(objective: Objective, ending: StopControl, most: int, rivals: int, 
 
     alone = bool(incumbents) and objective.figure is None
     required = range(rivals if alone else 0, rivals + incumbents)
-    return Terms(PROOF, most, ending.proofs_end_s, required, is_stopped)
+    return Terms(PROOF, maximum, ending.proofs_end_s, required, is_stopped)
 
 
 def put_golden(search: Search, folder: Path, found: "ProofRun", notes: SearchNotes) -> None:

@@ -151,7 +151,7 @@ def _verdict(seen: Verdict) -> str:
 
 
 # Eight legs of several sides; a contest ends earlier where the answer is clear.
-_LEAST_S, _MOST_S = 12.0, 25.0
+_MIN_S, _MAX_S = 12.0, 25.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +319,7 @@ def _timed(work: QuantizeRun, entry: Entry) -> _Timed:
         *(ContestSide(name, work.study.path, each.backend, each.options) for name, each in floats.items()),
         ContestSide(SOURCE, work.request.model, judge, {}),
     ]
-    limit_s = max(_LEAST_S, min(_MOST_S, work.left_s()))
+    limit_s = max(_MIN_S, min(_MAX_S, work.left_s()))
     with work.study.phase(PHASE, "against float models, interleaved"):
         found = compared(runners, work.samples_path, work.folder, limit_s, work.emit)
     for name, reason in found.failures.items():

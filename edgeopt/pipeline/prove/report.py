@@ -256,8 +256,8 @@ def _found(search: Search, winner: Candidate, proof: Proof) -> str:
         return _throughput(search, winner, proof)
     speed = f"{proof.speedup.median:.2f}x the speed of {own}"
     if proof.figure is not None and proof.baseline_figure is not None:
-        least = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
-        return f"{objective.title[:1].upper()}{objective.title[1:]} {least}, at {speed}, {_accuracy(proof)}."
+        minimum = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
+        return f"{objective.title[:1].upper()}{objective.title[1:]} {minimum}, at {speed}, {_accuracy(proof)}."
     times = f"({units.time_instead(proof.latency_ms, proof.baseline_ms)}), {_accuracy(proof)}."
     if proof.current is not None:
         return f"{proof.current.median:.2f}x faster than the baseline, and {speed} {times}"

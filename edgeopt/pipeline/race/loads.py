@@ -83,7 +83,7 @@ def _run_in_turns(field: list[Contender], span_ms: float, until_s: float) -> Non
     run_rounds(field, 1, span_ms)
     for each in field:
         each.slices_ms.clear()
-    run_rounds(field, LOADS.most, span_ms, lambda: time.monotonic() >= until_s)
+    run_rounds(field, LOADS.maximum, span_ms, lambda: time.monotonic() >= until_s)
 
 
 def _sample_ms(contender: Contender) -> float:

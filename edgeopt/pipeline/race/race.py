@@ -61,7 +61,7 @@ def meter_all(
     """Measures the energy of a run of each contender, interleaved; the first round runs however late it is."""
 
     def emit_round(number: int, _count: int) -> None:
-        emit(Progress("metering", f"{len(contenders)} interleaved", number, turns.most))
+        emit(Progress("metering", f"{len(contenders)} interleaved", number, turns.maximum))
 
     def stretch(contender: Contender) -> float | None:
         return _joules(meter, contender)
@@ -138,7 +138,7 @@ def race(
         if baseline.failure:
             raise TrialError(f"The source model {baseline.failure.rstrip('.')} while it was measured.", HINT)
         alive = _without_the_fallen(alive, emit)
-        _emit_progress(emit, phase, each.done, turns.most, baseline, alive)
+        _emit_progress(emit, phase, each.done, turns.maximum, baseline, alive)
         ticker.update(baseline, alive)
         if each.is_look:
             alive = _keep(baseline, alive, turns.keeps[turns.looks.index(each.done)], emit)

@@ -37,7 +37,7 @@ _SUBJECTS = 2
 # Least expected improvement, as a logarithm, for which a point is worth its time.
 _WORTH_TRYING = 0.01
 # Errors of ratios: of candidates in the race, of those that left early, and the least of contests here.
-_RACED, _LEFT, _LEAST_SPREAD = 0.02, 0.05, 0.005
+_RACED, _LEFT, _MIN_SPREAD = 0.02, 0.05, 0.005
 # A failed option is assumed to fail in other combinations too.
 _FAILED = math.log(2.0)
 # Time in seconds to start and screen one more candidate, in addition to loading and its rounds.
@@ -171,7 +171,7 @@ def _against(tuning: _Tuning, best: PoolEntry, entry: PoolEntry) -> float | None
         tuning.races.emit(final(entry))
         return 0.0
     longer = float(np.median(logs))
-    spread = max(_LEAST_SPREAD, 1.25 * float(np.std(logs)) / math.sqrt(len(logs)))
+    spread = max(_MIN_SPREAD, 1.25 * float(np.std(logs)) / math.sqrt(len(logs)))
     tuning.effects.learn(tuning.point(entry.candidate), tuning.point(best.candidate), longer, spread)
     return math.exp(-longer)
 

@@ -45,7 +45,7 @@ from edgeopt.pipeline.shapes.sized import (
 
 _SAME_DB = 100.0
 """Agreement in dB of the same outputs: sums over another number of zeros differ in the last bits of a float32."""
-_FEWEST_PAIRS, _MOST_PAIRS = 4, 24
+_FEWEST_PAIRS, _MAX_PAIRS = 4, 24
 
 Feeds = dict[str, Array]
 Cuts = dict[str, tuple[int, ...]]
@@ -148,7 +148,7 @@ def _pairs(
             filled[mask] = filled[mask].copy()
             filled[mask][:, size:] = 0
             found.append(Pair(dimension, size, bucket, plain, filled, mask))
-    return found[:_MOST_PAIRS]
+    return found[:_MAX_PAIRS]
 
 
 def _filled(array: Array, axes: Sequence[int], size: int) -> Array:
@@ -230,7 +230,7 @@ def settle_filling(
     # Sizes that were not measured are padded if the padding is small: then they cannot be much slower.
     pays = {gap for gap in gaps if ratios.get(gap, _guess(gap)) <= _AS_FAST}
     named = {gap.dimension for gap in gaps}
-    found = {d.name: least_filled(d, pays) for d in shaped.dimensions if d.name in named}
+    found = {d.name: min_filled(d, pays) for d in shaped.dimensions if d.name in named}
     return {d.name: found[d.name] for d in shaped.dimensions if found.get(d.name, _all(d)) != _all(d)}
 
 
@@ -257,19 +257,19 @@ def gaps_of(dimensions: list[SizedDimension]) -> list[Gap]:
     return found
 
 
-def least_filled(dimension: SizedDimension, pays: set[Gap]) -> tuple[int, ...]:
+def min_filled(dimension: SizedDimension, pays: set[Gap]) -> tuple[int, ...]:
     """Returns for each size the least one that is padded to it; the size itself if none is."""
-    least = []
+    minimum = []
     for low, high in pairwise((0, *dimension.sizes)):
         first, half = (Gap(dimension.name, size, high) for size in (low + 1, (low + high) // 2))
         paying = [gap.size for gap in (first, half) if gap in pays]
         # If padding pays where most is padded, it pays half way too.
-        least.append(low + 1 if first in pays or high - low == 1 else min(paying, default=high))
-    return tuple(least)
+        minimum.append(low + 1 if first in pays or high - low == 1 else min(paying, default=high))
+    return tuple(minimum)
 
 
-def describe_filling(dimension: SizedDimension, least: tuple[int, ...]) -> str:
-    filled = [f"{low} to {high}" for low, high in zip(least, dimension.sizes, strict=True) if low < high]
+def describe_filling(dimension: SizedDimension, minimum: tuple[int, ...]) -> str:
+    filled = [f"{low} to {high}" for low, high in zip(minimum, dimension.sizes, strict=True) if low < high]
     others = "others run with open shapes, which is faster"
     ranges = f"inputs are padded from {', '.join(filled)}" if filled else "no inputs are padded"
     return f"{dimension.name}: with buckets, {ranges}; {others}."
@@ -305,7 +305,7 @@ def _measured(
         span_ms = min(LONGEST_SLICE_MS, 2.5 * len(gaps) * max(side.run_ms for side in sides))
         for side in sides:
             side.laps.clear()
-        run_rounds(sides, GAPS.most, max(span_ms, slice_ms(sides[1].run_ms)))
+        run_rounds(sides, GAPS.maximum, max(span_ms, slice_ms(sides[1].run_ms)))
         failure = next((side.failure for side in sides if side.failure), None)
         if failure:
             raise TrialError(failure)
@@ -396,7 +396,7 @@ def settle_buckets(
     return dataclasses.replace(shaped, cuts=cuts, mask=mask)
 
 
-def with_buckets(shaped: Shaped, candidates: Sequence[Candidate], most: int) -> list[Candidate]:
+def with_buckets(shaped: Shaped, candidates: Sequence[Candidate], maximum: int) -> list[Candidate]:
     """Returns the first few candidates that can have a program for each size, with these programs."""
-    able = [one for one in candidates if "shapes" in one.options and "buckets" not in one.options][:most]
+    able = [one for one in candidates if "shapes" in one.options and "buckets" not in one.options][:maximum]
     return [msgspec.structs.replace(one, options={**one.options, **shaped.options}) for one in able]

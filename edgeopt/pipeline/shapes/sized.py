@@ -23,8 +23,8 @@ from edgeopt.measure.contender import Contender
 from edgeopt.nearest import nearest
 from edgeopt.pipeline.outcome import SizeTimes
 
-MOST_SIZES = 8
-MOST_PROGRAMS = 16
+MAX_SIZES = 8
+MAX_PROGRAMS = 16
 _HOW = "Write seq=16:32:128 (minimum, usual, maximum) or seq=16,32,64."
 # A doubling this close to a requested size gets no bucket of its own.
 _NEAR = 1.3
@@ -93,30 +93,30 @@ def _few(
         if not rich:
             raise UsageError(
                 f"These are {prod(len(d.sizes) for d in made)} combinations of sizes; the maximum is "
-                f"{MOST_PROGRAMS}, with {MOST_SIZES} sizes per dimension.",
+                f"{MAX_PROGRAMS}, with {MAX_SIZES} sizes per dimension.",
                 "Give fewer sizes: each combination is one program in memory.",
             )
-        most = max(rich, key=lambda d: len(d.sizes))
-        steps[most.name] *= 2
-        fewer = _doublings(*ranges[most.name], steps[most.name])
-        made[made.index(most)] = msgspec.structs.replace(most, sizes=fewer)
+        maximum = max(rich, key=lambda d: len(d.sizes))
+        steps[maximum.name] *= 2
+        fewer = _doublings(*ranges[maximum.name], steps[maximum.name])
+        made[made.index(maximum)] = msgspec.structs.replace(maximum, sizes=fewer)
     reductions = [
         f"{d.name}: {', '.join(map(str, d.sizes))} instead of {len(before.sizes)} sizes"
         for d, before in zip(made, dimensions, strict=True)
         if d.sizes != before.sizes
     ]
-    note = f"Sizes in between were reduced to fit {MOST_PROGRAMS} programs: {'; '.join(reductions)}."
+    note = f"Sizes in between were reduced to fit {MAX_PROGRAMS} programs: {'; '.join(reductions)}."
     return tuple(made), note if reductions else ""
 
 
 def _too_many(made: Sequence[SizedDimension]) -> bool:
-    return prod(len(d.sizes) for d in made) > MOST_PROGRAMS or any(len(d.sizes) > MOST_SIZES for d in made)
+    return prod(len(d.sizes) for d in made) > MAX_PROGRAMS or any(len(d.sizes) > MAX_SIZES for d in made)
 
 
-def _doublings(least: int, usual: int, most: int, step: int) -> tuple[int, ...]:
-    required = {least, usual, most}
-    sizes, size = set(required), least * step
-    while size < most:
+def _doublings(minimum: int, usual: int, maximum: int, step: int) -> tuple[int, ...]:
+    required = {minimum, usual, maximum}
+    sizes, size = set(required), minimum * step
+    while size < maximum:
         if all(max(size, one) >= _NEAR * min(size, one) for one in required):
             sizes.add(size)
         size *= step
@@ -127,10 +127,10 @@ def _range(text: str, sizes_text: str) -> tuple[int, int, int]:
     sizes = [_size(text, one) for one in sizes_text.split(":")]
     if len(sizes) != 3:
         raise UsageError(f"'{text}' has {len(sizes)} sizes; it needs three.", _HOW)
-    least, usual, most = sizes
-    if not least <= usual <= most:
+    minimum, usual, maximum = sizes
+    if not minimum <= usual <= maximum:
         raise UsageError(f"'{text}' must list the minimum, usual and maximum size in this order.", _HOW)
-    return least, usual, most
+    return minimum, usual, maximum
 
 
 def _listed(text: str, sizes_text: str) -> tuple[tuple[int, ...], int]:
@@ -153,7 +153,7 @@ def _hint(name: str, known: Mapping[str, object]) -> str:
     return hint if hint == listed else f"{hint} {listed}"
 
 
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 Sizes = Mapping[str, int]
 """Size of each dimension, by its name."""
 
@@ -204,7 +204,7 @@ def shape_samples(
     usual: Sizes = {d.name: d.usual for d in dimensions}
     largest: Sizes = {d.name: d.sizes[-1] for d in dimensions}
     needed = len(samples) * max(_bytes(samples, dimensions, sizes) for sizes in (usual, largest))
-    if needed > _MOST_BYTES:
+    if needed > _MAX_BYTES:
         raise UsageError(
             f"{len(samples)} samples of these sizes need {units.size(needed)} of memory.",
             "Give fewer samples (48 are enough), or a smaller largest size.",

@@ -204,7 +204,7 @@ def ranked(runners: Sequence[ContestSide], samples: Path, folder: Path) -> dict[
     with _loaded(runners, samples, folder) as (loaded, _):
         if not loaded:
             return {}
-        run_rounds(list(loaded.values()), PLANS.most, _span_ms(loaded.values()))
+        run_rounds(list(loaded.values()), PLANS.maximum, _span_ms(loaded.values()))
         return {
             place: float(np.quantile(loaded[each.name].slices_ms, _UNDISTURBED))
             for place, each in enumerate(runners)

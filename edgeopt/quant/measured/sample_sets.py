@@ -10,7 +10,7 @@ from typing import Self
 
 import msgspec
 
-from edgeopt.backends import backend_named
+from edgeopt.backends import PROCESSOR, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo, full_precision
 from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.data.judging.metric import Labels
@@ -87,13 +87,13 @@ def read_samples(
     return SampleSets(inputs, samples, labels, calibrate, plan, prove, use, Levels(samples), warnings)
 
 
-def _shares(count: int, limits: SampleLimits, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
+def _shares(count: int, limits: SampleLimits, max_to_calibrate: int | None) -> tuple[range, range, range, bool]:
     """Returns the calibration, planning and proof samples, and whether some samples have two uses."""
     found = split(count, from_user=True, limits=limits)
     if not found.calibration_count or found.is_shared:
         half = max(1, count // 2)
-        return range(min(half, most_to_calibrate or half)), range(count), range(count // 2, count), True
-    calibrate = min(found.calibration_count, most_to_calibrate or found.calibration_count)
+        return range(min(half, max_to_calibrate or half)), range(count), range(count // 2, count), True
+    calibrate = min(found.calibration_count, max_to_calibrate or found.calibration_count)
     return range(calibrate), found.check, found.prove, False
 
 
@@ -121,7 +121,6 @@ def narrowed(inputs: tuple[TensorInfo, ...], shapes: Mapping[str, tuple[int, ...
     )
 
 
-JUDGES = ("onnxruntime-cpu", "openvino-cpu")
 """Backends in order of preference: the first that runs the source model computes the reference outputs. An
 accelerator is not among them because it may compute in fewer bits by default."""
 # Two runs of one model in one runtime differ at most by the order in which threads add: 100 dB and more.
@@ -166,9 +165,9 @@ class ModelRuns:
             session.close()
 
     def inputs(self, path: Path) -> tuple[TensorInfo, ...]:
-        """Returns the inputs of a model and selects the first runtime of JUDGES that loads it as the judge."""
+        """Returns the inputs of a model and selects the first runtime of PROCESSOR that loads it as the judge."""
         reasons, missing = [], []
-        for name in JUDGES:
+        for name in PROCESSOR:
             backend = backend_named(name)
             state = backend.available()
             if not isinstance(state, Available):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.backends import eight_bits_of
 from edgeopt.backends.base import Array
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
@@ -21,7 +22,6 @@ from edgeopt.graph.ledger import Change
 from edgeopt.quant.measured.sample_sets import Outputs, SampleSets
 from edgeopt.quant.ranges import ObservedRange
 from edgeopt.quant.records import Layer, QuantFinding, QuantSettings, Range, Sensitivity
-from edgeopt.quant.rules import rules_of
 from edgeopt.quant.schemes import SCHEMES, Scheme, SchemeContext
 from edgeopt.quant.schemes.base import Smoothing
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MODEL = "float.onnx"
 KEPT = "requested with --keep-float"
 # More samples hardly change which layer costs most; the plan's own choices are checked on all planning samples.
-_MOST_TO_ESTIMATE = 8
+_MAX_TO_ESTIMATE = 8
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class LayerMeasurements:
         missing = {name: some for name, some in missing.items() if some}
         if missing:
             first = self.sample_sets.plan.start
-            few = range(first, min(self.sample_sets.plan.stop, first + _MOST_TO_ESTIMATE))
+            few = range(first, min(self.sample_sets.plan.stop, first + _MAX_TO_ESTIMATE))
             with (
                 self.phase("measuring the error of each layer", f"{len(missing)} layers"),
                 self.switchboard(backend, missing, **changes) as board,
@@ -250,6 +250,6 @@ def _is_meant(layer: Layer, pattern: str) -> bool:
 
 def _key(context: SchemeContext) -> str:
     """Returns a key of the backend's rules and the settings, on which a simulated scheme depends."""
-    rules = rules_of(context.backend)
+    rules = eight_bits_of(context.backend)
     rules_key = f"{rules.style} symmetric={rules.symmetric} signed={rules.signed} everywhere={rules.everywhere}"
     return f"{rules_key} {msgspec.json.encode(context.settings).decode()}"

@@ -41,7 +41,7 @@ _LARGE_BYTES = 10_000_000
 _S_A_BYTE = 0.4e-6
 # Preparation changes the outputs only by rounding.
 _EXACT_DB = 80.0
-_MOST_TO_COMPARE = 4
+_MAX_TO_COMPARE = 4
 
 
 @dataclass(slots=True)
@@ -194,7 +194,7 @@ def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings
 def _check_prepared(work: QuantizeRun) -> None:
     """Raises a VerificationError if the outputs of the prepared model differ from the source's."""
     sets = work.sample_sets
-    few = range(sets.plan.start, min(sets.plan.stop, sets.plan.start + _MOST_TO_COMPARE))
+    few = range(sets.plan.start, min(sets.plan.stop, sets.plan.start + _MAX_TO_COMPARE))
     judge = work.runs.judge
     got = work.runs.outputs(work.study.path, judge, full_precision(judge), sets.feeds(few))
     accuracy = compare_outputs(work.study.reference_of(few), got)

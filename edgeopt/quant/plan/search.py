@@ -35,7 +35,7 @@ _CAUTION = 0.98
 _FOR_SPENDING, _FOR_NEIGHBOURS = 0.25, 0.15
 # A first budget for metrics that are not in decibels; eight bits often reach this ratio.
 _FIRST_GUESS_DB = 25.0
-_MOST_ROUNDS = 60
+_MAX_ROUNDS = 60
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class PlanSearch:
     floor: float
     check: Check
     in_decibels: bool = True
-    most_checks: int = 20
+    max_checks: int = 20
     emit: Emit = ignore
     results: dict[frozenset[tuple[str, str]], tuple[float, float]] = field(default_factory=dict)
     """The value and its lower bound of all choices that were run."""
@@ -65,11 +65,11 @@ class PlanSearch:
     @property
     def neighbours(self) -> int:
         """The number of runs reserved for the points next to the chosen one."""
-        return round(_FOR_NEIGHBOURS * self.most_checks)
+        return round(_FOR_NEIGHBOURS * self.max_checks)
 
     @property
     def _spending(self) -> int:
-        return round(_FOR_SPENDING * self.most_checks)
+        return round(_FOR_SPENDING * self.max_checks)
 
     @property
     def target(self) -> float:
@@ -84,7 +84,7 @@ class PlanSearch:
         """Returns the lower bound with these choices; None if only the `kept` reserved runs are left."""
         known = self.result(choices)
         if known is None:
-            if len(self.results) >= self.most_checks - kept:
+            if len(self.results) >= self.max_checks - kept:
                 return None
             self.emit(Progress(PHASE, f"{len(choices)} layers together", len(self.results) + 1))
             known = self.check(dict(choices))
@@ -101,10 +101,10 @@ class PlanSearch:
 
     def _by_budget(self) -> dict[str, str]:
         """Narrows the budget between one that holds and one that fails, and returns the best choices that hold."""
-        most = self.within(math.inf)
+        maximum = self.within(math.inf)
         best: dict[str, str] = {}
         holds, fails, budget = 0.0, math.inf, self.target
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             choices = self.within(budget)
             low = math.inf if not choices else self.low(choices, kept=self._spending + self.neighbours)
             if low is None:
@@ -115,7 +115,7 @@ class PlanSearch:
                     best = choices
             else:
                 fails = min(fails, self.problem.worst(choices))
-            if choices == most and low >= self.floor:
+            if choices == maximum and low >= self.floor:
                 break
             if (holds and fails <= holds * _CLOSE) or fails <= 0 or not self._worth(best, fails):
                 break
@@ -230,11 +230,11 @@ def _pareto(
         if key == chosen or (each[0] < ms - _SAME_MS and each[1] > noise) or (each[0] > ms and each[1] < noise)
     ]
     kept: list[Choices] = []
-    least = math.inf
+    minimum = math.inf
     for (_, each_noise), key in sorted(apart, key=lambda one: (one[0], sorted(one[1]))):
-        if each_noise < least:
+        if each_noise < minimum:
             kept.append(dict(key))
-            least = each_noise
+            minimum = each_noise
     return tuple(point_of(search, choices, float_ms) for choices in reversed(kept))
 
 
@@ -356,7 +356,7 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-MOST_CHECKS = 20
+MAX_CHECKS = 20
 
 
 class Chosen(NamedTuple):
@@ -382,7 +382,7 @@ def choose(  # noqa: PLR0913 - optional parameters are keywords
     float_ms: float | None = None,
     in_decibels: bool = True,
     reasons: Mapping[str, str] | None = None,
-    most_checks: int = MOST_CHECKS,
+    max_checks: int = MAX_CHECKS,
     emit: Emit = ignore,
 ) -> Chosen:
     """Chooses the scheme of each layer that saves the most time within the error budget, confirmed by runs of the
@@ -397,7 +397,7 @@ def choose(  # noqa: PLR0913 - optional parameters are keywords
     """
     timed = gains or nominal_gains(layers, sensitivities)
     problem = problem_from(layers, sensitivities, timed, borders, base)
-    search = PlanSearch(problem, floor, check, in_decibels, most_checks, emit)
+    search = PlanSearch(problem, floor, check, in_decibels, max_checks, emit)
     best = search.best()
     total_ms = _products_ms(timed) if float_ms is None else float_ms
     points = frontier(search, best, total_ms)

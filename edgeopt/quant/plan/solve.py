@@ -133,7 +133,7 @@ def noise_at(ratio_db: float) -> float:
 
 # A hard problem ends with the best choices found so far. The limit of nodes is reached before the time limit,
 # because the same problem must get the same choices on a busy machine.
-_MOST_NODES = 50
+_MAX_NODES = 50
 _LIMIT_S = 10.0
 # A margin larger than the solver's tolerance, so that the choices keep the budget exactly.
 _MARGIN = 1e-5
@@ -176,7 +176,7 @@ def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict
             bounds=Bounds(0, 1),
             constraints=LinearConstraint(sparse.block_array(rows), ub=limits),
             # These problems are small: presolve takes longer than it saves.
-            options={"presolve": False, "mip_rel_gap": 0.0, "node_limit": _MOST_NODES, "time_limit": limit_s},
+            options={"presolve": False, "mip_rel_gap": 0.0, "node_limit": _MAX_NODES, "time_limit": limit_s},
         )
     taken = [] if found.x is None else found.x[:many] > 0.5
     return {problem.layers[each.layer]: each.scheme for each, yes in zip(options, taken, strict=False) if yes}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from edgeopt.backends import eight_bits_of
 from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
@@ -17,7 +18,6 @@ from edgeopt.graph.passes.base import plural
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
 from edgeopt.quant.openvino_defects import LOWEST, NO_BIAS
 from edgeopt.quant.records import Layer, Range
-from edgeopt.quant.rules import rules_of
 from edgeopt.quant.schemes import flow as flows
 from edgeopt.quant.schemes.base import Scheme, SchemeContext, Smoothing
 from edgeopt.quant.schemes.writer import (
@@ -63,7 +63,7 @@ _FUSED_WITH_REDUCTIONS = ("Add", "Sub", "Mul", "Div", "Reshape", "Flatten", "Squ
 
 
 def fits(bits: int, layer: Layer, context: SchemeContext) -> str:
-    rules = rules_of(context.backend)
+    rules = eight_bits_of(context.backend)
     if layer.reason:
         return layer.reason
     if layer.operator not in PRODUCTS:
@@ -80,7 +80,7 @@ def fits(bits: int, layer: Layer, context: SchemeContext) -> str:
 
 def steps_of(kept: Range, context: SchemeContext, bits: int, *, second: bool = False) -> Steps:
     """Returns the steps of an activation; `second` marks the second factor of a product of activations."""
-    rules, settings = rules_of(context.backend), context.settings
+    rules, settings = eight_bits_of(context.backend), context.settings
     symmetric = rules.symmetric or settings.symmetric_activations
     signed = rules.signed or settings.activation_type.startswith("int")
     if second and rules.style == "inputs":  # it takes the place of weights, which kernels want so
@@ -133,7 +133,7 @@ def fake_output(
     layer: Layer,  # noqa: ARG001 - every scheme function has these parameters
     context: SchemeContext,
 ) -> "ir.Value":
-    rules = rules_of(context.backend)
+    rules = eight_bits_of(context.backend)
     if rules.style != "through" or not (rules.everywhere or flows.gives_eight_bits(node)):
         return value
     end = flows.end_of(value, _is_symmetric(context))
@@ -165,7 +165,7 @@ def _faked(graph: "ir.Graph", node: "ir.Node", value: "ir.Value", steps: Steps, 
 
 
 def _is_symmetric(context: SchemeContext) -> bool:
-    return rules_of(context.backend).symmetric or context.settings.symmetric_activations
+    return eight_bits_of(context.backend).symmetric or context.settings.symmetric_activations
 
 
 def range_of(context: SchemeContext, bits: int) -> flows.RangeOf:
@@ -206,7 +206,7 @@ def _range_of_integers(node: "ir.Node") -> Range | None:
 
 
 def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: SchemeContext) -> tuple[Change, ...]:
-    graph, rules = model.graph, rules_of(context.backend)
+    graph, rules = model.graph, eight_bits_of(context.backend)
     found = nodes_by_key(graph)
     nodes = {found[key]: layer for layer in layers for key in layer.nodes}
     writer = Writer(graph)
@@ -382,8 +382,8 @@ def _wide_enough(scales: Array, bias: Array | None, steps: Steps | None) -> Arra
     """Returns scales with which the bias fits into 32 bits; only channels with tiny weights change."""
     if bias is None or steps is None:
         return scales
-    least = np.abs(bias) / (np.float64(steps.scale) * _LARGEST_BIAS)
-    return np.maximum(scales, least if scales.ndim else least.max()).astype(np.float32)
+    minimum = np.abs(bias) / (np.float64(steps.scale) * _LARGEST_BIAS)
+    return np.maximum(scales, minimum if scales.ndim else minimum.max()).astype(np.float32)
 
 
 def _write_bias(writer: Writer, node: "ir.Node", bias: Array, scales: Array, steps: Steps) -> None:

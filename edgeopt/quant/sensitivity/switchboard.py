@@ -187,7 +187,7 @@ GATES = "edgeopt_gates"
 
 
 # Single runs of small models gain little from more threads; parallel runs gain more, but each needs memory.
-_MOST_WORKERS = 4
+_MAX_WORKERS = 4
 
 
 class GatedModel:
@@ -217,7 +217,7 @@ class GatedModel:
             (layer.name, scheme.name) for layer in self.layers for scheme in self.schemes[layer.name]
         )
         """Each layer with each of its schemes."""
-        self.workers = min(_cores(), _MOST_WORKERS)
+        self.workers = min(_cores(), _MAX_WORKERS)
         self._places = {pair: place for place, pair in enumerate(self.pairs)}
         self._session = session(with_switches(model, self.layers, self.schemes, context), _cores() // self.workers)
         self.outputs = tuple(output.name for output in self._session.get_outputs())

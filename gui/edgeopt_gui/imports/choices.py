@@ -20,7 +20,7 @@ TITLES = {
 }
 """The fields of the dialog, by their options of the command line."""
 _ENVIRONMENTS = (".venv", "venv", "env")
-_MOST_FOLDERS = 4
+_MAX_FOLDERS = 4
 _LARGEST_SCRIPT_BYTES = 4 << 20
 
 
@@ -101,7 +101,7 @@ def place_for(source: str) -> str:
 
 def python_beside(source: str) -> str:
     """Returns the Python of a virtual environment in a folder above the source; "" if there is none."""
-    for folder in [*Path(source).absolute().parents][:_MOST_FOLDERS]:
+    for folder in [*Path(source).absolute().parents][:_MAX_FOLDERS]:
         for name in _ENVIRONMENTS:
             for python in (folder / name / "bin" / "python", folder / name / "Scripts" / "python.exe"):
                 if python.is_file():

@@ -13,7 +13,7 @@ from edgeopt_gui.plots.ticks import factor_ticks
 from edgeopt_gui.theme import colours
 
 _LINES_HIGH = 7
-_LEAST_BAR = 2.0
+_MIN_BAR = 2.0
 _BEYOND = 10
 """A threshold as many times the highest value, or more, is outside of the axis."""
 
@@ -95,8 +95,8 @@ class Histogram(QWidget):
 
     def _paint_ticks(self, painter: QPainter, area: QRectF) -> None:
         metrics, palette = self.fontMetrics(), self.palette()
-        most = max(2, int(area.width() / (metrics.horizontalAdvance("0,000.00") * 1.5)))
-        for value, text in factor_ticks(*self._axis, most):
+        maximum = max(2, int(area.width() / (metrics.horizontalAdvance("0,000.00") * 1.5)))
+        for value, text in factor_ticks(*self._axis, maximum):
             x = round(self._x(area, value))
             painter.setPen(QPen(palette.color(QPalette.ColorRole.Midlight), 1))
             painter.drawLine(QLineF(x, area.top(), x, area.bottom()))
@@ -114,7 +114,7 @@ class Histogram(QWidget):
             begin = self._low * step**place
             left, right = round(self._x(area, begin)), round(self._x(area, begin * step))
             # The tail consists of few runs, so its bars are at least a pixel high.
-            height = max(area.height() * count / highest, _LEAST_BAR)
+            height = max(area.height() * count / highest, _MIN_BAR)
             over = self._threshold is not None and begin >= self._threshold
             colour = colours.bad() if over else colours.series(0)
             painter.fillRect(QRectF(left, area.bottom() - height, max(right - left - 1, 1), height), colour)
@@ -130,7 +130,7 @@ class Histogram(QWidget):
         path = QPainterPath()
         path.moveTo(self._x(area, self._low), area.bottom())
         for place, count in enumerate(self._outline):
-            height = max(area.height() * count / whole / highest, _LEAST_BAR if count else 0.0)
+            height = max(area.height() * count / whole / highest, _MIN_BAR if count else 0.0)
             for edge in (place, place + 1):
                 path.lineTo(self._x(area, self._low * step**edge), area.bottom() - height)
         path.lineTo(self._x(area, self._high), area.bottom())

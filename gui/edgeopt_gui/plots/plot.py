@@ -17,8 +17,8 @@ from edgeopt_gui.theme import colours
 
 _ZOOM_A_NOTCH = 0.8
 _NOTCH = 120
-_MOST_LINES = 7
-_LEAST_LINES = 2.2
+_MAX_LINES = 7
+_MIN_LINES = 2.2
 # In the plot's unit; smaller values are drawn at the foot of a logarithmic axis.
 _SMALLEST = 1e-9
 # A threshold extends the axis at most by this factor.
@@ -95,7 +95,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         left = self.fontMetrics().horizontalAdvance("0,000.00")
         self._around.setContentsMargins(left, line // 2, line // 2, round(line * 1.5) if on else line // 2)
         # Added to the minimum height, or the curves of a low plot would have no room.
-        self.setMinimumHeight(round(line * (_LEAST_LINES + (1.0 if on else 0.0))))
+        self.setMinimumHeight(round(line * (_MIN_LINES + (1.0 if on else 0.0))))
         for layer in self._layers:
             layer.resized()
 
@@ -245,16 +245,16 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             self._range = factors(max(lowest, _SMALLEST), max(highest, _SMALLEST), before)
         elif self.spec.highest is not None:
             self._range = (0.0, self.spec.highest)
-        elif self.spec.least is not None:
-            self._range = around(lowest, highest, before, self.spec.least)
+        elif self.spec.minimum is not None:
+            self._range = around(lowest, highest, before, self.spec.minimum)
         else:
             self._range = (0.0, from_zero(highest, before[1] if before else 0.0))
-        most = min(_MOST_LINES, max(2, int(self._area.height() / (self.fontMetrics().height() * 1.8)) + 1))
-        if self._range == before and (len(self.shown.values) or 2) <= most:
+        maximum = min(_MAX_LINES, max(2, int(self._area.height() / (self.fontMetrics().height() * 1.8)) + 1))
+        if self._range == before and (len(self.shown.values) or 2) <= maximum:
             return
         self.shown.low, self.shown.high = self._range
         ticks = factor_ticks if self.shown.logarithmic else value_ticks
-        self.shown.values = ticks(*self._range, most)
+        self.shown.values = ticks(*self._range, maximum)
         self._area.setYRange(*map(self.shown.on_axis, self._range), padding=0)
 
     def _show_span(self, begin_s: float, end_s: float) -> None:

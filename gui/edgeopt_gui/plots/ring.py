@@ -155,14 +155,14 @@ class Ring:
         times = np.repeat((of_block[cuts] + 0.5) * width_s, 2)
         return Curve(times, values, self._joined_columns(first, last, starts[cuts], of_block[cuts]))
 
-    def _blocks(self, first: int, last: int, most: int) -> tuple[Numbers, Floats, Floats, Floats]:
+    def _blocks(self, first: int, last: int, maximum: int) -> tuple[Numbers, Floats, Floats, Floats]:
         """Returns the number and time of the first sample, and the lowest and highest value, of each block.
 
         Blocks of one sample where larger ones would be too coarse.
         """
         part = self._slice(first, last)
         times, values = self._times[part], self._values[part]
-        fine = [each for each in self._levels if (last - first) // each.block >= most]
+        fine = [each for each in self._levels if (last - first) // each.block >= maximum]
         if not fine:
             return np.arange(first, last), times, values, values
         level = fine[-1]

@@ -8,7 +8,7 @@ _FILLS = 0.6
 _HEADROOM = 1.05
 _ROUND_FACTORS = (1.0, 2.0, 5.0, 10.0)
 # A logarithmic axis spans at least this factor.
-_LEAST_FACTOR = 5.0
+_MIN_FACTOR = 5.0
 # Below the first the lower of two curves keeps the shape that it has; above the second it is a line at the bottom.
 _NEAR, _FAR = 2.5, 5.0
 
@@ -21,11 +21,13 @@ def from_zero(highest: float, shown: float) -> float:
     return shown
 
 
-def around(lowest: float, highest: float, shown: tuple[float, float] | None, least: float) -> tuple[float, float]:
-    """Returns both ends of an axis for values far from 0, never narrower than `least`."""
-    step = _rounded_up(max(highest - lowest, least) / 4)
+def around(
+    lowest: float, highest: float, shown: tuple[float, float] | None, minimum: float
+) -> tuple[float, float]:
+    """Returns both ends of an axis for values far from 0, never narrower than `minimum`."""
+    step = _rounded_up(max(highest - lowest, minimum) / 4)
     low, high = math.floor(lowest / step) * step, math.ceil(highest / step) * step
-    while high - low < least:
+    while high - low < minimum:
         low, high = low - step, high + step
     if shown is None or lowest < shown[0] or highest > shown[1] or high - low < _FILLS * (shown[1] - shown[0]):
         return low, high
@@ -35,7 +37,7 @@ def around(lowest: float, highest: float, shown: tuple[float, float] | None, lea
 def factors(lowest: float, highest: float, shown: tuple[float, float] | None) -> tuple[float, float]:
     """Returns both ends of a logarithmic axis for values above 0."""
     low, high = _factor_below(lowest), _factor_above(highest)
-    while high < low * _LEAST_FACTOR:
+    while high < low * _MIN_FACTOR:
         high = _factor_above(high * 1.5)
     if shown is None or lowest < shown[0] or highest > shown[1]:
         return low, high

@@ -13,7 +13,7 @@ from edgeopt_gui.plots.ticks import Ticks, clock_text
 from edgeopt_gui.theme import colours
 
 _Role = QPalette.ColorRole
-_MOST_ROWS = 3
+_MAX_ROWS = 3
 """Most rows of marker labels, one below the other."""
 
 
@@ -180,7 +180,7 @@ class Notes(_Layer):
 
     def _paint_markers(self, painter: QPainter, palette: QPalette) -> None:
         rect, metrics = self.area, painter.fontMetrics()
-        rows = min(_MOST_ROWS, max(1, int(rect.height() / (4 * metrics.height()))))
+        rows = min(_MAX_ROWS, max(1, int(rect.height() / (4 * metrics.height()))))
         free = [rect.right()] * rows
         # Newest first: old markers lose their labels if there is no room for all.
         for marker in reversed(self._shown.markers):

@@ -23,7 +23,7 @@ class PanelSpec:
     """Height of the panel relative to the other panels."""
     highest: float | None = None
     """End of the axis if it is fixed, as for percentages."""
-    least: float | None = None
+    minimum: float | None = None
     """Smallest length of an axis that does not begin at 0."""
     small: tuple[str, float] | None = None
     """Unit and factor to use instead while the values are below 1 in the usual unit."""

@@ -13,11 +13,11 @@ _DAY_S = 86400
 Ticks = list[tuple[float, str]]
 
 
-def value_ticks(low: float, high: float, most: int) -> Ticks:
-    """Returns round values from `low` to `high`, at most `most` of them, but always two."""
-    least = (high - low) / max(most - 1, 1)
-    power = 10.0 ** math.floor(math.log10(least))
-    step = next(each for each in _STEPS if each * power >= least * (1 - 1e-9)) * power
+def value_ticks(low: float, high: float, maximum: int) -> Ticks:
+    """Returns round values from `low` to `high`, at most `maximum` of them, but always two."""
+    minimum = (high - low) / max(maximum - 1, 1)
+    power = 10.0 ** math.floor(math.log10(minimum))
+    step = next(each for each in _STEPS if each * power >= minimum * (1 - 1e-9)) * power
     smaller = (each * tens for tens in (power, power / 10) for each in reversed(_STEPS) if each * tens < step)
     step = next((each for each in (step, *smaller) if _count(low, high, each) >= 2), step)
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
@@ -25,7 +25,7 @@ def value_ticks(low: float, high: float, most: int) -> Ticks:
         digits += 1  # 2.5 and its like
     first = math.ceil(low / step - 1e-9)
     places = range(first, first + _count(low, high, step))
-    if len(places) > most:
+    if len(places) > maximum:
         places = places[:: len(places) - 1]  # both ends: one alone would not tell the scale
     return [(k * step, f"{k * step:,.{digits}f}") for k in places]
 
@@ -34,25 +34,25 @@ def _count(low: float, high: float, step: float) -> int:
     return math.floor(high / step + 1e-9) - math.ceil(low / step - 1e-9) + 1
 
 
-def factor_ticks(low: float, high: float, most: int) -> Ticks:
-    """Returns round values on a logarithmic axis, at most `most` of them, but always two if two fit."""
+def factor_ticks(low: float, high: float, maximum: int) -> Ticks:
+    """Returns round values on a logarithmic axis, at most `maximum` of them, but always two if two fit."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for steps in _FACTOR_STEPS:
         values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
         found = [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
-        if len(found) <= most:
+        if len(found) <= maximum:
             break
     else:
-        found = found[:: -(-len(found) // max(most, 2))]
+        found = found[:: -(-len(found) // max(maximum, 2))]
     if len(found) < 2:
         found = [low, high]
     return [(value, f"{value:,.{max(0, -math.floor(math.log10(value) + 1e-9))}f}") for value in found]
 
 
-def clock_ticks(begin_s: float, end_s: float, most: int) -> Ticks:
-    """Returns round times of the local clock, at most `most` of them."""
-    least = (end_s - begin_s) / max(most, 1)
-    step = next((each for each in _CLOCK_STEPS_S if each >= least), math.ceil(least / _DAY_S) * _DAY_S)
+def clock_ticks(begin_s: float, end_s: float, maximum: int) -> Ticks:
+    """Returns round times of the local clock, at most `maximum` of them."""
+    minimum = (end_s - begin_s) / max(maximum, 1)
+    step = next((each for each in _CLOCK_STEPS_S if each >= minimum), math.ceil(minimum / _DAY_S) * _DAY_S)
     # Round in local time: the offset of this moment, so that a change to summer time is off by an hour at most.
     offset = time.localtime(end_s).tm_gmtoff
     first = math.ceil((begin_s + offset) / step) * step - offset

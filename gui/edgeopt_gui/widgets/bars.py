@@ -104,13 +104,13 @@ class BarChart(QWidget):
             widths = [QFontMetrics(bold).horizontalAdvance(bar.label) for bar in self._bars]
             label_width = min(max(widths, default=0) + letter, round(self.width() * _LABEL_SHARE))
             number_width = max((self.fontMetrics().horizontalAdvance(bar.text) for bar in self._bars), default=0)
-            most = max((bar.value for bar in self._bars), default=0) or 1
+            maximum = max((bar.value for bar in self._bars), default=0) or 1
             room = max(1, self.width() - label_width - number_width - 3 * letter)
             for place, bar in enumerate(self._bars):
                 box = QRect(0, place * line, self.width(), line)
                 painter.setFont(bold if bar.key == self._choice else self.font())
                 self._paint_texts(painter, bar, box.adjusted(_MARGIN, 0, -_MARGIN, 0), label_width)
-                width = max(2.0, room * bar.value / most) if bar.value else 0.0
+                width = max(2.0, room * bar.value / maximum) if bar.value else 0.0
                 self._paint_bar(
                     painter, bar, QRectF(label_width + letter, box.top() + line * 0.2, width, line * 0.6)
                 )

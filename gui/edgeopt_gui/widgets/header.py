@@ -15,7 +15,7 @@ from edgeopt_gui.theme.icons import icon
 from edgeopt_gui.widgets.action_button import ActionButton
 
 _SECONDARY = 2
-_LEAST_NAME_LETTERS = 8
+_MIN_NAME_LETTERS = 8
 
 
 class Header(QWidget):
@@ -100,7 +100,7 @@ class Header(QWidget):
             widget.sizeHint().width() for widget in (self._title, *secondary, *primary, self._more)
         ]
         # The model's name needs room for a few letters and for one more gap.
-        name = self.fontMetrics().averageCharWidth() * _LEAST_NAME_LETTERS
+        name = self.fontMetrics().averageCharWidth() * _MIN_NAME_LETTERS
         return sum(parts) + name + row.spacing() * len(parts) + margins.left() + margins.right()
 
     def show_subject(self, subject: Subject | None, watched: str = "") -> None:

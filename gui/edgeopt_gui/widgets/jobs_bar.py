@@ -11,7 +11,7 @@ from edgeopt_gui.theme.icons import icon
 
 # What is over in a moment is not announced.
 _QUIET_MS = 300
-_MOST_LETTERS = 60
+_MAX_LETTERS = 60
 _TICK_MS = 500
 
 
@@ -79,10 +79,10 @@ class JobsBar(QWidget):
         text = job_words.silence(job.command, job.progress, job.silent_s) or whole
         if job.cancelled:
             text = whole = f"Cancelling: {job.command.title}"
-        most = min(self.fontMetrics().averageCharWidth() * _MOST_LETTERS, self.window().width() // 2)
+        maximum = min(self.fontMetrics().averageCharWidth() * _MAX_LETTERS, self.window().width() // 2)
         self.label.setText(
             self.fontMetrics().elidedText(
-                text, Qt.TextElideMode.ElideRight if text != whole else Qt.TextElideMode.ElideMiddle, most
+                text, Qt.TextElideMode.ElideRight if text != whole else Qt.TextElideMode.ElideMiddle, maximum
             )
         )
         self.label.setToolTip(f"{whole}\n{job.command.line}")

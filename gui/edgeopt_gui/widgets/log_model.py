@@ -5,7 +5,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from edgeopt_gui.log_lines import MOST_LINES, Level, LogLine
+from edgeopt_gui.log_lines import MAX_LINES, Level, LogLine
 from edgeopt_gui.theme import colours
 
 Index = QModelIndex | QPersistentModelIndex
@@ -30,8 +30,8 @@ class LogModel(QAbstractTableModel):
 
     def add(self, lines: Sequence[LogLine]) -> None:
         """Adds lines, and removes the oldest beyond the maximum."""
-        lines = lines[-MOST_LINES:]
-        gone = self._lines[: max(0, len(self._lines) + len(lines) - MOST_LINES)]
+        lines = lines[-MAX_LINES:]
+        gone = self._lines[: max(0, len(self._lines) + len(lines) - MAX_LINES)]
         if gone:
             self._lines = self._lines[len(gone) :]
             hidden = sum(1 for line in gone if line.passes(self._words, self._levels))

@@ -6,7 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
-_MOST = 5
+_MAX = 5
 _LETTERS_WIDE = 56
 
 
@@ -31,7 +31,7 @@ class RecentFiles(QWidget):
         return tuple(self._buttons)
 
     def set(self, paths: Sequence[Path]) -> None:
-        paths = tuple(paths[:_MOST])
+        paths = tuple(paths[:_MAX])
         if paths != self._paths:
             self._paths = paths
             for button in self._buttons:
@@ -42,9 +42,9 @@ class RecentFiles(QWidget):
 
     def _button(self, path: Path) -> QPushButton:
         metrics = self.fontMetrics()
-        most = metrics.averageCharWidth() * _LETTERS_WIDE
+        maximum = metrics.averageCharWidth() * _LETTERS_WIDE
         whole = f"{path.name}  ·  {path.parent}"
-        button = QPushButton(metrics.elidedText(whole, Qt.TextElideMode.ElideMiddle, most).replace("&", "&&"))
+        button = QPushButton(metrics.elidedText(whole, Qt.TextElideMode.ElideMiddle, maximum).replace("&", "&&"))
         button.setProperty("flat", True)
         button.setAccessibleName(f"Open {path.name}")
         button.setToolTip(str(path))

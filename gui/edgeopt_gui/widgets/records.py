@@ -36,9 +36,9 @@ class Column(Generic[Row]):
     """Whether the column is hidden if the table would otherwise scroll sideways."""
     cut_middle: bool = False
     """Whether a long text is cut in its middle, as for names that differ at their ends."""
-    most_letters: int = 44
+    max_letters: int = 44
     """Largest width in letters that the table chooses by itself; the user may widen the column."""
-    least_letters: int = 11
+    min_letters: int = 11
     """Width in letters to which a text is cut before the table scrolls sideways."""
     firm_letters: int = 0
     """Width in letters that is kept until optional columns are hidden and all others are cut."""

@@ -29,10 +29,10 @@ def states(done):
     return [moment["state"] for moment in done["history"]]
 
 
-def received(agent, least):
+def received(agent, minimum):
     """Waits until so many bytes of the running download have come."""
     return agent.until(
-        lambda: (agent.status()["deployment"]["progress"] or {}).get("received_bytes", 0) >= least, "the bytes"
+        lambda: (agent.status()["deployment"]["progress"] or {}).get("received_bytes", 0) >= minimum, "the bytes"
     )
 
 

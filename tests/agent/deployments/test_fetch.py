@@ -51,9 +51,9 @@ def test_broken_download_goes_on(start_fetching, file_server, long_bundle, range
 
 def test_delay_doubles_to_its_limit_and_differs_between_devices():
     settings = Settings(data_dir=Path(), fetch_retry_s=1.0, fetch_retry_most_s=60.0)
-    for failures, most_s in ((1, 1), (2, 2), (6, 32), (7, 60), (10_000, 60)):
+    for failures, max_s in ((1, 1), (2, 2), (6, 32), (7, 60), (10_000, 60)):
         found = {retry_delay_s(settings, failures) for _ in range(100)}
-        assert most_s / 2 <= min(found) <= max(found) <= most_s
+        assert max_s / 2 <= min(found) <= max(found) <= max_s
         assert len(found) > 50
 
 

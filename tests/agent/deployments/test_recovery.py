@@ -104,11 +104,11 @@ def test_a_clean_stop_while_receiving_leaves_the_old_release_and_says_so(
     assert again.deploy(new_bundle)["state"] == "COMMITTED"
 
 
-def soak_of(agent, least_s):
+def soak_of(agent, min_s):
     """The deployment, once its soak has come so far."""
     told = agent.status()["deployment"]
     progress = (told and told["progress"]) or {}
-    return progress.get("elapsed_s", -1.0) >= least_s and told
+    return progress.get("elapsed_s", -1.0) >= min_s and told
 
 
 @pytest.mark.parametrize("first", [True, False])

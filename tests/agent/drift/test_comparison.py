@@ -22,8 +22,8 @@ def test_equal_distributions_exceed_the_distance_no_more_often_than_the_level_sa
         "coins": lambda size: rng.integers(0, 2, size).astype(float),
     }[draw]
     level, trials = 0.05, 400
-    most = alarm_distance(300, 100, level)
-    alarms = sum(window_of(numbers(300), numbers(100)).distance() > most for _ in range(trials))
+    maximum = alarm_distance(300, 100, level)
+    alarms = sum(window_of(numbers(300), numbers(100)).distance() > maximum for _ in range(trials))
     spread = (trials * level * (1 - level)) ** 0.5
     assert alarms <= trials * level + 3 * spread
 

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from edgeopt_agent.drift.figures import MOST_TENSORS, STATISTICS
-from edgeopt_agent.drift.look import MOST_VALUES, SHARE, TensorSampler, figures_of, open_axes, some_of
+from edgeopt_agent.drift.figures import MAX_TENSORS, STATISTICS
+from edgeopt_agent.drift.look import MAX_VALUES, SHARE, TensorSampler, figures_of, open_axes, some_of
 from edgeopt_agent.workers.frames import Port
 
 
@@ -71,14 +71,14 @@ def test_few_values_of_a_large_tensor_come_of_all_its_channels():
     picture = np.zeros((1, 300, 300, 3), np.float32)
     picture[..., 2] = 1.0
     some = some_of(picture)
-    assert some.size <= MOST_VALUES
+    assert some.size <= MAX_VALUES
     assert some.mean() == pytest.approx(1 / 3, abs=0.01)
 
 
 def test_a_part_of_the_tensors_is_looked_at_where_there_are_many():
     many = {f"y{k}": np.ones(3, np.float32) for k in range(40)}
     found = figures_of({"x": np.ones(2, np.float32)}, many)
-    assert len(found) == MOST_TENSORS
+    assert len(found) == MAX_TENSORS
     assert not found[0].output
 
 

@@ -12,7 +12,7 @@ from tritonclient.utils import InferenceServerException
 
 from edgeopt.bundle.sign import new_key
 from edgeopt_agent import certificate, tokens, trusted_keys
-from edgeopt_agent.http.access import MOST_FAILURES
+from edgeopt_agent.http.access import MAX_FAILURES
 
 SECONDS = 30
 
@@ -63,7 +63,7 @@ def test_without_a_token_nothing_is_read_or_answered(guarded, method):
 
 def test_wrong_tokens_are_counted_together_with_those_over_http(guarded, connect):
     client = connect(guarded)
-    for number in range(MOST_FAILURES):
+    for number in range(MAX_FAILURES):
         if number % 2:
             with pytest.raises(InferenceServerException) as caught:
                 client.is_server_live(headers=bearer("wrong"))

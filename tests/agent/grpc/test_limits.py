@@ -17,8 +17,8 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
 from edgeopt.hw.load import process_memory_bytes
-from edgeopt_agent.grpc.methods import MOST_STREAMS_EACH
-from edgeopt_agent.grpc.server import MOST_CONNECTIONS
+from edgeopt_agent.grpc.methods import MAX_STREAMS_EACH
+from edgeopt_agent.grpc.server import MAX_CONNECTIONS
 
 SECONDS = 30
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -45,8 +45,8 @@ def never_ending(stack):
 def test_a_message_may_have_as_many_bytes_as_a_body(start_grpc, connect):
     agent = start_grpc(deployed=True, max_body_bytes=1 << 20, **QUIET)
     client = connect(agent)
-    most = (1 << 16) - 16
-    assert client.infer("null", [tensor(most)]).as_numpy("y").shape == (most, 2)
+    maximum = (1 << 16) - 16
+    assert client.infer("null", [tensor(maximum)]).as_numpy("y").shape == (maximum, 2)
     with pytest.raises(InferenceServerException) as caught:
         client.infer("null", [tensor(1 << 16)])
     assert caught.value.status() == "StatusCode.RESOURCE_EXHAUSTED"
@@ -170,7 +170,7 @@ def opened_stream(stack, agent):
 def test_an_idle_stream_gives_its_place_to_another(start_grpc):
     agent = start_grpc(silent_call_s=0.0)
     with ExitStack() as stack:
-        calls = [opened_stream(stack, agent) for _ in range(MOST_STREAMS_EACH + 1)]
+        calls = [opened_stream(stack, agent) for _ in range(MAX_STREAMS_EACH + 1)]
         with pytest.raises(grpc.RpcError, match="another one needed its place") as caught:
             next(calls[0])
         assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -192,7 +192,7 @@ def test_idle_streams_are_bounded_and_end_with_the_agent(start_grpc):
     with ExitStack() as stack:
         channel = stack.enter_context(grpc.insecure_channel(agent.grpc))
         calls = []
-        for _ in range(MOST_STREAMS_EACH):
+        for _ in range(MAX_STREAMS_EACH):
             rest = never_ending(stack)
             calls.append(channel.stream_stream(STREAM)(each for part in ([first], rest) for each in part))
             assert "no model 'other'" in pb.ModelStreamInferResponse.FromString(next(calls[-1])).error_message
@@ -224,7 +224,7 @@ def test_a_connection_on_top_of_the_limit_is_closed(start_grpc):
     with ExitStack() as stack:
         opened = [
             stack.enter_context(socket.create_connection((host, int(port)), SECONDS))
-            for _ in range(MOST_CONNECTIONS + 1)
+            for _ in range(MAX_CONNECTIONS + 1)
         ]
         for each in opened[:-1]:
             each.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")

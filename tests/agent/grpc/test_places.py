@@ -26,7 +26,7 @@ from tests.agent.grpc.conftest import free_port
 
 MIB = 1 << 20
 SECONDS_PLACES = 60
-LIMITS = ReadLimits(places=4, most_bytes=64 * MIB, message_bytes=64 * MIB, slow_each=4, silent_s=SECONDS_PLACES)
+LIMITS = ReadLimits(places=4, max_bytes=64 * MIB, message_bytes=64 * MIB, slow_each=4, silent_s=SECONDS_PLACES)
 
 
 class Connections:

@@ -15,7 +15,7 @@ from edgeopt.bundle.sign import new_key
 from edgeopt.fleet.address import parse
 from edgeopt.fleet.transport import ask
 from edgeopt_agent import tokens, trusted_keys
-from edgeopt_agent.http.access import MOST_FAILURES, WINDOW_S, Access
+from edgeopt_agent.http.access import MAX_FAILURES, WINDOW_S, Access
 
 VIEWED = (
     ("GET", "/api/v1/status"),
@@ -204,8 +204,8 @@ def test_who_guesses_has_to_wait_and_who_was_let_in_before_has_not(start_agent, 
     unused = tokens.add(tmp_path / "agent", "unused", "view").token
     agent = start_agent()
     assert agent.ask("GET", "/api/v1/status", headers=bearer(used))[0] == 200
-    got = [agent.ask("GET", "/api/v1/status", headers=bearer(f"guess{k}"))[0] for k in range(MOST_FAILURES)]
-    assert got == [401] * MOST_FAILURES
+    got = [agent.ask("GET", "/api/v1/status", headers=bearer(f"guess{k}"))[0] for k in range(MAX_FAILURES)]
+    assert got == [401] * MAX_FAILURES
     status, headers, answer = agent.ask("GET", "/api/v1/status", headers=bearer("guess"))
     assert (status, answer["error"]["code"]) == (429, "too-many-attempts")
     assert 0 < int(headers["retry-after"]) <= WINDOW_S
@@ -225,7 +225,7 @@ def test_the_wait_is_by_address_and_ends(tmp_path):
         refused = access.refusal(scope)
         return refused.status if refused else 200
 
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         status("::ffff:192.0.2.1", "guess")
         status("2001:db8::1", "guess")
     assert status("192.0.2.1", token) == 429

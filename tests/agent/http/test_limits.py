@@ -143,7 +143,7 @@ VIEWER = b"GET /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\n" + UPGRADE
 SERVER = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-@pytest.mark.parametrize("limit", ["MOST_CONNECTIONS", "MOST_OF_AN_ADDRESS"])
+@pytest.mark.parametrize("limit", ["MAX_CONNECTIONS", "MAX_OF_AN_ADDRESS"])
 def test_who_holds_all_connections_locks_out_neither_health_nor_control(served, monkeypatch, limit):
     monkeypatch.setattr(f"edgeopt_agent.http.connections.{limit}", 3)
     monkeypatch.setattr("edgeopt_agent.http.connections.RESERVED_CONNECTIONS", 2)
@@ -202,7 +202,7 @@ def test_text_that_is_not_utf_8_logs_no_error(served, caplog):
 
 
 def test_viewers_leave_connections_to_requests(served, monkeypatch):
-    monkeypatch.setattr("edgeopt_agent.http.guard.MOST_VIEWERS", 2)
+    monkeypatch.setattr("edgeopt_agent.http.guard.MAX_VIEWERS", 2)
     server = served()
     with ExitStack() as stack:
         for _ in range(2):
@@ -214,7 +214,7 @@ def test_viewers_leave_connections_to_requests(served, monkeypatch):
 
 
 def test_idle_connections_give_way_to_new_ones(served, monkeypatch):
-    monkeypatch.setattr("edgeopt_agent.http.connections.MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("edgeopt_agent.http.connections.MAX_CONNECTIONS", 3)
     monkeypatch.setattr("edgeopt_agent.http.connections.IDLE_S", 0.0)
     server = served()
     with ExitStack() as stack:

@@ -208,7 +208,7 @@ def test_a_handshake_that_does_not_come_is_given_up(shaking, monkeypatch):
 
 
 def test_handshakes_that_do_not_come_lock_nobody_out(shaking, monkeypatch):
-    monkeypatch.setattr(tls_listener, "MOST_OF_AN_ADDRESS", 2)
+    monkeypatch.setattr(tls_listener, "MAX_OF_AN_ADDRESS", 2)
     with ExitStack() as opened:
         silent = [opened.enter_context(idle(shaking)) for _ in range(4)]
         for gone in silent[:2]:

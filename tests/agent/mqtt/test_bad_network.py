@@ -28,11 +28,11 @@ def outbox_bytes(agent):
         return db.execute("SELECT coalesce(sum(length(payload) + 64), 0) FROM outbox").fetchone()[0]
 
 
-async def fill(file, most_bytes):
+async def fill(file, max_bytes):
     """A report each minute for 75 hours that end now, and a deployment at their begin; how much waits then."""
     now_s = time.time()
     clock = [0.0]
-    outbox = Outbox(file, most_bytes, AWAY_S, lambda: clock[0])
+    outbox = Outbox(file, max_bytes, AWAY_S, lambda: clock[0])
     for minute in range(75 * 60):
         clock[0] = now_s - 75 * HOUR_S + minute * 60
         if minute == 0:

@@ -23,9 +23,9 @@ def telemetry(requests=0.0):
 def opened(tmp_path):
     """Runs something with an outbox in the folder of the test."""
 
-    def run(work, most_bytes=1 << 20, most_s=72 * HOUR_S, now_s=lambda: 1000.0):
+    def run(work, max_bytes=1 << 20, max_s=72 * HOUR_S, now_s=lambda: 1000.0):
         async def inside():
-            outbox = Outbox(tmp_path / "outbox.db", most_bytes, most_s, now_s)
+            outbox = Outbox(tmp_path / "outbox.db", max_bytes, max_s, now_s)
             try:
                 return await work(outbox)
             finally:
@@ -71,7 +71,7 @@ def test_oldest_telemetry_is_dropped_first_and_events_never(opened):
             outbox.add(event(f"STATE-{count}") if count % 100 == 0 else telemetry(count))
         return await outbox.oldest(1000), await outbox.size_bytes()
 
-    waiting, size = opened(fill, most_bytes=10_000)
+    waiting, size = opened(fill, max_bytes=10_000)
     assert size <= 10_000
     assert size == sum(len(each.payload) + 64 for each in waiting)
     assert kinds(waiting).count("event") == 4

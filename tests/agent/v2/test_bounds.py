@@ -17,8 +17,8 @@ from edgeopt_agent.v2 import protobuf
 from edgeopt_agent.v2.answer import write_answer
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
-from edgeopt_agent.v2.request import MOST_ENVELOPE_BYTES, read_request
-from edgeopt_agent.v2.tensors import MOST_SLOW_NUMBERS, MOST_STRINGS
+from edgeopt_agent.v2.request import MAX_ENVELOPE_BYTES, read_request
+from edgeopt_agent.v2.tensors import MAX_SLOW_NUMBERS, MAX_STRINGS
 from edgeopt_agent.v2.wire import bytes_field
 from edgeopt_agent.workers.frames import Port
 
@@ -28,7 +28,7 @@ X = Port("x", "float32", (None, None), rank_known=False)
 D = Port("x", "float64", (None,))
 S = Port("x", "str", (None,))
 OUT = Port("y", "float32", (None,))
-MOST = 1 << 28
+MAX = 1 << 28
 
 
 def repeated(piece, begin="[", end="]"):
@@ -52,7 +52,7 @@ WORST = {
     ),
     "short strings for numbers": (X, body(repeated('""'), shape=f"[{BODY_BYTES // 3}]")),
     "more numbers than the shape has": (X, body(repeated("1"))),
-    "fewer numbers than the shape has": (X, body("[1]", shape=f"[{MOST}]")),
+    "fewer numbers than the shape has": (X, body("[1]", shape=f"[{MAX}]")),
     "short strings": (S, body(repeated('""'), f"[{BODY_BYTES // 3}]", "BYTES")),
     "more strings than the shape has": (S, body(repeated('"\\""'), "[1]", "BYTES")),
     "lists beside a string": (S, body(repeated("[]", end=',"a"]'), "[1]", "BYTES")),
@@ -80,7 +80,7 @@ def test_a_request_that_is_refused_has_taken_little_memory(name):
 
     def read():
         with pytest.raises(RequestError):
-            read_request(text, memoryview(b""), (port,), (OUT,), MOST)
+            read_request(text, memoryview(b""), (port,), (OUT,), MAX)
 
     assert peak_bytes(read) < FACTOR * len(text) + FIXED_BYTES
 
@@ -100,7 +100,7 @@ def test_a_large_tensor_in_json_takes_little_more_memory_than_its_values(name):
     found = []
 
     def read():
-        found.append(read_request(text, memoryview(b""), (port,), (OUT,), MOST).feeds["x"])
+        found.append(read_request(text, memoryview(b""), (port,), (OUT,), MAX).feeds["x"])
 
     assert peak_bytes(read) < FACTOR * len(text) + FIXED_BYTES
     np.testing.assert_array_equal(found[0], np.full(shape, json.loads(data[1:5].strip("[],").split(",")[0])))
@@ -120,39 +120,39 @@ def test_a_large_tensor_in_json_takes_little_more_memory_than_its_values(name):
 )
 def test_lists_of_another_shape_are_refused(shape, data):
     with pytest.raises(RequestError, match="does not fit"):
-        read_request(body(json.dumps(data), json.dumps(shape)), memoryview(b""), (X,), (OUT,), MOST)
+        read_request(body(json.dumps(data), json.dumps(shape)), memoryview(b""), (X,), (OUT,), MAX)
 
 
 def test_the_largest_numbers_of_pieces_are_joined_in_order():
     values = np.arange(300_000, dtype=np.float32).reshape(3, 100_000)
     for data in (values.tolist(), values.ravel().tolist()):
         text = body(json.dumps(data, indent=1), "[3, 100000]")
-        found = read_request(text, memoryview(b""), (X,), (OUT,), MOST).feeds["x"]
+        found = read_request(text, memoryview(b""), (X,), (OUT,), MAX).feeds["x"]
         np.testing.assert_array_equal(found, values)
 
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_more_strings_than_are_read_are_refused_before_they_are_made(binary):
-    count = MOST_STRINGS + 1
+    count = MAX_STRINGS + 1
     sent = bytes(4 * count) if binary else b""
     data = "null" if binary else "[" + ",".join(['""'] * count) + "]"
     text = body(data, f"[{count}]", "BYTES")
     if binary:
         text = text.replace(b'"data":null', f'"parameters":{{"binary_data_size":{len(sent)}}}'.encode())
-    with pytest.raises(RequestError, match=f"at most {MOST_STRINGS} are taken") as caught:
-        read_request(text, memoryview(sent), (S,), (OUT,), MOST)
+    with pytest.raises(RequestError, match=f"at most {MAX_STRINGS} are taken") as caught:
+        read_request(text, memoryview(sent), (S,), (OUT,), MAX)
     assert caught.value.status == 413
 
 
 def test_an_envelope_of_names_and_parameters_is_bounded():
-    text = body(after=f',"id":"{"a" * MOST_ENVELOPE_BYTES}"')
+    text = body(after=f',"id":"{"a" * MAX_ENVELOPE_BYTES}"')
     with pytest.raises(RequestError, match="besides the values of its inputs") as caught:
-        read_request(text, memoryview(b""), (X,), (OUT,), MOST)
+        read_request(text, memoryview(b""), (X,), (OUT,), MAX)
     assert caught.value.status == 413
 
 
 def from_wire(message, port=X):
-    return protobuf.read_request(memoryview(message), (port,), (OUT,), MOST)
+    return protobuf.read_request(memoryview(message), (port,), (OUT,), MAX)
 
 
 def input_of(**fields):
@@ -193,7 +193,7 @@ def test_the_library_never_gets_a_message_of_many_objects(name, monkeypatch):
     monkeypatch.setattr(protobuf, "message_class", counted)
     with pytest.raises(RequestError, match=words):
         from_wire(message, S)
-    assert sum(parsed) < MOST_ENVELOPE_BYTES
+    assert sum(parsed) < MAX_ENVELOPE_BYTES
 
 
 class _Watched:
@@ -233,7 +233,7 @@ def numbers(literal, count=None):
 
 
 def read(text, port=X_COST, pause=lambda: None, data=b""):
-    return read_request(text, memoryview(data), (port,), (OUT,), MOST, pause=pause)
+    return read_request(text, memoryview(data), (port,), (OUT,), MAX, pause=pause)
 
 
 def cpu_s(work):
@@ -258,7 +258,7 @@ def test_numbers_that_are_slow_to_read_are_bounded(literal):
 
 
 def test_a_few_numbers_with_long_exponents_are_read():
-    found = read(numbers("5e-324", MOST_SLOW_NUMBERS)).feeds["x"]
+    found = read(numbers("5e-324", MAX_SLOW_NUMBERS)).feeds["x"]
     assert (found == 5e-324).all()
     assert (read(numbers("1e-99")).feeds["x"] == 1e-99).all()
 
@@ -286,13 +286,13 @@ def typed(values):
 @pytest.mark.parametrize("values", [[1, -1], [1, 300, 70_000, -5, 2**40, 2**63 - 1]])
 def test_varints_of_several_lengths_are_read(values):
     many = np.tile(np.array(values, np.int64), 40_000)
-    found = protobuf.read_request(typed(many), (I,), (OUT,), MOST)
+    found = protobuf.read_request(typed(many), (I,), (OUT,), MAX)
     np.testing.assert_array_equal(found.feeds["x"], many)
 
 
 def test_values_of_one_byte_take_little_more_memory_than_their_array():
     message = typed(np.ones(BODY_BYTES_COST, np.int64))
-    assert peak_bytes(lambda: protobuf.read_request(message, (I,), (OUT,), MOST)) < 9 * BODY_BYTES_COST
+    assert peak_bytes(lambda: protobuf.read_request(message, (I,), (OUT,), MAX)) < 9 * BODY_BYTES_COST
 
 
 STRINGS = b"\1\0\0\0a" * 60_000
@@ -301,7 +301,7 @@ PARSED = {
     "numbers in JSON": (lambda pause: read(numbers("0.25"), pause=pause), BODY_BYTES_COST >> 17),
     "strings": (lambda pause: read(BINARY, S, pause, STRINGS), 50),
     "typed values of gRPC": (
-        lambda pause: protobuf.read_request(typed(np.ones(1 << 20, np.int64)), (I,), (OUT,), MOST, pause=pause),
+        lambda pause: protobuf.read_request(typed(np.ones(1 << 20, np.int64)), (I,), (OUT,), MAX, pause=pause),
         10,
     ),
     "a compressed body": (

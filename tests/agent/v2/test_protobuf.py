@@ -10,11 +10,11 @@ from tritonclient.grpc import service_pb2 as pb
 from edgeopt_agent.v2.datatypes import DATATYPES
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
-from edgeopt_agent.v2.protobuf import MOST_TYPED_BYTES, read_request, read_response, write_response
-from edgeopt_agent.v2.wire import MOST_FIELDS, outer_fields, read_target
+from edgeopt_agent.v2.protobuf import MAX_TYPED_BYTES, read_request, read_response, write_response
+from edgeopt_agent.v2.wire import MAX_FIELDS, outer_fields, read_target
 from edgeopt_agent.workers.frames import Port
 
-MOST = 1 << 20
+MAX = 1 << 20
 TYPED = {
     "bool": ("bool_contents", [True, False]),
     "int8": ("int_contents", [-128, 127]),
@@ -38,10 +38,10 @@ def request(dtype="float32", shape=(2,), raw=None, more=None, **contents):
     return pb.ModelInferRequest(model_name="m", inputs=[x], raw_input_contents=raw or [], **(more or {}))
 
 
-def read(message, dtype="float32", most=MOST):
+def read(message, dtype="float32", maximum=MAX):
     data = message if isinstance(message, bytes) else message.SerializeToString()
     port = Port("x", dtype, (None,))
-    return read_request(memoryview(data), (port,), (Port("y", dtype, (None,)),), most)
+    return read_request(memoryview(data), (port,), (Port("y", dtype, (None,)),), maximum)
 
 
 def sample(dtype):
@@ -112,20 +112,20 @@ def test_wrong_requests_are_refused_with_a_sentence(sentence, message, dtype):
 
 
 def test_large_typed_contents_are_to_be_sent_raw():
-    count = MOST_TYPED_BYTES // 4 + 1
+    count = MAX_TYPED_BYTES // 4 + 1
     with pytest.raises(RequestError, match="send tensors in raw_input_contents") as caught:
-        read(request(shape=(count,), fp32_contents=np.zeros(count, np.float32)), most=1 << 30)
+        read(request(shape=(count,), fp32_contents=np.zeros(count, np.float32)), maximum=1 << 30)
     assert caught.value.status == 413
 
 
 def test_raw_tensors_may_be_larger_than_typed_ones():
-    count = MOST_TYPED_BYTES // 4 + 1
-    assert read(request(shape=(count,), raw=[bytes(count * 4)]), most=1 << 30).feeds["x"].shape == (count,)
+    count = MAX_TYPED_BYTES // 4 + 1
+    assert read(request(shape=(count,), raw=[bytes(count * 4)]), maximum=1 << 30).feeds["x"].shape == (count,)
 
 
 def test_the_agent_walks_over_no_endless_message():
-    with pytest.raises(RequestError, match=f"more than {MOST_FIELDS} fields"):
-        read_target(b"\x22\x00" * (MOST_FIELDS + 1))
+    with pytest.raises(RequestError, match=f"more than {MAX_FIELDS} fields"):
+        read_target(b"\x22\x00" * (MAX_FIELDS + 1))
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ N = Port("n", "int8", (None,))
 S = Port("s", "str", ("texts",))
 B = Port("b", "bool", (), rank_known=False)
 OUT = Port("y", "float32", (2,))
-MOST = 10**6
+MAX = 10**6
 
 
-def read(request, data=b"", inputs=(X,), most=MOST):
+def read(request, data=b"", inputs=(X,), maximum=MAX):
     text = request if isinstance(request, bytes) else json.dumps(request).encode()
-    return read_request(text, memoryview(data), inputs, (OUT,), most)
+    return read_request(text, memoryview(data), inputs, (OUT,), maximum)
 
 
 def tensor(name="x", datatype="FP32", shape=(1, 2), **more):
@@ -123,7 +123,7 @@ def test_json_is_flat_or_nested_and_too_much_of_it_is_refused(monkeypatch):
 def test_tensors_are_not_copied_where_they_lie_well():
     data = bytearray(np.arange(4, dtype=np.float32).tobytes())
     asked = {"inputs": [sized(16, shape=[2, 2])]}
-    found = read_request(json.dumps(asked).encode(), memoryview(data), (X,), (OUT,), MOST)
+    found = read_request(json.dumps(asked).encode(), memoryview(data), (X,), (OUT,), MAX)
     assert np.shares_memory(found.feeds["x"], np.frombuffer(data, np.uint8))
 
 

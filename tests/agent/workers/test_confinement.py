@@ -211,9 +211,9 @@ def hungry_bundle(tmp_path):
     """A bundle of a real model whose run needs 600 MiB."""
     size = numpy_helper.from_array(np.array([150 * MIB], np.int64), "size")
     wide = helper.make_node("Expand", ["x", "size"], ["wide"])
-    most = helper.make_node("ReduceMax", ["wide"], ["y"], axes=[0], keepdims=1)
+    maximum = helper.make_node("ReduceMax", ["wide"], ["y"], axes=[0], keepdims=1)
     ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
-    graph = helper.make_graph([wide, most], "hungry", ports[:1], ports[1:], [size])
+    graph = helper.make_graph([wide, maximum], "hungry", ports[:1], ports[1:], [size])
     file = tmp_path / "hungry.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), file)
     deployment = Deployment(

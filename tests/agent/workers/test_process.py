@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from edgeopt.hw.load import process_cpu_s
-from edgeopt_agent.workers.log import MOST_BYTES
+from edgeopt_agent.workers.log import MAX_BYTES
 from edgeopt_agent.workers.outcomes import RequestTooLarge, WorkerDied, WorkerError, WorkerTimeout
 from edgeopt_agent.workers.process import Worker
 from tests.agent.infer_request import infer_request
@@ -230,9 +230,9 @@ def test_a_flood_on_stderr_neither_blocks_the_worker_nor_fills_the_disk(null_bun
     async def use(worker):
         assert (await worker.infer(infer_request(REQUEST))).status == 200
 
-    with_worker(null_bundle(flood_stderr_bytes=3 * MOST_BYTES), settings, use)
+    with_worker(null_bundle(flood_stderr_bytes=3 * MAX_BYTES), settings, use)
     log = settings.data_dir / "logs" / "worker-0123456789ab.log"
-    assert log.stat().st_size == MOST_BYTES
+    assert log.stat().st_size == MAX_BYTES
 
 
 AGENT = """

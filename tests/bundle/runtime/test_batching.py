@@ -181,7 +181,7 @@ MLP = """g (float[n, 4] x) => (float[n, 4] y)
 
 
 def test_quiet_calls_beside_loud_ones_get_the_answers_of_single_runs(load, monkeypatch):
-    monkeypatch.setattr(batch_trial, "LEAST_GAIN", 0.0)
+    monkeypatch.setattr(batch_trial, "MIN_GAIN", 0.0)
     session = load(MLP, max_size=8, max_delay_us=500)
     chance = np.random.default_rng(2)
     calls = [
@@ -308,7 +308,7 @@ def gate(monkeypatch):
 
     class Gate:
         def __init__(self):
-            self.begun, self.opened, self.at_once, self.most = threading.Semaphore(0), threading.Event(), 0, 0
+            self.begun, self.opened, self.at_once, self.maximum = threading.Semaphore(0), threading.Event(), 0, 0
             self.ended = []
             self.lock = threading.Lock()
 
@@ -317,7 +317,7 @@ def gate(monkeypatch):
     def held(self, feeds):
         with made.lock:
             made.at_once += 1
-            made.most = max(made.most, made.at_once)
+            made.maximum = max(made.maximum, made.at_once)
         made.begun.release()
         assert made.opened.wait(60)
         outputs = run(self, feeds)
@@ -357,7 +357,7 @@ def test_as_many_runs_as_allowed_are_under_way_while_the_loop_goes_on(null_model
 
     with edgeopt.load(null_model("m"), concurrency=3) as session:
         assert len(asyncio.run(work(session))) == 7
-    assert gate.most == 3
+    assert gate.maximum == 3
 
 
 def test_a_cancelled_caller_gives_up_its_place_and_a_run_under_way_ends(null_model, gate):

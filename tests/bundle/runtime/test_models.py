@@ -48,7 +48,7 @@ def test_ten_models_answer_eight_threads_on_room_for_three(named, one_bytes):
     paths = named(*names)
     with edgeopt.load(paths["m0"]) as plain:
         wanted = [plain.run(row(k))["y"] for k in range(5)]
-    wrong, most = [], []
+    wrong, maximum = [], []
     with edgeopt.Models(paths, budget_bytes=int(3.6 * one_bytes), wait_limit_s=170) as models:
 
         def work(seed):
@@ -60,7 +60,7 @@ def test_ten_models_answer_eight_threads_on_room_for_three(named, one_bytes):
                         wrong.append((name, k))
                 except Exception as error:  # noqa: BLE001 - told by the test
                     wrong.append((name, error))
-                most.append(len(workers()))
+                maximum.append(len(workers()))
 
         threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
         for thread in threads:
@@ -73,7 +73,7 @@ def test_ten_models_answer_eight_threads_on_room_for_three(named, one_bytes):
         assert sum(each.evictions for each in now.models.values()) > 0
     assert not wrong
     # One more than fits: it is measured when it is loaded, and makes room then.
-    assert max(most) <= 4
+    assert max(maximum) <= 4
     assert not workers()
 
 

@@ -78,7 +78,7 @@ def test_a_runtime_that_hangs_is_not_waited_for(conv_model, tmp_path, monkeypatc
     (tmp_path / "hanging_child.py").write_text("import signal\nsignal.pause()\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr("edgeopt.workers.host.WORKER_MODULE", "hanging_child")
-    monkeypatch.setattr(coverage, "_LEAST_LIMIT_S", 0.1)
+    monkeypatch.setattr(coverage, "_MIN_LIMIT_S", 0.1)
     row = covered(conv_model, "onnxruntime-cpu")["onnxruntime-cpu"]
     assert "hung: no answer" in row.reason
 

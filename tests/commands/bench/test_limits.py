@@ -72,7 +72,7 @@ def test_each_limit_by_the_whole_interval(judged, ends, slowdown, speedup):
     found = judged(Limits(0.02, 1.1), b=ends)
     assert [(each.state, each.passed) for each in found.checks] == [slowdown, speedup]
     assert found.passed == (slowdown[1] and speedup[1])
-    assert [each.least for each in found.checks] == pytest.approx([1 / 1.02, 1.1])
+    assert [each.minimum for each in found.checks] == pytest.approx([1 / 1.02, 1.1])
     assert (found.checks[0].speedup is None) == (slowdown[0] == "not judged")
 
 

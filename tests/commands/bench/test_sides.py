@@ -118,7 +118,7 @@ def test_data_that_cannot_be_read_is_said_where_only_a_program_takes_part(make, 
 
 
 def test_few_samples_are_made_up_where_they_are_large(conv_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(sides, "_MOST_BYTES", 256 << 10)  # megabytes would say the same
+    monkeypatch.setattr(sides, "_MAX_BYTES", 256 << 10)  # megabytes would say the same
     named = [Named("model", "m.xml")]
     large = (TensorInfo("x", "uint8", (1, 100 << 10)),)
 

@@ -21,7 +21,7 @@ TEXT = (TensorInfo("ids", "int64", ("batch", "seq")), TensorInfo("mask", "int64"
 FIXED = (TensorInfo("x", "float32", (1, 3, 8, 8)),)
 OPEN = (TensorInfo("input.1", "float32", (None, 4, None)),)
 RECURRENT = (TensorInfo("x", "float32", ("batch", "sequence")), TensorInfo("state", "float32", (2, "batch", 4)))
-QUICK = Rules(rounds_most=12, time_limit_s=2.0)
+QUICK = Rules(max_rounds=12, time_limit_s=2.0)
 
 
 @pytest.fixture

@@ -199,8 +199,8 @@ def sizes(graph):
 def peak(make_model, shaped):
     def of(text, **weights):
         graph = shaped(make_model(text, **weights)).ir.graph
-        most, node = peak_bytes(graph, sizes(graph))
-        return most / 4, node and node.outputs[0].name
+        maximum, node = peak_bytes(graph, sizes(graph))
+        return maximum / 4, node and node.outputs[0].name
 
     return of
 
@@ -236,9 +236,9 @@ def test_the_peak_of_a_branch_comes_on_top_of_what_is_alive(peak):
     text = """g (bool c, float[10] x) => (float[10] y) { a = Sin(x)  z = If (c) <
         then_branch = t () => (float[10] p) { q = Sin(a)  o = Sin(q)  p = Sin(o) },
         else_branch = e () => (float[10] r) { r = Identity(a) } >  y = Add(z, x) }"""
-    most, node = peak(text)
+    maximum, node = peak(text)
     # the condition (a byte), the input, a and z; inside two more and the result that a branch keeps
-    assert (most, node) == (0.25 + 30 + 20, "z")
+    assert (maximum, node) == (0.25 + 30 + 20, "z")
 
 
 def test_weights_do_not_count(peak):

@@ -4,7 +4,7 @@ import pytest
 
 from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.analysis.records import AnalysisOptions
-from edgeopt.graph.analysis.roofline import HINT, least
+from edgeopt.graph.analysis.roofline import HINT, minimum
 from edgeopt.hw.device import Cache, ComputePeak, MemoryPeak, Peaks
 from edgeopt.hw.probe import probe
 
@@ -30,23 +30,23 @@ def device_with():
 
 
 def test_the_slower_of_memory_and_arithmetic_counts(device_with):
-    assert least(device_with, "fp32", 2, 2_000_000, 1000).time_s == pytest.approx(10.0e-6)
-    assert least(device_with, "fp32", 2, 1000, 1_000_000).time_s == pytest.approx(10.0e-6)
+    assert minimum(device_with, "fp32", 2, 2_000_000, 1000).time_s == pytest.approx(10.0e-6)
+    assert minimum(device_with, "fp32", 2, 1000, 1_000_000).time_s == pytest.approx(10.0e-6)
 
 
 def test_what_does_not_fit_a_cache_comes_from_memory(device_with):
-    assert least(device_with, "fp32", 2, 1000, 10_000_000).time_s == pytest.approx(1000.0e-6)
+    assert minimum(device_with, "fp32", 2, 1000, 10_000_000).time_s == pytest.approx(1000.0e-6)
 
 
 def test_without_a_peak_of_the_precision_only_memory_can_be_judged(device_with):
-    assert least(device_with, "fp16", 2, 1000, 1_000_000).time_s == pytest.approx(10.0e-6)
-    assert least(device_with, "fp16", 2, 10**9, 1000) == "no peak is known for fp16 with 2 threads"
+    assert minimum(device_with, "fp16", 2, 1000, 1_000_000).time_s == pytest.approx(10.0e-6)
+    assert minimum(device_with, "fp16", 2, 10**9, 1000) == "no peak is known for fp16 with 2 threads"
 
 
 def test_without_peaks_there_is_a_next_step(device_with):
-    assert least(msgspec.structs.replace(device_with, peaks=None), "fp32", 2, 1, 1) == HINT
+    assert minimum(msgspec.structs.replace(device_with, peaks=None), "fp32", 2, 1, 1) == HINT
     assert "edgeopt probe --deep" in HINT
-    assert "memory" in least(device_with, "fp32", 3, 1, 1000)
+    assert "memory" in minimum(device_with, "fp32", 3, 1, 1000)
 
 
 PEAKS = Peaks(

@@ -112,10 +112,10 @@ def test_the_histogram_leaves_nan_and_infinity_out_and_holds_the_largest_numbers
 
 def test_a_large_weight_is_sampled_evenly_whatever_its_rows():
     """Columns of -1, 0 and 1: a step of a multiple of the row would see one of them only."""
-    rows = 3 * module.MOST_COUNTED
+    rows = 3 * module.MAX_COUNTED
     values = np.tile(np.array([-1, 0, 1], np.float32), rows)
     counts = [count for count in content(ir.tensor(values)).histogram if count]
-    assert module.MOST_COUNTED / 3 < sum(counts) <= module.MOST_COUNTED
+    assert module.MAX_COUNTED / 3 < sum(counts) <= module.MAX_COUNTED
     assert max(counts) - min(counts) <= 2
 
 

@@ -13,7 +13,7 @@ from edgeopt_gui.plots.span import Span
 from edgeopt_gui.plots.spec import CurveSpec, Level, Marker, PanelSpec
 
 SPEED = PanelSpec("Speed", "m/s", (CurveSpec("fast", "fast", 0), CurveSpec("slow", "slow", None)), share=3)
-HEAT = PanelSpec("Heat", "°C", (CurveSpec("heat", "heat", 1),), least=10.0)
+HEAT = PanelSpec("Heat", "°C", (CurveSpec("heat", "heat", 1),), minimum=10.0)
 BEGIN_S = 1_700_000_000.0
 
 

@@ -131,14 +131,14 @@ def test_zooming_out_of_what_still_grows_makes_it_longer():
 
 
 @given(st.floats(-1e4, 1e4), st.floats(1e-3, 1e9), st.integers(2, 12))
-def test_values_lie_within_and_are_not_too_many(low, span, most):
-    found = value_ticks(low, low + span, most)
-    assert len(found) <= most
+def test_values_lie_within_and_are_not_too_many(low, span, maximum):
+    found = value_ticks(low, low + span, maximum)
+    assert len(found) <= maximum
     assert all(low - span * 1e-6 <= at <= low + span * (1 + 1e-6) for at, _ in found)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "most", "labels"),
+    ("low", "high", "maximum", "labels"),
     [
         (0, 0.3, 4, ["0.0", "0.1", "0.2", "0.3"]),
         (0, 1.0, 5, ["0.00", "0.25", "0.50", "0.75", "1.00"]),
@@ -147,14 +147,14 @@ def test_values_lie_within_and_are_not_too_many(low, span, most):
         (40, 46, 4, ["40", "42", "44", "46"]),
     ],
 )
-def test_values_are_written_in_as_many_digits_as_they_need(low, high, most, labels):
-    assert [label for _, label in value_ticks(low, high, most)] == labels
+def test_values_are_written_in_as_many_digits_as_they_need(low, high, maximum, labels):
+    assert [label for _, label in value_ticks(low, high, maximum)] == labels
 
 
 @given(st.floats(1.6e9, 1.9e9), st.floats(1, 400_000), st.integers(1, 20))
-def test_times_lie_within_and_are_not_too_many(begin, span, most):
-    found = clock_ticks(begin, begin + span, most)
-    assert len(found) <= most + 1
+def test_times_lie_within_and_are_not_too_many(begin, span, maximum):
+    found = clock_ticks(begin, begin + span, maximum)
+    assert len(found) <= maximum + 1
     assert all(begin <= at <= begin + span for at, _ in found)
 
 
@@ -185,7 +185,7 @@ def test_numbers_keep_the_digits_that_mean_something():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "most", "labels"),
+    ("low", "high", "maximum", "labels"),
     [
         (0.05, 5, 7, ["0.05", "0.1", "0.2", "0.5", "1", "2", "5"]),
         (0.05, 5, 4, ["0.1", "0.3", "1", "3"]),
@@ -193,14 +193,14 @@ def test_numbers_keep_the_digits_that_mean_something():
         (0.2, 1, 2, ["0.3", "1"]),
     ],
 )
-def test_steps_of_a_logarithmic_axis_are_equal_factors(low, high, most, labels):
-    assert [label for _, label in factor_ticks(low, high, most)] == labels
+def test_steps_of_a_logarithmic_axis_are_equal_factors(low, high, maximum, labels):
+    assert [label for _, label in factor_ticks(low, high, maximum)] == labels
 
 
 @given(st.floats(1e-6, 1e6), st.floats(5, 1e6), st.integers(2, 12))
-def test_factors_lie_within_and_are_not_too_many(low, times, most):
-    found = factor_ticks(low, low * times, most)
-    assert 2 <= len(found) <= most
+def test_factors_lie_within_and_are_not_too_many(low, times, maximum):
+    found = factor_ticks(low, low * times, maximum)
+    assert 2 <= len(found) <= maximum
     assert all(low * (1 - 1e-6) <= at <= low * times * (1 + 1e-6) for at, _ in found)
 
 

@@ -10,7 +10,7 @@ from pytestqt.exceptions import capture_exceptions
 
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.runner import JobRunner
-from edgeopt_gui.log_lines import MOST_LINES, LogLine
+from edgeopt_gui.log_lines import MAX_LINES, LogLine
 from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.widgets.log_dock import LogDock
 from edgeopt_gui.widgets.log_model import LogModel
@@ -49,11 +49,11 @@ def model(qapp):
 
 
 def test_the_oldest_lines_fall_off(model):
-    model.add(lines(MOST_LINES - 5))
-    model.add(lines(10, MOST_LINES - 5))
-    assert len(model) == MOST_LINES
+    model.add(lines(MAX_LINES - 5))
+    model.add(lines(10, MAX_LINES - 5))
+    assert len(model) == MAX_LINES
     assert model.shown[0].text == "line 5"
-    assert model.shown[-1].text == f"line {MOST_LINES + 4}"
+    assert model.shown[-1].text == f"line {MAX_LINES + 4}"
 
 
 def test_it_shows_what_is_asked_for_while_more_comes(model):
@@ -62,8 +62,8 @@ def test_it_shows_what_is_asked_for_while_more_comes(model):
     assert [line.text for line in model.shown] == [f"line {k}" for k in range(100) if "3" in str(k) and k % 10]
     model.add([LogLine("info", "job", "line 3 again"), LogLine("error", "job", "line 3 broke")])
     assert model.shown[-1].text == "line 3 again"
-    model.add(lines(MOST_LINES))
-    assert len(model) == MOST_LINES
+    model.add(lines(MAX_LINES))
+    assert len(model) == MAX_LINES
     model.clear()
     assert model.rowCount() == 0
 

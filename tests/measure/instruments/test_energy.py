@@ -48,12 +48,12 @@ def meter():
             each.close()
 
 
-def zone(number, name, microjoules, most=262_143_328_850):
+def zone(number, name, microjoules, maximum=262_143_328_850):
     folder = f"{RAPL}/intel-rapl:{number}"
     return {
         f"{folder}/name": name,
         f"{folder}/energy_uj": microjoules,
-        f"{folder}/max_energy_range_uj": most,
+        f"{folder}/max_energy_range_uj": maximum,
     }
 
 
@@ -117,11 +117,11 @@ def test_packages_and_their_memory_are_added_and_parts_are_not_counted_twice(mac
 
 
 def test_a_counter_that_starts_again_goes_on(machine, meter):
-    machine.write(zone("0", "package-0", 900_000, most=1_000_000))
+    machine.write(zone("0", "package-0", 900_000, maximum=1_000_000))
     found = meter(machine)
-    machine.write(zone("0", "package-0", 200_000, most=1_000_000))
+    machine.write(zone("0", "package-0", 200_000, maximum=1_000_000))
     assert found.joules() == pytest.approx(0.3, abs=1e-5)
-    machine.write(zone("0", "package-0", 300_000, most=1_000_000))
+    machine.write(zone("0", "package-0", 300_000, maximum=1_000_000))
     assert found.joules() == pytest.approx(0.4, abs=1e-5)
 
 

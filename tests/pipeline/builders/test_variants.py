@@ -347,12 +347,12 @@ def test_what_is_not_ready_in_time_says_so(begin, how, said):
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "longest_s", "least_s", "most_s"),
+    ("size_bytes", "longest_s", "min_s", "max_s"),
     [(29_000_000, 0.0, 60.0, 60.0), (29_000_000, 120.0, 100.0, 120.0), (31_000_000, 120.0, 60.0, 60.0)],
     ids=["the user's limit", "a limit by default", "a large model"],
 )
 def test_a_search_waits_for_the_recipes_of_libraries_of_a_small_model(
-    begin, monkeypatch, size_bytes, longest_s, least_s, most_s
+    begin, monkeypatch, size_bytes, longest_s, min_s, max_s
 ):
     """On a busy machine, one search found twice the speed of the next, in which NNCF was not ready in time."""
     gathering = begin("ort-dynamic", "int8")
@@ -372,7 +372,7 @@ def test_a_search_waits_for_the_recipes_of_libraries_of_a_small_model(
     monkeypatch.setattr("edgeopt.pipeline.plans.gathering.time", clock)
     monkeypatch.setattr("edgeopt.pipeline.plans.gathering.make_all", late)
     assert [names(part) for part in gathering.parts()] == [["source"], [], []]
-    assert least_s <= ending.clock.limit_s <= most_s
+    assert min_s <= ending.clock.limit_s <= max_s
     assert 25 < deadlines["ort-dynamic"] < 90
     assert deadlines["int8"] > 0.6 * ending.clock.limit_s
 

@@ -162,11 +162,14 @@ def test_as_many_prove_themselves_as_there_are_legs_for(notes):
 
 
 def test_the_last_proof_is_a_second_one_of_what_was_too_noisy_to_tell(notes):
-    most, *_, last = PROOF.legs
+    maximum, *_, last = PROOF.legs
     noisy = line_of("abcdef", b=TOO_NOISY, c=TOO_NOISY)
-    assert order(ending_in(60.0), notes, noisy) == [*zip("abc", PROOF.legs, strict=False), ("b", max(most, last))]
-    assert order(ending_in(60.0), notes, line_of("a", a=TOO_NOISY)) == [("a", most), ("a", most)]
-    assert order(ending_in(60.0), notes, line_of("a", a=NO_DIFFERENCE)) == [("a", most)]
+    assert order(ending_in(60.0), notes, noisy) == [
+        *zip("abc", PROOF.legs, strict=False),
+        ("b", max(maximum, last)),
+    ]
+    assert order(ending_in(60.0), notes, line_of("a", a=TOO_NOISY)) == [("a", maximum), ("a", maximum)]
+    assert order(ending_in(60.0), notes, line_of("a", a=NO_DIFFERENCE)) == [("a", maximum)]
     assert notes.kept == []
 
 
@@ -408,7 +411,7 @@ def jumping(random, legs):
 def test_at_most_one_search_in_forty_calls_something_faster_that_is_not(luck):
     """Each tries four candidates that are as fast as the baseline, each over as many legs as it may."""
     random = np.random.default_rng(1)
-    wrong = sum(any(called_faster(random, luck, most) for most in PROOF.legs) for _ in range(SEARCHES))
+    wrong = sum(any(called_faster(random, luck, maximum) for maximum in PROOF.legs) for _ in range(SEARCHES))
     assert wrong <= SEARCHES / 40
 
 
@@ -418,12 +421,12 @@ def test_what_is_clearly_faster_is_found():
     assert found >= 98
 
 
-def called_faster(random, luck, most, gain=0.0):
+def called_faster(random, luck, maximum, gain=0.0):
     pairs = Pairs.of(1, rules_of(PROOF))
-    for number, drawn in enumerate(luck(random, most), 1):
+    for number, drawn in enumerate(luck(random, maximum), 1):
         rounds = np.exp(random.normal(0.0, 0.02, 4))
         pairs.legs[0].append(leg_of(rounds, np.exp(drawn + gain) * rounds[::-1]))
-        pairs.judge(number == most, lambda _: True)
+        pairs.judge(number == maximum, lambda _: True)
         if is_settled(pairs.decisions, range(1), number):
             break
     return pairs.decisions[0].verdict == "faster"

@@ -14,14 +14,14 @@ from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.shapes.filling import (
     describe_filling,
     gaps_of,
-    least_filled,
     may_be_settled,
+    min_filled,
     prove_filling,
     settle_filling,
 )
 from edgeopt.pipeline.shapes.sized import (
-    MOST_PROGRAMS,
-    MOST_SIZES,
+    MAX_PROGRAMS,
+    MAX_SIZES,
     Shaped,
     SizedDimension,
     in_turn,
@@ -148,7 +148,7 @@ def test_many_sizes_are_thinned_out_and_that_is_said():
     found, said = read_dimensions(("seq=1:64:4096", "batch=1:8:64"), INPUTS)
     assert {1, 64, 4096} <= set(found[0].sizes)
     assert {1, 8, 64} <= set(found[1].sizes)
-    assert len(found[0].sizes) * len(found[1].sizes) <= MOST_PROGRAMS
+    assert len(found[0].sizes) * len(found[1].sizes) <= MAX_PROGRAMS
     assert "Sizes in between were reduced" in said
     assert "seq: 1," in said
     assert not read_dimensions(("seq=16:32:128",), INPUTS)[1]
@@ -166,7 +166,7 @@ def test_many_sizes_are_thinned_out_and_that_is_said():
         (("seq=0:1:2",), "'0' is not a size", "whole numbers"),
         (("seq=4,",), "'' is not a size", "whole numbers"),
         (("seq=4", "seq=8"), "twice", "at once"),
-        ((f"seq={','.join(map(str, range(1, MOST_SIZES + 2)))}",), f"{MOST_SIZES + 1} combinations", "fewer"),
+        ((f"seq={','.join(map(str, range(1, MAX_SIZES + 2)))}",), f"{MAX_SIZES + 1} combinations", "fewer"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_can(texts, said, hint):
@@ -298,7 +298,7 @@ def test_each_gap_is_tried_where_most_is_filled_up_and_half_way():
 
 
 @pytest.mark.parametrize(
-    ("paying", "least"),
+    ("paying", "minimum"),
     [
         ({2, 4, 10, 20}, (1, 2, 9, 10)),
         ({4, 20}, (1, 4, 9, 20)),
@@ -306,8 +306,8 @@ def test_each_gap_is_tried_where_most_is_filled_up_and_half_way():
         (set(), (1, 8, 9, 32)),
     ],
 )
-def test_inputs_are_filled_up_from_where_it_pays(paying, least):
-    assert least_filled(SEQ_FILL_FROM, {gap for gap in gaps_of([SEQ_FILL_FROM]) if gap.size in paying}) == least
+def test_inputs_are_filled_up_from_where_it_pays(paying, minimum):
+    assert min_filled(SEQ_FILL_FROM, {gap for gap in gaps_of([SEQ_FILL_FROM]) if gap.size in paying}) == minimum
 
 
 def test_what_is_left_to_open_shapes_is_said():
@@ -329,10 +329,10 @@ def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_pat
     runner = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path)
     candidate = Candidate("source", "openvino-cpu", {"shapes": {"x": [1, 8, 64]}, "precision": "f32"})
     assert may_be_settled(shaped)
-    least = settle_filling(runner, shaped, candidate, model, math.inf)
-    assert least["seq"][1] > 9  # nine places are not padded to 2048
-    settled = dataclasses.replace(shaped, fill_from=least)
-    assert settled.options["bucket_fill"] == {"seq": list(least["seq"])}
+    minimum = settle_filling(runner, shaped, candidate, model, math.inf)
+    assert minimum["seq"][1] > 9  # nine places are not padded to 2048
+    settled = dataclasses.replace(shaped, fill_from=minimum)
+    assert settled.options["bucket_fill"] == {"seq": list(minimum["seq"])}
     assert not may_be_settled(settled)
 
 

@@ -93,10 +93,10 @@ DEFAULT = Goal()
 INPUTS = (TensorInfo("x", "float32", ("batch", 4)),)
 
 
-def given_of(path, samples, goal=DEFAULT, most=None, calibrates=True, **more):
+def given_of(path, samples, goal=DEFAULT, maximum=None, calibrates=True, **more):
     data = path / "data.npz"
     np.savez(data, x=np.random.default_rng(0).standard_normal((samples, 4)).astype(np.float32), **more)
-    request = QuantizeRequest(path / "model.onnx", data=data, goal=goal, samples=most)
+    request = QuantizeRequest(path / "model.onnx", data=data, goal=goal, samples=maximum)
     return read_samples(request, INPUTS, None, calibrates)
 
 
@@ -135,7 +135,7 @@ def test_counted_answers_are_proved_on_many(tmp_path):
 
 
 def test_fewer_calibrate_on_request(tmp_path):
-    given = given_of(tmp_path, 48, most=5)
+    given = given_of(tmp_path, 48, maximum=5)
 
     assert given.calibrate == range(5)
     assert given.plan.start >= 5

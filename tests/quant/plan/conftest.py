@@ -42,7 +42,7 @@ def random_problem():
 
 
 @pytest.fixture
-def most_saved():
+def max_saved():
     """The most that any choice within a budget saves, by trying all of them."""
 
     def search(problem, budget):

@@ -63,8 +63,8 @@ def test_the_frontier_goes_from_float_to_the_fastest(random_problem):
     times = [point.expected_ms for point in found.frontier]
     assert times == sorted(times, reverse=True)
     assert len(set(times)) == len(times)
-    most = solve(made.problem, math.inf)
-    assert times[-1] == pytest.approx(100.0 - made.problem.saved_ms(most))
+    maximum = solve(made.problem, math.inf)
+    assert times[-1] == pytest.approx(100.0 - made.problem.saved_ms(maximum))
     exact = [point.snr_db or point.expected_db for point in found.frontier]
     assert all(a > b - 1.5 for a, b in pairwise(exact))
     place = found.frontier.index(found.point)
@@ -172,12 +172,12 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("budget", [3e-4, 3e-3])
-def test_it_finds_what_trying_everything_finds(random_problem, most_saved, kind, budget):
+def test_it_finds_what_trying_everything_finds(random_problem, max_saved, kind, budget):
     for seed in range(3):
         problem = random_problem(seed, **KINDS[kind]).problem
         choices = solve(problem, budget)
         assert problem.worst(choices) <= budget
-        assert problem.saved_ms(choices) == pytest.approx(most_saved(problem, budget), rel=1e-4)
+        assert problem.saved_ms(choices) == pytest.approx(max_saved(problem, budget), rel=1e-4)
 
 
 def test_more_room_never_saves_less(random_problem):

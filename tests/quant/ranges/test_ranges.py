@@ -239,10 +239,10 @@ def error_of(values, kept):
 def test_no_other_method_loses_less(curve, seen_of):
     seen = seen_of(curve)
     values = curve.astype(np.float32)
-    least = error_of(values, range_of(MSE, seen, QuantSettings()))
+    minimum = error_of(values, range_of(MSE, seen, QuantSettings()))
     for method in METHODS:
         other = error_of(values, range_of(method, seen, QuantSettings()))
-        assert least <= other * 1.1 + 1e-9, method.name
+        assert minimum <= other * 1.1 + 1e-9, method.name
 
 
 def test_it_is_about_as_good_as_trying_every_range(seen_of):

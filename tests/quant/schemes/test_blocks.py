@@ -37,8 +37,8 @@ def products(folder, inputs=128, outputs=48, **more):
     return case(path, [{"x": seeded(3, inputs, seed=k) * 5} for k in range(4)])
 
 
-@pytest.mark.parametrize(("bits", "most"), [(8, 0.006), (4, 0.11)])
-def test_blocks_hold_what_they_can(bits, most):
+@pytest.mark.parametrize(("bits", "maximum"), [(8, 0.006), (4, 0.11)])
+def test_blocks_hold_what_they_can(bits, maximum):
     matrix = seeded(70, 5)
     matrix[3, 2] = OUTLIER
     found = in_blocks(matrix, 32, bits)
@@ -46,7 +46,7 @@ def test_blocks_hold_what_they_can(bits, most):
     error = np.abs(found.floats() - matrix)
     assert found.integers.min() >= -(1 << (bits - 1))
     assert found.integers.max() < 1 << (bits - 1)
-    assert error[32:].max() < most * np.abs(matrix[32:]).max(), "an outlier coarsens its own block only"
+    assert error[32:].max() < maximum * np.abs(matrix[32:]).max(), "an outlier coarsens its own block only"
 
 
 def test_a_block_of_zeros_stays_zero():

@@ -368,9 +368,9 @@ def test_both_give_the_same(net, form, backend, request, tmp_path):
         assert snr_db(fake, written) > max(ALIKE_DB, got + 10)
 
 
-@pytest.mark.parametrize(("form", "least"), [("int8", 20), ("w8", 35), ("fp16", 60), ("a16w8", 35), ("w4", 12)])
-def test_each_is_as_exact_as_its_bits_allow(pictures, tokens, form, least, tmp_path):
+@pytest.mark.parametrize(("form", "minimum"), [("int8", 20), ("w8", 35), ("fp16", 60), ("a16w8", 35), ("w4", 12)])
+def test_each_is_as_exact_as_its_bits_allow(pictures, tokens, form, minimum, tmp_path):
     for one in (pictures, tokens):
         context = context_for(one, form, "onnxruntime-qnn" if form == "fp16" else "onnxruntime-cpu")
         written = one.written(form, context, tmp_path / "written.onnx")
-        assert snr_db(one.answers(), one.answers(written)) > least
+        assert snr_db(one.answers(), one.answers(written)) > minimum

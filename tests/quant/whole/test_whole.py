@@ -77,10 +77,10 @@ def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, 
     assert capfd.readouterr().out == "", "answers of a maker go to stdout"
 
 
-@pytest.mark.parametrize(("reduce_range", "most"), [(True, {63, 64}), (False, {127})])
+@pytest.mark.parametrize(("reduce_range", "maximum"), [(True, {63, 64}), (False, {127})])
 @pytest.mark.parametrize("transformer", [False, True])
 def test_weights_of_every_product_leave_a_bit_for_processors_that_saturate(
-    conv_model, samples, tmp_path, transformer, reduce_range, most
+    conv_model, samples, tmp_path, transformer, reduce_range, maximum
 ):
     pytest.importorskip("nncf")
     out = tmp_path / "model.xml"
@@ -88,7 +88,7 @@ def test_weights_of_every_product_leave_a_bit_for_processors_that_saturate(
     constants = [op for op in read_model(out).get_ops() if op.get_type_name() == "Constant"]
     bytes_of = [op.data for op in constants if op.get_output_element_type(0).get_type_name() == "i8"]
     assert len(bytes_of) > 1
-    assert {int(np.abs(weights.astype(int)).max()) for weights in bytes_of} <= most
+    assert {int(np.abs(weights.astype(int)).max()) for weights in bytes_of} <= maximum
 
 
 def test_nncf_is_silenced_without_the_handlers_of_the_application(conv_model, samples, tmp_path):

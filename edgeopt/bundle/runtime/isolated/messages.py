@@ -26,12 +26,12 @@ OptionValue = str | int | float | bool | dict[str, list[int]]
 
 _LENGTH = struct.Struct("<I")
 _CHUNK_BYTES = 1 << 13
-_MOST_FILES = 8
+_MAX_FILES = 8
 _POLLED_S = 200e-6
 """An answer that came this soon is polled for next time: waking a sleeping process takes about as long."""
 _ALIGNMENT = 64
-_LEAST_BYTES = 1 << 16
-_MOST_FREE = 4
+_MIN_BYTES = 1 << 16
+_MAX_FREE = 4
 """More than are in use at once where each result is dropped before the next."""
 
 
@@ -139,7 +139,7 @@ class Inbox:
 
     def receive_with_files(self) -> tuple[bytes, list[int]]:
         """A message and the files with it. Raises EOFError if the other side is gone."""
-        receive = functools.partial(socket.recv_fds, self._connection, _CHUNK_BYTES, _MOST_FILES)
+        receive = functools.partial(socket.recv_fds, self._connection, _CHUNK_BYTES, _MAX_FILES)
         begin, files, _, _ = self._next(lambda: receive(socket.MSG_DONTWAIT), receive)
         return _whole(self._connection, begin, None), files
 
@@ -178,7 +178,7 @@ class Segment:
         """`gone` gets its number once nothing holds it."""
         self.number = next(_numbers)
         # Powers of two, so that inputs of many shapes share a few; pages that nobody touches take no memory.
-        self.size_bytes = max(_LEAST_BYTES, 1 << (size_bytes - 1).bit_length())
+        self.size_bytes = max(_MIN_BYTES, 1 << (size_bytes - 1).bit_length())
         self.file = _nameless_file()
         self.forked = False
         """Whether a forked process may hold results in it too, so that it must not be written to again."""
@@ -211,7 +211,7 @@ class SegmentPool:
         if segment.forked:
             return
         self._free.append(segment)
-        if len(self._free) > _MOST_FREE:
+        if len(self._free) > _MAX_FREE:
             self._free.popleft()
 
     def before_fork(self) -> None:

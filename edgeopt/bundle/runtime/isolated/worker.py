@@ -99,9 +99,11 @@ def main() -> None:
 
 def _limit_memory(limit_bytes: int) -> None:
     # Not RLIMIT_AS: mapped weights and libraries count there too.
-    most = limit_bytes + _STACK_BYTES * (os.cpu_count() or 1)
+    maximum = limit_bytes + _STACK_BYTES * (os.cpu_count() or 1)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    resource.setrlimit(
+        resource.RLIMIT_DATA, (maximum if hard == resource.RLIM_INFINITY else min(maximum, hard), hard)
+    )
 
 
 if __name__ == "__main__":

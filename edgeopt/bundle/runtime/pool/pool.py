@@ -18,7 +18,7 @@ from edgeopt.bundle.runtime.pool.members import Member, MemberStatistics, PoolRe
 from edgeopt.bundle.runtime.session import Session
 from edgeopt.errors import DeadlineError, EdgeoptError, OverloadError, UsageError, WorkerError
 
-_MOST_TRIES = 2
+_MAX_TRIES = 2
 """A request that ends two workers would end the others too."""
 _CHECK_AGAIN_S = (0.1, 0.5, 2.0, 10.0)
 """Waiting times between checks of a member whose worker does not come back; the last one repeats."""
@@ -275,7 +275,7 @@ class Pool:
             member.healthy, member.running = False, None
             member.failed()
             others = [each for each in self._members if each.healthy and each.name not in request.tried]
-            again = bool(others) and len(request.tried) < _MOST_TRIES and not self._closed
+            again = bool(others) and len(request.tried) < _MAX_TRIES and not self._closed
             if again:
                 self._assign(request, others)
             if any(each.healthy for each in self._members):

@@ -12,7 +12,7 @@ from typing import Literal, NoReturn
 
 from edgeopt.backends.protobuf import Span, all_fields, opened, packed_integers, text
 
-_MOST_VALUES = 256
+_MAX_VALUES = 256
 """Constants with more values than this hold no sizes, axes or bounds."""
 _FLOAT, _INT32, _INT64, _BOOL = 1, 6, 7, 9
 _FORMATS = {_FLOAT: "f", _INT32: "i", _INT64: "q", _BOOL: "?"}
@@ -25,7 +25,7 @@ ROWS = "rows of the batch"
 class ConstantTensor:
     dims: tuple[int, ...]
     values: tuple[Fraction, ...] | None
-    """The numbers; None if there are more than `_MOST_VALUES`, or not all are finite."""
+    """The numbers; None if there are more than `_MAX_VALUES`, or not all are finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _attribute(message: _Message) -> Attribute:
 def _tensor(message: _Message) -> ConstantTensor:
     dims, kind = message.integers(1), message.integer(2)
     count = math.prod(dims)
-    if kind not in _FORMATS or count > _MOST_VALUES or message.integer(14):
+    if kind not in _FORMATS or count > _MAX_VALUES or message.integer(14):
         return ConstantTensor(dims, None)
     numbers: tuple[float, ...] = ()
     code = f"<{count}{_FORMATS[kind]}"

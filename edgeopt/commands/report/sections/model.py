@@ -25,7 +25,7 @@ from edgeopt.views.blocks import (
 )
 from edgeopt.views.charts import Axes, Bar, ChartDot, ChartScale, Group, Path
 
-_MOST_OPERATORS = 400
+_MAX_OPERATORS = 400
 """A model can hold operators of any name; a report need not list them all."""
 
 
@@ -66,7 +66,7 @@ def _counts(counts: tuple[OperatorCount, ...]) -> list[Block]:
         return []
     if any(each.before is None or each.after is None for each in counts):
         rows = tuple(
-            Row((each.operator, _count(each.before), _count(each.after))) for each in counts[:_MOST_OPERATORS]
+            Row((each.operator, _count(each.before), _count(each.after))) for each in counts[:_MAX_OPERATORS]
         )
         return [Table(columns("operator", ">source", ">result"), rows, "How often each operator occurs.")]
     moved = [each for each in counts if each.before != each.after]
@@ -75,7 +75,7 @@ def _counts(counts: tuple[OperatorCount, ...]) -> list[Block]:
     titles = columns("operator", ">source", ">result", ">change")
     blocks: list[Block] = []
     if moved:
-        rows = tuple(_compared(each) for each in moved[:_MOST_OPERATORS])
+        rows = tuple(_compared(each) for each in moved[:_MAX_OPERATORS])
         caption = "How often each operator occurs that occurs more or less often than before, and all together."
         blocks.append(Table(titles, (*rows, _compared(total, "strong")), caption))
     else:
@@ -85,9 +85,7 @@ def _counts(counts: tuple[OperatorCount, ...]) -> list[Block]:
     if same:
         several = words.several(len(same), "operator that occurs", "operators that occur")
         blocks.append(
-            Folded(
-                f"{several} as often as before", (Table(titles, tuple(map(_compared, same[:_MOST_OPERATORS]))),)
-            )
+            Folded(f"{several} as often as before", (Table(titles, tuple(map(_compared, same[:_MAX_OPERATORS]))),))
         )
     return blocks
 
@@ -103,7 +101,7 @@ def _count(value: int | None) -> str:
     return words.UNKNOWN if value is None else f"{value:,}"
 
 
-_DRAWN, _SHOWN, _MOST_KERNELS = 12, 15, 200
+_DRAWN, _SHOWN, _MAX_KERNELS = 12, 15, 200
 
 
 def nodes_section(facts: ReportFacts) -> Section | None:
@@ -116,7 +114,7 @@ def nodes_section(facts: ReportFacts) -> Section | None:
     blocks: list[Block] = [WordsBlock(_nodes_sentence(times)), _kernels_chart(times)]
     blocks.append(_kernels_table(times.rows[:_SHOWN]))
     if len(times.rows) > _SHOWN:
-        rest = times.rows[_SHOWN:_MOST_KERNELS]
+        rest = times.rows[_SHOWN:_MAX_KERNELS]
         blocks.append(Folded(f"{len(times.rows) - _SHOWN:,} more kernels", (_kernels_table(rest),)))
     if roofline := _roofline(times.rows, facts.bounds):
         blocks.append(roofline)
@@ -241,7 +239,7 @@ def _rate(value: float) -> str:
 
 _FEW = 6
 """Up to this number of changes get a line each in the summary; more are counted."""
-_MOST_CHANGES = 1000
+_MAX_CHANGES = 1000
 
 
 def ledger_section(facts: ReportFacts) -> Section | None:
@@ -316,13 +314,13 @@ def _folded(each: LedgerEntry) -> Folded:
     rows = [Row((some(c.nodes, 3) or words.UNKNOWN, "done", c.what)) for c in each.applied]
     rows += [Row((some(r.nodes, 3) or words.UNKNOWN, "left", r.reason), "faint") for r in each.refused]
     title = f"{each.pass_name}: all {len(each.applied):,} changes and {len(each.refused):,} refusals"
-    return Folded(title, (Table(columns("nodes", "", "what and why"), tuple(rows[:_MOST_CHANGES])),))
+    return Folded(title, (Table(columns("nodes", "", "what and why"), tuple(rows[:_MAX_CHANGES])),))
 
 
 def _layers(layers: tuple[LayerChoice, ...]) -> list[Block]:
     counts = Counter(each.form for each in layers).most_common()
     counted = ", ".join(f"{count:,} in {scheme}" for scheme, count in counts)
-    shown = rows(*((each.layer, each.form, each.reason) for each in layers[:_MOST_CHANGES]))
+    shown = rows(*((each.layer, each.form, each.reason) for each in layers[:_MAX_CHANGES]))
     return [
         WordsBlock(f"{words.several(len(layers), 'layer')}: {counted}."),
         Folded("The scheme of each layer, and why", (Table(columns("layer", "form", "why"), shown),)),

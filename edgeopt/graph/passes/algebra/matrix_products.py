@@ -255,7 +255,7 @@ def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
 
 def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) -> MatrixForm | str:
     """Returns the matrix form with the fewest transposes, or why there is none."""
-    best, least, reason = None, inf, ""
+    best, minimum, reason = None, inf, ""
     for way in ways(equation):
         costs = 0.0
         sides = (equation.terms, operands) if not way.swapped else (equation.terms[::-1], operands[::-1])
@@ -263,8 +263,8 @@ def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) 
             factor = _FOLDED_COSTS if constant(value) is not None else 1.0
             costs += factor * (_turning(term, "".join(groups)) + _reshaping(joined(groups, lengths)))
         costs += _turning("".join(way.out), equation.result) + _reshaping(parted(way.out, lengths))
-        if costs < least:
-            best, least = way, costs
+        if costs < minimum:
+            best, minimum = way, costs
         shapes = (joined(way.left, lengths), joined(way.right, lengths), parted(way.out, lengths))
         open_one = next((shape for shape in shapes if isinstance(shape, str)), "")
         reason = reason or (

@@ -174,10 +174,10 @@ def _tensor(value: "ir.Value | None") -> "ir.TensorProtocol | None":
     return None if value is None or value.is_graph_input() else ir.convenience.get_const_tensor(value)
 
 
-def integers(value: "ir.Value | None", most: int = 8) -> tuple[int, ...] | None:
+def integers(value: "ir.Value | None", maximum: int = 8) -> tuple[int, ...] | None:
     """Returns a short constant list of integers, such as axes or a shape, else None."""
     tensor = _tensor(value)
-    if tensor is None or tensor.size > most:
+    if tensor is None or tensor.size > maximum:
         return None
     return tuple(int(number) for number in tensor.numpy().reshape(-1))
 

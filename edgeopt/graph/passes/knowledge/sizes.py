@@ -168,7 +168,7 @@ def _always_positive(size: Size) -> bool:
     return _never_negative(size) and size is not None and dict(_terms(size)).get((), 0) > 0
 
 
-MOST_ELEMENTS = 64  # a shape has a handful; longer ones are data
+MAX_ELEMENTS = 64  # a shape has a handful; longer ones are data
 
 
 def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Elements]") -> Elements | None:
@@ -177,7 +177,7 @@ def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Elements]") -> Ele
         return None
     if value in known:
         return known[value]
-    small = value.const_value is None or value.const_value.size <= MOST_ELEMENTS
+    small = value.const_value is None or value.const_value.size <= MAX_ELEMENTS
     array = constant(value) if small and _is_whole(value) else None
     if array is None or array.ndim > 1:
         return None
@@ -193,7 +193,7 @@ def follow(node: "ir.Node", known: "dict[ir.Value, Elements]") -> Elements | Non
     if node.op_type not in {"Shape", "Size"} and not _is_whole(node.outputs[0]):
         return None
     found = rule(node, [sizes_of(value, known) for value in node.inputs])
-    if found is None or len(found.elements) > MOST_ELEMENTS:
+    if found is None or len(found.elements) > MAX_ELEMENTS:
         return None
     return Elements(tuple(held(size, _bits(node.outputs[0])) for size in found.elements), found.scalar)
 
@@ -268,7 +268,7 @@ def _concat(node: "ir.Node", inputs: list[Elements | None]) -> Elements | None:
             parts += part.elements
         elif value is not None and value.shape is not None and len(value.shape) == 1 and value.shape.is_static():
             length = value.shape.numpy()[0]
-            if length > MOST_ELEMENTS:
+            if length > MAX_ELEMENTS:
                 return None
             parts += [None] * length
         else:
@@ -320,7 +320,7 @@ def _constant_of_shape(node: "ir.Node", inputs: list[Elements | None]) -> Elemen
     if inputs[0] is None or len(inputs[0].elements) != 1 or not isinstance(inputs[0].elements[0], int):
         return None
     attribute, length = node.attributes.get("value"), inputs[0].elements[0]
-    if attribute is None or not 0 <= length <= MOST_ELEMENTS:
+    if attribute is None or not 0 <= length <= MAX_ELEMENTS:
         return None
     return Elements((int(attribute.as_tensor().numpy().reshape(-1)[0]),) * length)
 

@@ -18,7 +18,7 @@ from edgeopt.quant.measured.work import QuantizeRun
 from edgeopt.quant.plan.search import Chosen, choose
 from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, LayerVerdict, PrecisionPlan, Sensitivity
 
-_MOST_CHECKS = 14
+_MAX_CHECKS = 14
 # A loose floor must not end in a slower plan than this stricter floor, which is a common choice.
 _STRICTER_DB = BUDGETS_DB["transparent"]
 _STRICTER_CHECKS = 6
@@ -97,7 +97,7 @@ class Chooser:
             work, name = self.work, self.gains.config.name
             task = f"{len(key)} layers together on {name}"
             left_s = max(0.0, work.left_s())
-            work.emit(Progress("checking plans", task, len(self._scores), _MOST_CHECKS, time_left_s=left_s))
+            work.emit(Progress("checking plans", task, len(self._scores), _MAX_CHECKS, time_left_s=left_s))
             try:
                 entry = write_entry(work.study, self.gains.config, choices, self._path("checked"))
                 judged = work.judge.judged(entry.path, entry.config, work.sample_sets.plan)
@@ -119,7 +119,7 @@ class Chooser:
         self,
         sensitivities: tuple[Sensitivity, ...],
         floor: float | None = None,
-        most_checks: int = _MOST_CHECKS,
+        max_checks: int = _MAX_CHECKS,
     ) -> Chosen:
         """Chooses the schemes of the layers; `floor` replaces the goal's."""
         goal, timed = self.work.request.goal, self.gains.timed
@@ -130,7 +130,7 @@ class Chooser:
             float_ms=timed.float_ms,
             in_decibels=goal.is_ratio,
             reasons=unfit_reasons(self.work, self.gains),
-            most_checks=most_checks,
+            max_checks=max_checks,
             emit=self._ignore_event,
         )
 

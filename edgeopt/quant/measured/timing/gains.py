@@ -14,7 +14,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit, Log, Progress, ignore
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy, compare_outputs
 from edgeopt.graph.analysis import Analysis, OpTimeRow
-from edgeopt.graph.analysis.roofline import Least, least
+from edgeopt.graph.analysis.roofline import LowerBound, minimum
 from edgeopt.hw.device import Device
 from edgeopt.measure.kernel_times import OptionValue
 from edgeopt.measure.rounds import take_turns
@@ -106,7 +106,7 @@ def time_schemes(  # noqa: PLR0913, PLR0917 - the models, where they run, and th
                 return None
             done = sum(each.laps_taken for each in members)
             member.laps_taken += 1
-            emit(Progress(PHASE, f"{member.scheme or 'float'} on {backend}", done, LAYERS.most * len(known)))
+            emit(Progress(PHASE, f"{member.scheme or 'float'} on {backend}", done, LAYERS.maximum * len(known)))
             lap = clock.lap(*known[member.scheme])
             member.failure = None if lap.rows else lap.reason
             return lap if lap.rows else None
@@ -271,14 +271,14 @@ def _estimated(
         cost = [rows[label].cost for label in layer.nodes if label in rows]
         operations = sum(each.operations or 0 for each in cost) or 2 * layer.multiply_adds
         moved = sum((each.read_bytes or 0) + (each.written_bytes or 0) for each in cost)
-        float_ms = _least_ms(device, "fp32", operations, moved)
+        float_ms = _min_ms(device, "fp32", operations, moved)
         total += float_ms
         if layer.reason:
             continue
         for scheme in schemes:
             precision = _PRECISIONS.get(scheme, "int8")
             smaller = moved // (2 if precision in {"bf16", "fp16"} else 4)
-            form_ms = _least_ms(device, precision, operations, smaller)
+            form_ms = _min_ms(device, precision, operations, smaller)
             found.append(LayerGain(layer.name, scheme, float_ms, form_ms, basis="estimated"))
     warning = (
         f"The gains of the layers are estimated, because their kernels could not be timed: {reason.rstrip('.')}."
@@ -286,10 +286,10 @@ def _estimated(
     return TimedKernels(tuple(found), total, {}, (warning,))
 
 
-def _least_ms(device: Device | None, precision: str, operations: int, moved: int) -> float:
+def _min_ms(device: Device | None, precision: str, operations: int, moved: int) -> float:
     if device is not None:
-        best = least(device, precision, device.limits.usable_cores, operations, moved)
-        if isinstance(best, Least):
+        best = minimum(device, precision, device.limits.usable_cores, operations, moved)
+        if isinstance(best, LowerBound):
             return best.time_s * 1e3
     return operations / 2 / _PRODUCTS_PER_MS / (1.0 if precision == "fp32" else _EIGHT_BITS)
 
@@ -303,7 +303,7 @@ _OUT_OF_REACH_DB = 4.0
 # A weight with at most this many uses per run takes longer to read than to multiply.
 _FEW_USES = 8
 # Relative differences between two timings of the same model, for the sum of its layers and for one layer.
-_LEAST_OF_ALL, _LEAST_OF_LAYER = 0.03, 0.05
+_MIN_OF_ALL, _MIN_OF_LAYER = 0.03, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,9 +466,9 @@ def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
         saved[gain.form] = saved.get(gain.form, 0.0) + max(0.0, gain.saves_ms)
     found: dict[str, list[str]] = {}
     for gain in timed.gains:
-        if saved[gain.form] < _LEAST_OF_ALL * timed.float_ms:
+        if saved[gain.form] < _MIN_OF_ALL * timed.float_ms:
             continue
-        if gain.saves_ms + gain.boundary_ms > _LEAST_OF_LAYER * gain.float_ms:
+        if gain.saves_ms + gain.boundary_ms > _MIN_OF_LAYER * gain.float_ms:
             found.setdefault(gain.layer, []).append(gain.form)
     return {layer: tuple(schemes) for layer, schemes in found.items()}
 

@@ -14,7 +14,7 @@ from edgeopt_gui.widgets.records import Column, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 CommandLines = Sequence[Command]
-_MOST_COMMANDS = 2
+_MAX_COMMANDS = 2
 _Figures = Column[FigureRow]
 
 
@@ -34,7 +34,7 @@ class Section(QWidget):
             inside.addWidget(widget, 1 if place == stretch else 0)
         if stretch < 0:
             inside.addStretch()
-        self.command_lines = tuple(CommandLine() for _ in range(_MOST_COMMANDS))
+        self.command_lines = tuple(CommandLine() for _ in range(_MAX_COMMANDS))
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         for widget in (self.heading, self.message):
@@ -87,7 +87,7 @@ def _columns(what: str, first: str, second: str) -> tuple[_Figures, ...]:
     def shown(
         text: Callable[[FigureRow], str], value: Callable[[FigureRow], float | None], title: str
     ) -> _Figures:
-        return Column(title, value, text, align="right", title_tip=title, most_letters=30)
+        return Column(title, value, text, align="right", title_tip=title, max_letters=30)
 
     return (
         Column(what, lambda row: row.what),

@@ -38,14 +38,14 @@ _LAYER_COLUMNS: tuple[Column[LayerRow], ...] = (
     Column("", lambda row: row.is_first, lambda row: "▶ first" if row.is_first else ""),
     Column("value", lambda row: row.value, tip=lambda row: row.value, cut_middle=True),
     Column(
-        "node in A", lambda row: row.node, tip=lambda row: row.node, cut_middle=True, most_letters=_NODE_LETTERS
+        "node in A", lambda row: row.node, tip=lambda row: row.node, cut_middle=True, max_letters=_NODE_LETTERS
     ),
     Column(
         "node in B",
         lambda row: row.other_node,
         tip=lambda row: row.other_node,
         cut_middle=True,
-        most_letters=_NODE_LETTERS,
+        max_letters=_NODE_LETTERS,
     ),
     Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
     Column("max abs", lambda row: row.max_abs, lambda row: f"{row.max_abs:.1e}", align="right"),

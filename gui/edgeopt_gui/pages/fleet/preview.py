@@ -9,13 +9,13 @@ from edgeopt.fleet.mqtt_documents import Presence, is_digest
 from edgeopt.fleet.rollout_plan import in_waves, read_share, selected
 from edgeopt_gui.pages.fleet.commands import RolloutChoices
 
-_MOST_LABELS = 20
+_MAX_LABELS = 20
 
 
 def selections(devices: Mapping[str, FleetDevice]) -> list[str]:
     """Returns `*` for all devices, and each label of a device."""
     labels = {f"{name}={value}": None for each in devices.values() for name, value in each.labels.items()}
-    return ["*", *sorted(labels)[:_MOST_LABELS]]
+    return ["*", *sorted(labels)[:_MAX_LABELS]]
 
 
 def preview(choices: RolloutChoices, devices: Mapping[str, FleetDevice]) -> str:

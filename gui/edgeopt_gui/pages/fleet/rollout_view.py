@@ -23,7 +23,7 @@ _LETTERS = 30
 COLUMNS: tuple[Column[RolloutDevice], ...] = (
     Column("Device", lambda each: each.device, tip=lambda each: each.device, cut_middle=True, firm_letters=16),
     Column("Wave", lambda each: each.wave),
-    Column("State", lambda each: (STATES.index(each.state), each.stage), state_text, least_letters=16),
+    Column("State", lambda each: (STATES.index(each.state), each.stage), state_text, min_letters=16),
     Column(
         "Since",
         lambda each: each.since_s or None,
@@ -35,7 +35,7 @@ COLUMNS: tuple[Column[RolloutDevice], ...] = (
         lambda each: printable(each.reason),
         tip=lambda each: printable(each.reason),
         stretch=True,
-        most_letters=90,
+        max_letters=90,
     ),
 )
 

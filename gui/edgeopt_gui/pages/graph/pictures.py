@@ -13,7 +13,7 @@ from edgeopt.diagram.scene import Diagram, Layout, Scene
 from edgeopt_gui.pages.graph.canvas import Canvas
 from edgeopt_gui.pages.graph.content import Drawn
 
-_MOST_PIXELS = 12_000
+_MAX_PIXELS = 12_000
 """Longest side of a PNG in pixels."""
 _MARGIN = 80.0
 
@@ -37,7 +37,7 @@ def text_of_pair(pair: Beside, drawn: Sequence[Drawn]) -> str:
 
 def write_png(path: Path, canvas: Canvas, scene: Scene) -> None:
     width, height = scene.width + _MARGIN, scene.height + _MARGIN
-    scale = min(2.0, _MOST_PIXELS / max(width, height))
+    scale = min(2.0, _MAX_PIXELS / max(width, height))
     image = QImage(QSize(round(width * scale), round(height * scale)), QImage.Format.Format_RGB32)
     image.fill(canvas.palette().color(QPalette.ColorRole.Base))
     with QPainter(image) as painter:

@@ -13,7 +13,7 @@ from edgeopt.fleet.records import FINAL, ModelStatus, Previous, Status, deployme
 from edgeopt_gui.agents.states import words
 
 _TITLE = re.compile(r"(deployment|rollback) (\d+)")
-_MOST_STEPS = 200
+_MAX_STEPS = 200
 _REASON_LETTERS = 90
 _BACK = ("rolling_back", "rolled_back")
 # The other states pass within a second, and their markers would overlap.
@@ -151,7 +151,7 @@ class AgentRecord:
             return None
         step = Step(number, event.phase, time_s, event.message, kind)
         self.steps.append(step)
-        del self.steps[:-_MOST_STEPS]
+        del self.steps[:-_MAX_STEPS]
         return step
 
 

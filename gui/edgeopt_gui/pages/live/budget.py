@@ -11,7 +11,7 @@ from edgeopt_gui.settings import Settings
 from edgeopt_gui.widgets.action_button import ActionButton
 
 BUDGETS = "live.budgets"
-_MOST_KEPT = 100
+_MAX_KEPT = 100
 _DECIMALS = 4
 
 
@@ -26,7 +26,7 @@ def keep_budget(settings: Settings, subject: str, budget_ms: float | None) -> No
     kept.pop(subject, None)
     if budget_ms is not None:
         kept[subject] = budget_ms
-    latest = dict(list(kept.items())[-_MOST_KEPT:])
+    latest = dict(list(kept.items())[-_MAX_KEPT:])
     settings.keep(BUDGETS, msgspec.json.encode(latest).decode())
 
 

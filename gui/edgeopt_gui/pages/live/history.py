@@ -11,9 +11,9 @@ from edgeopt_gui.plots.spec import Marker
 # A smaller difference between the clocks of two machines is normal and is not corrected.
 _CLOCKS_DIFFER_S = 2.0
 _GAP_S, _GAP_INTERVALS = 3.0, 4.0
-_MOST_MARKERS = 500
+_MAX_MARKERS = 500
 # A newer agent may send more metrics than this version draws, but memory is bounded.
-_MOST_METRICS = 24
+_MAX_METRICS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class History:
         """Stores a metric; `now_s` is this machine's time, in seconds since 1970."""
         name = metric.name
         if name not in self.rings:
-            if len(self.rings) >= _MOST_METRICS:
+            if len(self.rings) >= _MAX_METRICS:
                 return
             self.rings[name] = Ring(self._capacity)
         time_s = self._on_our_clock(metric.time_s, now_s)
@@ -71,7 +71,7 @@ class History:
     def mark(self, label: str, time_s: float) -> None:
         """Adds a marker for an event at a time of this machine's clock."""
         self.markers.append(Marker(time_s, label))
-        del self.markers[:-_MOST_MARKERS]
+        del self.markers[:-_MAX_MARKERS]
 
     def interrupt(self) -> None:
         """Begins a gap in all curves; the samples after it may come from another clock."""

@@ -14,7 +14,7 @@ from edgeopt_gui.widgets import dialogs
 from edgeopt_gui.widgets.ask_text import AskText, ask_whether
 
 _MENU = "Live"
-_MOST_LETTERS = 28
+_MAX_LETTERS = 28
 _RELEASE_LETTERS = 6
 
 
@@ -67,8 +67,8 @@ def _remove_budget(page: LivePage) -> None:
 
 def _short(name: str) -> str:
     """Returns a name cut in its middle to fit a button."""
-    half = _MOST_LETTERS // 2
-    return name if len(name) <= _MOST_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
+    half = _MAX_LETTERS // 2
+    return name if len(name) <= _MAX_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def _face_of_deploy(page: LivePage) -> Face | None:

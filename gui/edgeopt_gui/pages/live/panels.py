@@ -27,6 +27,6 @@ PANELS: tuple[PanelSpec, ...] = (
     PanelSpec("Process memory", "MiB", (CurveSpec(PROCESS_MEMORY, "process", 3),), _MIB),
     PanelSpec("Device memory in use", "MiB", (CurveSpec(DEVICE_MEMORY, "device", 2),), _MIB),
     PanelSpec("Load", "% of all cores", (CurveSpec(LOAD, "load", 5),), highest=100.0),
-    PanelSpec("Temperature", "°C", (CurveSpec(TEMPERATURE, "temperature", 1),), least=10.0),
+    PanelSpec("Temperature", "°C", (CurveSpec(TEMPERATURE, "temperature", 1),), minimum=10.0),
     PanelSpec("Clock", "GHz", (CurveSpec(CLOCK, "clock", 6),), 1e-9),
 )

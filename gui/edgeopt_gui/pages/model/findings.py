@@ -11,7 +11,7 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
 UNKNOWN = "unknown"
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 _NAMED = 2
 _WITH_OPERATOR = re.compile(r"[^']+ '(?P<name>.+)'")
 
@@ -34,7 +34,7 @@ def opportunity_facts(opportunity: Opportunity) -> tuple[FactGroup, ...]:
         Fact("Why", opportunity.reason),
         Fact("Estimate", opportunity.basis),
         Fact("Results", exact),
-        Fact("Nodes", _listed(opportunity.nodes, _MOST_NAMES)),
+        Fact("Nodes", _listed(opportunity.nodes, _MAX_NAMES)),
     )
     return (FactGroup(opportunity.title, tuple(fact for fact in facts if fact.value)),)
 
@@ -81,7 +81,7 @@ def coverage_facts(row: CoverageRow) -> tuple[FactGroup, ...]:
         Fact("Backend", row.backend),
         Fact("Version", row.version),
         Fact("Runs", counted),
-        Fact("Not its own", _listed(row.unsupported, _MOST_NAMES)),
+        Fact("Not its own", _listed(row.unsupported, _MAX_NAMES)),
         Fact("Why", row.reason),
         Fact("Boundaries", _boundaries(row)),
     )
@@ -96,11 +96,11 @@ def _boundaries(row: CoverageRow) -> str:
     return f"data changes place {units.count(row.boundaries, 'time')} in one run"
 
 
-def _listed(names: Iterable[str], most: int) -> str:
-    return ", ".join(_first(tuple(names), most))
+def _listed(names: Iterable[str], maximum: int) -> str:
+    return ", ".join(_first(tuple(names), maximum))
 
 
-def _first(names: tuple[str, ...], most: int) -> Iterator[str]:
-    yield from names[:most]
-    if len(names) > most:
-        yield f"and {len(names) - most:,} more"
+def _first(names: tuple[str, ...], maximum: int) -> Iterator[str]:
+    yield from names[:maximum]
+    if len(names) > maximum:
+        yield f"and {len(names) - maximum:,} more"

@@ -119,8 +119,8 @@ def node_columns(
     def operations(node: NodeRow) -> float | None:
         return work.operations_share(node, whole())
 
-    def least(node: NodeRow) -> float | None:
-        return work.least_share(node, whole())
+    def minimum(node: NodeRow) -> float | None:
+        return work.min_share(node, whole())
 
     return (
         Column("#", lambda node: node.position, align="right", title_tip="Position in the graph"),
@@ -134,7 +134,7 @@ def node_columns(
             cut_middle=True,
         ),
         Column(
-            "Output", _output, tip=_output, title_tip="Shape of the first output", optional=True, most_letters=22
+            "Output", _output, tip=_output, title_tip="Shape of the first output", optional=True, max_letters=22
         ),
         Column(
             "Operations",
@@ -153,8 +153,8 @@ def node_columns(
         ),
         Column(
             OF_LEAST_TIME,
-            least,
-            text=lambda node: _no_zero(work.share_text(node, least(node))),
+            minimum,
+            text=lambda node: _no_zero(work.share_text(node, minimum(node))),
             align="right",
             title_tip=_OF_LEAST_TIME_TIP,
         ),
@@ -183,8 +183,8 @@ def operator_columns(
     def operations(row: OperatorRow) -> float | None:
         return work.operator_share(row, whole())
 
-    def least(row: OperatorRow) -> float | None:
-        return work.operator_least_share(row, whole())
+    def minimum(row: OperatorRow) -> float | None:
+        return work.min_operator_share(row, whole())
 
     return (
         Column("Operator", lambda row: operator_key(row.operator, row.domain), stretch=True),
@@ -206,8 +206,8 @@ def operator_columns(
         ),
         Column(
             OF_LEAST_TIME,
-            least,
-            text=lambda row: _no_zero(work.percent(least(row))),
+            minimum,
+            text=lambda row: _no_zero(work.percent(minimum(row))),
             align="right",
             title_tip=_OF_LEAST_TIME_TIP,
         ),
@@ -279,5 +279,5 @@ WEIGHT_COLUMNS: tuple[Column[Weight], ...] = (
     Column("Share", lambda each: each.share, text=lambda each: units.percent(each.share), align="right"),
     Column("Range", lambda each: each.row.maximum, text=_range, align="right", optional=True),
     Column("Zeros", lambda each: each.row.zeros_share, text=_zeros, align="right", optional=True),
-    Column("Read by", _readers, tip=lambda each: "\n".join(each.readers), most_letters=50),
+    Column("Read by", _readers, tip=lambda each: "\n".join(each.readers), max_letters=50),
 )

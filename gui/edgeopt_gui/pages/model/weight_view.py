@@ -17,8 +17,8 @@ from edgeopt_gui.widgets.heading import heading, quiet
 
 _LINES_HIGH = 5
 _WIDEST_LETTERS = 70
-_LEAST_BAR = 2.0
-_MOST_READERS = 8
+_MIN_BAR = 2.0
+_MAX_READERS = 8
 
 
 class WeightView(QWidget):
@@ -50,10 +50,10 @@ class WeightView(QWidget):
             Fact("Size", f"{units.size(row.size_bytes)}, {units.percent(weight.share)} of all weights"),
             Fact("Range", _range(weight)),
             Fact("Zeros", _zeros(weight)),
-            *(Fact("Read by", reader) for reader in weight.readers[:_MOST_READERS]),
+            *(Fact("Read by", reader) for reader in weight.readers[:_MAX_READERS]),
         ]
-        if len(weight.readers) > _MOST_READERS:
-            facts.append(Fact("Read by", f"and {units.count(len(weight.readers) - _MOST_READERS)} more"))
+        if len(weight.readers) > _MAX_READERS:
+            facts.append(Fact("Read by", f"and {units.count(len(weight.readers) - _MAX_READERS)} more"))
         self.facts.set_groups((FactGroup("", tuple(fact for fact in facts if fact.value)),))
 
 
@@ -76,10 +76,10 @@ class ValueBars(QWidget):
 
     def show_counts(self, counts: Sequence[int], low: float, high: float) -> None:
         self._counts, self._low, self._high = tuple(counts), low, high
-        most = max(counts, default=0)
-        if most:
+        maximum = max(counts, default=0)
+        if maximum:
             # Divided before subtracting: the difference of the largest numbers would overflow.
-            place = (counts.index(most) + 0.5) / len(counts)
+            place = (counts.index(maximum) + 0.5) / len(counts)
             text = f"Most values are near {low * (1 - place) + high * place:.3g}; {low:.3g} to {high:.3g}"
             self.setAccessibleDescription(text)
             self.setToolTip(text)
@@ -92,11 +92,11 @@ class ValueBars(QWidget):
         palette = self.palette()
         with QPainter(self) as painter:
             area = QRectF(0, 2, self.width(), self.height() - self.fontMetrics().height() - 5)
-            most, wide = max(self._counts, default=0), area.width() / max(1, len(self._counts))
+            maximum, wide = max(self._counts, default=0), area.width() / max(1, len(self._counts))
             for place, count in enumerate(self._counts):
                 if count:
                     # Rare values decide the range, so their bars are at least a pixel high.
-                    height = max(area.height() * count / most, _LEAST_BAR)
+                    height = max(area.height() * count / maximum, _MIN_BAR)
                     left, right = round(place * wide), round((place + 1) * wide)
                     bar = QRectF(left, area.bottom() - height, max(right - left - 1, 1), height)
                     painter.fillRect(bar, colours.series(0))

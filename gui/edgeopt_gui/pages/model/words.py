@@ -11,9 +11,9 @@ from edgeopt_gui.pages.model.links import NO_LINKS, Links
 from edgeopt_gui.widgets.bars import Bar
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
-_MOST = 12
+_MAX = 12
 """The most tensors or files listed one by one; a Concat can have hundreds of inputs."""
-_MOST_PORTS = 4
+_MAX_PORTS = 4
 _DIGEST_LETTERS = 12
 
 
@@ -86,10 +86,10 @@ def _facts(analysis: Analysis) -> Iterator[Fact]:
     yield Fact("Other opsets", opsets)
     yield Fact("Made by", analysis.producer)
     yield Fact("Size", units.size(analysis.size_bytes))
-    for file in analysis.external_files[:_MOST]:
+    for file in analysis.external_files[:_MAX]:
         yield Fact("External data", f"{file.name}, {units.size(file.size_bytes)}")
-    if len(analysis.external_files) > _MOST:
-        yield Fact("", f"and {units.count(len(analysis.external_files) - _MOST, 'more file')}")
+    if len(analysis.external_files) > _MAX:
+        yield Fact("", f"and {units.count(len(analysis.external_files) - _MAX, 'more file')}")
     yield Fact(
         "Weights", f"{units.size(analysis.weights_bytes)} in {units.count(analysis.weights_count, 'tensor')}"
     )
@@ -101,11 +101,9 @@ def _facts(analysis: Analysis) -> Iterator[Fact]:
 
 def _ports(analysis: Analysis) -> Iterator[FactGroup]:
     for title, tensors in (("Inputs", analysis.inputs), ("Outputs", analysis.outputs)):
-        facts = [
-            Fact(each.name, f"{each.dtype or '?'} {dimensions(each.shape)}") for each in tensors[:_MOST_PORTS]
-        ]
-        if len(tensors) > _MOST_PORTS:
-            facts.append(Fact("", f"and {units.count(len(tensors) - _MOST_PORTS)} more"))
+        facts = [Fact(each.name, f"{each.dtype or '?'} {dimensions(each.shape)}") for each in tensors[:_MAX_PORTS]]
+        if len(tensors) > _MAX_PORTS:
+            facts.append(Fact("", f"and {units.count(len(tensors) - _MAX_PORTS)} more"))
         yield FactGroup(title, tuple(facts))
 
 
@@ -127,9 +125,9 @@ def _proved_outputs(deployment: DeploymentRow) -> Iterator[FactGroup]:
     outputs = deployment.outputs
     if len(outputs) < 2:
         return
-    facts = [Fact(each.name, _accuracy(each)) for each in outputs[:_MOST]]
-    if len(outputs) > _MOST:
-        facts.append(Fact("", f"and {units.count(len(outputs) - _MOST)} more"))
+    facts = [Fact(each.name, _accuracy(each)) for each in outputs[:_MAX]]
+    if len(outputs) > _MAX:
+        facts.append(Fact("", f"and {units.count(len(outputs) - _MAX)} more"))
     yield FactGroup("Accuracy by output", tuple(facts))
 
 
@@ -154,10 +152,10 @@ def _proof(deployment: DeploymentRow) -> str:
 
 
 def _tensors(title: str, tensors: tuple[TensorFacts, ...], link: Callable[[str], str]) -> Iterator[Fact]:
-    for tensor in tensors[:_MOST]:
+    for tensor in tensors[:_MAX]:
         yield Fact(title, tensor_text(tensor), link=link(tensor.name))
-    if len(tensors) > _MOST:
-        yield Fact(title, f"and {units.count(len(tensors) - _MOST)} more")
+    if len(tensors) > _MAX:
+        yield Fact(title, f"and {units.count(len(tensors) - _MAX)} more")
 
 
 def _node_weights(node: NodeRow) -> str:

@@ -62,7 +62,7 @@ def operations_share(node: NodeRow, whole: Totals) -> float | None:
     return _share(operations_of(node), whole.operations)
 
 
-def least_share(node: NodeRow, whole: Totals) -> float | None:
+def min_share(node: NodeRow, whole: Totals) -> float | None:
     return _share(None if node.least_ms is None else node.least_ms * node.runs, whole.least_ms)
 
 
@@ -92,14 +92,14 @@ def operator_share(row: OperatorRow | CategoryRow, whole: Totals) -> float | Non
     return None if row.unknown and row.unknown == row.count else _share(row.operations, whole.operations)
 
 
-def operator_least_share(row: OperatorRow | CategoryRow, whole: Totals) -> float | None:
+def min_operator_share(row: OperatorRow | CategoryRow, whole: Totals) -> float | None:
     return _share(row.least_ms, whole.least_ms)
 
 
 def category_bars(analysis: Analysis) -> tuple[Bar, ...]:
     """Returns a bar for each category: its share of the least time, or of the operations without known peaks."""
     whole = totals(analysis)
-    of = operator_share if whole.least_ms is None else operator_least_share
+    of = operator_share if whole.least_ms is None else min_operator_share
     rows = sorted(analysis.categories, key=lambda row: -(of(row, whole) or 0.0))
     return tuple(
         Bar(row.category, row.category, of(row, whole) or 0.0, bar_text(of(row, whole)), _tip(row)) for row in rows

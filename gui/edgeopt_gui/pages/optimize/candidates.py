@@ -16,7 +16,7 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 
 _SPEED, _INTERVAL = 1, 2
 _INTERVAL_LETTERS, _FIRM_NAME_LETTERS, _FIRM_INTERVAL_LETTERS = 42, 37, 25
-_LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 19
+_MIN_NAME_LETTERS, _MIN_INTERVAL_LETTERS, _MIN_OUTCOME_LETTERS = 20, 22, 19
 
 
 def _interval(row: Row) -> str:
@@ -49,9 +49,9 @@ COLUMNS: tuple[Column[Row], ...] = (
         lambda r: short_name(r.name),
         tip=lambda r: r.name,
         cut_middle=True,
-        least_letters=_LEAST_NAME_LETTERS,
+        min_letters=_MIN_NAME_LETTERS,
         firm_letters=_FIRM_NAME_LETTERS,
-        most_letters=200,
+        max_letters=200,
     ),
     Column(
         "Speed",
@@ -66,7 +66,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         lambda r: r.interval[0],
         _interval,
         tip=_interval,
-        least_letters=_LEAST_INTERVAL_LETTERS,
+        min_letters=_MIN_INTERVAL_LETTERS,
         firm_letters=_FIRM_INTERVAL_LETTERS,
         title_tip="Low and high end, median, and where it was measured",
     ),
@@ -75,7 +75,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         lambda r: r.short,
         tip=lambda r: r.outcome,
         stretch=True,
-        least_letters=_LEAST_OUTCOME_LETTERS,
+        min_letters=_MIN_OUTCOME_LETTERS,
     ),
     Column(
         "Accuracy",
@@ -117,7 +117,7 @@ class _Table(RecordsTable):
         bold = QFont(self.font())
         bold.setBold(True)
         names = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
-        widths[0] = max(letter * _LEAST_NAME_LETTERS, max(names, default=0) + 3 * letter)
+        widths[0] = max(letter * _MIN_NAME_LETTERS, max(names, default=0) + 3 * letter)
         widths[_INTERVAL] = letter * _INTERVAL_LETTERS
         return widths
 

@@ -14,8 +14,8 @@ OWN, METRIC = "own", "metric"
 OWN_FUNCTION = "function"
 """Instead of a metric's name: the user's own function, named in `function`."""
 LATENCY = str(option_named(Search, "objective").default)
-SHORTEST_LIMIT_S = int(option_named(Search, "time_limit_s").least or 1)
-LONGEST_LIMIT_S = int(option_named(Search, "time_limit_s").most or DAY_S)
+SHORTEST_LIMIT_S = int(option_named(Search, "time_limit_s").minimum or 1)
+LONGEST_LIMIT_S = int(option_named(Search, "time_limit_s").maximum or DAY_S)
 
 
 @dataclass(frozen=True, slots=True)

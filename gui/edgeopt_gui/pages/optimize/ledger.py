@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from edgeopt.pipeline.outcome import Outcome
 
 Did = Literal["applied", "refused", "rolled back", "nothing to do"]
-_MOST_NODES_SHOWN = 12
+_MAX_NODES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class LedgerRow:
 
     @property
     def details(self) -> str:
-        nodes = ", ".join(self.nodes[:_MOST_NODES_SHOWN])
-        more = len(self.nodes) - _MOST_NODES_SHOWN
+        nodes = ", ".join(self.nodes[:_MAX_NODES_SHOWN])
+        more = len(self.nodes) - _MAX_NODES_SHOWN
         named = f": {nodes}{f' and {more:,} more' if more > 0 else ''}" if nodes else ""
         return (
             f"{self.pass_name}, {self.did}: {self.what}{named}" if self.what else f"{self.pass_name}: {self.did}"

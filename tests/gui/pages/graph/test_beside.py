@@ -125,7 +125,7 @@ def test_both_are_measured_and_each_change_has_the_time_it_saves(own_page, qtbot
     own_page.view.colours.setCurrentIndex(key)
     own_page.view.colours.activated.emit(key)
     first, second = own_page.view.linked.canvases
-    assert first.most == second.most > 0
+    assert first.maximum == second.maximum > 0
     assert first.legend == second.legend
 
 

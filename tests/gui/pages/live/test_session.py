@@ -19,7 +19,7 @@ from edgeopt_gui.pages.live.readouts import NOTHING, read
 from edgeopt_gui.pages.live.runs import Runs
 from edgeopt_gui.pages.live.session import Session
 from edgeopt_gui.pages.live.situation import Situation, shown
-from edgeopt_gui.settings import MOST_AGENTS
+from edgeopt_gui.settings import MAX_AGENTS
 from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets.ask_text import AskText
 
@@ -250,7 +250,7 @@ def test_the_last_eight_are_kept_the_latest_first(settings):
     for number in range(12):
         settings.remember_agent(f"http://pi{number}:8080")
     settings.remember_agent("http://pi9:8080")
-    assert len(settings.agents()) == MOST_AGENTS == 8
+    assert len(settings.agents()) == MAX_AGENTS == 8
     assert settings.agents()[:2] == ("http://pi9:8080", "http://pi11:8080")
 
 

@@ -50,9 +50,9 @@ def test_the_operations_of_a_node(row, operations, share):
 
 def test_the_share_of_the_least_time():
     row = node(operations=8, runs=3, least_ms=0.1)
-    assert work.least_share(row, Totals(8, 0.6)) == pytest.approx(0.5)
-    assert work.least_share(row, Totals(8)) is None
-    assert work.least_share(node(), Totals(8, 0.6)) is None
+    assert work.min_share(row, Totals(8, 0.6)) == pytest.approx(0.5)
+    assert work.min_share(row, Totals(8)) is None
+    assert work.min_share(node(), Totals(8, 0.6)) is None
 
 
 def test_a_node_tells_its_work_its_bound_and_why_its_cost_is_not_known():
