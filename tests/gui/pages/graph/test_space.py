@@ -52,15 +52,15 @@ def part_of_the_width(page):
     return page.view.canvas.width() / page.width()
 
 
-@pytest.mark.parametrize(("wide", "high", "least"), SIZES)
-def test_the_canvas_has_most_of_the_page_with_and_without_details(qtbot, shown, wide, high, minimum):
+@pytest.mark.parametrize(("wide", "high", "share"), SIZES)
+def test_the_canvas_has_most_of_the_page_with_and_without_details(qtbot, shown, wide, high, share):
     page = shown(MODEL, (wide, high))
     assert page.view.details.isHidden()
     assert part_of_the_width(page) > 0.97
     page.view.pick(node(page, "Conv").position)
     qtbot.waitUntil(page.view.details.isVisible)
     QTest.qWait(0)
-    assert part_of_the_width(page) >= minimum
+    assert part_of_the_width(page) >= share
     canvas = page.view.canvas
     box = canvas.boxes[canvas.selected].boundingRect()
     assert canvas.mapToScene(canvas.viewport().rect()).boundingRect().contains(box)
@@ -94,8 +94,8 @@ def test_a_double_click_opens_a_group_before_the_details_open(qtbot, tmp_path, s
     qtbot.waitUntil(page.view.details.isVisible)
 
 
-@pytest.mark.parametrize(("wide", "high", "_least"), SIZES)
-def test_every_text_at_first_view_is_readable(shown, wide, high, _minimum):
+@pytest.mark.parametrize(("wide", "high", "share"), SIZES)
+def test_every_text_at_first_view_is_readable(shown, wide, high, share):
     page = shown(MODEL, (wide, high))
     heights = text_heights(page.view.canvas)
     assert len(heights) > 4
