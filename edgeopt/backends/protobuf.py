@@ -44,37 +44,6 @@ def numbered_parts(data: mmap.mmap, span: Span, fields: tuple[int, ...]) -> Iter
             at += {_FIXED64: 8, _FIXED32: 4}[kind]
 
 
-def all_fields(data: mmap.mmap, span: Span) -> Iterator[tuple[int, int | bytes | Span]]:
-    """Yields every field with its number: an integer, the bytes of a fixed-size number, or a span."""
-    at, end = span
-    while at < end:
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == _VARINT:
-            value, at = _varint(data, at)
-            yield tag >> 3, signed(value)
-            continue
-        if kind == _BYTES:
-            size, at = _varint(data, at)
-            yield tag >> 3, (at, at + size)
-        else:
-            size = {_FIXED64: 8, _FIXED32: 4}[kind]
-            yield tag >> 3, bytes(data[at : at + size])
-        at += size
-
-
-def packed_integers(data: mmap.mmap, span: Span) -> Iterator[int]:
-    at, end = span
-    while at < end:
-        value, at = _varint(data, at)
-        yield signed(value)
-
-
-def signed(value: int) -> int:
-    """Returns the value of a varint of an int64 field."""
-    return value - (1 << 64) if value >> 63 else value
-
-
 def text(data: mmap.mmap, span: Span) -> str:
     return bytes(data[slice(*span)]).decode()
 

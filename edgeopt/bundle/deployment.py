@@ -11,6 +11,7 @@ from edgeopt.bundle.toml import read_toml, to_commented_toml
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError
 from edgeopt.graph.import_proof import InputLimits, SizeLimits
+from edgeopt.graph.rows.record import RowAnalysis
 
 if TYPE_CHECKING:  # the agent reads profiles, and must not load numpy for it
     from edgeopt.backends.base import TensorInfo
@@ -30,6 +31,7 @@ _COMMENTS = {
     "source": "The model that all was made from.",
     "run": "What runs: the backend, the model's file in the bundle, and the runtime's options.",
     "inputs": "What goes in and what comes out; a name in a shape stands for a size that is open.",
+    "batches": "Whether each sample of a batch gives what it gives alone, by the model's graph.",
     "steps": "How the model was made from the source, in this order.",
     "files": "The digests (SHA-256) of the model's files: a replay is the same when these are.",
     "quantization": "What calibration found, so that a replay needs no data.",
@@ -225,6 +227,8 @@ class Deployment(_Strict, frozen=True):
     run: Run
     inputs: list[Tensor]
     outputs: list[Tensor]
+    batches: RowAnalysis | None = None
+    """Whether the rows of a batch affect each other; None of bundles of before, and where no batch is possible."""
     steps: list[Step] = []
     files: dict[str, str] = {}
     """The digests of the model's files, within the bundle."""

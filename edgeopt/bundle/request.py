@@ -16,6 +16,9 @@ PicturesFile = Annotated[
 ]
 
 
+SingleFile = Annotated[bool, option("Write the bundle as one file instead of a folder.")]
+
+
 class RunRequest(msgspec.Struct, frozen=True):
     subject: Annotated[Path, argument("Bundle or model to run.", metavar="BUNDLE|MODEL")]
     data: Annotated[Path, option("Samples: .npz, or a folder of .npy files or pictures.")]
@@ -93,7 +96,7 @@ class ReplayRequest(msgspec.Struct, frozen=True):
     ] = None
     pre: PicturesFile = None
     measure: Annotated[bool, option("Prove speed and accuracy again on this device.")] = False
-    single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
+    single_file: SingleFile = False
 
 
 class ProfileExportRequest(msgspec.Struct, frozen=True):

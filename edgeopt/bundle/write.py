@@ -21,6 +21,7 @@ from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data.samples import write_archive
 from edgeopt.errors import UsageError, writing_to
+from edgeopt.graph.rows.record import RowAnalysis
 
 MODEL_FOLDER = "model"
 RECORD = "quantization.json"
@@ -98,7 +99,7 @@ def fill(
         for file in sorted(target.rglob("*"))
         if file.is_file()
     }
-    deployment = msgspec.structs.replace(deployment, files=digests)
+    deployment = msgspec.structs.replace(deployment, files=digests, batches=_rows(folder, deployment))
     if record is not None:
         (folder / RECORD).write_bytes(record)
         kept = CalibrationRecord(hashlib.sha256(record).hexdigest(), RECORD)
@@ -107,6 +108,19 @@ def fill(
     for name, document in documents.items():
         _write_document(folder, name, document)
     manifest.write_manifest(folder)
+
+
+def _rows(folder: Path, deployment: Deployment) -> RowAnalysis | None:
+    """Whether the rows of a batch affect each other; None where an axis is fixed, or there is no ONNX graph."""
+    model = folder / deployment.run.model
+    fixed = any(
+        each.shape and isinstance(each.shape[0], int) for each in (*deployment.inputs, *deployment.outputs)
+    )
+    if fixed or model.suffix != ".onnx" or not model.is_file():
+        return None
+    from edgeopt.graph.rows.analysis import analyze_rows
+
+    return analyze_rows(model)
 
 
 Runs = Sequence[dict[str, Array]]

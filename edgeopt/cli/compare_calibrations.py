@@ -27,13 +27,12 @@ def compare_calibrations(
       edgeopt compare-calibrations model.onnx --data samples.npz --samples 20
     """
 
-    from edgeopt.cli.quantize import noting_warnings, show_quantized
-    from edgeopt.pipeline.quantize import answer
+    from edgeopt.cli.quantize import show_quantized
+    from edgeopt.pipeline.quantize import quantize_model
 
-    shown_warnings: list[str] = []
     execute(
         "compare-calibrations",
-        lambda emit: answer(request_from(request), noting_warnings(emit, shown_warnings)),
-        partial(show_quantized, every=all_rows, shown_warnings=shown_warnings),
+        lambda emit: quantize_model(request_from(request), emit),
+        partial(show_quantized, every=all_rows, warned=True),
         json,
     )

@@ -10,7 +10,6 @@ from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute, next_steps
 from edgeopt.commands.quantize import QuantizeOptions, request_from
 from edgeopt.errors import ConstraintError, UsageError
-from edgeopt.events import Log
 from edgeopt.views.blocks import (
     Block,
     Drawing,
@@ -27,10 +26,10 @@ from edgeopt.views.blocks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from edgeopt.data.judging.goals import Goal
-    from edgeopt.events import Emit, Event
+    from edgeopt.events import Emit
     from edgeopt.quant.measured.records import AccuracyProof, Quantized, RuntimeProof, SampleUse
     from edgeopt.quant.records import CalibrationTried, FrontierPoint, PrecisionPlan, TargetSaid
     from edgeopt.views.blocks import Block
@@ -71,12 +70,11 @@ def quantize(
       edgeopt quantize model.onnx -o m.onnx --data d.npz --method int8 --keep-float '/head/*'
       edgeopt quantize model.onnx --data samples.npz --sensitivity --all      report only
     """
-    shown_warnings: list[str] = []
 
     def work(emit: "Emit") -> "Quantized":
         from edgeopt.commands.bench.saved import save
         from edgeopt.measure.files import check_place
-        from edgeopt.pipeline.quantize import answer
+        from edgeopt.pipeline.quantize import quantize_model
 
         if request.out is None and not request.sensitivity and not request.check_targets.strip(" ,"):
             raise UsageError(
@@ -85,13 +83,13 @@ def quantize(
             )
         if report is not None:
             check_place(report, "report")
-        found = answer(request_from(request), noting_warnings(emit, shown_warnings))
+        found = quantize_model(request_from(request), emit)
         if report is not None:
             save(found, report)
         return found
 
     def show(found: "Quantized") -> "list[Block]":
-        shown = show_quantized(found, all_rows, shown_warnings)
+        shown = show_quantized(found, all_rows, warned=True)
         if found.files and request.out is not None and request.model is not None:
             against = found.float_side or "onnxruntime-cpu"
             shown.append(next_steps(request.out, request.model, request.data, against, request.pre))
@@ -99,17 +97,6 @@ def quantize(
 
     if execute("quantize", work, show, json, "nothing was written").outcome == "keep float":
         raise typer.Exit(ConstraintError.exit_code)
-
-
-def noting_warnings(emit: "Emit", messages: list[str]) -> "Emit":
-    """Keeps the messages shown during the work, so that none is shown twice."""
-
-    def note_warning(event: "Event") -> None:
-        if isinstance(event, Log) and event.level == "warning":
-            messages.append(event.message)
-        emit(event)
-
-    return note_warning
 
 
 def about(found: "Quantized") -> list[str]:
@@ -209,15 +196,15 @@ def _slowest(phases: "dict[str, float]") -> str:
     return ": " + ", ".join(f"{name} {seconds:.0f}" for name, seconds in first if seconds >= 0.5) if first else ""
 
 
-def show_quantized(found: "Quantized", every: bool = False, shown_warnings: "Collection[str]" = ()) -> list[Block]:
-    """Returns the result as blocks: all layers and findings if `every`, only warnings not shown before."""
+def show_quantized(found: "Quantized", every: bool = False, warned: bool = False) -> list[Block]:
+    """Returns the result as blocks: all layers and findings if `every`, no warnings if `warned` before."""
     parts: list[Block | None] = [WordsBlock(found.summary, "strong"), *lines(about(found))]
     if found.plan is not None:
         from edgeopt.data.judging.goals import NO_FLOOR
 
         parts += [_frontier(found.plan, found.goal or NO_FLOOR), _layers(found, found.plan, every)]
     parts += [_calibrations(found.calibrations), _targets(found.targets), _findings(found, every)]
-    parts += warnings(each for each in found.warnings if each not in shown_warnings)
+    parts += warnings(() if warned else found.warnings)
     if found.files:
         parts.append(section("", WordsBlock(f"Written: {', '.join(file.path for file in found.files)}", "strong")))
     return [part for part in parts if part is not None]

@@ -5,20 +5,20 @@ Errors that can be found without the model and the data are raised here.
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Unpack
 
 import msgspec
 
-from edgeopt.bundle.request import PicturesFile
+from edgeopt.bundle.request import PicturesFile, SingleFile
 from edgeopt.errors import OptionReference, UsageError
 from edgeopt.events import Emit, ignore
 from edgeopt.keywords import read, takes
 from edgeopt.options import DAY_S, argument, option
+from edgeopt.pipeline.request import AcceptUnproven, LabelsName, ProofKeywords
 
 if TYPE_CHECKING:
     from edgeopt.backends.options import Value
     from edgeopt.data.judging.goals import Goal
-    from edgeopt.data.samples import Data
     from edgeopt.quant.measured.records import Quantized, QuantizeRequest
 
 _PLAN = "plan"
@@ -43,7 +43,7 @@ class QuantizeOptions(msgspec.Struct, frozen=True):
             metavar="OUT",
         ),
     ] = None
-    single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
+    single_file: SingleFile = False
     data: Annotated[
         Path | None,
         option("Samples: an .npz file or a folder; 12 or more; half are used for calibration.", metavar="DATA"),
@@ -80,14 +80,8 @@ class QuantizeOptions(msgspec.Struct, frozen=True):
     max_drop: Annotated[
         str | None, option("Largest allowed drop of the metric, such as 0.4%.", metavar="DROP")
     ] = None
-    accept_unproven_drop: Annotated[
-        bool,
-        option(
-            "Accept a result that meets the metric's limit on the samples, even if they are too few to prove it.",
-            "--accept-unproven-drop",
-        ),
-    ] = False
-    labels: Annotated[str, option("Array of labels in the data (default: label or labels).", metavar="NAME")] = ""
+    accept_unproven_drop: AcceptUnproven = False
+    labels: LabelsName = ""
     backend: Annotated[str, option("Backend to plan for (default: the fastest available).", metavar="BACKEND")] = (
         ""
     )
@@ -134,29 +128,19 @@ class CalibrationOptions(msgspec.Struct, frozen=True):
     samples: Samples = None
 
 
-class QuantizeKeywords(TypedDict, total=False):
+class QuantizeKeywords(ProofKeywords, total=False):
     """Keywords of `edgeopt.quantize`; a test compares them with the options."""
 
-    single_file: bool
-    data: "Data | None"
-    pre: str | Path | None
     method: str
-    floor: str | float | None
     no_floor: bool
-    metric: str | None
-    max_drop: str | float | None
-    accept_unproven_drop: bool
-    labels: str
     backend: str
     options: "Mapping[str, Value] | None"
     profile: str | Path
     keep_float: Iterable[str]
     calibration: str
     samples: int | None
-    shape: Iterable[str]
     sensitivity: bool
     check_targets: Iterable[str]
-    time_limit_s: float | None
 
 
 def request_from(options: QuantizeOptions | CalibrationOptions) -> "QuantizeRequest":
@@ -211,15 +195,12 @@ def _check(request: "QuantizeRequest") -> None:
     from edgeopt.bundle.deployment import SUFFIX
     from edgeopt.bundle.read import place_named
     from edgeopt.nearest import nearest
-    from edgeopt.quant.measured.records import METHODS
 
     if request.single_file and (request.out is None or request.out.suffix != SUFFIX):
         raise UsageError(
             "--single-file is for bundles, but no bundle is written.",
             f"Add -o NAME{SUFFIX}, or leave --single-file out.",
         )
-    if request.method not in METHODS:
-        raise UsageError(f"There is no method '{request.method}'.", nearest(request.method, METHODS))
     place = place_named(request.options) if request.out is not None and request.out.suffix == SUFFIX else None
     if place is not None:
         raise UsageError(

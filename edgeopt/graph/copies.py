@@ -78,7 +78,7 @@ def with_outputs(model: "ir.Model", names: Sequence[str]) -> "ir.Model":
 def with_float_outputs(model: "ir.Model") -> "ir.Model":
     """Returns a copy that outputs every floating-point value of the main graph."""
     from edgeopt.graph.nodes import quiet
-    from edgeopt.graph.shapes import infer_shapes
+    from edgeopt.graph.shapes.infer import infer_shapes
 
     typed = model.clone()
     with quiet():

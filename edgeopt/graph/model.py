@@ -17,7 +17,7 @@ from edgeopt.graph.files.saving import save
 from edgeopt.graph.files.sniff import check_versions, import_domains
 from edgeopt.graph.files.stripped import checkable, skeleton, without_big_tensors
 from edgeopt.graph.files.tensors import Proto, external_files, make_dense, tensor_fault
-from edgeopt.graph.shapes import fill_outputs
+from edgeopt.graph.shapes.infer import fill_outputs
 from edgeopt.graph.structure import unsound
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from edgeopt.graph.ledger import Ledger, LedgerEntry, Refusal
 from edgeopt.graph.model import Model
 from edgeopt.graph.nodes import node_count, quiet, rare_collections
 from edgeopt.graph.passes import Pass, PassContext, standard_passes
-from edgeopt.graph.shapes import forget_claims
+from edgeopt.graph.shapes.infer import forget_claims
 from edgeopt.graph.structure import Signature, fault, infer_shapes, keep_declared_shapes, signature
 from edgeopt.nearest import near
 

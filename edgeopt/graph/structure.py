@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.errors import error_text
 from edgeopt.graph.files.stripped import checkable, skeleton
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -52,7 +52,7 @@ from edgeopt.pipeline.shapes.sized import Shaped, of_sizes
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.presets import PresetChoice
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
-from edgeopt.quant.checks import check_differ
+from edgeopt.quant.checks import check_differ, silent_outputs
 from edgeopt.version import __version__
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import TrialHost
@@ -402,12 +402,8 @@ def _warn_of_the_data(data: SearchData, reference: AccuracyReference, labels: st
         notes.warn(warning)
     for one in alike_inputs(samples) if data.of_user else ():
         notes.warn(one.warning)
-    for output in compare_outputs(expected, expected).outputs:
-        if output.silent:
-            notes.warn(
-                f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy of "
-                "variants. Check the model and the data."
-            )
+    for warning in silent_outputs(expected):
+        notes.warn(warning)
     ignored = [name for name in samples.ignored if name not in ((labels,) if labels else NAMES)]
     if ignored:
         notes.warn(f"Ignored in the data: {', '.join(ignored)}, not an input of the model.")

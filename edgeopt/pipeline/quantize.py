@@ -10,14 +10,13 @@ from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import DataError, EdgeoptError, ModelError, UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import agreement
-from edgeopt.graph.files.sniff import check_file
 from edgeopt.pipeline.prove.quantized import finish, may_be_delivered
-from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_schemes
-from edgeopt.quant.measured.planning.entry import GROUPED, Entry, settings_for, write_entry
+from edgeopt.quant.measured.planning.choosing import fastest, plan_configs
+from edgeopt.quant.measured.planning.entry import Entry, config_with, precision_plan, settings_for, write_entry
 from edgeopt.quant.measured.records import PLAN, Quantized, QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns
-from edgeopt.quant.measured.timing.configs import GROUPS, OPENVINO, ExecutionConfig, is_inexact
-from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains
+from edgeopt.quant.measured.timing.configs import ExecutionConfig, is_inexact
+from edgeopt.quant.measured.timing.gains import ConfigGains
 from edgeopt.quant.measured.work import QuantizeRun, check_request, prepare, unfit, why_none
 from edgeopt.quant.records import (
     FLOAT,
@@ -29,28 +28,37 @@ from edgeopt.quant.records import (
     TargetSaid,
 )
 from edgeopt.quant.schemes import Scheme, scheme_named
-from edgeopt.quant.schemes.base import SchemeContext
 from edgeopt.quant.schemes.qdq import INT8
 from edgeopt.workspace import WORK, workspace
 
 
 def quantize_model(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
-    """Quantizes a model; raises EdgeoptError for invalid inputs, while a result without gain is an answer.
+    """Quantizes a model, or only examines it if nothing is to be written.
 
-    Whatever happens, nothing is left behind but the file that was asked for.
+    Raises EdgeoptError for invalid inputs, while a result without gain is an answer. Whatever happens, nothing is
+    left behind but the file that was asked for.
     """
     begin = time.monotonic()
     check_request(request)
+    if request.check_targets and request.out is None and not request.sensitivity:
+        return _with_time(_checked(request, emit), begin)
     with workspace(WORK) as folder, ModelRuns() as runs:
         work = prepare(request, folder, runs, emit)
-        found = planned(work) if request.method == PLAN else single(work)
-        return msgspec.structs.replace(
+        if request.compare_calibrations:
+            found = _compared(work)
+        else:
+            found = planned(work) if request.method == PLAN else single(work)
+        found = msgspec.structs.replace(
             found,
             targets=_targets(work, found),
             warnings=tuple(work.warnings),
             phases_s=dict(work.study.phases_s),
-            seconds=time.monotonic() - begin,
         )
+        return _with_time(found, begin)
+
+
+def _with_time(found: Quantized, begin_s: float) -> Quantized:
+    return msgspec.structs.replace(found, seconds=time.monotonic() - begin_s)
 
 
 def _targets(work: QuantizeRun, found: Quantized) -> tuple[TargetSaid, ...]:
@@ -68,62 +76,38 @@ _CLOSE_DB = 0.5
 """Difference in dB below which other samples may reverse the order."""
 
 
-def _only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
-    """Compares calibration methods for `edgeopt compare-calibrations`; writes nothing."""
-    begin = time.monotonic()
-    with workspace(WORK) as folder, ModelRuns() as runs:
-        work = prepare(request, folder, runs, emit)
-        rows = compared(work)
-        return Quantized(
-            "reported",
-            _calibrations_summary(rows, len(work.sample_sets.plan)),
-            str(request.model),
-            INT8.name,
-            _int8_config(work).backend,
-            dict(_int8_config(work).options),
-            request.shown_goal,
-            calibrations=rows,
-            warnings=tuple(work.warnings),
-            seconds=time.monotonic() - begin,
-            phases_s=dict(work.study.phases_s),
-        )
-
-
-def compared(work: QuantizeRun) -> tuple[CalibrationTried, ...]:
-    """Returns the accuracy of int8 with each method's ranges, on the samples that plan; the best first."""
-    from edgeopt.graph.model import save
+def _compared(work: QuantizeRun) -> Quantized:
+    """Compares the calibration methods by the accuracy of int8 on the samples that plan; writes nothing."""
     from edgeopt.quant.compare_calibrations import compare_calibrations
-    from edgeopt.quant.write import tensors_wanted, write
+    from edgeopt.quant.write import tensors_wanted
 
     study, config = work.study, _int8_config(work)
-    if not len(work.sample_sets.calibrate):
+    calibrate, plan = work.sample_sets.calibrate, work.sample_sets.plan
+    if not len(calibrate):
         raise DataError("There are no samples to calibrate with.", "Pass samples with --data.")
     path = work.folder / "calibrated.onnx"
 
     def judge(ranges: Mapping[str, Range]) -> tuple[float, float]:
-        settings = study.known.settings
-        context = SchemeContext(config.backend, settings, ranges)
-        choices = {
-            layer.name: INT8.name for layer in study.layers if not layer.reason and not INT8.fits(layer, context)
-        }
+        study.known = msgspec.structs.replace(study.known, ranges=dict(ranges))
+        choices = study.uniform(INT8, config.backend)
         if not choices:
             raise ModelError(f"There is nothing to calibrate: {unfit(study.layers)}.")
-        save(write(study.model, study.layers, choices, context).model, path)
-        judged = work.judge.judged(path, config, work.sample_sets.plan)
+        study.save_written(choices, config.backend, path)
+        judged = work.judge.judged(path, config, plan)
         return judged.snr_db or judged.value, judged.low_db or judged.low
 
-    tensors = tensors_wanted(study.model, study.layers, study.known.settings)
+    settings = study.known.settings
+    tensors = tensors_wanted(study.model, study.layers, settings)
     if not tensors:
         raise ModelError(f"There is nothing to calibrate: {unfit(study.layers)}.", "See: edgeopt analyze MODEL")
     with study.phase("comparing calibrations", f"{len(tensors)} tensors"):
-        return compare_calibrations(
-            study.path,
-            work.sample_sets.samples[work.sample_sets.calibrate],
-            tensors,
-            study.known.settings,
-            work.emit,
-            judge,
-        )
+        samples = work.sample_sets.samples[calibrate]
+        rows = compare_calibrations(study.path, samples, tensors, settings, work.emit, judge)
+    return Quantized(
+        *("reported", _calibrations_summary(rows, len(plan)), str(work.request.model), INT8.name),
+        *(config.backend, dict(config.options), work.request.shown_goal),
+        calibrations=rows,
+    )
 
 
 def _int8_config(work: QuantizeRun) -> ExecutionConfig:
@@ -141,25 +125,14 @@ def _calibrations_summary(rows: tuple[CalibrationTried, ...], samples: int) -> s
     return f"The most accurate calibration of {INT8.name}: {best.method}, {reached}{ties}."
 
 
-def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
+def _checked(request: QuantizeRequest, emit: Emit) -> Quantized:
     """Checks the unchanged model for `edgeopt quantize MODEL --check-targets` without -o."""
     from edgeopt.quant.provider_rules import check_targets
 
-    begin = time.monotonic()
-    check_file(request.model)
     emit(Progress("checking targets", ", ".join(request.check_targets)))
     verdicts = check_targets(request.model, request.check_targets)
-    return Quantized(
-        "reported",
-        _targets_summary(verdicts),
-        str(request.model),
-        "",
-        "",
-        {},
-        request.shown_goal,
-        targets=verdicts,
-        seconds=time.monotonic() - begin,
-    )
+    summary, model = _targets_summary(verdicts), str(request.model)
+    return Quantized("reported", summary, model, "", "", {}, request.shown_goal, targets=verdicts)
 
 
 def _targets_summary(verdicts: tuple[TargetSaid, ...]) -> str:
@@ -170,16 +143,6 @@ def _targets_summary(verdicts: tuple[TargetSaid, ...]) -> str:
         if row.target not in targets[row.verdict]:
             targets[row.verdict].append(row.target)
     return "; ".join(f"{verdict}: {', '.join(names)}" for verdict, names in targets.items()) + "."
-
-
-def answer(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
-    """Quantizes the model, or only examines it if nothing is to be written."""
-    if request.compare_calibrations:
-        return _only_compared(request, emit)
-    if request.check_targets and request.out is None and not request.sensitivity:
-        return checked(request, emit)
-
-    return quantize_model(request, emit)
 
 
 def single(work: QuantizeRun) -> Quantized:
@@ -199,9 +162,13 @@ def single(work: QuantizeRun) -> Quantized:
         )
     for reason in reasons:
         work.warn(f"Skipped: {reason}")
-    good = [each for each in entries if work.judge.met(each.proof)]
-    best = fastest(work, good) if good else max(entries, key=lambda each: work.judge.score(each.proof))
-    return finish(work, best)
+    return finish(work, _best(work, entries))
+
+
+def _best(work: QuantizeRun, entries: Sequence[Entry]) -> Entry:
+    """Returns the fastest entry that may be delivered; if none may be, the one that comes nearest to the goal."""
+    able = _distinct([each for each in entries if may_be_delivered(work, each)])
+    return fastest(work, able) if able else max(entries, key=lambda each: work.judge.score(each.proof))
 
 
 def proved_entries(work: QuantizeRun, scheme: Scheme) -> tuple[list[Entry], list[str]]:
@@ -211,11 +178,10 @@ def proved_entries(work: QuantizeRun, scheme: Scheme) -> tuple[list[Entry], list
     entries: list[Entry] = []
     reasons: list[str] = []
     for number, config in enumerate(_configs_for(work, scheme)):
-        choices = _choices(work, scheme, config)
+        choices = work.study.uniform(scheme, config.backend, **settings_for(config))
         if not choices:
-            reasons.append(
-                f"{config.name}: {why_none(work.study, scheme, config.backend, **settings_for(config))}"
-            )
+            why = why_none(work.study, scheme, config.backend, **settings_for(config))
+            reasons.append(f"{config.name}: {why}")
             continue
         work.emit(Progress("writing", f"{scheme.name} for {config.name}"))
         try:
@@ -238,42 +204,21 @@ def _configs_for(work: QuantizeRun, scheme: Scheme) -> tuple[ExecutionConfig, ..
             f"No available backend computes {scheme.name} faster than float ({names}); it is written anyway."
         )
         able = work.configs
-    if scheme.name == GROUPED:
-        return tuple(
-            config.having(**{GROUPS: work.study.known.settings.group_size})
-            if config.backend == OPENVINO and GROUPS not in config.options
-            else config
-            for config in able
-        )
-    return able
-
-
-def _choices(work: QuantizeRun, scheme: Scheme, config: ExecutionConfig) -> dict[str, str]:
-    fitting = work.study.fitting_schemes(config.backend, (scheme,), **settings_for(config))
-    return dict.fromkeys(fitting, scheme.name)
+    return tuple(config_with(config, scheme.name, work.study.known.settings) for config in able)
 
 
 def _as_plan(work: QuantizeRun, scheme: Scheme, entry: Entry) -> PrecisionPlan:
     """Returns a single scheme in the form of a plan: a verdict for each layer, and one point."""
     proof = entry.proof
-    context = work.study.context(entry.config.backend)
+    against = work.study.reasons_against(scheme, entry.config.backend, **settings_for(entry.config))
     verdicts = tuple(
-        LayerVerdict(layer.name, scheme.name, f"{scheme.name}: requested")
-        if layer.name in entry.choices
-        else LayerVerdict(layer.name, FLOAT, f"kept float: {layer.reason or scheme.fits(layer, context)}")
-        for layer in work.study.layers
+        LayerVerdict(name, scheme.name, f"{scheme.name}: requested")
+        if name in entry.choices
+        else LayerVerdict(name, FLOAT, f"kept float: {reason}")
+        for name, reason in against.items()
     )
-    point = FrontierPoint(
-        dict(entry.choices),
-        expected_ms=0.0,
-        expected_db=proof.snr_db if proof else 0.0,
-        snr_db=proof.snr_db if proof else None,
-        low_db=proof.low_db if proof else None,
-    )
-    floor_db = work.request.goal.target_db
-    return PrecisionPlan(
-        entry.config.backend, dict(entry.config.options), floor_db or 0.0, point, (point,), verdicts
-    )
+    reached = (0.0, None, None) if proof is None else (proof.snr_db, proof.snr_db, proof.low_db)
+    return precision_plan(entry, work.request.goal, FrontierPoint(dict(entry.choices), 0.0, *reached), verdicts)
 
 
 _PLANNING_ENDS = 0.7
@@ -286,31 +231,18 @@ def planned(work: QuantizeRun) -> Quantized:
     floats = [Entry(config, {}, study.path) for config in work.configs]
     if all(layer.reason for layer in study.layers):
         return finish(work, floats[0], why=f"Keep float: {unfit(study.layers)}.")
-    study.calibrated()
-    all_gains = measure_gains(work)
-    able = promising_configs(work, all_gains)
-    entries: list[Entry] = []
-    for number, gains in enumerate(able):
-        if number and work.left_s(_PLANNING_ENDS) < 0:
-            work.warn(f"{gains.config.name} was not planned within the time limit; a longer one allows it.")
-            continue
-        chooser = Chooser(work, gains, shared_schemes(gains, able))
-        entries += [proven(work, entry) for entry in chooser.entries()]
-    rivals = [each for entry in floats if (each := _float_rival(work, entry, all_gains)) is not None]
+    plans = plan_configs(work, _PLANNING_ENDS)
+    entries = plans.entries
+    if plans.error is not None and not entries:
+        raise plans.error
+    rivals = [each for entry in floats if (each := _float_rival(work, entry, plans.all_gains)) is not None]
     if not entries and not any(is_inexact(each.config) for each in rivals):
-        return finish(work, floats[0], why=f"Keep float: {_nothing_gained(all_gains)}.")
-    able_to_win = [each for each in (*entries, *rivals) if may_be_delivered(work, each)]
-    best = fastest(work, _distinct(able_to_win)) if able_to_win else entries[0]
+        return finish(work, floats[0], why=f"Keep float: {plans.why_none}.")
+    best = _best(work, [*entries, *rivals])
     if best.plan is None and entries:
         # If float is fastest, the frontier still shows what a plan would have cost and saved.
         best.plan, best.proof = entries[0].plan, entries[0].proof
     return finish(work, best)
-
-
-def _nothing_gained(all_gains: Sequence[ConfigGains]) -> str:
-    if not all_gains:
-        return "no scheme fits any of its layers on the available backends"
-    return f"no layer is faster in any scheme on {' or '.join(gains.config.name for gains in all_gains)}"
 
 
 def _float_rival(work: QuantizeRun, entry: Entry, all_gains: Sequence[ConfigGains]) -> Entry | None:
@@ -329,16 +261,11 @@ def _float_rival(work: QuantizeRun, entry: Entry, all_gains: Sequence[ConfigGain
     if not work.judge.met(entry.proof):
         return None
     precision = str(key[1])
-    proof, layers = entry.proof, work.study.layers
-    verdicts = tuple(
-        LayerVerdict(layer.name, precision, f"{precision}: like all float nodes on {entry.config.name}")
-        for layer in layers
-    )
+    proof, why = entry.proof, f"{precision}: like all float nodes on {entry.config.name}"
+    verdicts = tuple(LayerVerdict(layer.name, precision, why) for layer in work.study.layers)
     point = FrontierPoint({}, gains.timed.float_ms, proof.snr_db, proof.snr_db, proof.low_db)
-    goal_db = work.request.goal.target_db or 0.0
-    entry.plan = PrecisionPlan(
-        entry.config.backend, dict(entry.config.options), goal_db, point, (point,), verdicts, base_db=gains.base_db
-    )
+    plan = precision_plan(entry, work.request.goal, point, verdicts)
+    entry.plan = msgspec.structs.replace(plan, base_db=gains.base_db)
     return entry
 
 

@@ -14,7 +14,7 @@ from edgeopt import units
 from edgeopt.bundle import manifest, write
 from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed, Run
 from edgeopt.bundle.golden import FINAL, RAW, golden_floor_db, problem_with, put_processing_golden
-from edgeopt.bundle.plan import evidence_of, now, on_device
+from edgeopt.bundle.plan import now, on_device
 from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.profile import Profile, outside, read_profile
@@ -30,6 +30,7 @@ from edgeopt.graph.accuracy import accuracy_text, compare_outputs, decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.probe import probe
 from edgeopt.measure.stages import fill_timed
+from edgeopt.measure.stats import FASTER
 from edgeopt.pipeline.replay_steps import describe_step, rebuild
 from edgeopt.quant.measured.proof import RESULT, SOURCE, ContestSide, compared
 from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs
@@ -184,7 +185,6 @@ def _too_far(reached_db: float, count: int, floor_db: float, problem: str | None
     return VerificationError(f"{message} {problem or ''}".strip(), hint)
 
 
-FASTER, NOT_FASTER = "faster", "not proved faster"
 _LIMIT_S = 20.0
 _MAX_SAMPLES = 16
 
@@ -220,15 +220,7 @@ def prove(work: ReplayRun) -> Evidence:
         )
     if found.warning:
         work.warn(found.warning)
-    return evidence_of(
-        FASTER if speed.verdict == "faster" else NOT_FASTER,
-        f"source · {judge}",
-        (speed.other_ms, speed.first_ms),
-        speed.speedup,
-        accuracy_db=judged.value,
-        floor_db=work.floor_db,
-        samples=len(feeds),
-    )
+    return speed.evidence(f"source · {judge}", judged.value, work.floor_db, len(feeds))
 
 
 def _summary_of(evidence: Evidence) -> str:

@@ -1,12 +1,13 @@
 """Options of a search, for the command line, Python and the app."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import msgspec
 
+from edgeopt.bundle.request import SingleFile
 from edgeopt.errors import OptionReference, UsageError
 from edgeopt.options import DAY_S, AllowRandom, argument, option
 
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.goals import Goal
     from edgeopt.data.samples import Data
     from edgeopt.pipeline.objectives import ResourceLimits
+
+
+AcceptUnproven = Annotated[
+    bool,
+    option(
+        "Accept a result that meets the metric's limit on the samples, even if they are too few to prove it.",
+        "--accept-unproven-drop",
+    ),
+]
+LabelsName = Annotated[str, option("Array of labels in the data (default: label or labels).", metavar="NAME")]
 
 
 class OptimizeRequest(msgspec.Struct, frozen=True):
@@ -45,14 +56,8 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
         str | None,
         option("Largest allowed drop of the metric, such as 0.5%.", "--max-drop", "--max-accuracy-drop"),
     ] = None
-    accept_unproven_drop: Annotated[
-        bool,
-        option(
-            "Accept a result that meets the metric's limit on the samples, even if they are too few to prove it.",
-            "--accept-unproven-drop",
-        ),
-    ] = False
-    labels: Annotated[str, option("Array of labels in the data (default: label or labels).", metavar="NAME")] = ""
+    accept_unproven_drop: AcceptUnproven = False
+    labels: LabelsName = ""
     objective: Annotated[
         str,
         option(
@@ -117,7 +122,7 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
             " or top-k."
         ),
     ] = None
-    single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
+    single_file: SingleFile = False
     pick: Annotated[
         str,
         option(
@@ -151,30 +156,35 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
         return limits_from(self.max_memory_mib, self.max_size_mib, self.max_latency_ms)
 
 
-class OptimizeKeywords(TypedDict, total=False):
-    """Options of a search as keywords of `edgeopt.optimize`; a test compares the two classes."""
+class ProofKeywords(TypedDict, total=False):
+    """Keywords of every function that proves a result on the user's samples and writes it."""
 
     data: "Data | None"
+    pre: str | Path | None
     floor: str | float | None
     metric: str | None
     max_drop: str | float | None
     accept_unproven_drop: bool
     labels: str
+    shape: Iterable[str]
+    single_file: bool
+    time_limit_s: float | None
+
+
+class OptimizeKeywords(ProofKeywords, total=False):
+    """Options of a search as keywords of `edgeopt.optimize`; a test compares the two classes."""
+
     objective: str
-    shape: Sequence[str]
     allow_random: bool
     max_memory_mib: float | None
     max_size_mib: float | None
     max_latency_ms: float | None
     baseline: str | Path | None
     target_speedup: float | None
-    time_limit_s: float | None
     target: str | None
     profile: str | Path | None
     preset: str | None
-    pre: str | Path | None
     post: str | Path | None
-    single_file: bool
     pick: str
     fresh: bool
     plugins: bool

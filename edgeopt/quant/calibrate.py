@@ -249,7 +249,7 @@ def _seen(name: str, tally: _Gathered) -> ObservedRange:
 def _find_values(model: "ir.Model", samples: Samples, tensors: Sequence[str]) -> "dict[str, ir.Value]":
     """Returns the tensors in the model's order, with their shapes for these samples."""
     from edgeopt.graph.copies import values_by_name
-    from edgeopt.graph.shapes import infer_shapes
+    from edgeopt.graph.shapes.infer import infer_shapes
 
     inferred = model.clone()
     infer_shapes(inferred, {name: tuple(shape) for name, shape in samples.shapes().items()})

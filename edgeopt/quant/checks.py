@@ -2,12 +2,14 @@
 read and fits the model's inputs."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from edgeopt.data.samples import Samples
 from edgeopt.data.split import FEWEST_TO_PART
 from edgeopt.errors import DataError
+from edgeopt.graph.accuracy import compare_outputs
 
 _WITHOUT_DATA = "Schemes without calibration are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
 
@@ -33,6 +35,16 @@ def check_data(samples: Samples) -> tuple[str, ...]:
         )
     different = check_differ(samples)
     return (*_too_few(count, different), *_never_vary(samples))
+
+
+def silent_outputs(answers: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
+    """Returns warnings about outputs of the source model that are almost zero on all samples."""
+    return [
+        f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy. Check the "
+        "model and the data."
+        for output in compare_outputs(answers, answers).outputs
+        if output.silent
+    ]
 
 
 def _too_few(count: int, different: int) -> tuple[str, ...]:

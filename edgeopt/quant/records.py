@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
+
 
 class QuantSettings(msgspec.Struct, frozen=True):
     activation_type: str = "uint8"
@@ -21,6 +23,11 @@ class QuantSettings(msgspec.Struct, frozen=True):
     """Consecutive weights that share a scale, if a scheme has blocks."""
     group_size: int = 64
     """Consecutive activations that share a scale, if a backend quantizes them by groups."""
+
+
+def settings_of(quantization: msgspec.Struct) -> QuantSettings:
+    """Returns the settings that a target profile's table `quantization` has."""
+    return msgspec.convert(msgspec.to_builtins(quantization), thread_safe(QuantSettings))
 
 
 FLOAT = "float"

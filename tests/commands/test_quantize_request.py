@@ -23,7 +23,6 @@ def test_no_floor_leaves_no_goal():
 
 
 WRONG = (
-    ({"method": "int9"}, "no method 'int9'", "int8"),
     ({"calibration": "entropie"}, "no method of calibration", "entropy"),
     ({"check_targets": "cpu-avx3"}, "no target 'cpu-avx3'", "cpu-avx"),
     ({"options": ("threads=1",)}, "--option needs", "--backend"),

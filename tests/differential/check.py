@@ -15,7 +15,7 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import Model, save
 from edgeopt.graph.passes import PassContext
 from edgeopt.graph.pipeline import run_pipeline
-from edgeopt.graph.shapes import fill_outputs
+from edgeopt.graph.shapes.infer import fill_outputs
 from tests.differential import judge
 from tests.differential.graphs import Case
 from tests.differential.interpreter import FUSED_INTO_SOFTMAX, Flushing, Program, Rounding, program

@@ -85,7 +85,7 @@ def folder(tmp_path) -> Path:
 @pytest.fixture
 def shaped():
     """A model with all the shapes that can be known, as the pipeline hands it to the passes."""
-    from edgeopt.graph.shapes import infer_shapes
+    from edgeopt.graph.shapes.infer import infer_shapes
 
     def infer(model):
         infer_shapes(model.ir)

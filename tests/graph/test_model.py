@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from edgeopt.errors import ModelError
 from edgeopt.graph.model import load, save
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 from edgeopt.graph.structure import fault, signature
 
 RELU = "g (float[2] x) => (float[2] y) { y = Relu(x) }"

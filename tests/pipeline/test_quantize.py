@@ -242,8 +242,9 @@ def test_an_iterable_that_yields_nothing_is_bad_data(relu_model):
 
 
 def test_wishes_are_checked_as_on_the_command_line(relu_model):
-    with pytest.raises(UsageError, match="no method 'int9'"):
+    with pytest.raises(UsageError, match="no method 'int9'") as raised:
         edgeopt.quantize(relu_model, method="int9")
+    assert "int8" in raised.value.hint
     with pytest.raises(UsageError, match="A plan needs a goal"):
         edgeopt.quantize(relu_model, no_floor=True)
     with pytest.raises(UsageError, match="not an accuracy floor"):

@@ -13,17 +13,17 @@ MAX_BELOW = 300
 BUDGETS = {
     SHARED: 1150,
     "edgeopt/hw": 6850,
-    "edgeopt/graph": 15_950,
+    "edgeopt/graph": 16_900,
     "edgeopt/backends": 6250,
     "edgeopt/profiles": 1400,
     "edgeopt/diagram": 2200,
     "edgeopt/data": 2350,
-    "edgeopt/bundle": 7850,
+    "edgeopt/bundle": 6600,
     "edgeopt/plugins": 400,
     "edgeopt/fleet": 5800,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9100,
-    "edgeopt/quant": 8900,
+    "edgeopt/quant": 8950,
     "edgeopt/importing": 3250,
     "edgeopt/pipeline": 9400,
     "edgeopt/remote": 1500,
@@ -32,7 +32,7 @@ BUDGETS = {
     "edgeopt/cli": 5650,
     "agent": 21_300,
     "gui": 23_500,
-    "tests": 111_950,
+    "tests": 112_100,
 }
 
 

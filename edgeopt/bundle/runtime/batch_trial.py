@@ -11,9 +11,9 @@ import numpy as np
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.bundle.runtime.batching import Run, rows_of, run_together
-from edgeopt.bundle.runtime.rows.analysis import analyze_rows
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.graph.accuracy import signal_to_noise_db
+from edgeopt.graph.rows.record import RowAnalysis
 
 MIN_GAIN = 1.05
 """A batch of two must be this many times as fast as two single runs, or noise would decide."""
@@ -45,6 +45,8 @@ class BatchSubject:
     model: Path
     floor_db: float
     """Signal-to-noise ratio that each row of a batch must reach against its single run; 0: no floor."""
+    rows: RowAnalysis | None = None
+    """What its bundle records of its rows; None for plain models and older bundles, whose graph is read."""
 
 
 def try_batches(subject: BatchSubject, samples: Sequence[Feeds], max_size: int) -> BatchTrial:
@@ -72,7 +74,7 @@ def check_batching(subject: BatchSubject, samples: Sequence[Feeds], max_size: in
     """
     found: Feeds | str = _closed_axis(subject.inputs, subject.outputs)
     if not found:
-        rows = analyze_rows(subject.model)
+        rows = subject.rows or _analyzed(subject.model)
         if rows.rows == "mixed":
             found = f"its rows affect each other ({rows.sentence})"
         else:
@@ -84,6 +86,12 @@ def check_batching(subject: BatchSubject, samples: Sequence[Feeds], max_size: in
             "works across the first axis, which is open in all inputs and outputs.",
         )
     return found
+
+
+def _analyzed(model: Path) -> RowAnalysis:
+    from edgeopt.graph.rows.analysis import analyze_rows
+
+    return analyze_rows(model)
 
 
 def _gain(run: Run, one: Feeds) -> float:

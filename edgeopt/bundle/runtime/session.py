@@ -173,7 +173,8 @@ class Session:
         deployment = self.deployment
         proof = (deployment.evidence or deployment.predicted) if deployment is not None else None
         floor_db = proof.floor_db if proof is not None else 0.0
-        return BatchSubject(self.run, self.inputs, self.outputs, self._model, floor_db)
+        rows = deployment.batches if deployment is not None else None
+        return BatchSubject(self.run, self.inputs, self.outputs, self._model, floor_db, rows)
 
     def golden(self) -> list[dict[str, Array]]:
         """The golden inputs of its bundle; none for a plain model."""

@@ -67,7 +67,7 @@ def named(path: Path, backend: str | None) -> NamedFile:
 
 def _graph(path: Path) -> "Model | None":
     from edgeopt.graph.model import load
-    from edgeopt.graph.shapes import infer_shapes
+    from edgeopt.graph.shapes.infer import infer_shapes
 
     if path.suffix == ".xml":
         return None

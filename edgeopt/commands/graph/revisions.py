@@ -90,7 +90,7 @@ def _revision(
 
 def _typed(read: "AnalyzedModel") -> "Model":
     """Returns the model with the types of all its values, by which nodes are matched."""
-    from edgeopt.graph.shapes import infer_shapes
+    from edgeopt.graph.shapes.infer import infer_shapes
 
     if read.model is None:
         raise InputError(

@@ -5,6 +5,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Budget, Predicted, Processing, Run, SourceModel, Step, four_digits
 from edgeopt.bundle.golden import put_processing_golden
 from edgeopt.bundle.plan import Plan as DeployPlan
-from edgeopt.bundle.plan import limits_in, quantized_step
+from edgeopt.bundle.plan import limits_in
 from edgeopt.bundle.processing.attach import attach, pictures_for
 from edgeopt.bundle.write import check_target
 from edgeopt.commands.predict.latency import Latency, Predictor
@@ -31,9 +32,10 @@ from edgeopt.pipeline.baseline import baseline_order, plain
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.space import first_candidates, starts_on
 from edgeopt.pipeline.request import OptimizeRequest, inputs_of
-from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE
+from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE, step_of
 from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.timing.configs import GROUPS
+from edgeopt.quant.measured.work import put_golden
 from edgeopt.quant.schemes import SCHEMES
 from edgeopt.workspace import WORK, workspace
 
@@ -226,12 +228,9 @@ def _is_baseline(place: RankedVariant, baseline: Candidate) -> bool:
 
 
 def write_bundle(plan: PredictionPlan, made: PredictedVariant, outcome: PredictedOutcome) -> None:
-    wishes, sample_sets = plan.wishes, plan.sample_sets
+    wishes = plan.wishes
     with write.draft(wishes.out) as folder:
-        some = [sample_sets.prove[k] for k in write.golden_places(len(sample_sets.prove))]
-        reference = plan.bench.study.reference_of(some)
-        answered = plan.bench.outputs(made, some)
-        write.write_golden_runs(folder, sample_sets.feeds(some), answered, reference)
+        answered = put_golden(folder, plan.bench.study, partial(plan.bench.outputs, made))
         processing = _processing(plan)
         if processing is not None:
             put_processing_golden(folder, processing, (), answered)
@@ -255,7 +254,7 @@ def _processing(plan: PredictionPlan) -> Processing | None:
 
 
 def _deploy_plan(plan: PredictionPlan, made: PredictedVariant, model: str) -> DeployPlan:
-    source = plan.source
+    source, (steps, record) = plan.source, _steps(plan, made)
     size = source.path.stat().st_size + sum(file.stat().st_size for file in source.external)
     return DeployPlan(
         source=SourceModel(source.path.name, source.digest, size),
@@ -263,10 +262,10 @@ def _deploy_plan(plan: PredictionPlan, made: PredictedVariant, model: str) -> De
         run=Run(made.candidate.backend, f"{write.MODEL_FOLDER}/{model}", made.candidate.options),
         inputs=plan.bench.runs.ports[0],
         outputs=plan.bench.runs.ports[1],
-        steps=_steps(plan, made),
+        steps=steps,
         limits=limits_in(source.path),
         budget=Budget(f"{plan.bench.floor_db:g} dB"),
-        record=_record(plan, made),
+        record=record,
         processing=_processing(plan),
     )
 
@@ -294,26 +293,20 @@ def _digits(value: float | None) -> float | None:
     return None if value is None else four_digits(value)
 
 
-def _steps(plan: PredictionPlan, made: PredictedVariant) -> list[Step]:
+def _steps(plan: PredictionPlan, made: PredictedVariant) -> tuple[list[Step], bytes | None]:
+    """Returns the steps that make the variant, and the calibration results with which a replay needs no data."""
+    from edgeopt.quant.write import encoded
+
     if made.candidate.variant == "source":
-        return []
+        return [], None
     names = list(dict.fromkeys(entry.pass_name for entry in plan.cleaning if not entry.rolled_back))
     # A step without names would be one of all passes.
     cleaning = [Step("cleaned", {"passes": names})] if names else []
-    if made.candidate.variant == "cleaned":
-        return cleaning
-    known = plan.bench.study.known.settings if made.trace is None else made.trace.context.settings
-    return [*cleaning, quantized_step(made.candidate.variant, len(plan.sample_sets.calibrate), known, made.layers)]
-
-
-def _record(plan: PredictionPlan, made: PredictedVariant) -> bytes | None:
-    """Encodes the results of calibration, so that a replay needs no data."""
-    from edgeopt.quant.write import encoded
-
     if made.trace is None:
-        return None
+        return cleaning, None
     choices = {layer: scheme for scheme, layers in made.layers.items() for layer in layers}
-    return encoded(plan.bench.study.recorded(choices, made.trace))
+    quantized, recorded = step_of(plan.bench.study, made.candidate.variant, choices, made.trace)
+    return [*cleaning, quantized], encoded(recorded)
 
 
 CLEANED = "cleaned"

@@ -12,10 +12,9 @@ from edgeopt.backends.base import Array, full_precision
 from edgeopt.commands.predict.record import DeviceRecord, OnDevice, on_device, read_record, stand_in
 from edgeopt.data.judging.goals import Goal, floor_from
 from edgeopt.data.judging.metric import Judged
-from edgeopt.decoding import thread_safe
-from edgeopt.errors import EdgeoptError, VerificationError
+from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit, Log, Progress
-from edgeopt.graph.accuracy import compare_outputs, decibels
+from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger, LedgerEntry
 from edgeopt.graph.model import Model, load
 from edgeopt.hw.device import Device
@@ -24,13 +23,14 @@ from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for, without_planned
 from edgeopt.quant.inventory import inventory_of
-from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_of, write_entry
+from edgeopt.quant.measured.planning.entry import config_with, settings_for, share_of, write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets, read_samples
 from edgeopt.quant.measured.study import LayerMeasurements, begin
-from edgeopt.quant.measured.timing.configs import GROUPS, OPENVINO, ExecutionConfig
+from edgeopt.quant.measured.timing.configs import ExecutionConfig
+from edgeopt.quant.measured.work import check_prepared, why_none
 from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, computed_factors, findings
-from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.records import settings_of
 from edgeopt.quant.schemes import Scheme
 from edgeopt.quant.write import raised
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from edgeopt.quant.write import Trace
 
 
-EXACT_DB = 80.0
 DYNAMIC = "int8-dynamic"
 # What multiplies bytes and adds in 32 bits.
 _FAST = frozenset({"avx512-vnni", "avx-vnni", "avx-vnni-int8", "amx-int8", "dotprod", "i8mm"})
@@ -64,8 +63,7 @@ class PredictionContext:
 
     def judged(self, made: "PredictedVariant", which: range) -> Judged:
         """Judges a variant's answers against the source's, on the level of input where they differ most."""
-        goal, levels = Goal(floor=self.floor_db, budget=""), self.study.sample_sets.levels.of(which)
-        return goal.judge(self.outputs(made, which), self.study.reference_of(which), levels=levels)
+        return self.study.judge(Goal(floor=self.floor_db, budget=""), self.outputs(made, which), which)
 
 
 @dataclass(slots=True)
@@ -101,19 +99,18 @@ def write_variant(
     bench: PredictionContext, scheme: Scheme, candidate: Candidate, folder: Path, cleaning: Ledger
 ) -> PredictedVariant:
     """Writes the scheme in every layer that fits; below the floor, the layers that cost most stay float."""
-    config = ExecutionConfig(candidate.backend, candidate.options)
-    if scheme.name == GROUPED and config.backend == OPENVINO and GROUPS not in config.options:
-        config = config.having(**{GROUPS: bench.study.known.settings.group_size})
-    made = PredictedVariant(msgspec.structs.replace(candidate, options=config.options), folder / "model.onnx")
-    choices = dict.fromkeys(
-        bench.study.fitting_schemes(candidate.backend, (scheme,), **settings_for(config)), scheme.name
+    config = config_with(
+        ExecutionConfig(candidate.backend, candidate.options), scheme.name, bench.study.known.settings
     )
+    made = PredictedVariant(msgspec.structs.replace(candidate, options=config.options), folder / "model.onnx")
+    choices = bench.study.uniform(scheme, candidate.backend, **settings_for(config))
     if scheme.name == DYNAMIC:
         # onnxruntime's own guide: dynamic for matrices, static for convolutions. ConvInteger has slow kernels.
         convs = {layer.name for layer in bench.study.layers if layer.operator.startswith("Conv")}
         choices = {name: scheme.name for name in choices if name not in convs}
     if not choices:
-        made.failure = f"no layer takes the form: {_why_none(bench.study, scheme, config)}"
+        why = why_none(bench.study, scheme, config.backend, **settings_for(config))
+        made.failure = f"no layer takes the form: {why}"
         return made
     folder.mkdir(parents=True)
     kept = ""
@@ -204,15 +201,6 @@ def _add_device_findings(bench: PredictionContext, made: PredictedVariant) -> No
         made.notes.append(factors.rstrip("."))
 
 
-def _why_none(study: LayerMeasurements, scheme: Scheme, config: ExecutionConfig) -> str:
-    context = study.context(config.backend, **settings_for(config))
-    reasons: Sequence[str] = [layer.reason or scheme.fits(layer, context) for layer in study.layers]
-    return "; ".join(dict.fromkeys(each for each in reasons if each)) or "it has no product with weights"
-
-
-_MAX_TO_COMPARE = 4
-
-
 @dataclass(slots=True)
 class PredictionPlan:
     wishes: OptimizeRequest
@@ -239,18 +227,16 @@ def prepared(wishes: OptimizeRequest, device: Path, folder: Path, runs: ModelRun
     floor_db = floor_from(wishes.floor or "transparent")
     request = QuantizeRequest(wishes.model, data=wishes.data, pre=wishes.pre, goal=Goal(floor=floor_db, budget=""))
     sample_sets = read_samples(request, runs.inputs(wishes.model), profile.data, calibrates=False, runs=runs)
-    numbers = sorted({*sample_sets.plan, *sample_sets.prove})
-    emit(Progress("running the source model", f"{len(numbers)} samples"))
-    answers = runs.source_outputs(wishes.model, [sample_sets.samples.feeds(k) for k in numbers])
-    reference = dict(zip(numbers, answers, strict=True))
+    emit(Progress("running the source model", f"{len(sample_sets.judged)} samples"))
+    reference = runs.reference(wishes.model, sample_sets)
     emit(Progress("cleaning", wishes.model.name))
     cleaned, ledger = _cleaned(source, profile)
-    settings = msgspec.convert(msgspec.to_builtins(profile.quantization), thread_safe(QuantSettings))
+    settings = settings_of(profile.quantization)
     study = begin(cleaned, sample_sets, reference, settings, folder / "study")
     bench = PredictionContext(study, runs, floor_db, record.device, profile)
     backends = on_device(profile, record.device)
     plan = PredictionPlan(wishes, record, profile, backends, source, sample_sets, bench, emit, [], ledger)
-    _check_cleaned(plan)
+    check_prepared(study, runs)
     _warn(plan)
     return plan
 
@@ -264,19 +250,6 @@ def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]"
     model = raised(found.model_ir)
     applied = tuple(entry for entry in found.ledger if entry.applied)
     return model, applied
-
-
-def _check_cleaned(plan: PredictionPlan) -> None:
-    sample_sets, study = plan.sample_sets, plan.bench.study
-    few = range(sample_sets.plan.start, min(sample_sets.plan.stop, sample_sets.plan.start + _MAX_TO_COMPARE))
-    judge = plan.bench.runs.judge
-    got = plan.bench.runs.outputs(study.path, judge, full_precision(judge), sample_sets.feeds(few))
-    accuracy = compare_outputs(study.reference_of(few), got)
-    if accuracy.problem or accuracy.snr_db < EXACT_DB:
-        raise VerificationError(
-            f"The cleaned model differs from the source ({accuracy.problem or f'{accuracy.snr_db:.1f} dB'}).",
-            "This is a bug in edgeopt; `edgeopt simplify --bisect` finds the pass.",
-        )
 
 
 def _warn(plan: PredictionPlan) -> None:

@@ -9,7 +9,7 @@ from edgeopt.graph.analysis.records import AnalysisOptions, OpenDimension
 from edgeopt.graph.analysis.tensors import dtype_of
 from edgeopt.graph.feeds import input_shape
 from edgeopt.graph.nodes import label, subgraphs
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

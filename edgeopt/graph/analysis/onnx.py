@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.cost.call import ALIASES, ONLY_SHAPES
 from edgeopt.graph.analysis.dimensions import OpenSizes, claims, concrete, dimensions, open_dimensions
-from edgeopt.graph.analysis.propagate import propagate
 from edgeopt.graph.analysis.records import (
     Analysis,
     AnalysisOptions,
@@ -35,7 +34,8 @@ from edgeopt.graph.analysis.weights import Content, Looked, look
 from edgeopt.graph.import_proof import import_proof_in
 from edgeopt.graph.model import Model, load
 from edgeopt.graph.nodes import subgraphs
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
+from edgeopt.graph.shapes.propagate import propagate
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -121,7 +121,7 @@ def analysis_of(model: Model, options: AnalysisOptions = AS_IN_THE_FILE) -> Anal
 def sizes_of(model: "ir.Model", options: AnalysisOptions, opened: tuple[OpenSizes, ...]) -> TensorSizes:
     """Computes shapes and bytes of all values and the cost of all nodes, without changing the model."""
     bound = concrete(model, options, opened)
-    operands = Operands(options.real, propagate(bound, options.real, claims(model)))
+    operands = Operands(options.real, propagate(bound, options.real, claims(model)).values)
     costs = weigh(bound, operands)
     shapes: dict[ir.Value, tuple[int, ...]] = {}
     sized: dict[ir.Value, int] = {}

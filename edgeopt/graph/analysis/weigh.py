@@ -8,11 +8,11 @@ import msgspec
 
 from edgeopt.graph.analysis.categories import OperatorType, operator_type
 from edgeopt.graph.analysis.cost import Call, Unknown, cost_of
-from edgeopt.graph.analysis.propagate import propagate
 from edgeopt.graph.analysis.records import Cost
 from edgeopt.graph.analysis.tensors import Operands
 from edgeopt.graph.nodes import subgraphs
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
+from edgeopt.graph.shapes.propagate import propagate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ def called(
     body.opset_imports.update(function.opset_imports)
     found = ir.Model(body, ir_version=model.ir_version, functions=tuple(model.functions.values()))
     infer_shapes(found)
-    return found, propagate(found, {}, {})
+    return found, propagate(found).values
 
 
 def _resolve(node: "ir.Node", name: str, value: "ir.Attr | None") -> None:

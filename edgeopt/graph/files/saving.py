@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from edgeopt.errors import ModelError, writing_to
 from edgeopt.graph.files.stripped import graphs_of, skeleton, tensor_attributes
-from edgeopt.graph.shapes import declared
+from edgeopt.graph.shapes.infer import declared
 
 if TYPE_CHECKING:
     import onnx_ir as ir

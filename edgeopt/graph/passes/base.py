@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.ledger import Change, Refusal
 from edgeopt.graph.nodes import constant, inner_graphs, is_op, is_random, label, node_count, nodes_of, parts, quiet
-from edgeopt.graph.shapes import declared, forget_claims
+from edgeopt.graph.shapes.infer import declared, forget_claims
 
 if TYPE_CHECKING:
     import onnx_ir as ir

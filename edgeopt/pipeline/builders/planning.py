@@ -16,8 +16,6 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.bundle.deployment import Step
-from edgeopt.bundle.plan import by_scheme, quantized_step
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
@@ -26,15 +24,14 @@ from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
 from edgeopt.pipeline.builders.inspect import describe
 from edgeopt.pipeline.builders.messages import PLANNED, BuildTask, PlannedVariant, Plans
-from edgeopt.quant.measured.planning.choosing import Chooser, fastest, promising_configs, proven, shared_schemes
-from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, Entry
+from edgeopt.quant.measured.planning.choosing import fastest, plan_configs
+from edgeopt.quant.measured.planning.entry import GROUPED, Entry, options_for, step_of
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
 from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets
 from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
-from edgeopt.quant.measured.timing.configs import GROUP_SIZES, GROUPS, OPENVINO, ExecutionConfig, OptionValue
-from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains
+from edgeopt.quant.measured.timing.configs import GROUP_SIZES, ExecutionConfig
 from edgeopt.quant.measured.work import QuantizeRun, unfit, why_none
 from edgeopt.quant.records import FLOAT, QuantSettings
 from edgeopt.quant.schemes import Scheme, scheme_named
@@ -123,43 +120,11 @@ def plan(task: BuildTask) -> Plans:
         layers = work.study.layers
         if all(layer.reason for layer in layers):
             return Plans((), _backends(work.configs), f"No plan possible: {unfit(layers)}.")
-        work.study.calibrated()
-        all_gains = measure_gains(work)
-        able = promising_configs(work, all_gains)
-        seen = _backends([gains.config for gains in all_gains])
-        if not able:
-            names = " or ".join(gains.config.name for gains in all_gains)
-            reason = f"no layer is faster in any scheme on {names}" if all_gains else "no scheme fits any layer"
-            return Plans((), seen, _with_warnings(f"No gain: {reason}.", work))
-        entries: list[Entry] = []
-        open_ends: set[str] = set()
-        for gains in able:
-            if entries and work.left_s(_PLANNING_ENDS) < 0:
-                open_ends.add(gains.config.backend)
-                work.warn(f"{gains.config.name} was not planned within the time limit; a longer one allows it.")
-                continue
-            mine = _entries_for(work, gains, able)
-            entries += mine
-            if not mine:
-                open_ends.add(gains.config.backend)
-        # One plan for a backend is enough, on whichever of its configurations.
-        open_ends -= set(_backends([entry.config for entry in entries]))
-        return _plans(task, work, entries, tuple(name for name in seen if name not in open_ends))
-
-
-def _entries_for(work: QuantizeRun, gains: ConfigGains, able: Sequence[ConfigGains]) -> list[Entry]:
-    """Returns the proven plans of one configuration; warns and returns none if it failed or ran out of time."""
-    until = work.begin_s + _CHOOSING_ENDS * work.limit_s
-    try:
-        chooser = Chooser(work, gains, shared_schemes(gains, able), until)
-        entries = chooser.entries()
-        if chooser.cut_short and all(entry.is_float for entry in entries):
-            work.warn(f"{gains.config.name} was only partly planned within the time limit.")
-            return []
-        return [proven(work, entry) for entry in entries]
-    except EdgeoptError as error:
-        work.warn(f"No plan for {gains.config.name}: {error.message}")
-        return []
+        plans = plan_configs(work, _PLANNING_ENDS, begun + _CHOOSING_ENDS * work.limit_s)
+        seen = _backends([gains.config for gains in plans.all_gains])
+        if not plans.entries and not plans.unplanned:
+            return Plans((), seen, _with_warnings(f"No gain: {plans.why_none}.", work))
+        return _plans(task, work, plans.entries, tuple(name for name in seen if name not in plans.unplanned))
 
 
 def _plans(task: BuildTask, work: QuantizeRun, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
@@ -184,14 +149,8 @@ def _written(task: BuildTask, work: QuantizeRun, entry: Entry) -> PlannedVariant
     out = put(task, model, entry.config.backend)
     ledger = msgspec.structs.replace(_ledger_entry(work, entry), nodes_after=len(list(model.graph)))
     assert entry.trace is not None  # noqa: S101 - one that is not float was written
-    recorded = work.study.recorded(entry.choices, entry.trace)
-    step = _step(task, entry.trace.context.settings, entry.choices)
-    return PlannedVariant(entry.config.backend, entry.config.options, str(out), (ledger,), step, recorded)
-
-
-def _step(task: BuildTask, settings: QuantSettings, choices: Mapping[str, str]) -> Step:
-    count = len(task.calibration) if task.calibration is not None else 0
-    return quantized_step(task.step.recipe, count, settings, by_scheme(choices))
+    made_again = step_of(work.study, task.step.recipe, entry.choices, entry.trace)
+    return PlannedVariant(entry.config.backend, entry.config.options, str(out), (ledger,), *made_again)
 
 
 def _ledger_entry(work: QuantizeRun, entry: Entry) -> LedgerEntry:
@@ -226,10 +185,8 @@ def _work(task: BuildTask, runs: ModelRuns, begun: float) -> QuantizeRun:
     folder, samples = folder_of(task), samples_of(task)
     save_samples(samples, folder / "samples")
     sample_sets = sample_sets_for(task)
-    numbers = sorted({*sample_sets.plan, *sample_sets.prove})
     runs.inputs(task.source)  # also chooses the backend that judges
-    answers = runs.source_outputs(task.source, [samples.feeds(k) for k in numbers])
-    study = studied(task, dict(zip(numbers, answers, strict=True)))
+    study = studied(task, runs.reference(task.source, sample_sets))
     goal = planning.goal
     request = QuantizeRequest(task.base, goal=goal, time_limit_s=planning.limit_s)
     return QuantizeRun(
@@ -267,12 +224,12 @@ def apply_scheme(task: BuildTask, name: str) -> Plans:
     found: list[PlannedVariant] = []
     reasons: dict[str, None] = {}
     for backend in task.backends:
-        fitting = study.fitting_schemes(backend, (scheme,), **_changes(scheme))
-        if not fitting:
+        choices = study.uniform(scheme, backend, **_changes(scheme))
+        if not choices:
             reasons[why_none(study, scheme, backend, **_changes(scheme))] = None
             continue
         try:
-            found.append(_written_in_scheme(task, study, scheme, backend, tuple(fitting), begun))
+            found.append(_written_in_scheme(task, study, scheme, backend, choices, begun))
         except EdgeoptError as error:
             reasons[f"{backend}: {error.message.rstrip('.')}"] = None
     if not found:
@@ -281,39 +238,29 @@ def apply_scheme(task: BuildTask, name: str) -> Plans:
 
 
 def _written_in_scheme(
-    task: BuildTask, study: LayerMeasurements, scheme: Scheme, backend: str, layers: tuple[str, ...], begun: float
+    task: BuildTask,
+    study: LayerMeasurements,
+    scheme: Scheme,
+    backend: str,
+    choices: Mapping[str, str],
+    begun: float,
 ) -> PlannedVariant:
-    choices = dict.fromkeys(layers, scheme.name)
     written = study.written(choices, backend, **_changes(scheme))
     out = put(task, written.model, backend)
-    context = study.context(backend)
+    against = study.reasons_against(scheme, backend, **_changes(scheme))
     ledger = LedgerEntry(
         scheme.name,
         applied=(*study.known.changes, *written.changes),
-        refused=tuple(
-            Refusal(layer.reason or scheme.fits(layer, context), layer.nodes)
-            for layer in study.layers
-            if layer.name not in layers
-        ),
+        refused=tuple(Refusal(against[one.name], one.nodes) for one in study.layers if one.name not in choices),
         nodes_before=len(list(study.model.graph)),
         nodes_after=len(list(written.model.graph)),
         seconds=time.monotonic() - begun,
     )
-    return PlannedVariant(
-        backend,
-        _options(scheme, backend),
-        str(out),
-        (ledger,),
-        _step(task, written.trace.context.settings, choices),
-        study.recorded(choices, written.trace),
-    )
+    options = options_for(ExecutionConfig(backend), choices)
+    made_again = step_of(study, task.step.recipe, choices, written.trace)
+    return PlannedVariant(backend, options, str(out), (ledger,), *made_again)
 
 
 def _changes(scheme: Scheme) -> dict[str, int]:
     """Returns a block size that the groups of every size divide, so that one file serves all of them."""
     return {"block_size": max(QuantSettings().block_size, *GROUP_SIZES)} if scheme.name == GROUPED else {}
-
-
-def _options(scheme: Scheme, backend: str) -> dict[str, OptionValue]:
-    """Returns the option that stops OpenVINO from quantizing activations if only weights are compressed."""
-    return {GROUPS: 0} if scheme.name in WEIGHTS_ALONE and backend == OPENVINO else {}

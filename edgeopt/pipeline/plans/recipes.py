@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-import msgspec
-
 from edgeopt.bundle.deployment import Step
 from edgeopt.data.samples import open_samples
 from edgeopt.data.split import Split
-from edgeopt.decoding import thread_safe
 from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.builders.cleaning import LOWERINGS, NONE_LISTED, PASSES, Lowered, lowered_variants
 from edgeopt.pipeline.builders.messages import CLEANED, PLANNED, PLUGIN, BuildTask, Made, Make, Planning, Plans
@@ -20,7 +17,7 @@ from edgeopt.pipeline.plans.plugin_recipes import plugin_recipes
 from edgeopt.pipeline.plans.precision import recipe_of
 from edgeopt.pipeline.plans.recipe import Recipe
 from edgeopt.profiles import TargetProfile, schema
-from edgeopt.quant.records import QuantSettings
+from edgeopt.quant.records import settings_of
 from edgeopt.quant.schemes import SCHEMES
 
 
@@ -123,7 +120,7 @@ def job(
     split, recipe = inputs.split, recipe_named(name)
     out = (folder / lowered.backends[0] if lowered else folder) / recipe.file
     out.parent.mkdir(parents=True)
-    quantization = msgspec.convert(msgspec.to_builtins(inputs.profile.quantization), thread_safe(QuantSettings))
+    quantization = settings_of(inputs.profile.quantization)
     uniform = backends_of(recipe, inputs.profile) if recipe.uniform else ()
     return Make(
         step=_step(inputs, name, lowered),

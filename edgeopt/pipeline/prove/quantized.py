@@ -1,8 +1,8 @@
 """Result of a quantization after its proof: the measured speed, the written file or bundle, and the summary."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,14 +11,13 @@ from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import SUFFIX, Budget, Evidence, Run, SourceModel, Step
 from edgeopt.bundle.plan import Plan as DeployPlan
-from edgeopt.bundle.plan import by_scheme, evidence_of, limits_in, quantized_step
+from edgeopt.bundle.plan import limits_in
 from edgeopt.data.judging.goals import ACCEPT
 from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence
-from edgeopt.measure.report import Verdict
 from edgeopt.pipeline.prove.other_runtimes import prove_elsewhere
-from edgeopt.quant.measured.planning.entry import Entry, share_of
+from edgeopt.quant.measured.planning.entry import Entry, share_of, step_of
 from edgeopt.quant.measured.proof import (
     FLOAT,
     PHASE,
@@ -32,11 +31,8 @@ from edgeopt.quant.measured.proof import (
 )
 from edgeopt.quant.measured.records import PLAN, AccuracyProof, File, Quantized, QuantizeVerdict, RuntimeProof
 from edgeopt.quant.measured.timing.configs import ExecutionConfig, exact
-from edgeopt.quant.measured.work import QuantizeRun, passes_of
+from edgeopt.quant.measured.work import QuantizeRun, passes_of, put_golden
 from edgeopt.quant.records import PrecisionPlan
-
-if TYPE_CHECKING:
-    from edgeopt.quant.write import Trace
 
 
 def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: ContestResult) -> tuple[File, ...]:
@@ -50,7 +46,7 @@ def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: Co
         model = folder / write.MODEL_FOLDER / f"{work.request.model.stem}.onnx"
         model.parent.mkdir()
         save(load(entry.path).ir, model)
-        _write_golden(work, entry, folder)
+        put_golden(folder, work.study, partial(work.judge.outputs, entry.path, entry.config))
         plan = _plan(work, entry, model.relative_to(folder))
         deployment = plan.deployment(work.device, found.summary, _evidence(work, found, measured))
         ledger = (LedgerEntry("quantize", applied=found.changes),)
@@ -67,60 +63,35 @@ def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: Co
     return (File(str(out), held),)
 
 
-def _write_golden(work: QuantizeRun, entry: Entry, folder: Path) -> None:
-    sample_sets, config = work.sample_sets, entry.config
-    some = [sample_sets.prove[k] for k in write.golden_places(len(sample_sets.prove))]
-    feeds = sample_sets.feeds(some)
-    outputs = work.runs.outputs(entry.path, config.backend, config.options, feeds)
-    write.write_golden_runs(folder, feeds, outputs, work.study.reference_of(some))
-
-
 def _plan(work: QuantizeRun, entry: Entry, model: Path) -> DeployPlan:
     source, goal = work.request.model, work.request.shown_goal
+    steps, record = _steps(work, entry)
     return DeployPlan(
         source=SourceModel(source.name, work.source_digest, work.source_bytes),
         target=work.profile.name,
         run=Run(entry.config.backend, str(model), dict(entry.config.options)),
         inputs=work.runs.ports[0],
         outputs=work.runs.ports[1],
-        steps=_steps(work, entry),
+        steps=steps,
         limits=limits_in(work.request.model),
         budget=Budget("" if goal is None else str(goal), time_limit_s=round(work.limit_s, 1)),
-        record=_record(work, entry),
+        record=record,
     )
 
 
-def _steps(work: QuantizeRun, entry: Entry) -> list[Step]:
-    """Returns the steps from which a replay makes the same model."""
+def _steps(work: QuantizeRun, entry: Entry) -> tuple[list[Step], bytes]:
+    """Returns the steps from which a replay makes the same model, and the calibration results that they take."""
+    from edgeopt.quant.schemes import SchemeContext
+    from edgeopt.quant.write import Trace, encoded
+
     shapes = work.request.shapes
     cleaning: dict[str, str | int | float | bool | list[str]] = {"passes": list(passes_of(work.request))}
     if shapes:
         cleaning["shapes"] = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items()]
-    settings = _trace(work, entry).context.settings
-    schemes = by_scheme(entry.choices)
-    return [
-        Step("cleaned", cleaning),
-        quantized_step("quantized", len(work.sample_sets.calibrate), settings, schemes),
-    ]
-
-
-def _record(work: QuantizeRun, entry: Entry) -> bytes:
-    """Returns the results of calibration; of a float model, the factors that evened out its channels."""
-    from edgeopt.quant.write import encoded
-
-    return encoded(work.study.recorded(entry.choices, _trace(work, entry)))
-
-
-def _trace(work: QuantizeRun, entry: Entry) -> "Trace":
-    from edgeopt.quant.schemes import SchemeContext
-    from edgeopt.quant.write import Trace
-
-    return entry.trace or Trace(SchemeContext(entry.config.backend, work.study.known.settings))
-
-
-def has_evidence(measured: ContestResult) -> bool:
-    """Whether enough was timed for a bundle, which is not written without its evidence."""
-    return _timed_against(measured) is not None
+    # The record of a float model has the factors that evened out its channels.
+    trace = entry.trace or Trace(SchemeContext(entry.config.backend, work.study.known.settings))
+    quantized, recorded = step_of(work.study, "quantized", entry.choices, trace)
+    return [Step("cleaned", cleaning), quantized], encoded(recorded)
 
 
 def _timed_against(measured: ContestResult) -> tuple[str, Speed] | None:
@@ -135,19 +106,7 @@ def _evidence(work: QuantizeRun, found: Quantized, measured: ContestResult) -> E
     assert proof is not None  # noqa: S101 - likewise
     name, speed = against
     baseline = f"source · {work.runs.judge}" if name == SOURCE else f"float · {found.float_on}"
-    return evidence_of(
-        _verdict(speed.verdict),
-        baseline,
-        (speed.other_ms, speed.first_ms),
-        speed.speedup,
-        accuracy_db=proof.snr_db,
-        floor_db=work.request.goal.target_db or 0.0,
-        samples=proof.samples,
-    )
-
-
-def _verdict(seen: Verdict) -> str:
-    return "faster" if seen == "faster" else "not proved faster"
+    return speed.evidence(baseline, proof.snr_db, work.request.goal.target_db or 0.0, proof.samples)
 
 
 # Eight legs of several sides; a contest ends earlier where the answer is clear.
@@ -250,7 +209,7 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     if planned and timed.rival is not None and not _is_faster(timed.rival):
         return f"Keep float: the best plan has no gain. {_not_faster(timed.rival, timed.float_on)}"
     out = work.request.out
-    if out is not None and out.suffix == SUFFIX and not has_evidence(timed.measured):
+    if out is not None and out.suffix == SUFFIX and _timed_against(timed.measured) is None:
         return (
             "Keep float: a bundle needs a measured speed, which is not available here. Write a plain "
             "model with -o FILE.onnx."

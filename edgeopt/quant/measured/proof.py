@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,6 +11,8 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from edgeopt.bundle.deployment import Evidence
+from edgeopt.bundle.plan import evidence_of
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import TrialError
@@ -24,9 +26,9 @@ from edgeopt.measure.report import Verdict
 from edgeopt.measure.rounds import run_rounds, slice_ms
 from edgeopt.measure.schedules import PLANS, QUANTIZED
 from edgeopt.measure.scoreboard import TrialLog, trial_log
-from edgeopt.measure.stats import Interval
+from edgeopt.measure.stats import FASTER, Interval
 from edgeopt.quant.measured.records import AccuracyProof
-from edgeopt.quant.measured.sample_sets import ModelRuns
+from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs
 from edgeopt.quant.measured.study import LayerMeasurements
 from edgeopt.quant.measured.timing.configs import ExecutionConfig, OptionValue
 from edgeopt.workers.host import LocalHost
@@ -42,21 +44,16 @@ class Judge:
 
     def judged(self, path: Path, config: ExecutionConfig, which: range) -> Judged:
         """Returns the result by the goal's metric; raises an EdgeoptError if the file does not run there."""
-        sets = self.study.sample_sets
-        got = self.runs.outputs(path, config.backend, config.options, sets.feeds(which))
-        reference = self.study.reference_of(which)
-        return self.goal.judge(got, reference, sets.labels_of(which), sets.levels.of(which))
+        return self.study.judge(self.goal, self.outputs(path, config, which), which)
 
     def proof(self, path: Path, config: ExecutionConfig, steps_back: int = 0) -> AccuracyProof:
         """Returns the accuracy of a file on the proof samples."""
         sets = self.study.sample_sets
-        got = self.runs.outputs(path, config.backend, config.options, sets.feeds(sets.prove))
-        reference = self.study.reference_of(sets.prove)
-        accuracy = compare_outputs(reference, got)
+        got = self.outputs(path, config, sets.prove)
+        accuracy = compare_outputs(self.study.reference_of(sets.prove), got)
         planned = self.study.reference_of(sets.plan)
         usual = usual_power(compare_outputs(planned, planned))
-        labels, levels = sets.labels_of(sets.prove), sets.levels.of(sets.prove)
-        judged = self.goal.judge(got, reference, labels, levels, usual)
+        judged = self.study.judge(self.goal, got, sets.prove, usual)
         return AccuracyProof(
             len(sets.prove),
             set_aside=not (sets.use.shared or sets.use.generated),
@@ -69,6 +66,11 @@ class Judge:
             weak=weak_samples(accuracy, self.goal.needed, usual) if self.goal.is_ratio else None,
             weakest=judged.weakest,
         )
+
+    def outputs(self, path: Path, config: ExecutionConfig, which: Sequence[int]) -> Outputs:
+        """Returns what a file answers to the samples `which`."""
+        feeds = self.study.sample_sets.feeds(which)
+        return self.runs.outputs(path, config.backend, config.options, feeds)
 
     def met(self, proof: AccuracyProof | None) -> bool:
         """Whether a result may be delivered, by its ratio in dB or by its metric; never without a proof."""
@@ -91,6 +93,7 @@ class Judge:
 PHASE = "measuring the speed"
 SOURCE, FLOAT, RESULT = "source", "float", "result"
 """The sides: the source in plain ONNX Runtime, the fastest float model, and the result."""
+NOT_FASTER = "not proved faster"
 # Other processes can only make a slice slower, so the fastest quarter is more informative than the median.
 _UNDISTURBED = 0.25
 _A_PAIR = 2
@@ -115,6 +118,18 @@ class Speed(msgspec.Struct, frozen=True):
     first_ms: float
     """Time of one run of the first side, from the slices of the speedup; `other_ms` of the other side."""
     other_ms: float
+
+    def evidence(self, against: str, accuracy_db: float, floor_db: float, samples: int) -> Evidence:
+        """Returns the evidence of a bundle that was the first side, `against` what the other one was."""
+        return evidence_of(
+            FASTER if self.verdict == FASTER else NOT_FASTER,
+            against,
+            (self.other_ms, self.first_ms),
+            self.speedup,
+            accuracy_db=accuracy_db,
+            floor_db=floor_db,
+            samples=samples,
+        )
 
     @property
     def order(self) -> tuple[bool, float]:
@@ -201,35 +216,21 @@ def _side(host: LocalHost, runner: ContestSide, samples: Path) -> Side:
 
 def ranked(runners: Sequence[ContestSide], samples: Path, folder: Path) -> dict[int, float]:
     """Returns the undisturbed time of each side that runs, by its position, from a few interleaved rounds."""
-    with _loaded(runners, samples, folder) as (loaded, _):
-        if not loaded:
-            return {}
-        run_rounds(list(loaded.values()), PLANS.maximum, _span_ms(loaded.values()))
-        return {
-            place: float(np.quantile(loaded[each.name].slices_ms, _UNDISTURBED))
-            for place, each in enumerate(runners)
-            if each.name in loaded and loaded[each.name].failure is None
-        }
-
-
-@contextmanager
-def _loaded(
-    runners: Sequence[ContestSide], samples: Path, folder: Path
-) -> Iterator[tuple[dict[str, Contender], dict[str, str]]]:
-    """Yields the loaded processes and the failures, both by side."""
     host = LocalHost(folder)
     with ExitStack() as stack:
-        loaded: dict[str, Contender] = {}
-        failures: dict[str, str] = {}
-        for each in runners:
-            load = Load(each.backend, host.put(each.path), dict(each.options), host.put(samples))
-            try:
-                loaded[each.name] = enter(host, each.name, load)
-            except TrialError as error:
-                failures[each.name] = error.message
-            else:
-                stack.callback(loaded[each.name].close)
-        yield loaded, failures
+        loaded: dict[int, Contender] = {}
+        for place, each in enumerate(runners):
+            with suppress(TrialError):
+                side = _side(host, each, samples)
+                loaded[place] = enter(host, side.name, side.load)
+                stack.callback(loaded[place].close)
+        if loaded:
+            run_rounds(list(loaded.values()), PLANS.maximum, _span_ms(loaded.values()))
+        return {
+            place: float(np.quantile(each.slices_ms, _UNDISTURBED))
+            for place, each in loaded.items()
+            if each.failure is None
+        }
 
 
 def _span_ms(contenders: Iterable[Contender]) -> float:

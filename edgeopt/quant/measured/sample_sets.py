@@ -49,6 +49,11 @@ class SampleSets:
     def feeds(self, which: Sequence[int]) -> list[dict[str, Array]]:
         return [self.samples.feeds(k) for k in which]
 
+    @property
+    def judged(self) -> list[int]:
+        """Returns the samples that plan or prove, whose outputs are compared with the source's."""
+        return sorted({*self.plan, *self.prove})
+
     def labels_of(self, which: range) -> Labels | None:
         return None if self.labels is None else self.labels[which.start : which.stop]
 
@@ -200,6 +205,10 @@ class ModelRuns:
     def judge(self) -> str:
         assert self._judge is not None  # noqa: S101 - `inputs` comes first
         return self._judge.name
+
+    def reference(self, path: Path, sets: SampleSets) -> dict[int, dict[str, Array]]:
+        """Returns the source model's outputs on the samples that plan or prove, by sample."""
+        return dict(zip(sets.judged, self.source_outputs(path, sets.feeds(sets.judged)), strict=True))
 
     def source_outputs(self, path: Path, feeds: Sequence[Mapping[str, Array]]) -> Outputs:
         """Returns the source model's outputs; raises a VerificationError if two equal runs differ."""

@@ -16,9 +16,12 @@ import msgspec
 
 from edgeopt.backends import eight_bits_of
 from edgeopt.backends.base import Array
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Change
+from edgeopt.graph.levels import Usual
 from edgeopt.quant.measured.sample_sets import Outputs, SampleSets
 from edgeopt.quant.ranges import ObservedRange
 from edgeopt.quant.records import Layer, QuantFinding, QuantSettings, Range, Sensitivity
@@ -78,6 +81,11 @@ class LayerMeasurements:
     def reference_of(self, which: Sequence[int]) -> Outputs:
         return [dict(self.reference[k]) for k in which]
 
+    def judge(self, goal: Goal, got: Outputs, which: range, usual: Usual | None = None) -> Judged:
+        """Judges outputs for the samples `which` against the source's."""
+        sets = self.sample_sets
+        return goal.judge(got, self.reference_of(which), sets.labels_of(which), sets.levels.of(which), usual)
+
     @contextmanager
     def phase(self, name: str, what: str = "") -> Iterator[None]:
         """Emits the begin of a phase and adds its time to `phases_s`."""
@@ -93,18 +101,25 @@ class LayerMeasurements:
         settings = msgspec.structs.replace(self.known.settings, **changes)
         return SchemeContext(backend, settings, self.known.ranges, smoothing=self.smoothing)
 
+    def reasons_against(self, scheme: Scheme, backend: str, **changes: int) -> dict[str, str]:
+        """Returns the reason that a scheme does not fit a layer, by layer; empty where it fits."""
+        context = self.context(backend, **changes)
+        return {layer.name: layer.reason or scheme.fits(layer, context) for layer in self.layers}
+
+    def uniform(self, scheme: Scheme, backend: str, **changes: int) -> dict[str, str]:
+        """Returns the choice of one scheme for all layers that it fits."""
+        against = self.reasons_against(scheme, backend, **changes)
+        return {name: scheme.name for name, reason in against.items() if not reason}
+
     def fitting_schemes(
         self, backend: str, schemes: Sequence[Scheme], **changes: int
     ) -> dict[str, tuple[str, ...]]:
         """Returns the schemes that fit each layer, by layer; layers that none fits are missing."""
-        context = self.context(backend, **changes)
-        fitting = {
-            layer.name: tuple(
-                scheme.name for scheme in schemes if not layer.reason and not scheme.fits(layer, context)
-            )
-            for layer in self.layers
+        fitting = [self.uniform(scheme, backend, **changes) for scheme in schemes]
+        found = {
+            layer.name: tuple(some[layer.name] for some in fitting if layer.name in some) for layer in self.layers
         }
-        return {name: names for name, names in fitting.items() if names}
+        return {name: names for name, names in found.items() if names}
 
     def calibrated(self, backend: str = "") -> None:
         """Measures unknown ranges and smoothing factors; `backend` is one that needs more ranges than most."""

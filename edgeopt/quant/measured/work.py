@@ -1,8 +1,8 @@
 """The steps of every method: checks of the request, the device, the data, the source's outputs, the study."""
 
-import os
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,24 +11,26 @@ import msgspec
 
 from edgeopt.backends.base import full_precision
 from edgeopt.bundle.deployment import SUFFIX
-from edgeopt.bundle.write import check_target
+from edgeopt.bundle.write import check_target, golden_places, write_golden_runs
 from edgeopt.data.samples import save_samples
-from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
+from edgeopt.measure.files import check_place
+from edgeopt.nearest import nearest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
+from edgeopt.quant.checks import silent_outputs
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
-from edgeopt.quant.measured.sample_sets import ModelRuns, SampleSets, read_samples
+from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs, SampleSets, read_samples
 from edgeopt.quant.measured.study import LayerMeasurements, begin
 from edgeopt.quant.measured.timing.clock import Sources
 from edgeopt.quant.measured.timing.configs import ExecutionConfig, backends_for, configs_for, with_shapes
-from edgeopt.quant.records import Layer, QuantSettings
+from edgeopt.quant.records import Layer, QuantSettings, settings_of
 from edgeopt.quant.schemes import Scheme, scheme_named
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class QuantizeRun:
 def check_request(request: QuantizeRequest) -> None:
     """Raises an error for an invalid request before any work begins."""
     if request.method not in METHODS:
-        raise UsageError(f"There is no method '{request.method}'.", f"There are: {', '.join(METHODS)}.")
+        raise UsageError(f"There is no method '{request.method}'.", nearest(request.method, METHODS))
     check_file(request.model)
     if request.out is not None:
         _check_out(request.out, [request.model, *([request.data] if request.data is not None else [])])
@@ -101,14 +103,7 @@ def _check_out(out: Path, sources: list[Path]) -> None:
     if out.suffix != ".onnx":
         hint = f"Try -o {out.stem}.onnx, or -o {out.stem}{SUFFIX} for a bundle."
         raise UsageError(f"'{out}' does not end in .onnx or {SUFFIX}.", hint)
-    if not out.absolute().parent.is_dir():
-        raise UsageError(
-            f"The folder '{out.parent}' does not exist.", "Create it first, or choose another place for -o."
-        )
-    if not os.access(out.absolute().parent, os.W_OK):
-        raise UsageError(f"The folder '{out.parent}' cannot be written to.", "Choose another -o.")
-    if out.is_dir():
-        raise UsageError(f"'{out}' is a folder.", "Choose a file for -o.")
+    check_place(out, "The model")
     same = next((each for each in sources if each.exists() and out.exists() and each.samefile(out)), None)
     if same is not None:
         raise UsageError(f"'{out}' is an input and would be replaced.", "Choose another name for -o.")
@@ -120,7 +115,6 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
     from edgeopt.graph.randomness import check_not_random
 
     begin_s = time.monotonic()
-    check_request(request)
     device = probe()
     profile = profile_for(device, named=request.profile or None)
     configs = configs_for(backends_for(request.backend, profile), request.options, device)
@@ -133,13 +127,12 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
     sets = read_samples(request, inputs, profile.data, calibrates, runs)
     configs = tuple(with_shapes(config, inputs, sets.samples) for config in configs)
     save_samples(sets.samples, folder / "samples")
-    emit(Progress("running the source model", f"{len(sets.plan) + len(sets.prove)} samples"))
-    places = sorted({*sets.plan, *sets.prove})
-    answers = runs.source_outputs(request.model, [sets.samples.feeds(k) for k in places])
-    reference = dict(zip(places, answers, strict=True))
+    emit(Progress("running the source model", f"{len(sets.judged)} samples"))
+    reference = runs.reference(request.model, sets)
     if not request.goal.is_ratio:
         # An error in the metric or the labels must show now, not after the long work.
-        request.goal.judge(answers, answers, None if sets.labels is None else sets.labels[places])
+        answers = list(reference.values())
+        request.goal.judge(answers, answers, None if sets.labels is None else sets.labels[sets.judged])
     emit(Progress("preparing the model", request.model.name))
     ready = prepared(model, request)
     study = begin(ready, sets, reference, _settings(profile, request), folder / "study", request.keep_float, emit)
@@ -162,7 +155,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit)
         Sources(folder),
         model.digest,
     )
-    _check_prepared(work)
+    check_prepared(study, runs)
     study.phases_s["preparing"] = time.monotonic() - begin_s
     _warn_of_the_data(work)
     return work
@@ -187,17 +180,16 @@ def passes_of(request: QuantizeRequest) -> tuple[str, ...]:
 
 
 def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings:
-    settings = msgspec.convert(msgspec.to_builtins(profile.quantization), thread_safe(QuantSettings))
+    settings = settings_of(profile.quantization)
     return msgspec.structs.replace(settings, calibration=request.calibration or settings.calibration)
 
 
-def _check_prepared(work: QuantizeRun) -> None:
+def check_prepared(study: LayerMeasurements, runs: ModelRuns) -> None:
     """Raises a VerificationError if the outputs of the prepared model differ from the source's."""
-    sets = work.sample_sets
-    few = range(sets.plan.start, min(sets.plan.stop, sets.plan.start + _MAX_TO_COMPARE))
-    judge = work.runs.judge
-    got = work.runs.outputs(work.study.path, judge, full_precision(judge), sets.feeds(few))
-    accuracy = compare_outputs(work.study.reference_of(few), got)
+    sets, judge = study.sample_sets, runs.judge
+    few = sets.plan[:_MAX_TO_COMPARE]
+    got = runs.outputs(study.path, judge, full_precision(judge), sets.feeds(few))
+    accuracy = compare_outputs(study.reference_of(few), got)
     if accuracy.problem or accuracy.snr_db < _EXACT_DB:
         raise VerificationError(
             f"The prepared model differs from the source ({accuracy.problem or f'{accuracy.snr_db:.1f} dB'}).",
@@ -215,19 +207,22 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
         )
     for warning in sets.warnings:
         work.warn(warning)
-    used = [work.study.reference[k] for k in work.study.reference]
-    for output in compare_outputs(used, used).outputs:
-        if output.silent:
-            work.warn(
-                f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy. "
-                "Check the model and the data."
-            )
+    for warning in silent_outputs(list(work.study.reference.values())):
+        work.warn(warning)
+
+
+def put_golden(folder: Path, study: LayerMeasurements, run: Callable[[Sequence[int]], Outputs]) -> Outputs:
+    """Writes a few of the samples that prove into a bundle, with the outputs of both models; returns its own."""
+    sets = study.sample_sets
+    some = [sets.prove[k] for k in golden_places(len(sets.prove))]
+    outputs = run(some)
+    write_golden_runs(folder, sets.feeds(some), outputs, study.reference_of(some))
+    return outputs
 
 
 def why_none(study: LayerMeasurements, scheme: Scheme, backend: str, **changes: int) -> str:
     """Returns the reason that no layer fits a scheme, as the end of a sentence; `changes` replace settings."""
-    context = study.context(backend, **changes)
-    reasons = dict.fromkeys(layer.reason or scheme.fits(layer, context) for layer in study.layers)
+    reasons = dict.fromkeys(study.reasons_against(scheme, backend, **changes).values())
     return "; ".join([each for each in reasons if each][:3]) or unfit(study.layers)
 
 

@@ -9,7 +9,7 @@ from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural, quiet
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 from edgeopt.quant.layers import PRODUCTS, nodes_by_key
 from edgeopt.quant.records import Layer
 from edgeopt.quant.schemes.base import Scheme, SchemeContext

@@ -1,7 +1,6 @@
 """A variant is held against the floor on the level of input where it is farthest from the source."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +9,10 @@ from edgeopt.commands.predict.variants import PredictedVariant, PredictionContex
 from edgeopt.data.levels import Levels
 from edgeopt.data.samples import Samples
 from edgeopt.pipeline.outcome import Candidate
+from edgeopt.quant.measured.records import SampleUse
+from edgeopt.quant.measured.sample_sets import SampleSets
+from edgeopt.quant.measured.study import Known, LayerMeasurements
+from edgeopt.quant.records import QuantSettings
 
 QUIET = 3
 
@@ -27,10 +30,10 @@ def bench():
     x = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)
     x[-QUIET:] *= np.float32(0.01)
     samples = Samples({"x": x}, {"x": 2})
-    sample_sets = SimpleNamespace(plan=range(8), levels=Levels(samples))
-    study = SimpleNamespace(
-        sample_sets=sample_sets, reference_of=lambda which: [{"y": samples.feeds(k)["x"]} for k in which]
-    )
+    none, every, use = range(0), range(8), SampleUse(8, 0, 8, 0)
+    sample_sets = SampleSets((), samples, None, none, every, none, use, Levels(samples))
+    reference = {k: {"y": samples.feeds(k)["x"]} for k in every}
+    study = LayerMeasurements(Path(), None, sample_sets, reference, Known((), QuantSettings()))
     return Apart(study, None, 30.0, None, None)
 
 

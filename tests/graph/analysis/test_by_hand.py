@@ -13,7 +13,7 @@ from edgeopt.graph.analysis.dimensions import open_dimensions
 from edgeopt.graph.analysis.onnx import analyze_onnx, sizes_of
 from edgeopt.graph.analysis.records import AnalysisOptions
 from edgeopt.graph.model import load
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 
 
 def ones(*shape):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.linear import pads
-from edgeopt.graph.passes.knowledge.sizes import picture_may_be_empty
+from edgeopt.graph.shapes.sizes import picture_may_be_empty
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.knowledge import sizes
 from edgeopt.graph.passes.knowledge.linear import new_weight
 from edgeopt.graph.passes.knowledge.matching import homes, rank
+from edgeopt.graph.shapes import sizes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

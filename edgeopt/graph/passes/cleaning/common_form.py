@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, inner_graphs, nodes_of, plural, quiet
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 from edgeopt.graph.structure import axis_orders
 from edgeopt.nearest import near
 

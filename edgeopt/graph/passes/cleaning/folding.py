@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgeopt import units
-from edgeopt.graph.inference import squeezes_by_no_axes
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,
@@ -23,7 +22,8 @@ from edgeopt.graph.passes.base import (
 )
 from edgeopt.graph.passes.knowledge.linear import spreads_weights
 from edgeopt.graph.passes.knowledge.names import name_apart
-from edgeopt.graph.passes.knowledge.sizes import RULES, Elements, Size, follow, shape_of, sizes_of
+from edgeopt.graph.shapes.corrections import squeezes_by_no_axes
+from edgeopt.graph.shapes.sizes import RULES, Elements, Size, follow, shape_of, sizes_of
 
 if TYPE_CHECKING:
     import numpy as np

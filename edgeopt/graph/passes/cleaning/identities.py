@@ -16,7 +16,7 @@ from edgeopt.graph.passes.base import (
     replace_value,
 )
 from edgeopt.graph.passes.knowledge.arithmetic import arithmetic
-from edgeopt.graph.passes.knowledge.sizes import dimension, shape_of
+from edgeopt.graph.shapes.sizes import dimension, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -21,7 +21,7 @@ from edgeopt.graph.passes.base import (
     quiet,
 )
 from edgeopt.graph.passes.knowledge.names import constant_before
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

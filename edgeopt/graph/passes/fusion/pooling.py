@@ -13,7 +13,7 @@ import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.linear import integer, pads
-from edgeopt.graph.passes.knowledge.sizes import picture_may_be_empty
+from edgeopt.graph.shapes.sizes import picture_may_be_empty
 
 if TYPE_CHECKING:
     import onnx_ir as ir

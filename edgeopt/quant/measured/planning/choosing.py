@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -11,9 +12,9 @@ from edgeopt.data.judging.goals import BUDGETS_DB
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Log, Progress
-from edgeopt.quant.measured.planning.entry import Entry, quantized, settings_for, write_entry
+from edgeopt.quant.measured.planning.entry import Entry, precision_plan, quantized, settings_for, write_entry
 from edgeopt.quant.measured.proof import PHASE, ContestSide, ranked
-from edgeopt.quant.measured.timing.gains import ConfigGains, unfit_reasons
+from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains, unfit_reasons
 from edgeopt.quant.measured.work import QuantizeRun
 from edgeopt.quant.plan.search import Chosen, choose
 from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, LayerVerdict, PrecisionPlan, Sensitivity
@@ -193,9 +194,9 @@ class Chooser:
         frontier: tuple[FrontierPoint, ...],
         verdicts: tuple[LayerVerdict, ...],
     ) -> PrecisionPlan:
-        planned, goal = self.gains, self.work.request.goal
-        return PrecisionPlan(
-            *(entry.config.backend, dict(entry.config.options), goal.target_db or 0.0, point, frontier, verdicts),
+        planned = self.gains
+        return msgspec.structs.replace(
+            precision_plan(entry, self.work.request.goal, point, verdicts, frontier),
             sensitivities=self.sensitivities,
             gains=planned.timed.gains,
             base_db=planned.base_db,
@@ -286,6 +287,54 @@ def proven(work: QuantizeRun, entry: Entry) -> Entry:
         entry = stepped_back(work, entry)
         entry.proof = proof
     return entry
+
+
+@dataclass(slots=True)
+class ConfigPlans:
+    """The plans of all configurations that may be the fastest."""
+
+    all_gains: Sequence[ConfigGains]
+    entries: list[Entry] = field(default_factory=list)
+    """Proven plans, and the float model where no plan meets the goal."""
+    unplanned: set[str] = field(default_factory=set)
+    """Backends with a promising configuration but without a plan."""
+    error: EdgeoptError | None = None
+    """The first error of a configuration that could not be planned."""
+
+    @property
+    def why_none(self) -> str:
+        """Returns the reason that no configuration is promising, as the end of a sentence."""
+        if not self.all_gains:
+            return "no scheme fits any layer on the available backends"
+        return f"no layer is faster in any scheme on {' or '.join(each.config.name for each in self.all_gains)}"
+
+
+def plan_configs(work: QuantizeRun, planning_ends: float, until: float | None = None) -> ConfigPlans:
+    """Plans each promising configuration, and proves the plans.
+
+    Once the share `planning_ends` of the time limit has passed, no further configuration is planned; choices that
+    are not checked before `until`, on the monotonic clock, count as below the goal.
+    """
+    work.study.calibrated()
+    plans = ConfigPlans(measure_gains(work))
+    able = promising_configs(work, plans.all_gains)
+    for gains in able:
+        if plans.entries and work.left_s(planning_ends) < 0:
+            work.warn(f"{gains.config.name} was not planned within the time limit; a longer one allows it.")
+            continue
+        try:
+            chooser = Chooser(work, gains, shared_schemes(gains, able), until)
+            entries = chooser.entries()
+            if chooser.cut_short and all(entry.is_float for entry in entries):
+                work.warn(f"{gains.config.name} was only partly planned within the time limit.")
+                continue
+            plans.entries += [proven(work, entry) for entry in entries]
+        except EdgeoptError as error:
+            work.warn(f"No plan for {gains.config.name}: {error.message}")
+            plans.error = plans.error or error
+    # One plan for a backend is enough, on whichever of its configurations.
+    plans.unplanned = {each.config.backend for each in able} - {each.config.backend for each in plans.entries}
+    return plans
 
 
 _SAME = 1.01

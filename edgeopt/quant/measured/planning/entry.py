@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeopt.bundle.deployment import Step
+from edgeopt.bundle.plan import by_scheme, quantized_step
+from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.measured.records import AccuracyProof
 from edgeopt.quant.measured.study import LayerMeasurements
 from edgeopt.quant.measured.timing.configs import GROUPS, OPENVINO, ExecutionConfig, OptionValue, is_inexact
-from edgeopt.quant.records import FLOAT, FrontierPoint, Layer, PrecisionPlan, QuantSettings
+from edgeopt.quant.records import FLOAT, FrontierPoint, Layer, LayerVerdict, PrecisionPlan, QuantSettings
 
 if TYPE_CHECKING:
-    from edgeopt.quant.write import Trace
+    from edgeopt.quant.write import Recorded, Trace
 
 GROUPED = "int8-groups"
 WEIGHTS_ALONE = frozenset({"w8", "w4"})
@@ -29,8 +32,6 @@ class Entry:
     plan: PrecisionPlan | None = None
     changes: tuple[Change, ...] = ()
     proof: AccuracyProof | None = None
-    reason: str = ""
-    """The reason that the candidate was rejected; empty if it was not."""
     trace: "Trace | None" = None
     """The context that the file was written with; None for the float model."""
     points: list[FrontierPoint] = field(default_factory=list)
@@ -74,6 +75,35 @@ def options_for(config: ExecutionConfig, choices: Mapping[str, str]) -> dict[str
     rest = {name: value for name, value in config.options.items() if name != GROUPS}
     only_weights = config.backend == OPENVINO and WEIGHTS_ALONE & set(choices.values())
     return {**rest, GROUPS: 0} if only_weights else rest
+
+
+def config_with(config: ExecutionConfig, scheme: str, settings: QuantSettings) -> ExecutionConfig:
+    """Returns the configuration with the option that a scheme needs on all layers, unless it is there."""
+    if scheme != GROUPED or config.backend != OPENVINO or GROUPS in config.options:
+        return config
+    return config.having(**{GROUPS: settings.group_size})
+
+
+def precision_plan(
+    entry: Entry,
+    goal: Goal,
+    chosen: FrontierPoint,
+    verdicts: tuple[LayerVerdict, ...],
+    frontier: tuple[FrontierPoint, ...] = (),
+) -> PrecisionPlan:
+    """Returns the plan of an entry; without a frontier, that of the chosen point alone."""
+    config, floor_db = entry.config, goal.target_db or 0.0
+    points = frontier or (chosen,)
+    return PrecisionPlan(config.backend, dict(config.options), floor_db, chosen, points, verdicts)
+
+
+def step_of(
+    study: LayerMeasurements, recipe: str, choices: Mapping[str, str], trace: "Trace"
+) -> tuple[Step, "Recorded"]:
+    """Returns the deployment step that writes these schemes again, and the calibration results that it takes."""
+    count = len(study.sample_sets.calibrate)
+    step = quantized_step(recipe, count, trace.context.settings, by_scheme(choices))
+    return step, study.recorded(choices, trace)
 
 
 def write_entry(

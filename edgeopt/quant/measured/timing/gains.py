@@ -388,9 +388,8 @@ def _floats(work: QuantizeRun, config: ExecutionConfig) -> tuple[Accuracy, bool]
     """Returns the accuracy of the float model on the planning samples, and whether it meets the goal."""
     sets, study, goal = work.sample_sets, work.study, work.request.goal
     got = work.runs.outputs(study.path, config.backend, config.options, sets.feeds(sets.plan))
-    reference = study.reference_of(sets.plan)
-    judged = goal.judge(got, reference, sets.labels_of(sets.plan), sets.levels.of(sets.plan))
-    return compare_outputs(reference, got), goal.met(judged)
+    met = goal.met(study.judge(goal, got, sets.plan))
+    return compare_outputs(study.reference_of(sets.plan), got), met
 
 
 def noise_of(accuracy: Accuracy) -> tuple[float, ...]:
@@ -475,12 +474,13 @@ def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
 
 def unfit_reasons(work: QuantizeRun, gains: ConfigGains) -> dict[str, str]:
     """Returns the reason that a layer has no scheme there, as the end of a sentence, by layer."""
-    context = work.study.context(gains.config.backend, **settings_for(gains.config))
-    schemes = schemes_for(gains.config.backend, bool(work.study.known.ranges))
-    found = {}
-    for layer in work.study.layers:
-        if layer.name in gains.schemes:
-            continue
-        reasons = [layer.reason, *(scheme.fits(layer, context) for scheme in schemes)]
-        found[layer.name] = next((each for each in reasons if each), "it is not faster in any scheme here")
-    return found
+    config, study = gains.config, work.study
+    schemes = schemes_for(config.backend, bool(study.known.ranges))
+    against = [study.reasons_against(scheme, config.backend, **settings_for(config)) for scheme in schemes]
+    return {
+        layer.name: next(
+            (why for each in against if (why := each[layer.name])), "it is not faster in any scheme here"
+        )
+        for layer in study.layers
+        if layer.name not in gains.schemes
+    }

@@ -7,7 +7,7 @@ from onnx.reference import ReferenceEvaluator
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.layout import transposes
 from edgeopt.graph.passes.layout.picture_order import FIRST, LAST, PASS
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 from edgeopt.graph.structure import as_model_takes, as_source_gives, axis_orders
 
 RANDOM = np.random.default_rng(21)

@@ -2,10 +2,14 @@ import numpy as np
 import pytest
 
 from edgeopt.data.judging.goals import goal_from
-from edgeopt.quant.measured.planning.choosing import Chooser, proven
+from edgeopt.errors import ModelError
+from edgeopt.pipeline import quantize
+from edgeopt.quant.measured.planning import choosing
+from edgeopt.quant.measured.planning.choosing import Chooser, plan_configs, proven
 from edgeopt.quant.measured.planning.entry import write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns
+from edgeopt.quant.measured.timing.configs import ExecutionConfig
 from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, worth
 from edgeopt.quant.measured.work import prepare
 from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, PrecisionPlan
@@ -98,6 +102,38 @@ def test_a_loose_floor_has_what_a_stricter_one_would_give_as_a_rival(work):
 
     assert main.plan.chosen.low_db < 30
     assert [each for each in rivals if each.plan.chosen.low_db >= 30 and not each.is_float]
+
+
+@pytest.fixture
+def two_configs(work, monkeypatch):
+    """The work and two configurations with equal gains, of which the first cannot be planned."""
+    timed = TimedKernels(tuple(LayerGain(each.name, "int8", 1.0, 0.5) for each in work.study.layers), 3.0, {})
+    configs = ExecutionConfig("openvino-cpu", {"precision": "f32"}), work.configs[0]
+    bad, good = (ConfigGains(config, timed, worth(timed)) for config in configs)
+
+    def planner(work, gains, *more):
+        if gains is bad:
+            raise ModelError("Its kernels are missing.")
+        return Chooser(work, gains, *more)
+
+    monkeypatch.setattr(choosing, "Chooser", planner)
+    monkeypatch.setattr(choosing, "measure_gains", lambda _: [bad, good])
+    return work, bad
+
+
+def test_a_configuration_that_fails_leaves_the_plans_of_the_others(two_configs):
+    work, bad = two_configs
+    plans = plan_configs(work, 1.0)
+    assert {entry.config.backend for entry in plans.entries} == {"onnxruntime-cpu"}
+    assert plans.unplanned == {"openvino-cpu"}
+    assert f"No plan for {bad.config.name}: Its kernels are missing." in work.warnings
+
+
+def test_where_no_configuration_can_be_planned_the_error_is_raised(two_configs, monkeypatch):
+    work, bad = two_configs
+    monkeypatch.setattr(choosing, "measure_gains", lambda _: [bad])
+    with pytest.raises(ModelError, match="kernels are missing"):
+        quantize.planned(work)
 
 
 DARING = {"MatMul_0": "int8", "MatMul_2": "int8-dynamic"}

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from edgeopt.graph.shapes import fill_outputs, forget_claims, infer_shapes
+from edgeopt.graph.shapes.infer import fill_outputs, forget_claims, infer_shapes
 
 CHAIN = "g (float[B,2] x) => (float[B,2] y) { a = Relu(x)  y = Neg(a) }"
 
@@ -118,7 +118,7 @@ def test_outputs_without_a_shape_get_one(make_model, declared):
 HUGE = """
 import resource, sys
 from edgeopt.graph.model import load
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 model = load(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 infer_shapes(model.ir)

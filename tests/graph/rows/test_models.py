@@ -5,9 +5,9 @@ import onnx.parser
 import pytest
 
 import edgeopt
-from edgeopt.bundle.runtime import batch_trial
-from edgeopt.bundle.runtime.rows.analysis import RowAnalysis, analyze_rows
 from edgeopt.errors import UsageError
+from edgeopt.graph.rows import analysis
+from edgeopt.graph.rows.record import RowAnalysis
 
 pytest.importorskip("onnxruntime")
 
@@ -328,13 +328,13 @@ def test_model_that_keeps_rows_apart_is_batched(name, tmp_path):
     path = model_of(INDEPENDENT[name], tmp_path)
     with edgeopt.load(path, "onnxruntime-cpu", batching=edgeopt.Batching()) as session:
         assert rows_are_kept(session)
-    assert analyze_rows(path).rows == "independent"
+    assert analysis.analyze_rows(path).rows == "independent"
 
 
 @pytest.fixture
 def no_graph(monkeypatch):
     """As of a model without a graph that could be read: only samples decide."""
-    monkeypatch.setattr(batch_trial, "analyze_rows", lambda _: RowAnalysis("unknown"))
+    monkeypatch.setattr(analysis, "analyze_rows", lambda _: RowAnalysis("unknown"))
 
 
 @pytest.mark.usefixtures("no_graph")

@@ -1,8 +1,9 @@
-"""Completion of shape inference for known input sizes: computes the arithmetic of shapes.
+"""Completion of onnx's shape inference, node by node.
 
 onnx's inference follows a few operators (Shape, Gather, Concat …) and stops at others (Slice, Expand, Range). Here
-onnx's reference evaluator computes small values that are the same in every run, node by node, and each node that
-reads them is inferred with their content. `If` takes its branch if the condition is such a value.
+onnx's reference evaluator computes small values that are the same in every run, and each node that reads them is
+inferred with their content. `If` takes its branch if the condition is such a value. Operators of ONNX Runtime, and
+pools that round up, have rules of their own.
 """
 
 from collections.abc import Mapping
@@ -10,15 +11,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.analysis.categories import MICROSOFT_DOMAINS
-from edgeopt.graph.analysis.cost.call import ALIASES
-from edgeopt.graph.analysis.tensors import OWN_DOMAINS
-from edgeopt.graph.nodes import subgraphs
+from edgeopt.graph.nodes import is_op, subgraphs
+from edgeopt.graph.shapes.corrections import pool_shape, rounds_up, squeezes_by_no_axes
 
 if TYPE_CHECKING:
     import numpy as np
     import onnx_ir as ir
     from numpy.typing import NDArray
 
+OWN_DOMAINS = ("", "ai.onnx")
 # Position of the input with the type of the result, if it is not the first.
 _TYPED_BY = {
     "EmbedLayerNormalization": 5, "MatMulIntegerToFloat": 2, "DequantizeLinear": 1, "QuantizeLinear": 2,
@@ -47,21 +48,23 @@ def is_foreign(node: "ir.Node") -> bool:
 
 
 def infer_foreign(node: "ir.Node") -> None:
-    """Sets the type of the first result, and its shape if that follows from the inputs."""
+    """Sets the types of results, and their shapes if these follow from the inputs."""
     import onnx_ir as ir
 
     place = _TYPED_BY.get(node.op_type, 0)
     source = node.inputs[place] if place < len(node.inputs) else None
-    result = node.outputs[0]
-    if source is not None and result.type is None:
-        result.type = source.type
-        if source.type is None and source.const_value is not None:
-            result.type = ir.TensorType(source.const_value.dtype)
-    if result.shape is None and (sizes := _sizes(node)) is not None:
-        result.shape = ir.Shape(sizes)
+    sizes = _sizes(node)
+    # The fourth result of SkipLayerNormalization and its like is the sum that they normalize.
+    for result in node.outputs[::3] if node.op_type.startswith("Skip") else node.outputs[:1]:
+        if source is not None and result.type is None:
+            result.type = source.type
+            if source.type is None and source.const_value is not None:
+                result.type = ir.TensorType(source.const_value.dtype)
+        if result.shape is None and sizes is not None:
+            result.shape = ir.Shape(sizes)
 
 
-def _sizes(node: "ir.Node") -> tuple[int, ...] | None:
+def _sizes(node: "ir.Node") -> "tuple[int | ir.SymbolicDim, ...] | None":
     shapes = [None if value is None else _shape(value) for value in node.inputs]
     first = shapes[0] if shapes else None
     if first is None:
@@ -72,7 +75,7 @@ def _sizes(node: "ir.Node") -> tuple[int, ...] | None:
         return *first[:-1], node.attributes["N"].as_int()
     second = shapes[1] if len(shapes) > 1 else None
     if node.op_type == "Attention" and second is not None and "qkv_hidden_sizes" not in node.attributes:
-        return *first[:2], second[-1] // 3
+        return (*first[:2], second[-1] // 3) if isinstance(second[-1], int) else None
     if node.op_type == "MultiHeadAttention" and len(first) == 3 and len(shapes) > 2 and shapes[2] is not None:
         return (*first[:2], shapes[2][-1]) if len(shapes[2]) == 3 else None
     if node.op_type == "GroupQueryAttention" and second is not None:
@@ -84,7 +87,9 @@ def _sizes(node: "ir.Node") -> tuple[int, ...] | None:
     return None
 
 
-def _product(node: "ir.Node", first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+def _product(
+    node: "ir.Node", first: "tuple[int | ir.SymbolicDim, ...]", second: "tuple[int | ir.SymbolicDim, ...]"
+) -> "tuple[int | ir.SymbolicDim, ...]":
     def is_transposed(name: str) -> bool:
         return name in node.attributes and bool(node.attributes[name].as_int())
 
@@ -92,40 +97,53 @@ def _product(node: "ir.Node", first: tuple[int, ...], second: tuple[int, ...]) -
     return *rows, second[0] if is_transposed("transB") else second[1]
 
 
-def _shape(value: "ir.Value") -> tuple[int, ...] | None:
+def _shape(value: "ir.Value") -> "tuple[int | ir.SymbolicDim, ...] | None":
     shape = value.shape if value.shape is not None else getattr(value.const_value, "shape", None)
-    if shape is None or not all(isinstance(d, int) for d in shape):
-        return None
-    return tuple(int(d) for d in shape)
+    return None if shape is None else tuple(shape)
 
 
 # Shapes, axes, counts and the tables that small models compute from them.
 SMALL = 1024
+_RENAMING = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
 _DRAWS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli")
 # protobuf classes carry no types; this is onnx's TypeProto.
 TypeProto = Any
 
 
 def propagate(
-    model: "ir.Model", real: Mapping[str, tuple[int, ...]], claims: Mapping[str, tuple[int, ...]]
-) -> "dict[ir.Value, NDArray[np.generic]]":
-    """Infers missing shapes in a model and returns the values that it could compute.
+    model: "ir.Model",
+    real: Mapping[str, tuple[int, ...]] = NO_SHAPES,
+    claims: Mapping[str, tuple[int, ...]] = NO_SHAPES,
+    *,
+    every_node: bool = False,
+) -> "Propagation":
+    """Infers shapes that onnx's inference of the whole model left open, and computes small values.
 
-    `real` shapes, by name, override inference; `claims` apply only if nothing else determines a shape.
+    `real` shapes, by name, override inference; `claims` apply only if nothing else determines a shape. A node is
+    inferred again if something new is known of its inputs, or in any case with `every_node`.
     """
-    found = _Propagation(model, real, claims)
+    found = Propagation(model, real, claims, every_node)
     found.graph(model.graph)
-    return found.values
+    return found
 
 
-class _Propagation:
+class Propagation:
     def __init__(
-        self, model: "ir.Model", real: Mapping[str, tuple[int, ...]], claims: Mapping[str, tuple[int, ...]]
+        self,
+        model: "ir.Model",
+        real: Mapping[str, tuple[int, ...]],
+        claims: Mapping[str, tuple[int, ...]],
+        every_node: bool,
     ) -> None:
         self.model = model
         self.real = real
         self.claims = claims
+        self.every_node = every_node
         self.values: dict[ir.Value, NDArray[np.generic]] = {}
+        """Values that are the same in every run."""
+        self.changed: set[ir.Value | None] = set()
+        """Values with a new shape or new elements."""
 
     def graph(self, graph: "ir.Graph") -> None:
         for node in graph:
@@ -139,7 +157,13 @@ class _Propagation:
             if held:
                 self._branch(node, dict(held))
             elif is_foreign(node):
+                before = [(value.type, value.shape) for value in node.outputs]
                 infer_foreign(node)
+                self.changed.update(
+                    value
+                    for value, old in zip(node.outputs, before, strict=True)
+                    if old != (value.type, value.shape)
+                )
                 if node.op_type in STANDS_FOR:
                     self._infer(node)
             elif node.domain in OWN_DOMAINS and node.op_type != "Constant":
@@ -148,18 +172,21 @@ class _Propagation:
                 self._set_shape(value, self.claims.get(value.name or ""))
 
     def _node(self, node: "ir.Node") -> None:
-        if node.op_type == "Shape" and node.inputs[0] is not None:
+        if is_op(node, "Shape", "Size") and node.inputs[0] is not None:
             self._shape_of(node)
             return
         if any(value.type is None or not is_static(value) for value in node.outputs):
-            self._infer(node)
+            if rounds_up(node):
+                self._pool(node)
+            elif self.every_node or not self.changed.isdisjoint(node.inputs):
+                self._infer(node)
         small = all(
             value.shape is not None and value.shape.is_static() and prod(value.shape) <= SMALL
             for value in node.outputs
         )
         if not small or node.op_type in _DRAWS:
             return
-        if node.op_type in ALIASES and node.inputs:
+        if node.op_type in _RENAMING and node.inputs:
             self._rename(node)
             return
         arrays = [None if value is None else self.value(value) for value in node.inputs]
@@ -190,6 +217,9 @@ class _Propagation:
         shape = source.shape if source.shape is not None else getattr(source.const_value, "shape", None)
         if shape is None or not all(isinstance(d, int) for d in shape):
             return
+        if node.op_type == "Size":
+            self._know(node.outputs[0], np.array(prod(shape), np.int64))
+            return
         start, end = (
             node.attributes[name].as_int() if name in node.attributes else None for name in ("start", "end")
         )
@@ -209,7 +239,9 @@ class _Propagation:
             shapes = {tuple(each.shape) if is_static(each) else None for each in results}
             if len(shapes) == 1 and None not in shapes and results:
                 self._set_shape(value, tuple(int(d) for d in shapes.pop() or ()), wins=len(branches) == 1)
-            value.type = value.type or results[0].type if results else value.type
+            if value.type is None and results:
+                value.type = results[0].type
+                self.changed.add(value)
             if len(branches) == 1 and results and (known := self.value(results[0])) is not None:
                 self._know(value, known)
 
@@ -232,6 +264,8 @@ class _Propagation:
                 data[str(value.name)] = onnx.numpy_helper.from_array(known, str(value.name))
         try:
             proto = ir.serde.serialize_node(node)
+            if squeezes_by_no_axes(node):
+                del proto.input[1:], proto.attribute[:]
             proto.op_type, proto.domain = STANDS_FOR.get(node.op_type, node.op_type), ""
             inferred = onnx.shape_inference.infer_node_outputs(
                 onnx.defs.get_schema(proto.op_type, version, ""),
@@ -245,20 +279,22 @@ class _Propagation:
         for value in node.outputs:
             found = inferred.get(str(value.name))
             if found is not None:
-                value.type = value.type or ir.serde.deserialize_type_proto_for_type(found)
+                if value.type is None:
+                    value.type = ir.serde.deserialize_type_proto_for_type(found)
+                    self.changed.add(value)
                 self._merge(value, ir.serde.deserialize_type_proto_for_shape(found))
 
-    def _merge(self, value: "ir.Value", found: "ir.Shape | None") -> None:
-        import onnx_ir as ir
+    def _pool(self, node: "ir.Node") -> None:
+        source, result = node.inputs[0], node.outputs[0]
+        if source is not None and source.shape is not None:
+            result.type = result.type or source.type
+            self._merge(result, pool_shape(node, source.shape))
 
-        if found is None:
-            return
-        if value.shape is None or len(value.shape) != len(found):
-            value.shape = found if value.shape is None else value.shape
-            return
-        value.shape = ir.Shape(
-            [old if isinstance(old, int) else new for old, new in zip(value.shape, found, strict=True)]
-        )
+    def _merge(self, value: "ir.Value", found: "ir.Shape | None") -> None:
+        both = merged(value.shape, found)
+        if both != value.shape:
+            value.shape = both
+            self.changed.add(value)
 
     def _rename(self, node: "ir.Node") -> None:
         source = None if node.inputs[0] is None else self.value(node.inputs[0])
@@ -290,16 +326,31 @@ class _Propagation:
         import onnx_ir as ir
 
         self.values[value] = array
+        self.changed.add(value)
         if value.type is None:
             value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
         self._set_shape(value, array.shape)
 
-    @staticmethod
-    def _set_shape(value: "ir.Value", shape: tuple[int, ...] | None, wins: bool = False) -> None:
+    def _set_shape(self, value: "ir.Value", shape: tuple[int, ...] | None, wins: bool = False) -> None:
         import onnx_ir as ir
 
-        if shape is not None and (wins or not is_static(value)):
+        if shape is not None and (wins or not is_static(value)) and value.shape != shape:
             value.shape = ir.Shape(shape)
+            self.changed.add(value)
+
+
+def merged(known: "ir.Shape | None", found: "ir.Shape | None") -> "ir.Shape | None":
+    """Returns a known shape with what inference adds to it: sizes, and names of unnamed dimensions."""
+    import onnx_ir as ir
+
+    if known is None or found is None or len(known) != len(found):
+        return known if known is not None else found
+    return ir.Shape(
+        [
+            new if not isinstance(old, int) and (isinstance(new, int) or old.value is None) else old
+            for old, new in zip(known, found, strict=True)
+        ]
+    )
 
 
 def enter_scan(node: "ir.Node", body: "ir.Graph") -> None:

@@ -1,10 +1,11 @@
 import itertools
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from edgeopt.graph.pipeline import run_pipeline
-from edgeopt.graph.shapes import infer_shapes
+from edgeopt.graph.shapes.infer import infer_shapes
 
 
 def sizes(model, name):
@@ -99,3 +100,19 @@ def test_the_model_itself_keeps_its_pool(make_model):
     (node,) = model.ir.graph
     assert node.attributes["ceil_mode"].as_int() == 1
     assert list(node.attributes["pads"].as_ints()) == [1, 1, 1, 1]
+
+
+def test_inside_a_function():
+    """Small values and pools are followed there as in the graph."""
+    text = """<ir_version: 9, opset_import: ["" : 17, "own" : 1]>
+        g (float[1,2,5,5] x) => (float[A,B] y) { y = own.flat(x) }
+        <domain: "own", opset_import: ["" : 17]> flat (x) => (y) {
+        p = MaxPool<ceil_mode = 1, kernel_shape = [2, 2], pads = [1, 1, 1, 1], strides = [2, 2]>(x)
+        n = Size(p)  two = Constant<value_ints = [2]>()  half = Div(n, two)  t = Concat<axis = 0>(two, half)
+        y = Reshape(p, t) }"""
+    model = ir.from_onnx_text(text)
+    infer_shapes(model)
+    (function,) = model.functions.values()
+    known = {value.name: value.shape for node in function for value in node.outputs}
+    assert known["p"] == (1, 2, 3, 3)
+    assert known["y"] == (2, 9)

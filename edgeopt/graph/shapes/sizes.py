@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.inference import squeezes_by_no_axes
-from edgeopt.graph.passes.base import constant, is_op
+from edgeopt.graph.nodes import constant, is_op
+from edgeopt.graph.shapes.corrections import squeezes_by_no_axes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -95,6 +95,22 @@ def divide(a: Size, b: Size) -> Size:
     if any(factor % b for _, factor in a.terms):
         return None
     return _size({product: factor // b for product, factor in a.terms})
+
+
+def quotient(a: Size, b: Size) -> Size:
+    """Divides without remainder by a product of open dimensions, which are not 0; None if that is not possible."""
+    if a is None or b is None or len(_terms(b)) != 1:
+        return None
+    ((divisor, number),) = _terms(b)
+    terms: dict[Product, int] = {}
+    for names, factor in _terms(a):
+        left = list(names)
+        if factor % number or any(names.count(each) < divisor.count(each) for each in divisor):
+            return None
+        for each in divisor:
+            left.remove(each)
+        terms[tuple(left)] = factor // number
+    return _size(terms)
 
 
 def remainder(a: Size, b: Size) -> Size:

@@ -8,19 +8,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.files.stripped import inferable, skeleton
-from edgeopt.graph.inference import correct_a_pool, leave_out_empty_axes, put_in_numbers, rounds_up
-from edgeopt.graph.nodes import inner_graphs, is_op, parts
+from edgeopt.graph.nodes import inner_graphs, is_op, parts, subgraphs
+from edgeopt.graph.shapes.corrections import prepare
+from edgeopt.graph.shapes.propagate import NO_SHAPES, merged, propagate
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnx_ir as ir
+    from numpy.typing import NDArray
 
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto and FunctionProto.
 Proto = Any
-NO_SHAPES: Mapping[str, tuple[int, ...]] = {}
 # onnx follows the contents of 1-D integer tensors at 140 bytes an element; shapes have a few dimensions.
 FOLLOWED_ELEMENTS = 10_000
 INTEGERS = {6, 7}
-ROUNDS = 12  # each finds the constants that follow from the shapes of the previous one
 
 
 def infer_shapes(model: "ir.Model", shapes: Mapping[str, tuple[int, ...]] = NO_SHAPES) -> None:
@@ -30,13 +31,48 @@ def infer_shapes(model: "ir.Model", shapes: Mapping[str, tuple[int, ...]] = NO_S
     the dimensions of outputs that depend on them. A size that contradicts a declared one is ignored.
     """
     bind(model, shapes)
-    if _all_known(model, outputs=bool(shapes)):
-        return
-    inferred = _inferred(inferable(skeleton(model)[0]))
+    if not _all_known(model, outputs=bool(shapes)):
+        _complete(model, outputs=bool(shapes))
+        _fill_functions(model)
+
+
+def _complete(model: "ir.Model", outputs: bool) -> None:
+    """Fills in unknown shapes and types except those inside functions; with `outputs`, of outputs too."""
+    followed = _infer_whole(model, outputs, {})
+    if not _all_known(model, outputs):
+        declared_shapes = [] if outputs else [(value, value.shape) for value in model.graph.outputs]
+        found = propagate(model, every_node=not followed)
+        for value, shape in declared_shapes:
+            value.shape = shape
+        # Names of open dimensions follow from small values only in the inference of the whole model.
+        if found.changed and not _all_known(model, outputs):
+            _infer_whole(model, outputs, found.values)
+
+
+def _infer_whole(model: "ir.Model", outputs: bool, values: "Mapping[ir.Value, NDArray[np.generic]]") -> bool:
+    """Fills in what onnx infers of the whole model; returns False if its inference fails."""
+    proto = inferable(skeleton(model)[0])
+    _put_in(values, model.graph, proto.graph)
+    inferred = _inferred(proto)
     if inferred is None:
-        return
-    _fill(model.graph, inferred.graph, outputs=bool(shapes))
-    _fill_functions(model)
+        return False
+    _fill(model.graph, inferred.graph, outputs=outputs)
+    return True
+
+
+def _put_in(values: "Mapping[ir.Value, NDArray[np.generic]]", graph: "ir.Graph", proto: Proto) -> None:
+    """Replaces nodes whose results are known by constants; all nodes keep their positions."""
+    import onnx.numpy_helper
+
+    for node, twin in zip(graph, proto.node, strict=False):
+        array = values.get(node.outputs[0]) if len(node.outputs) == 1 else None
+        if array is not None and twin.op_type != "Constant":
+            value = onnx.numpy_helper.from_array(array, "")
+            twin.CopyFrom(onnx.helper.make_node("Constant", [], twin.output, name=twin.name, value=value))
+        inner = {attribute.name: attribute.g for attribute in twin.attribute if attribute.HasField("g")}
+        for name, held in subgraphs(node) if inner else ():
+            if name in inner:
+                _put_in(values, held, inner[name])
 
 
 def _all_known(model: "ir.Model", outputs: bool) -> bool:
@@ -68,7 +104,7 @@ def bind(model: "ir.Model", shapes: Mapping[str, tuple[int, ...]]) -> None:
             for dimension, size in zip(value.shape, shape, strict=True):
                 if not isinstance(dimension, int) and dimension.value is not None:
                     sizes.setdefault(dimension.value, size)
-            value.shape = _merged(value.shape, ir.Shape(shape))
+            value.shape = merged(value.shape, ir.Shape(shape))
     if not sizes:
         return
     for value in _values(model):
@@ -160,9 +196,10 @@ def fill_outputs(model: "ir.Model") -> None:
     """Gives outputs without a declared type or shape the inferred one."""
     if all(value.shape is not None or not _is_tensor(value) for value in model.graph.outputs):
         return
-    inferred = _inferred(inferable(skeleton(model)[0]))
-    for value, found in zip(model.graph.outputs, inferred.graph.output if inferred else (), strict=False):
-        _take(value, found)
+    inferred = model.clone()
+    _complete(inferred, outputs=True)
+    for value, found in zip(model.graph.outputs, inferred.graph.outputs, strict=True):
+        value.type, value.shape = value.type or found.type, merged(value.shape, found.shape)
 
 
 def _is_tensor(value: "ir.Value") -> bool:
@@ -180,17 +217,9 @@ def _values(model: "ir.Model") -> "Iterator[ir.Value]":
 
 def _inferred(proto: Proto) -> Proto | None:
     """Returns the model with all shapes that onnx infers; None if its inference fails."""
-    leave_out_empty_axes(proto.graph)
-    found = _followed(proto)
-    while found is not None and rounds_up(proto) and correct_a_pool(proto, found):
-        found = _followed(proto)
-    return found
-
-
-def _followed(proto: Proto) -> Proto | None:
-    """Infers shapes and the small constants that follow from shapes, alternately."""
     import onnx
 
+    prepare(proto)
     infer = onnx.shape_inference.infer_shapes
     found = None
     try:
@@ -198,10 +227,6 @@ def _followed(proto: Proto) -> Proto | None:
         if _largest_followed(found.graph) <= FOLLOWED_ELEMENTS:
             # Infers again, because generated names of the first inference would hide sizes that follow from data.
             found = infer(proto, data_prop=True)
-            for _ in range(ROUNDS):
-                if not put_in_numbers(found):
-                    break
-                found = infer(found, data_prop=True)
     except Exception:  # noqa: BLE001 - what a library raises about odd graphs; what was found until then still holds
         return found
     return found
@@ -243,20 +268,7 @@ def _take(value: "ir.Value", info: Proto) -> None:
     if type_.WhichOneof("value") not in {"tensor_type", "sparse_tensor_type"} and "map_type" in str(type_):
         return  # onnx-ir has no maps; see files/stripped.py
     value.type = value.type or ir.serde.deserialize_type_proto_for_type(type_)
-    value.shape = _merged(value.shape, ir.serde.deserialize_type_proto_for_shape(type_))
-
-
-def _merged(known: "ir.Shape | None", found: "ir.Shape | None") -> "ir.Shape | None":
-    import onnx_ir as ir
-
-    if known is None or found is None or len(known) != len(found):
-        return known if known is not None else found
-    return ir.Shape(
-        [
-            new if not isinstance(old, int) and (isinstance(new, int) or old.value is None) else old
-            for old, new in zip(known, found, strict=True)
-        ]
-    )
+    value.shape = merged(value.shape, ir.serde.deserialize_type_proto_for_shape(type_))
 
 
 def _fill_functions(model: "ir.Model") -> None:
@@ -306,9 +318,17 @@ def _fill_function(function: "ir.Function", calls: "list[ir.Node]", model: "ir.M
     proto = onnx.ModelProto(
         graph=graph, ir_version=model.ir_version, opset_import=body.opset_import, functions=functions
     )
-    inferred = _inferred(proto)
-    if inferred is not None:
-        _fill(function, inferred.graph, outputs=True)
+    inferred = ir.from_proto(proto)
+    _complete(inferred, outputs=True)
+    _copy_shapes(inferred.graph, function)
+
+
+def _copy_shapes(source: "ir.Graph", target: "ir.Graph | ir.Function") -> None:
+    for node, twin in zip(source, target, strict=True):
+        for found, value in zip(node.outputs, twin.outputs, strict=True):
+            value.type, value.shape = value.type or found.type, merged(value.shape, found.shape)
+        for (_, inner), (_, other) in zip(subgraphs(node), subgraphs(twin), strict=True):
+            _copy_shapes(inner, other)
 
 
 def _common(values: "list[ir.Value | None]") -> "ir.Value | None":

@@ -3,30 +3,22 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from edgeopt.bundle.runtime.rows.values import (
-    ONE,
-    UNKNOWN,
+from edgeopt.graph.rows.values import (
     OperatorCall,
-    RowSize,
     RowTensor,
     dims_of,
-    divided,
     mixes,
     normal,
     resized,
     row_size,
-    size,
     unclear,
-    unknown_dims,
-    unknown_size,
-    valued,
 )
+from edgeopt.graph.shapes.sizes import Size, Sum
 
 
 def broadcast(tensors: Sequence[RowTensor]) -> RowTensor:
     """Rows must meet rows, and what is the same for all rows must not have a size of its own there."""
     rows = [each for each in tensors if each.axis is not None]
-    rank = max(len(dims_of(each)) for each in tensors)
     places = {each.axis - len(dims_of(each)) for each in rows if each.axis is not None}
     if len(places) > 1:
         mixes("it combines rows with each other")
@@ -35,74 +27,38 @@ def broadcast(tensors: Sequence[RowTensor]) -> RowTensor:
     place = places.pop() if places else None
     for each in tensors:
         reaches = place is not None and each.axis is None and len(dims_of(each)) >= -place
-        if place is not None and reaches and dims_of(each)[place] != ONE:
+        if place is not None and reaches and dims_of(each)[place] != 1:
             unclear("one of its inputs has a fixed size where another has the rows")
         if rows and each.counts_rows:
             mixes("it computes with the number of rows")
-    dims = []
+    rank = max(len(dims_of(each)) for each in tensors)
+    dims: list[Size] = []
     for axis in range(-rank, 0):
-        sizes = {dims_of(each)[axis] for each in tensors if len(dims_of(each)) >= -axis} - {ONE}
-        fixed = {each for each in sizes if each.constant is not None}
-        if axis == place:
-            dims.append(row_size(rows[0]))
-        elif len(sizes) <= 1:
-            dims.append(sizes.pop() if sizes else ONE)
-        else:
-            dims.append(fixed.pop() if len(fixed) == 1 else unknown_size())
+        sizes = {dims_of(each)[axis] for each in tensors if len(dims_of(each)) >= -axis} - {1}
+        fixed = [each for each in sizes if isinstance(each, int) or len(sizes) == 1]
+        # Of two open sizes one may be 1.
+        either = Sum((((" or ".join(sorted(map(repr, sizes))),), 1),)) if sizes else 1
+        dims.append(row_size(rows[0]) if axis == place else fixed[0] if fixed else either)
     return RowTensor(None if place is None else place + rank, tuple(dims))
 
 
 def elementwise(call: OperatorCall) -> RowTensor:
-    name = call.node.operator
+    name = call.node.op_type
     tensors = call.tensors[:1] if name == "CastLike" else call.tensors
     found = broadcast(tensors)
     if any(each.numbering for each in tensors):
         same = name in ("Cast", "Identity") and tensors[0].numbering == "number"
         return replace(found, numbering="number" if same else "derived")
-    counts = any(each.counts_rows for each in tensors)
-    count = dims_of(found)[0].constant if found.dims else 1
-    followed = found.axis is None and count is not None and len(dims_of(found)) <= 1
-    if not followed or any(each.value is None for each in tensors):
-        if counts:
+    if any(each.counts_rows for each in tensors):
+        if len(dims_of(found)) > 1:
             unclear("it computes with the number of rows")
-        return found
-    columns = [each.value * (count or 0) if len(each.value) == 1 else each.value for each in tensors if each.value]
-    if any(len(column) != count for column in columns):
-        return unclear("its inputs do not fit") if counts else found
-    value = tuple(_computed(name, [column[k] for column in columns]) for k in range(count or 0))
-    return valued(value, dims_of(found), counts)
-
-
-def _computed(name: str, operands: list[RowSize | None]) -> RowSize | None:
-    """One number of a shape; None where it is not known."""
-    if name in ("Cast", "CastLike", "Identity"):
-        return operands[0]
-    if name == "Where":
-        condition = operands[0]
-        if condition is None or condition.names:
-            return None
-        return operands[1] if condition.number else operands[2]
-    one, other = operands if len(operands) == 2 else (None, None)
-    if one is None or other is None:
-        return None
-    if name == "Mul":
-        return one * other
-    if name == "Div" and other.number:
-        found, whole = divided(one, other)
-        return found if whole and found.number.denominator == 1 else None
-    if name == "Equal":
-        plain, named = sorted((one, other), key=lambda each: len(each.names))
-        apart = not named.names or (not plain.names and plain.number < 0 < named.number)
-        return size(1) if one == other else size(0) if apart else None
-    if name in ("Add", "Sub") and one.names == other.names:
-        total = one.number + other.number * (1 if name == "Add" else -1)
-        return RowSize(total, one.names) if total else size(0)
-    return None
+        return replace(found, counts_rows=True)
+    return found
 
 
 def _worked(call: OperatorCall, rank: int) -> Iterable[int]:
     """The axes that an operator works along."""
-    name = call.node.operator
+    name = call.node.op_type
     if name == "CumSum":
         return call.listed("axis", 1) or ()
     if name == "Trilu":
@@ -128,46 +84,43 @@ def along(call: OperatorCall) -> RowTensor:
 
 
 def reduce(call: OperatorCall) -> RowTensor:
-    x, dims, keeps = call.x, dims_of(call.x), call.integer("keepdims", 1)
-    if x.axis is None and call.has("axes", 1) and call.numbers("axes", 1) is None:
-        return UNKNOWN
+    x, dims = call.x, dims_of(call.x)
+    if x.axis is None:
+        return call.result(None)
     gone = {normal(axis, len(dims)) for axis in _worked(call, len(dims))}
     if x.axis in gone:
         mixes("it reduces over the rows")
-    if keeps:
-        return RowTensor(x.axis, tuple(ONE if axis in gone else each for axis, each in enumerate(dims)))
-    kept = [axis for axis in range(len(dims)) if axis not in gone]
-    return RowTensor(None if x.axis is None else kept.index(x.axis), tuple(dims[axis] for axis in kept))
+    keeps = call.integer("keepdims", 1)
+    return call.result(x.axis if keeps else x.axis - sum(axis < x.axis for axis in gone))
 
 
 def picked(call: OperatorCall) -> list[RowTensor]:
     """TopK and Compress: some of what lies along an axis, of Compress without one of all axes."""
     x, dims = call.x, dims_of(call.x)
-    if call.node.operator == "Compress" and "axis" not in call.node.attributes:
-        return [UNKNOWN] if x.axis is None else mixes("its results are collected over all rows")
-    axis = call.axis(-1, len(dims))
-    if axis == x.axis:
+    if call.node.op_type == "Compress" and not call.has_attribute("axis"):
+        return call.results(None) if x.axis is None else mixes("its results are collected over all rows")
+    if call.axis(-1, len(dims)) == x.axis:
         mixes("it sorts the rows or picks some of them")
-    return [RowTensor(x.axis, resized(dims, axis, unknown_size()))] * len(call.node.outputs)
+    return call.results(x.axis)
 
 
 def collective(call: OperatorCall) -> list[RowTensor]:
     if any(each.axis is not None for each in call.tensors):
         mixes("it finds one result or one quantization range for all rows")
-    return [UNKNOWN] * len(call.node.outputs)
+    return call.results(None)
 
 
 def dropout(call: OperatorCall) -> list[RowTensor]:
-    if call.get(2) is not None and call.need(2).numbers != (0,):
+    if call.get(2) is not None and call.value(2) != (0,):
         unclear("it may draw random numbers")
-    return [RowTensor(call.x.axis, call.x.dims)] * len(call.node.outputs)
+    return call.results(call.x.axis)
 
 
 def quantize(call: OperatorCall) -> RowTensor:
     """QuantizeLinear and DequantizeLinear; a scale for each row would be a constant of one batch size."""
     x, scale = call.x, call.need(1)
     each_row = call.axis(1, len(dims_of(x))) == x.axis or call.integer("block_size", 0)
-    if x.axis is not None and scale.dims not in ((), (ONE,)) and each_row:
+    if x.axis is not None and scale.dims not in ((), (1,)) and each_row:
         unclear("it has a scale for each row")
     return RowTensor(x.axis, x.dims)
 
@@ -185,28 +138,25 @@ def gather_elements(call: OperatorCall) -> RowTensor:
 def gather_nd(call: OperatorCall) -> RowTensor:
     """Followed only where each row asks of itself."""
     data, indices = call.tensors
-    last = dims_of(indices)[-1].constant
     if data.axis is None and indices.axis is None:
-        return UNKNOWN
+        return call.result(None)
     own = indices.numbering == "index" and data.axis == 0 and not data.numbering
-    if last is None or not own or call.integer("batch_dims", 0):
+    if not isinstance(dims_of(indices)[-1], int) or not own or call.integer("batch_dims", 0):
         unclear("it takes places by indices, and either may have rows")
-    return RowTensor(indices.axis, (*dims_of(indices)[:-1], *dims_of(data)[last:]))
+    return call.result(indices.axis)
 
 
 def scatter(call: OperatorCall) -> RowTensor:
     if all(each.axis is None for each in call.tensors):
-        return RowTensor(None, call.x.dims)
+        return call.result(None)
     if call.x.axis == call.axis(0, len(dims_of(call.x))):
         mixes("it scatters along the rows")
     return unclear("it scatters what belongs to rows")
 
 
 def one_hot(call: OperatorCall) -> RowTensor:
-    x, depth = call.x, call.need(1).numbers
-    place = call.axis(-1, len(dims_of(x)) + 1)
-    dims = (*dims_of(x)[:place], size(depth[0]) if depth else unknown_size(), *dims_of(x)[place:])
-    return RowTensor(None if x.axis is None else x.axis + (x.axis >= place), dims)
+    place = call.axis(-1, len(dims_of(call.x)) + 1)
+    return call.result(None if call.x.axis is None else call.x.axis + (call.x.axis >= place))
 
 
 def batch_norm(call: OperatorCall) -> RowTensor:
@@ -218,77 +168,47 @@ def batch_norm(call: OperatorCall) -> RowTensor:
 
 def image(call: OperatorCall) -> RowTensor:
     """Rows on the first axis, and parameters that are the same for all."""
-    x = call.x
-    if x.axis not in (None, 0):
+    if call.x.axis not in (None, 0):
         mixes("the rows are not on its batch axis")
-    return RowTensor(x.axis, _image_dims(call, dims_of(x)))
-
-
-def _image_dims(call: OperatorCall, dims: tuple[RowSize, ...]) -> tuple[RowSize, ...]:
-    name = call.node.operator
-    if "Norm" in name or name == "LRN":
-        return dims
-    weight = call.get(1)
-    if name in ("AveragePool", "MaxPool", "LpPool"):
-        return (*dims[:2], *_windows(call, dims[2:], call.integers("kernel_shape") or ()))
-    if name in ("Conv", "ConvInteger") and weight and len(weight.dims or ()) == len(dims):
-        kernel = [each.constant for each in dims_of(weight)[2:]]
-        return (dims[0], dims_of(weight)[0], *_windows(call, dims[2:], kernel))
-    return (dims[0], *unknown_dims(len(dims) - 1))
-
-
-def _windows(call: OperatorCall, dims: tuple[RowSize, ...], kernel: Sequence[int | None]) -> Iterable[RowSize]:
-    rank = len(dims)
-    strides = call.integers("strides") or (1,) * rank
-    dilations = call.integers("dilations") or (1,) * rank
-    pads = call.integers("pads") or (0,) * (2 * rank)
-    plain = call.text("auto_pad", "NOTSET") in ("NOTSET", "VALID") and not call.integer("ceil_mode", 0)
-    for k, (each, extent) in enumerate(zip(dims, (*kernel, *(None,) * rank), strict=False)):
-        if each.constant is None or extent is None or not plain:
-            yield unknown_size()
-        else:
-            free = each.constant + pads[k] + pads[k + rank] - dilations[k] * (extent - 1) - 1
-            yield size(free // strides[k] + 1)
+    return call.result(call.x.axis)
 
 
 def resize(call: OperatorCall) -> RowTensor:
     """Resize and Upsample by scales; to sizes it is not followed."""
-    x, rank = call.x, len(dims_of(call.x))
-    scales = call.get(1 if call.node.operator == "Upsample" or call.opset < 11 else 2)
-    known = None if scales is None or call.integers("axes") else scales.value
+    x, place = call.x, 1 if call.node.op_type == "Upsample" or call.opset < 11 else 2
     if x.axis is None:
-        return RowTensor(None, unknown_dims(rank))
-    if not known or known[x.axis] is None:
+        return call.result(None)
+    scales = None if call.get(place) is None or call.integers("axes") else call.array(place)
+    if scales is None or not scales.size:
         unclear("its sizes are computed while it runs")
-    if known[x.axis] != ONE:
+    if scales[x.axis] != 1:
         mixes("it scales along the rows")
-    return RowTensor(x.axis, resized(unknown_dims(rank), x.axis, row_size(x)))
+    return call.result(x.axis)
 
 
 def packed_matmul(call: OperatorCall) -> RowTensor:
     """A product with weights of a few bits each, over the last axis."""
-    return RowTensor(along(call).axis, (*dims_of(call.x)[:-1], size(call.integer("N", 0))))
+    return RowTensor(along(call).axis, (*dims_of(call.x)[:-1], call.integer("N", 0)))
 
 
 def gemm(call: OperatorCall) -> RowTensor:
     """MatMul and MatMulInteger too."""
     a, b, *c = call.tensors
-    found = _multiplied(_transposed(a, call.integer("transA", 0)), _transposed(b, call.integer("transB", 0)))
+    one, other = _transposed(a, call.integer("transA", 0)), _transposed(b, call.integer("transB", 0))
+    first, second = dims_of(one), dims_of(other)
+    if len(first) < 2 or len(second) < 2:
+        return call.result(None) if a.axis is None and b.axis is None else unclear("it multiplies by a vector")
+    if one.axis == len(first) - 1 or other.axis == len(second) - 2:
+        mixes("it adds up over the rows")
+    # The axes before the last two broadcast; the last two are those of the product.
+    factors = RowTensor(one.axis, (*first[:-1], 1)), RowTensor(other.axis, resized(second, len(second) - 2, 1))
+    found = broadcast(factors)
+    found = RowTensor(found.axis, (*dims_of(found)[:-2], first[-2], second[-1]))
     return broadcast([found, *c]) if c else found
 
 
 def _transposed(x: RowTensor, turn: int) -> RowTensor:
     return RowTensor(None if x.axis is None else 1 - x.axis, dims_of(x)[::-1]) if turn else x
-
-
-def _multiplied(a: RowTensor, b: RowTensor) -> RowTensor:
-    one, other = dims_of(a), dims_of(b)
-    if len(one) < 2 or len(other) < 2:
-        return UNKNOWN if a.axis is None and b.axis is None else unclear("it multiplies by a vector")
-    if a.axis == len(one) - 1 or b.axis == len(other) - 2:
-        mixes("it adds up over the rows")
-    # The axes before the last two broadcast; the last two are those of the product.
-    return broadcast([RowTensor(a.axis, (*one[:-1], ONE)), RowTensor(b.axis, resized(other, len(other) - 2, ONE))])
 
 
 def einsum(call: OperatorCall) -> RowTensor:
@@ -297,8 +217,7 @@ def einsum(call: OperatorCall) -> RowTensor:
     if "." in terms or not arrow or len(labels) != len(call.tensors):
         unclear("its equation is not followed")
     pairs = list(zip(labels, call.tensors, strict=True))
-    sizes = {letter: each for letters, x in pairs for letter, each in zip(letters, dims_of(x), strict=True)}
-    found = {letters[each.axis]: row_size(each) for letters, each in pairs if each.axis is not None}
+    found = {letters[each.axis] for letters, each in pairs if each.axis is not None}
     if len(found) > 1:
         mixes("it combines rows with each other")
     for row in found:
@@ -306,23 +225,20 @@ def einsum(call: OperatorCall) -> RowTensor:
             mixes("it adds up over the rows")
         if any(row in letters and each.axis is None for letters, each in pairs):
             unclear("one of its inputs has a fixed size where another has the rows")
-    return RowTensor(result.index(next(iter(found))) if found else None, tuple(sizes[each] for each in result))
+    return call.result(result.index(found.pop()) if found else None)
 
 
 def recurrent(call: OperatorCall) -> list[RowTensor]:
     """LSTM, GRU and RNN: the batch is the second axis."""
     x = call.x
     if all(each.axis is None for each in call.tensors):
-        return [UNKNOWN] * len(call.node.outputs)
+        return call.results(None)
     if x.axis != 1 and x.axis is not None and not call.integer("layout", 0):
         mixes("it takes the rows for steps of one sequence")
     others = [(call.get(place), axis) for place, axis in ((0, 1), (4, 0), (5, 1), (6, 1))]
     if call.integer("layout", 0) or any(each is not None and each.axis != axis for each, axis in others):
         unclear("its input, its sequence lengths or its first state have a fixed size")
-    ways = size(2 if call.text("direction", "forward") == "bidirectional" else 1)
-    hidden = size(call.integer("hidden_size", 0)) if call.integer("hidden_size", 0) else unknown_size()
-    last = (ways, row_size(x), hidden)
-    return [RowTensor(2, (dims_of(x)[0], *last)), RowTensor(1, last), RowTensor(1, last)]
+    return [call.result(2 if place == 0 else 1, place=place) for place in range(len(call.node.outputs))]
 
 
 def skip_normalization(call: OperatorCall) -> list[RowTensor]:
@@ -337,13 +253,12 @@ def batched(call: OperatorCall) -> list[RowTensor]:
     """MultiHeadAttention: each row works by itself if all inputs that have rows have them on their first axis."""
     rows = [each for each in call.tensors if each.axis is not None]
     if not rows:
-        return [UNKNOWN] * len(call.node.outputs)
+        return call.results(None)
     if any(each.axis != 0 for each in rows):
         mixes("the rows are not on its batch axis")
     if call.x.axis is None:
         unclear("its first input has no rows")
-    found = RowTensor(0, (row_size(rows[0]), *(unknown_size() for _ in dims_of(call.x)[1:])))
-    return [found] * len(call.node.outputs)
+    return call.results(0)
 
 
 def attention(call: OperatorCall) -> list[RowTensor]:
@@ -355,6 +270,6 @@ def attention(call: OperatorCall) -> list[RowTensor]:
     mask = call.get(3)
     if mask is not None and mask.axis is not None and len(dims_of(mask)) != 4:
         unclear("its mask has rows, but not four axes")
-    if mask is not None and mask.axis is None and len(dims_of(mask)) == 4 and dims_of(mask)[0] != ONE:
+    if mask is not None and mask.axis is None and len(dims_of(mask)) == 4 and dims_of(mask)[0] != 1:
         unclear("its mask has a fixed size where its queries have the rows")
     return batched(call)

@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from edgeopt.graph.passes.knowledge import sizes
-from edgeopt.graph.passes.knowledge.sizes import Sum
+from edgeopt.graph.shapes import sizes
+from edgeopt.graph.shapes.sizes import Sum
 
 BATCH, LENGTH = (Sum((((name,), 1),)) for name in ("batch", "length"))
 
