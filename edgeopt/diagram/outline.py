@@ -3,6 +3,7 @@
 A group is a run of nodes in program order. Runs of a topological order never form a cycle, whatever is folded.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -125,7 +126,10 @@ def _scopes(nodes: Sequence[NodeRow]) -> _Scopes:
         return named
     made = {tensor.name: node.position for node in nodes for tensor in node.outputs}
     weighted = {node.position for node in nodes if node.weights_bytes}
-    own = {node.position: _own_scope(node, made) for node in nodes}
+    readers = Counter(
+        name for node in nodes for name in {tensor.name for tensor in node.inputs} if name not in made
+    )
+    own = {node.position: _own_scope(node, readers) for node in nodes}
     for node in reversed(nodes):
         # The bias of a product has kept its name where the weight, transposed in the file, has not.
         for tensor in node.inputs:
@@ -140,8 +144,9 @@ def _scopes(nodes: Sequence[NodeRow]) -> _Scopes:
     return found
 
 
-def _own_scope(node: NodeRow, made: Mapping[str, int]) -> tuple[str, ...]:
-    weights = [tensor.name for tensor in node.inputs if tensor.name not in made] if node.weights_bytes else []
+def _own_scope(node: NodeRow, readers: Mapping[str, int]) -> tuple[str, ...]:
+    """Returns the scope in the name of the node or of a weight that only this node reads."""
+    weights = [tensor.name for tensor in node.inputs if readers[tensor.name] == 1] if node.weights_bytes else []
     return next(filter(None, map(_module, (node.name, *weights))), ())
 
 

@@ -84,6 +84,16 @@ def test_the_bias_tells_the_scope_of_a_product_whose_weight_has_lost_its_name():
     assert [next(leaves(child)) % 3 for child in first] == [0] * len(first)
 
 
+def test_a_weight_that_several_layers_read_names_none_of_them():
+    rows = []
+    for at in range(0, 18, 2):
+        rows.append(weighted(at, f"m.encoder.layer.{at // 6}.part_{at}.weight", f"t{at}", f"t{at + 1}"))
+        rows.append(weighted(at + 1, "m.shared.norm.bias", f"t{at + 1}", f"t{at + 2}"))
+    rows += [weighted(18, "m.head.weight", "t18", "t19"), weighted(19, "", "t19", "y")]
+    (encoder,) = (child for child in outline(rows).children if isinstance(child, OutlineGroup))
+    assert titles(encoder) == ["layer.0", "layer.1", "layer.2"]
+
+
 def test_layers_that_repeat_keep_their_names():
     layers = [(f"/encoder/layer.{at // 10}/n{at}", f"Op{at % 10}", f"t{at}", f"t{at + 1}") for at in range(50)]
     nodes, _, _ = net(("first", "Gather", "x", "t0"), *layers, ("last", "Tanh", "t50", "y"), gives="y")

@@ -49,5 +49,7 @@ class Action:
     """Whether the action is the one prominent button of its page."""
     begins_group: bool = False
     """Whether menus draw a separator above the action."""
+    also: str = ""
+    """Other words by which the command palette finds the action."""
     face: Callable[[Any], Face | None] = _usual
     """Function that returns a title and icon for the present state; None for the usual ones."""

@@ -91,6 +91,7 @@ SHELL: tuple[Action, ...] = (
         lambda w: w.context.why_not_measure_device(),
         icon="chart",
         command=lambda _: MEASURE_DEVICE,
+        also="benchmark peaks",
     ),
     Action("app.help", "How to use edgeopt", HELP, lambda w: w.show_help(), shortcut="F1", icon="help"),
     Action("app.about", "About edgeopt", HELP, lambda w: w.show_about(), icon="info"),
@@ -107,6 +108,7 @@ def go_to(place: int, entry: Entry) -> Action:
         lambda w: w.show_page(entry.key),
         shortcut=f"Ctrl+{place}",
         icon=entry.icon,
+        also=entry.also,
     )
 
 

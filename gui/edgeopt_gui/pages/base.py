@@ -38,7 +38,7 @@ class Page(QWidget):
         context.settings.changed.connect(self._offer_recent)
         self._content = QWidget()
         self._stack = QStackedLayout()
-        self.banner = QuietBanner(context.quiet, self.key_to_measure) if self.MEASURES else None
+        self.banner = QuietBanner(context.quiet, self.key_to_measure, self.has_measured) if self.MEASURES else None
         rows = QVBoxLayout(self)
         rows.setContentsMargins(0, 0, 0, 0)
         rows.setSpacing(0)
@@ -97,6 +97,10 @@ class Page(QWidget):
         """Returns the key of the action that measures the page's figures again."""
         return ""
 
+    def has_measured(self) -> bool:
+        """Whether the page shows measured figures."""
+        return False
+
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
         super().showEvent(event)
         if self.banner is not None and not event.spontaneous():
@@ -140,3 +144,5 @@ class Entry:
     icon: str
     make: Callable[[Context], Page]
     actions: tuple[Action, ...]
+    also: str = ""
+    """Other words by which the command palette finds the page."""

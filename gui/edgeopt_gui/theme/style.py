@@ -34,6 +34,7 @@ QToolButton[role="fold"]:hover { background: $soft; }
 QToolButton[role="fold"]:focus { border-color: $accent; }
 QToolButton[autoRaise="true"] { border: 1px solid transparent; border-radius: ${round}px; padding: ${thin}px; }
 QToolButton[autoRaise="true"]:hover { background: $soft; }
+QToolButton[autoRaise="true"]:checked { background: $soft; border-color: $line; }
 QToolButton[autoRaise="true"]:focus { border-color: $accent; }
 QScrollArea, #graph-canvas { border: 1px solid transparent; }
 QScrollArea:focus, #graph-canvas:focus, QTextBrowser:focus { border: 1px solid $accent; }
@@ -98,6 +99,7 @@ QTableView::item, QTreeView::item { padding: 0 ${quarter}px; }
 QTableView:focus, QTreeView:focus, QListView:focus, QPlainTextEdit:focus { border-color: $accent; }
 QPlainTextEdit { border: 1px solid $line; background: $raised; }
 QFrame[role="card"] { background: $raised; border: 1px solid $line; border-radius: ${round}px; }
+#palette-frame { background: $window; border: 1px solid $muted; border-radius: ${round}px; }
 QLineEdit#command-line { border: none; background: $stripe; border-radius: ${round}px; padding: ${quarter}px; }
 QLineEdit#command-line:focus { border: 1px solid $accent; }
 QStatusBar { border-top: 1px solid $line; }

@@ -6,12 +6,9 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from edgeopt_gui import theme
 from edgeopt_gui.theme import colours
-from edgeopt_gui.widgets.speed_axis import COARSE_TICKS, Span, place_on, span_around, ticks
+from edgeopt_gui.widgets.speed_axis import COARSE_TICKS, Interval, Span, place_on, span_of, ticks
 
 MARGIN = 8
-_WIDEST = 8.0
-Interval = tuple[float | None, float | None, float | None]
-"""Low, middle and high; None where it is open or not known."""
 
 
 def x_of(box: QRectF, span: Span, speed: float) -> float:
@@ -91,9 +88,7 @@ class IntervalView(QWidget):
         with QPainter(self) as painter:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             box = QRectF(self.rect()).adjusted(MARGIN, 0, -MARGIN, 0)
-            # An end that is open, or far away, must not squeeze the rest: it is drawn to the end of the axis.
-            reach = (0.0, 0.0) if middle is None else (middle / _WIDEST, middle * _WIDEST)
-            span = span_around([end for end in self.interval if end and reach[0] <= end <= reach[1]])
+            span = span_of([self.interval])
             bar = box.adjusted(0, 0, 0, -self.fontMetrics().height())
             line = self.palette().color(QPalette.ColorRole.Dark)
             paint_interval(painter, bar, span, (low, middle, high), line, colour_of(low, high))

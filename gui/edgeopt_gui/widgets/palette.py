@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
-from PySide6.QtGui import QKeyEvent, QKeySequence, QPainter, QPalette
+from PySide6.QtGui import QColor, QKeyEvent, QKeySequence, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import (
     QDialog,
+    QFrame,
     QLabel,
     QLineEdit,
     QListView,
@@ -25,6 +26,10 @@ Index = QModelIndex | QPersistentModelIndex
 CHOICE_ROLE = Qt.ItemDataRole.UserRole
 _ROWS_SHOWN = 11
 _LETTERS_WIDE = 76
+_SHADOW = 14
+"""Width of the shadow in pixels."""
+_SHADE = 9
+"""Opacity of each of the layers of the shadow, of 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,8 @@ class Choice:
 
     @property
     def searched(self) -> str:
-        usual = self.bound.action.title
-        return f"{self.title} {self.bound.action.menu} {usual if usual != self.title else ''}"
+        action = self.bound.action
+        return f"{self.title} {action.menu} {action.title if action.title != self.title else ''} {action.also}"
 
     @property
     def shortcut(self) -> str:
@@ -100,13 +105,23 @@ class Palette(QDialog):
         self.view.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the line keeps it; arrows are handed on
         self.view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.view.clicked.connect(lambda _: self.run())
-        self._nothing = QLabel("No action matches.")
-        self._nothing.setProperty("role", "muted")
-        self._nothing.hide()
-        self._column = column = QVBoxLayout(self)
+        em = self.fontMetrics().height()
+        self.nothing = QLabel("No action matches.")
+        self.nothing.setProperty("role", "muted")
+        self.nothing.setContentsMargins(em // 2, em // 2, em // 2, em // 2)
+        self.nothing.hide()
+        # The margin around the frame is for the shadow.
+        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
+        self.frame = QFrame()
+        self.frame.setObjectName("palette-frame")
+        around = QVBoxLayout(self)
+        around.setContentsMargins(_SHADOW, _SHADOW, _SHADOW, _SHADOW)
+        around.addWidget(self.frame)
+        self._column = column = QVBoxLayout(self.frame)
         column.addWidget(self.line)
-        column.addWidget(self._nothing)
-        column.addWidget(self.view)
+        column.addWidget(self.nothing)
+        column.addWidget(self.view, 1)
+        column.addStretch()
         self.line.textChanged.connect(self._search)
         self.line.setFocus()
         self._select(0)
@@ -114,7 +129,7 @@ class Palette(QDialog):
             self.fontMetrics().averageCharWidth() * _LETTERS_WIDE, self.view.sizeHintForColumn(0) + self._edges()
         )
         width = min(natural_width, parent.width() - 40)
-        height = self.view.sizeHintForRow(0) * _ROWS_SHOWN + self.line.sizeHint().height() * 2
+        height = self.view.sizeHintForRow(0) * _ROWS_SHOWN + self.line.sizeHint().height() * 2 + 2 * _SHADOW
         self.resize(width, min(height, parent.height() - 80))
         self.move(
             parent.mapToGlobal(parent.rect().center()).x() - width // 2,
@@ -125,7 +140,17 @@ class Palette(QDialog):
         """Returns the part of the width that the rows of the list do not use."""
         margins = self._column.contentsMargins()
         bar = self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent)
-        return margins.left() + margins.right() + bar + 2 * self.view.frameWidth()
+        return margins.left() + margins.right() + bar + 2 * (self.view.frameWidth() + _SHADOW + 1)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        """Paints the shadow, which not every desktop gives to a popup."""
+        with QPainter(self) as painter:
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(0, 0, 0, _SHADE))
+            for width in range(2, _SHADOW, 2):
+                box = self.frame.geometry().adjusted(-width, 2 - width, width, min(width + 2, _SHADOW))
+                painter.drawRoundedRect(box, width, width)
 
     @property
     def current(self) -> Choice | None:
@@ -161,7 +186,7 @@ class Palette(QDialog):
         self.model.search(typed)
         found = self.model.rowCount() > 0
         self.view.setVisible(found)
-        self._nothing.setVisible(not found)
+        self.nothing.setVisible(not found)
         self._select(0)
 
     def _select(self, row: int) -> None:

@@ -1,4 +1,4 @@
-"""The banner above a page while measurements would be disturbed, with a button to measure later."""
+"""The banner above measured figures while others would be disturbed, with a button to measure again later."""
 
 from collections.abc import Callable
 
@@ -12,8 +12,8 @@ _WHEN_QUIET, _CANCEL = "Measure again when quiet", "Do not wait"
 
 
 class QuietBanner(QFrame):
-    def __init__(self, watch: QuietWatch, key: Callable[[], str]) -> None:
-        """`key`: of the action that measures again."""
+    def __init__(self, watch: QuietWatch, key: Callable[[], str], has_measured: Callable[[], bool]) -> None:
+        """`key`: of the action that measures again; `has_measured`: whether there are figures to replace."""
         super().__init__()
         self.setProperty("role", "card")
         self.setAccessibleName("Not a good moment to measure")
@@ -23,7 +23,7 @@ class QuietBanner(QFrame):
         self.button.clicked.connect(self._clicked)
         self.waiting = False
         """Whether the banner waits for a quiet device, to measure then."""
-        self._watch, self._key = watch, key
+        self._watch, self._key, self._has_measured = watch, key, has_measured
         self._book: ActionBook | None = None
         line = self.fontMetrics().height()
         row = QHBoxLayout(self)
@@ -31,7 +31,7 @@ class QuietBanner(QFrame):
         row.addWidget(self.sentence, 1)
         row.addWidget(self.button)
         watch.changed.connect(self._show)
-        self._show()
+        self.hide()  # the page has no content yet
 
     def use(self, book: ActionBook) -> None:
         self._book = book
@@ -49,7 +49,7 @@ class QuietBanner(QFrame):
         wait = " Measures again as soon as it is quiet." if self.waiting else ""
         self.sentence.setText(f"Not a good moment to measure: {problem or 'waiting.'}{wait}")
         self.button.setText(_CANCEL if self.waiting else _WHEN_QUIET)
-        self.setVisible(bool(problem) or self.waiting)
+        self.setVisible((bool(problem) and self._has_measured()) or self.waiting)
 
     def _measure(self) -> None:
         if self._book is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Any
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPersistentModelIndex, Qt, QTimer, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableView
 
@@ -25,6 +25,10 @@ class RecordsTable(QTableView):
         self.records = records
         self._key: Hashable | None = None
         self._fitting = self._sized_by_user = False
+        self._natural: list[int] = []
+        """Widths of the columns with room for all at the last fit."""
+        self._refit = QTimer(self, singleShot=True, interval=0)
+        self._refit.timeout.connect(self._fit_if_wider)
         self._left_out: list[int] = []
         """Places of the optional columns that have no room."""
         self.setAccessibleName(name)
@@ -57,6 +61,8 @@ class RecordsTable(QTableView):
         self.activated.connect(lambda index: self.chosen.emit(records.row(index.row())))
         records.modelReset.connect(self._pick_again)
         records.layoutChanged.connect(self._show_current)
+        for changed in (records.dataChanged, records.rowsInserted, records.layoutChanged):
+            changed.connect(lambda *_: self._refit.start())
         self.fit()
 
     def _show_current(self) -> None:
@@ -87,6 +93,7 @@ class RecordsTable(QTableView):
         """
         self._sized_by_user, self._fitting = False, True
         widths, columns = self.natural_widths(), self.records.columns
+        self._natural = list(widths)
         letter, room = self.fontMetrics().averageCharWidth(), self.viewport().width()
         minimum = [
             widths[place]
@@ -122,6 +129,12 @@ class RecordsTable(QTableView):
                 self.horizontalHeader().setSectionResizeMode(place, mode)
             self.setColumnWidth(place, widths[place])
         self._fitting = False
+
+    def _fit_if_wider(self) -> None:
+        """Fits the columns again if a text has arrived that is wider than those before."""
+        wider = any(now > before for now, before in zip(self.natural_widths(), self._natural, strict=True))
+        if wider and not self._sized_by_user:
+            self.fit()
 
     def natural_widths(self) -> list[int]:
         """Returns the width of each column if there is room for all."""

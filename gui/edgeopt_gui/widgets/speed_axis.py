@@ -1,11 +1,14 @@
 """An axis of speeds around 1x: logarithmic, for 2x and 0.5x are equally far from it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 Span = tuple[float, float]
 """The speeds at the ends of the axis."""
+Interval = tuple[float | None, float | None, float | None]
+"""Low, middle and high; None where it is open or not known."""
+_WIDEST = 8.0
 
 _STEPS = (
     (1, 2, 5),
@@ -24,6 +27,16 @@ def span_around(speeds: Sequence[float]) -> Span:
     low, high = min([0.8, *speeds]), max([1.25, *speeds])
     room = (high / low) ** 0.15
     return low / room, high * room
+
+
+def span_of(intervals: Iterable[Interval]) -> Span:
+    """Returns the span of intervals; an end that is open, or far from its middle, must not squeeze the others."""
+    speeds: list[float] = []
+    for low, middle, high in intervals:
+        if middle:
+            near = (end for end in (low, high) if end and middle / _WIDEST <= end <= middle * _WIDEST)
+            speeds += (middle, *near)
+    return span_around(speeds)
 
 
 def place_on(span: Span, value: float) -> float:

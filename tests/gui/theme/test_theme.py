@@ -5,6 +5,7 @@ from PySide6.QtCore import QEvent
 from PySide6.QtGui import QColor, QIcon, QPalette
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
+from edgeopt.diagram import colours as diagram
 from edgeopt_gui import theme
 from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.theme import colours, icons
@@ -59,6 +60,22 @@ def test_chart_colours_stand_out_from_the_ground_and_from_each_other(scheme):
     assert all(contrast(colour, ground) >= 3 for colour in drawn)
     assert colours.series(8) == drawn[0]
     assert all(contrast(colour, ground) >= 4.5 for colour in (colours.good(), colours.bad(), colours.muted()))
+
+
+def test_every_swatch_of_the_graph_stands_out_from_the_background(scheme):
+    made = palette(dark=is_dark())
+    for name in (
+        *diagram.CATEGORIES.values(),
+        *diagram._DTYPES.values(),
+        *diagram._SCALE,
+        *diagram.COLOURS.values(),
+    ):
+        shown = colours.swatch(name)
+        if is_dark():
+            assert contrast(shown, made.color(Role.Base)) >= 3, name
+            assert contrast(shown, made.color(Role.Window)) >= 3, name
+        else:
+            assert shown.name() == name
 
 
 def test_another_theme_is_worn_at_once_and_told(qtbot, context):

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QApplication, QDialogButtonBox, QFileDialog
 
@@ -164,12 +164,18 @@ def told(context, *looks):
         context.quiet.take(bad)
 
 
-def test_a_foreign_load_is_said_on_every_page_that_measures(window, context):
+def test_a_foreign_load_is_said_on_every_page_with_measured_figures(window, context, monkeypatch):
     for key in ("device", "graph", "optimize", "compare", "live"):
         window.show_page(key)
-        banner = window.page(key).banner
+        page, banner = window.page(key), window.page(key).banner
         assert not banner.isVisible()
         told(context, BUSY, BUSY)
+        assert not page.has_measured()
+        assert not banner.isVisible(), f"nothing was measured on the page {key}"
+        told(context, (), ())
+        with monkeypatch.context() as patch:
+            patch.setattr(banner, "_has_measured", lambda: True)
+            told(context, BUSY, BUSY)
         assert banner.isVisible(), key
         assert banner.sentence.text() == "Not a good moment to measure: Other processes took 63 % of the cores."
         assert banner.button.text() == "Measure again when quiet"
@@ -186,6 +192,7 @@ def test_what_waits_measures_once_it_is_quiet(qtbot, window, context, monkeypatc
     asked = []
     page = window.page("device")
     window.show_page("device")
+    monkeypatch.setattr(page.banner, "_has_measured", lambda: True)
     monkeypatch.setattr(window.book, "_trigger", lambda bound: asked.append(bound.action.key))
     told(context, BUSY, BUSY)
     page.banner.button.click()
@@ -414,6 +421,39 @@ def test_a_reason_is_whole_where_the_window_has_room(qtbot, palette_window):
     palette.close()
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_has_an_edge_and_a_shadow(qtbot, context, palette_window, theme):
+    context.settings.keep("theme", theme)
+    palette = open_palette(qtbot, palette_window)
+    image = palette.grab().toImage()
+    middle, frame = image.height() // 2, palette.frame.geometry()
+    inside, edge = image.pixelColor(frame.left() + 4, middle), image.pixelColor(frame.left(), middle)
+    assert abs(inside.lightness() - edge.lightness()) > 60
+    near, far = image.pixelColor(frame.left() - 2, middle).alpha(), image.pixelColor(0, middle).alpha()
+    assert near > 40 > far
+    palette.close()
+
+
+CALLED = (
+    ("quantize", "optimize.start"),
+    ("sensitivity", "compare.start"),
+    ("netron", "app.go-graph"),
+    ("deploy", "optimize.deploy"),
+    ("profile", "graph.measure"),
+    ("benchmark", "app.measure-device"),
+)
+
+
+def test_it_finds_what_people_call_things(window):
+    window.show_palette()
+    palette = window.findChild(Palette)
+    for typed, key in CALLED:
+        palette.line.setText(typed)
+        rows = [palette.model.index(row).data(CHOICE_ROLE) for row in range(palette.model.rowCount())]
+        assert key in [row.bound.action.key for row in rows[:3]], typed
+    palette.close()
+
+
 def test_arrows_walk_and_escape_closes(qtbot, palette_window):
     palette = open_palette(qtbot, palette_window)
     first = palette.current
@@ -434,6 +474,12 @@ def test_what_can_be_done_comes_first_and_nonsense_is_told(qtbot, palette_window
     type_in(qtbot, palette, "qqqq")
     assert palette.current is None
     assert not palette.view.isVisible()
+    gap = (
+        palette.nothing.mapTo(palette, QPoint()).y()
+        - palette.line.mapTo(palette, palette.line.rect().bottomLeft()).y()
+    )
+    assert 0 < gap < 20, "the line stands below what was typed"
+    assert palette.nothing.height() < 3 * palette.fontMetrics().height()
     qtbot.keyClick(palette.line, Qt.Key.Key_Return)
     assert palette.isVisible()
     palette.close()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PySide6.QtCore import QPersistentModelIndex, QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QKeySequence
-from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtTest import QAbstractItemModelTester, QTest
 from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
@@ -390,3 +390,20 @@ def test_an_error_says_what_happened_what_next_and_has_details_to_copy(state):
 def test_no_empty_line_stands_where_there_is_no_next_step(state):
     state.set(Ending("failed", {}, "It failed."), "")
     assert [label.text() for label in state.findChildren(QLabel) if label.isVisible()] == ["It failed."]
+
+
+def test_a_column_grows_for_a_longer_text_that_arrives_later(qtbot, make):
+    """The state of a device was "deployi…" beside a thousand free pixels."""
+    table = RecordsTable(make(Fruit("fig"), KIWI), "Fruits")
+    qtbot.addWidget(table)
+    table.resize(900, 300)
+    table.show()
+    narrow, long = table.columnWidth(0), "a very long name of a fruit"
+    table.records.put_all([Fruit(long)])
+    wanted = table.fontMetrics().horizontalAdvance(long)
+    qtbot.waitUntil(lambda: table.columnWidth(0) > wanted)
+    assert narrow < wanted
+    table.setColumnWidth(0, 60)
+    table.records.put_all([Fruit(long * 2)])
+    QTest.qWait(10)
+    assert table.columnWidth(0) == 60, "the user's width stays"

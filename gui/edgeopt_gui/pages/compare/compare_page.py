@@ -204,6 +204,9 @@ class ComparePage(Page):
     def key_to_measure(self) -> str:
         return "compare.start"
 
+    def has_measured(self) -> bool:
+        return self.comparing is not None and "compare" in self.comparing.endings
+
     def face_of_start(self) -> Face | None:
         return Face("Compare again") if self.comparing is not None and not self._runs else None
 

@@ -17,6 +17,7 @@ ACTIONS = (
         icon="play",
         command=ComparePage.command,
         primary=True,
+        also="sensitivity accuracy layers difference benchmark",
         face=ComparePage.face_of_start,
     ),
     Action(

@@ -62,6 +62,9 @@ class DevicePage(Page):
     def key_to_measure(self) -> str:
         return "device.probe"
 
+    def has_measured(self) -> bool:
+        return self.device is not None and bool(self.device.peaks)
+
     def probe(self) -> None:
         if self.device is None:
             self.show_busy("Reading the device…")

@@ -48,6 +48,7 @@ ACTIONS = (
         shortcut="Ctrl+N",
         icon="send",
         primary=True,
+        also="deploy update release ota",
     ),
     Action(
         "fleet.connect",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QBrush, QColor, QFocusEvent, QHelpEvent, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QBrush, QFocusEvent, QHelpEvent, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from edgeopt_gui.pages.fleet.waves import GROUPS, Wave
@@ -114,8 +114,8 @@ class WaveBars(QWidget):
             self._paint_box(painter, key, box.adjusted(0, 0, -1, 0))
 
     def _paint_box(self, painter: QPainter, key: str, box: QRectF) -> None:
-        line = QColor(self.palette().color(QPalette.ColorRole.Mid))
-        painter.setPen(line)
+        # The edge stands out where the fill does not.
+        painter.setPen(colours.muted())
         painter.setBrush(_brush(key, self.palette()))
         painter.drawRect(box)
 

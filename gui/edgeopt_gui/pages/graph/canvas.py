@@ -1,15 +1,15 @@
 """The diagram in a view: drag to pan, wheel to zoom, keys to walk along the edges, double click to open."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheelEvent
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QTransform, QWheelEvent
 from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView
 
 from edgeopt.diagram.colours import Colouring
 from edgeopt.diagram.outline import OutlineGroup, Path
 from edgeopt.diagram.scene import Diagram, End, Scene
-from edgeopt_gui.pages.graph.items import BoxItem, LineItem
+from edgeopt_gui.pages.graph.items import READABLE, BoxItem, LineItem
 from edgeopt_gui.pages.graph.minimap import Minimap
 from edgeopt_gui.pages.graph.walk import Walk
 
@@ -17,7 +17,6 @@ _MARGIN = 40.0
 _ROOM = 1500.0
 """Space around the diagram, so that any box can keep its place on the screen when the rest moves."""
 _MAX_SCALE, _MIN_SCALE = 3.0, 0.01
-_READABLE = 0.9
 _STEP = 1.25
 _RIM = 0.15
 """Margin as a share of the view's size; the view is centred on a wanted box that reaches into it."""
@@ -41,12 +40,12 @@ class Canvas(QGraphicsView):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setDragMode(QGraphicsView.DragMode.ScrollHandDrag)
         self.setTransformationAnchor(QGraphicsView.ViewportAnchor.AnchorUnderMouse)
-        self.setResizeAnchor(QGraphicsView.ViewportAnchor.AnchorViewCenter)
+        # What was clicked stays under the cursor when a panel opens beside it.
+        self.setResizeAnchor(QGraphicsView.ViewportAnchor.NoAnchor)
         self.setViewportUpdateMode(QGraphicsView.ViewportUpdateMode.MinimalViewportUpdate)
         self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontSavePainterState)
         self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontAdjustForAntialiasing)
-        # Not on top of the view: Qt could not scroll the painted content and would repaint all of it.
-        self.minimap = Minimap()
+        self.minimap = Minimap(self)
         self.minimap.centred.connect(self._centre)
         self._scene = QGraphicsScene(self)
         self._whole = QRectF()
@@ -63,6 +62,9 @@ class Canvas(QGraphicsView):
         self.selected: Path | None = None
         self._found: frozenset[Path] = frozenset()
         self._pressed = QPoint()
+        self._pressed_path: Path | None = None
+        self._view_again: Callable[[], None] | None = None
+        """`begin` or `fit`, repeated when the size changes; None once the user has moved the view."""
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
             bar.valueChanged.connect(lambda _: self._show_view())
 
@@ -109,6 +111,7 @@ class Canvas(QGraphicsView):
         self._scene.clear()
         self.boxes, self.lines, self.walk, self.diagram = {}, [], None, None
         self._found = frozenset()
+        self.minimap.forget()
 
     def colour_by(self, colouring: Colouring, at_least: float = 0.0) -> None:
         shown = [item.box.item for item in self.boxes.values() if not item.box.is_open]
@@ -125,6 +128,8 @@ class Canvas(QGraphicsView):
             item.mark(each == path, each in self._found)
         for line in self.lines:
             line.mark(path is not None and path in (line.line.source, line.line.target))
+        if path is not None:
+            self._view_again = None
         if path in self.boxes and centre:
             self._bring_into_sight(self.boxes[path])
         if changed:
@@ -138,6 +143,8 @@ class Canvas(QGraphicsView):
         self.minimap.show_hits(hits)
 
     def fit(self) -> None:
+        """Shows the whole diagram."""
+        self._view_again = self.fit
         # The viewport's present size is too large: Qt shows the scroll bars only after this.
         room = self.maximumViewportSize()
         wide = room.width() - self.verticalScrollBar().sizeHint().width()
@@ -149,20 +156,24 @@ class Canvas(QGraphicsView):
         self._show_view()
 
     def begin(self) -> None:
-        """Shows the whole diagram if it is readable at that scale, else its top at full width."""
+        """Shows the whole diagram if every title can be read at that scale, else its top at one where all can."""
         self.fit()
-        if self.transform().m11() >= _READABLE / 2:
-            return
+        scale = self.transform().m11()
+        if not all(item.is_readable(scale) for item in self.boxes.values()):
+            self._show_top()
+        self._view_again = self.begin
+
+    def _show_top(self) -> None:
         self.resetTransform()
         whole, room = self._whole, self.maximumViewportSize()
-        scale = min(1.0, max(_READABLE / 2, room.width() / max(1.0, whole.width())))
+        scale = min(1.0, max(READABLE, room.width() / max(1.0, whole.width())))
         self.scale(scale, scale)
         half = room.width() / scale / 2
         first = self.walk.first() if self.walk else None
         middle = whole.center().x() if first is None else self.boxes[first].boundingRect().center().x()
         # The view does not scroll beyond the diagram, where there is nothing to see.
         middle = whole.center().x() if whole.width() <= 2 * half else self._between(middle, half)
-        self.centerOn(middle, whole.top() + room.height() / scale / 2 - _MARGIN)
+        self.centerOn(middle, whole.top() + room.height() / scale / 2)
         self._show_view()
 
     def _between(self, middle: float, half: float) -> float:
@@ -179,6 +190,7 @@ class Canvas(QGraphicsView):
         self._show_view()
 
     def zoom(self, factor: float) -> None:
+        self._view_again = None
         scale = self.transform().m11()
         wished = min(_MAX_SCALE, max(_MIN_SCALE, scale * factor))
         self.scale(wished / scale, wished / scale)
@@ -193,7 +205,9 @@ class Canvas(QGraphicsView):
         event.accept()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        self._view_again = None
         self._pressed = event.position().toPoint()
+        self._pressed_path = self._path_at(self._pressed)
         super().mousePressEvent(event)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
@@ -202,8 +216,9 @@ class Canvas(QGraphicsView):
         if event.button() == Qt.MouseButton.LeftButton and (at - self._pressed).manhattanLength() < 4:
             self.select(self._path_at(at), centre=False)
 
-    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
-        path = self._path_at(event.position().toPoint())
+    def mouseDoubleClickEvent(self, _event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        # The first click may have opened a panel, which leaves another item under the cursor.
+        path = self._pressed_path
         if path is not None and self.is_group(path):
             self.toggled.emit(path)
 
@@ -227,6 +242,14 @@ class Canvas(QGraphicsView):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
+        self.minimap.lie_in(self.viewport().geometry())
+        if self._view_again is not None:
+            self._view_again()
+        elif self.selected in self.boxes:
+            # A panel that opens must not cover what was selected to be shown in it.
+            box = self.boxes[self.selected].boundingRect()
+            if self.mapToScene(QRect(QPoint(), event.oldSize())).boundingRect().contains(box):
+                self.ensureVisible(box)
         self._show_view()
 
     def picture(self, painter: QPainter, target: QRectF) -> None:
@@ -258,9 +281,8 @@ class Canvas(QGraphicsView):
         return max((item.box.path for item in found), key=len, default=None)
 
     def _bring_into_sight(self, item: BoxItem) -> None:
-        if self.transform().m11() < _READABLE / 2:
-            scale = _READABLE / self.transform().m11()
-            self.scale(scale, scale)
+        if self.transform().m11() < READABLE:
+            self.setTransform(QTransform.fromScale(READABLE, READABLE))
         view = self.mapToScene(self.viewport().rect()).boundingRect()
         wide, high = _RIM * view.width(), _RIM * view.height()
         inner = view.adjusted(wide, high, -wide, -high)

@@ -3,15 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QComboBox,
-    QFrame,
     QHBoxLayout,
     QLabel,
     QLineEdit,
-    QScrollArea,
-    QSplitter,
     QVBoxLayout,
     QWidget,
 )
@@ -27,20 +24,19 @@ from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.views.words import milliseconds
+from edgeopt_gui import theme
 from edgeopt_gui.pages.graph.canvas import Canvas
-from edgeopt_gui.pages.graph.change_list import ChangeList, change_summary
-from edgeopt_gui.pages.graph.hottest import Hottest
+from edgeopt_gui.pages.graph.change_list import change_summary
+from edgeopt_gui.pages.graph.details import Details
 from edgeopt_gui.pages.graph.legend import Legend
 from edgeopt_gui.pages.graph.linked import LinkedCanvases
+from edgeopt_gui.pages.graph.panes import Panes, toggle
 from edgeopt_gui.pages.graph.revision_bar import RevisionBar
 from edgeopt_gui.pages.model.links import NO_LINKS, WEIGHT, Links
 from edgeopt_gui.pages.model.measured import fastest
 from edgeopt_gui.pages.model.tables import Weight, searched
-from edgeopt_gui.pages.model.weight_view import WeightView
 from edgeopt_gui.pages.model.words import node_facts, tensor_text
 from edgeopt_gui.widgets.fact import Fact, FactGroup
-from edgeopt_gui.widgets.facts import FactsView
-from edgeopt_gui.widgets.heading import heading, quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,7 @@ class GraphContent(QWidget):
         self.colours = QComboBox()
         self.colours.setAccessibleName("Colour by")
         self.colours.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.colours.activated.connect(lambda at: self._choose_colours(self.colours.itemData(at)))
+        self.colours.activated.connect(lambda at: self.choose_colours(self.colours.itemData(at)))
         self.legend = Legend()
         self.levels = QComboBox()
         self.levels.setAccessibleName("Level of detail")
@@ -90,18 +86,17 @@ class GraphContent(QWidget):
         for level in LEVELS:
             self.levels.addItem(level.capitalize(), level)
         self.levels.activated.connect(lambda at: self.level_requested.emit(self.levels.itemData(at)))
-        self.title = heading("", 3)
-        self.facts = FactsView(name_letters=17)
+        self.details = details = Details()
+        self.title, self.facts, self.weight = details.title, details.facts, details.weight
+        self.hottest, self.changed = details.hottest, details.changed
         self.facts.followed.connect(self._follow)
-        self.hottest = Hottest()
         self.hottest.node_requested.connect(self._show_node)
-        self._links: Sequence[Links] = (NO_LINKS,)
-        self.weight = WeightView(name_letters=17)
-        self.changed = ChangeList()
         self.changed.entry_requested.connect(self._show_entry)
+        self._links: Sequence[Links] = (NO_LINKS,)
+        self.map_button = toggle("map", "Map", "Show the map when only a part of the graph is in view")
+        self.map_button.toggled.connect(lambda _: self._want_map())
         self.unread_weights = ""
         """The reason why the values of weights were not read; "" if they were."""
-        self.hint = quiet("Click a node, or move with the arrow keys.")
         self.colouring: Colouring | None = None
         self.drawn: tuple[Drawn, ...] = ()
         """The drawings: one, or two side by side."""
@@ -116,6 +111,8 @@ class GraphContent(QWidget):
         """Labels above two drawings, with the names of their models."""
         self._hits: list[int] = []
         self._hit = -1
+        theme.scheme_changed.connect(self._colour_shown)
+        self.panes = Panes(self._drawings(), self.details)
         self._lay_out()
 
     @property
@@ -139,7 +136,7 @@ class GraphContent(QWidget):
         self.side = min(self.side, len(self.drawn) - 1)
         for widget in (self._beside, self.changed, *self._names):
             widget.setVisible(pair is not None)
-        self.canvas.minimap.setVisible(pair is None)
+        self._want_map()
         for label, each in zip(self._names, self.drawn, strict=False):
             label.setText(each.name)
         self._links = [Links.of(each.diagram.nodes, each.weights) for each in self.drawn]
@@ -174,7 +171,7 @@ class GraphContent(QWidget):
             self.drawn = (replace(self.drawn[0], times=tuple(times)), *self.drawn[1:])
         self._know_colours()
         if (measured := fastest(times)) is not None:
-            self._choose_colours(f"{MEASURED}{measured.backend}")
+            self.choose_colours(f"{MEASURED}{measured.backend}")
         self._show_selected(self.side)
 
     def pick(self, position: int) -> None:
@@ -254,9 +251,9 @@ class GraphContent(QWidget):
         titles = {each.key: each.title for known in self._known for each in known}
         for each, title in titles.items():
             self.colours.addItem(title, each)
-        self._choose_colours(key if key in titles else "")
+        self.choose_colours(key if key in titles else "")
 
-    def _choose_colours(self, key: str) -> None:
+    def choose_colours(self, key: str) -> None:
         known = [each for its in self._known for each in its]
         chosen = next((each for each in known if each.key == key), None) or next(iter(known), None)
         if chosen is None:
@@ -266,14 +263,18 @@ class GraphContent(QWidget):
         backend = chosen.key.removeprefix(MEASURED)
         self.hottest.set_times(self.drawn[0].times if len(self.drawn) == 1 else (), backend)
         self._list_changes(backend)
-        if self.drawn and self.canvas.diagram is self.drawn[0].diagram:
-            self._colour()
+        self._show_details()
+        self._colour_shown()
 
     def _chosen_of(self, side: int) -> Colouring:
         """Returns the chosen colouring of a drawing; all nodes are white if it has none of this kind."""
         key = self.colouring.key if self.colouring is not None else ""
         found = next((each for each in self._known[side] if each.key == key), None)
         return found or Colouring(key, "", (None,) * len(self.drawn[side].diagram.nodes))
+
+    def _colour_shown(self) -> None:
+        if self.drawn and self.canvas.diagram is self.drawn[0].diagram:
+            self._colour()
 
     def _colour(self) -> None:
         """Colours the drawings with one common scale and legend."""
@@ -328,9 +329,8 @@ class GraphContent(QWidget):
             self.side = side
             self._search(self.search.text())
         path = self.active.selected
-        self.hint.setVisible(path is None)
-        for widget in (self.title, self.facts):
-            widget.setVisible(path is not None)
+        self.details.show_selection(path is not None)
+        self._show_details()
         self._show_weight("")
         if path is None or self.diagram is None:
             return
@@ -407,6 +407,13 @@ class GraphContent(QWidget):
                 facts.append(Fact(times.backend, "no kernel of its own"))
         return (FactGroup("Measured", tuple(facts)),) if facts else ()
 
+    def _want_map(self) -> None:
+        self.canvas.minimap.want(self.pair is None and self.map_button.isChecked())
+
+    def _show_details(self) -> None:
+        selected = self.active.selected
+        self.panes.show_details(after_clicks=selected is not None and self.active.is_group(selected))
+
     def _lay_out(self) -> None:
         line = self.fontMetrics().height()
         tools = QHBoxLayout()
@@ -416,39 +423,23 @@ class GraphContent(QWidget):
         for title, choice in (("Show", self.levels), ("Colour by", self.colours)):
             label = QLabel(title)
             label.setBuddy(choice)
+            # In a narrow window the search has the room before them.
+            choice.setMinimumWidth(line * 5)
             tools.addWidget(label)
             tools.addWidget(choice)
         tools.addStretch(1)
-        side = QWidget()
-        column = QVBoxLayout(side)
-        column.setContentsMargins(line // 2, 0, line // 2, line // 2)
-        for widget in (self.hint, self.title, self.facts, self.weight):
-            column.addWidget(widget)
-        column.addStretch(1)
-        area = QScrollArea()
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setWidgetResizable(True)
-        area.setAccessibleName("The selected node")
-        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        area.setWidget(side)
-        split = QSplitter(Qt.Orientation.Horizontal)
-        split.setChildrenCollapsible(False)
-        split.addWidget(self._drawings())
-        beside = QSplitter(Qt.Orientation.Vertical)
-        beside.setChildrenCollapsible(False)
-        beside.addWidget(self.hottest)
-        beside.addWidget(self.changed)
-        beside.addWidget(area)
-        beside.setSizes([line * 18, line * 18, line * 24])
-        split.addWidget(beside)
-        split.setStretchFactor(0, 1)
-        split.setSizes([line * 48, line * 26])
+        tools.addWidget(self.map_button)
+        tools.addWidget(self.panes.button)
+        self.search.setMinimumWidth(line * 8)
+        head = QVBoxLayout()
+        head.setContentsMargins(line, line // 2, line, 0)
+        for row in (self.legend, self.revisions):
+            head.addWidget(row)
+        head.insertLayout(0, tools)
         page = QVBoxLayout(self)
-        page.setContentsMargins(line, line // 2, line, line // 2)
-        page.addLayout(tools)
-        page.addWidget(self.legend)
-        page.addWidget(self.revisions)
-        page.addWidget(split, 1)
+        page.setContentsMargins(0, 0, 0, 0)
+        page.addLayout(head)
+        page.addWidget(self.panes, 1)
         self._show_selected(0)
 
     def _drawings(self) -> QWidget:
@@ -458,6 +449,7 @@ class GraphContent(QWidget):
         places = (graph, self._beside)
         for place, label, canvas in zip(places, self._names, self.linked.canvases, strict=True):
             label.hide()
+            label.setContentsMargins(self.fontMetrics().height(), 0, 0, 0)
             column = QVBoxLayout() if place is graph else QVBoxLayout(place)
             column.setContentsMargins(0, 0, 0, 0)
             column.addWidget(label)
@@ -467,6 +459,5 @@ class GraphContent(QWidget):
             else:
                 row.addWidget(place, 1)
         self._beside.hide()
-        self.second.minimap.hide()
-        row.addWidget(self.canvas.minimap, 0, Qt.AlignmentFlag.AlignTop)
+        self.second.minimap.want(False)
         return graph

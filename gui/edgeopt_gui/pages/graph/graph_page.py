@@ -66,6 +66,8 @@ class GraphPage(Page):
         self._making = RevisionJob(context.jobs)
         self._beside: FilePath | None = None
         """Path of the other model, if the revisions are two models."""
+        self._colours_before = ""
+        """Key of the colours of the open model when its revisions were shown first."""
         self._first_node = ""
         """Name of the open model's node to show once the revisions are loaded."""
         self.view.revisions.chosen.connect(self.show_revision)
@@ -96,6 +98,9 @@ class GraphPage(Page):
 
     def key_to_measure(self) -> str:
         return "graph.measure"
+
+    def has_measured(self) -> bool:
+        return bool(self.context.op_times)
 
     # Actions of the user
 
@@ -229,12 +234,13 @@ class GraphPage(Page):
         return Drawn(diagram, tuple(times), coloured, self._weights if is_open else {}, revision.title)
 
     def leave_revisions(self) -> None:
-        """Shows the open model alone again."""
+        """Shows the open model alone again, with its times, its colours and the same node selected."""
+        selected = self._selected_name()
         self._revisions, self._at, self._pair, self._beside = (), 0, None, None
         self.view.revisions.set_revisions(())
         nodes, self._nodes = self._nodes, ()
         if nodes and self.context.analysis is not None:
-            self._build(self.context.analysis.digest)
+            self._build(self.context.analysis.digest, back=True, selected=selected)
 
     def show_in_table(self) -> None:
         self.context.go("model")
@@ -296,37 +302,51 @@ class GraphPage(Page):
         else:
             self._build(context.analysis.digest)
 
-    def _build(self, digest: str) -> None:
-        """Lays out the open model; groups stay open if only new facts about it are known."""
+    def _build(self, digest: str, *, back: bool = False, selected: str = "") -> None:
+        """Lays out the open model; groups stay open if only new facts about it are known.
+
+        `back`: its revisions were shown, and `selected` is the name of the node that stays selected.
+        """
         analysis, nodes = self.context.analysis, self.context.nodes
         if analysis is None or nodes == self._nodes or (self._revisions and digest == self._digest):
             return
-        same = digest == self._digest and len(nodes) == len(self._nodes)
+        same = back or (digest == self._digest and len(nodes) == len(self._nodes))
         self._nodes, self._digest = nodes, digest
         if not same:
             self.context.use_times(())
             self.show_busy(f"Laying out {analysis.name}…")
-        opened = self.opened if same else None
+        opened = self.opened if same and not back else None
         self._turn += 1
         turn = self._turn
         self._background.do(
             lambda: (
-                laid_out(diagram_of(nodes, analysis.inputs, analysis.outputs), opened),
+                laid_out(diagram_of(nodes, analysis.inputs, analysis.outputs), opened, selected),
                 {weight.row.name: weight for weight in weights_of(analysis, nodes)},
             ),
-            lambda made: self._built(turn, made, same),
+            lambda made: self._built(turn, made, same, selected if back else None),
         )
         self.view.unread_weights = analysis.weights_summary.note
 
     def _built(
-        self, turn: int, found: "tuple[OpenedLayout, dict[str, Weight]] | EdgeoptError", same: bool
+        self,
+        turn: int,
+        found: "tuple[OpenedLayout, dict[str, Weight]] | EdgeoptError",
+        same: bool,
+        selected: str | None,
     ) -> None:
+        """Shows the open model; `selected` is None if no revision of it was shown before."""
         if turn != self._turn or isinstance(found, EdgeoptError):
             return
         made, self._weights = found
         self._layout, self.opened, self._pair = made.layout, made.opened, None
-        self.view.set_drawn(Drawn(made.layout.diagram, tuple(self.context.op_times), weights=self._weights))
-        self._show(made, None)
+        diagram, before = made.layout.diagram, self.view.active.selected
+        self.view.set_drawn(Drawn(diagram, tuple(self.context.op_times), weights=self._weights))
+        becomes = path_of(diagram, selected) if selected else None
+        if selected is not None:
+            self.view.choose_colours(self._colours_before)
+            if becomes is None:
+                self.view.canvas.select(None)
+        self._show(made, before if becomes is not None else None, becomes)
         if not same:
             self._positioned = self.isVisible()
             self.show_content()
@@ -394,6 +414,8 @@ class GraphPage(Page):
                 self._beside = None
         elif digest == self._digest and len(found) > 1:
             beside = self._wants_beside()
+            if not self._revisions and self.view.colouring is not None:
+                self._colours_before = self.view.colouring.key
             self._revisions, at = found, 0 if node else 1
             self.view.revisions.set_revisions(found, at, beside=beside)
             if found[0].times:

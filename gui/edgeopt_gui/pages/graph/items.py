@@ -2,6 +2,7 @@
 
 from bisect import bisect
 from functools import cache
+from math import ceil
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainter, QPainterPath, QPalette, QPen
@@ -12,10 +13,16 @@ from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.layered import Knots
 from edgeopt.diagram.outline import OutlineGroup
 from edgeopt.diagram.scene import Box, Diagram, End, Line, last_part
+from edgeopt_gui.theme import colours
 
-_TEXT_FROM = 0.4
-"""Below this scale letters cannot be read."""
-_LABELS_FROM = 0.6
+_TITLE_SIZE, _SECOND_SIZE = 12, 11
+"""Heights of the fonts in scene units, which the layout's widths of boxes are made for."""
+MIN_TEXT = 10.0
+"""Smallest height in pixels at which a text is drawn."""
+READABLE = 0.92
+"""Scale from which both lines of a box and the labels of lines are drawn."""
+TITLES_FROM = 0.4
+"""Scale from which a box has room for its title at the smallest height."""
 _SMOOTH_FROM = 0.25
 _STRIPE = 7.0
 _EDGE = 2.0
@@ -38,7 +45,7 @@ class LineItem(QGraphicsItem):
         self._bounds = self._path.boundingRect().adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
         if label:
             x, y = line.knots[0]
-            self._place = QRectF(x + 4, y + 1, _metrics(small=True).horizontalAdvance(label) + 4, 13)
+            self._place = QRectF(x + 4, y + 1, _metrics(_SECOND_SIZE).horizontalAdvance(label) + 4, 14)
             self._bounds = self._bounds.united(self._place)
         self.setZValue(1)
 
@@ -54,10 +61,7 @@ class LineItem(QGraphicsItem):
     def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, _widget: QWidget | None = None) -> None:
         scale = painter.worldTransform().m11()
         palette = QGuiApplication.palette()
-        role = QPalette.ColorRole.Highlight if self.strong else QPalette.ColorRole.Dark
-        colour = palette.color(role)
-        if not self.strong and palette.color(QPalette.ColorRole.Window).lightness() < 128:
-            colour = palette.color(QPalette.ColorRole.Mid).lighter(140)
+        colour = palette.color(QPalette.ColorRole.Highlight) if self.strong else _line_colour(palette)
         pen = QPen(colour, 2.4 if self.strong else 1.2)
         pen.setCosmetic(scale < _SMOOTH_FROM)
         if scale < _SMOOTH_FROM:
@@ -66,8 +70,8 @@ class LineItem(QGraphicsItem):
         painter.setPen(pen)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawPath(self._in_sight(option))
-        if self._label and scale >= _LABELS_FROM:
-            painter.setFont(_font(small=True))
+        if self._label and scale >= READABLE:
+            painter.setFont(_font(_SECOND_SIZE))
             painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
             painter.drawText(self._place, Qt.AlignmentFlag.AlignLeft, self._label)
 
@@ -102,7 +106,7 @@ class BoxItem(QGraphicsItem):
         if isinstance(item, End) or self.box.is_open:
             return
         fill = colouring.of(item)
-        self.fill = QColor(fill.colour) if fill is not None else None
+        self.fill = colours.swatch(fill.colour) if fill is not None else None
         self._full = fill is not None and fill.solid
         has_amounts = fill is not None and colouring.amounts is not None
         self.second = fill.text if fill is not None and has_amounts else self._plain_second
@@ -123,7 +127,7 @@ class BoxItem(QGraphicsItem):
             return
         full = self._full and self.fill is not None
         base = self.fill if full and self.fill is not None else palette.color(QPalette.ColorRole.Base)
-        if scale < _TEXT_FROM:
+        if scale < TITLES_FROM:
             painter.fillRect(self._bounds, self.fill or palette.color(QPalette.ColorRole.Button))
             self._paint_border(painter, palette, scale)
             return
@@ -135,7 +139,7 @@ class BoxItem(QGraphicsItem):
             painter.fillRect(self._bounds.adjusted(2, 4, _STRIPE + 2 - self._bounds.width(), -4), self.fill)
         self._paint_border(painter, palette, scale)
         light = base.lightness() > 140
-        self._paint_texts(painter, QColor("#1d2126" if light else "#ffffff"))
+        self._paint_texts(painter, QColor("#1d2126" if light else "#ffffff"), scale)
 
     def _paint_frame(self, painter: QPainter, palette: QPalette, scale: float) -> None:
         shade = palette.color(QPalette.ColorRole.Text)
@@ -146,15 +150,16 @@ class BoxItem(QGraphicsItem):
         pen.setCosmetic(True)
         painter.setPen(pen)
         painter.drawRoundedRect(self._bounds, 8, 8)
-        if scale >= _TEXT_FROM:
-            painter.setFont(_font(small=False))
+        if scale >= TITLES_FROM:
+            size = title_size(scale)
+            painter.setFont(_font(size))
             painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
-            area = self._bounds.adjusted(8, 4, -8, 0)
-            title = _elided(self.title, area.width(), small=False)
+            area = self._bounds.adjusted(8, 2, -8, 0)
+            title = _elided(self.title, area.width(), size)
             painter.drawText(area, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, title)
 
     def _paint_border(self, painter: QPainter, palette: QPalette, scale: float) -> None:
-        colour, width = palette.color(QPalette.ColorRole.Dark), 1.0
+        colour, width = _line_colour(palette), 1.0
         if self.found:
             colour, width = QColor("#d18b00"), 2.5
         if self.selected:
@@ -168,19 +173,38 @@ class BoxItem(QGraphicsItem):
         radius = self.box.height / 2 if isinstance(self.box.item, End) else 5.0
         painter.drawRoundedRect(self._bounds, radius, radius)
 
-    def _paint_texts(self, painter: QPainter, colour: QColor) -> None:
-        left = _STRIPE + 4 if self.fill is not None and not self._full else 5
-        area = self._bounds.adjusted(left, 2, -5, -2)
-        lines = [self.title, self.second] if self.second else [self.title]
-        height = area.height() / len(lines)
-        for number, text in enumerate(lines):
-            painter.setFont(_font(small=number > 0))
+    def _paint_texts(self, painter: QPainter, colour: QColor, scale: float) -> None:
+        area = self._text_area()
+        texts = self.texts(scale)
+        height = area.height() / len(texts)
+        for number, (text, size) in enumerate(texts):
+            painter.setFont(_font(size))
             shade = QColor(colour)
             shade.setAlphaF(0.75 if number else 1.0)
             painter.setPen(shade)
-            shown = _elided(text, area.width(), small=number > 0)
+            shown = _elided(text, area.width(), size)
             place = QRectF(area.left(), area.top() + number * height, area.width(), height)
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter, shown)
+
+    def _text_area(self) -> QRectF:
+        left = _STRIPE + 4 if self.fill is not None and not self._full else 5
+        return self._bounds.adjusted(left, 2, -5, -2)
+
+    def is_readable(self, scale: float) -> bool:
+        """Whether the title is drawn in full at a scale; a longer one than the layout has room for never is."""
+        if self.box.is_open:
+            return scale >= TITLES_FROM
+        size, width = title_size(scale), self._text_area().width()
+        in_full = _elided(self.title, width, size) == _elided(self.title, width, _TITLE_SIZE)
+        return scale >= TITLES_FROM and in_full
+
+    def texts(self, scale: float) -> tuple[tuple[str, int], ...]:
+        """Returns the lines of text that are drawn at a scale, each with its height in scene units."""
+        if scale < TITLES_FROM:
+            return ()
+        if scale < READABLE or not self.second:
+            return ((self.title, title_size(scale)),)
+        return (self.title, _TITLE_SIZE), (self.second, _SECOND_SIZE)
 
     def _name(self, diagram: Diagram) -> None:
         item = self.box.item
@@ -201,6 +225,11 @@ class BoxItem(QGraphicsItem):
         self.setToolTip(self._tip)
 
 
+def _line_colour(palette: QPalette) -> QColor:
+    dark = palette.color(QPalette.ColorRole.Window).lightness() < 128
+    return palette.color(QPalette.ColorRole.Mid).lighter(140) if dark else palette.color(QPalette.ColorRole.Dark)
+
+
 def path_of(knots: Knots) -> QPainterPath:
     """Returns a line through the knots: straight where x is the same, else a curve with vertical ends."""
     path = QPainterPath(QPointF(*knots[0]))
@@ -215,20 +244,25 @@ def path_of(knots: Knots) -> QPainterPath:
     return path
 
 
+def title_size(scale: float) -> int:
+    """Returns the height of a title in scene units, larger if it would be too small on the screen."""
+    return max(_TITLE_SIZE, ceil(MIN_TEXT / scale))
+
+
 @cache
-def _font(*, small: bool) -> QFont:
+def _font(size: int) -> QFont:
     """Returns the font of boxes in scene units, independent of the screen's scale, as the layout assumes."""
     font = QFont(QGuiApplication.font())
-    font.setPixelSize(10 if small else 12)
+    font.setPixelSize(size)
     return font
 
 
 @cache
-def _metrics(*, small: bool) -> QFontMetricsF:
-    return QFontMetricsF(_font(small=small))
+def _metrics(size: int) -> QFontMetricsF:
+    return QFontMetricsF(_font(size))
 
 
 @cache
-def _elided(text: str, width: float, *, small: bool) -> str:
+def _elided(text: str, width: float, size: int) -> str:
     """Returns the text cut in its middle to fit the width; cached, as measuring it would take most of a frame."""
-    return _metrics(small=small).elidedText(text, Qt.TextElideMode.ElideMiddle, width)
+    return _metrics(size).elidedText(text, Qt.TextElideMode.ElideMiddle, width)

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import QRect, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPalette
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from edgeopt_gui.theme import colours
 
 _GAP = 14
 
@@ -52,7 +54,7 @@ class Legend(QWidget):
             side = round(self.fontMetrics().height() * 0.7)
             for (colour, text), place in zip(self.entries, self.places(self.width()), strict=True):
                 painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
-                painter.setBrush(QColor(colour))
+                painter.setBrush(colours.swatch(colour))
                 painter.drawRect(place.left(), place.top() + (place.height() - side) // 2, side, side)
                 painter.setPen(self.palette().color(QPalette.ColorRole.Text))
                 words = place.adjusted(side + 6, 0, 0, 0)

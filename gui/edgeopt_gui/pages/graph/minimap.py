@@ -1,15 +1,22 @@
-"""The whole diagram in a corner: where the view is, where search hits are; a click goes there."""
+"""The whole diagram in a corner of the canvas: where the view is, where search hits are; a click goes there."""
 
 from collections.abc import Iterable
 
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPalette, QPen, QPixmap
 from PySide6.QtWidgets import QWidget
 
+from edgeopt_gui import theme
 from edgeopt_gui.pages.graph.items import BoxItem
 
-_WIDTH, _HEIGHT = 140, 220
+_WIDTH, _HEIGHT = 150, 180
+"""Largest size of the map in pixels."""
+_PART_WIDE, _PART_HIGH = 0.25, 0.45
+"""Largest part of the canvas that the map covers."""
+_FROM_CORNER = 8
 _MARGIN = 6.0
+_BORDER = 40.0
+"""Empty border of the diagram, which need not be in view."""
 _MIN = 1.5
 """Pixels of a box that would be too small to see."""
 
@@ -18,24 +25,53 @@ class Minimap(QWidget):
     centred = Signal(QPointF)
     """A point of the scene to centre."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, canvas: QWidget) -> None:
+        super().__init__(canvas)
         self.setAccessibleName("Overview of the graph")
-        # Of any other width for another diagram, it would move the view beside it.
-        self.setFixedSize(_WIDTH, _HEIGHT)
+        self.setCursor(Qt.CursorShape.ArrowCursor)
+        self._wanted = True
+        self._room = QRect()
+        self._items: tuple[BoxItem, ...] = ()
         self._whole = QRectF()
         self._view = QRectF()
         self._picture = QPixmap()
         self._hits: tuple[QPointF, ...] = ()
+        theme.scheme_changed.connect(self._draw)
+        self.hide()
+
+    def want(self, wanted: bool) -> None:
+        """Allows the map or hides it; it also hides while the whole diagram is in view."""
+        self._wanted = wanted
+        self._hide_or_show()
+
+    def lie_in(self, room: QRect) -> None:
+        """Lies in the lower right corner of a rectangle of the canvas."""
+        self._room = room
+        wide, high = min(_WIDTH, room.width() * _PART_WIDE), min(_HEIGHT, room.height() * _PART_HIGH)
+        # The map has the shape of the diagram, or it would cover more than it shows.
+        scale = min(wide / max(1.0, self._whole.width()), high / max(1.0, self._whole.height()))
+        size = max(24, round(self._whole.width() * scale)), max(24, round(self._whole.height() * scale))
+        before = self.size()
+        self.setGeometry(room.right() - size[0] - _FROM_CORNER, room.bottom() - size[1] - _FROM_CORNER, *size)
+        if self.size() != before:
+            self._draw()
 
     def show_boxes(self, items: Iterable[BoxItem], whole: QRectF) -> None:
-        self._whole = whole
+        self._items, self._whole = tuple(items), whole
+        self.lie_in(self._room)
+        self._draw()
+
+    def forget(self) -> None:
+        self.show_boxes((), QRectF())
+        self._hits = ()
+
+    def _draw(self) -> None:
         self._picture = QPixmap(self.size() * self.devicePixelRatioF())
         self._picture.setDevicePixelRatio(self.devicePixelRatioF())
         self._picture.fill(Qt.GlobalColor.transparent)
         with QPainter(self._picture) as painter:
             quiet = self.palette().color(QPalette.ColorRole.PlaceholderText)
-            for item in items:
+            for item in self._items:
                 if not item.box.is_open:
                     painter.fillRect(self._small(item.boundingRect()), item.fill or quiet)
         self.update()
@@ -43,7 +79,12 @@ class Minimap(QWidget):
     def show_view(self, view: QRectF) -> None:
         if view != self._view:
             self._view = view
+            self._hide_or_show()
             self.update()
+
+    def _hide_or_show(self) -> None:
+        inner = self._whole.adjusted(_BORDER, _BORDER, -_BORDER, -_BORDER)
+        self.setVisible(self._wanted and bool(self._items) and not self._view.contains(inner))
 
     def show_hits(self, points: Iterable[QPointF]) -> None:
         self._hits = tuple(points)
@@ -71,9 +112,11 @@ class Minimap(QWidget):
     def paintEvent(self, _event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
         with QPainter(self) as painter:
             back = self.palette().color(QPalette.ColorRole.Window)
-            back.setAlphaF(0.9)
+            back.setAlphaF(0.8)
             painter.fillRect(self.rect(), back)
-            painter.setPen(self.palette().color(QPalette.ColorRole.Mid))
+            edge = self.palette().color(QPalette.ColorRole.Text)
+            edge.setAlphaF(0.25)
+            painter.setPen(edge)
             painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
             painter.drawPixmap(0, 0, self._picture)
             painter.setPen(Qt.PenStyle.NoPen)

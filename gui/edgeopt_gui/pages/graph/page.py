@@ -20,6 +20,7 @@ ENTRY = Entry(
             GraphPage.measure,
             why_not=GraphPage.why_not_measure,
             icon="chart",
+            also="profile profiling layers kernels benchmark",
             command=GraphPage.command,
             primary=True,
         ),
@@ -87,4 +88,5 @@ ENTRY = Entry(
             icon="export",
         ),
     ),
+    also="netron diagram network architecture visualize",
 )  # fmt: skip

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSizePolicy, QSlider, QToolButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSizePolicy, QSlider, QWidget
 
 from edgeopt.commands.graph.revisions import Revision
-from edgeopt_gui.theme.icons import icon
+from edgeopt_gui.widgets.icon_button import IconButton
 
 
 class RevisionBar(QWidget):
@@ -27,10 +27,7 @@ class RevisionBar(QWidget):
         self.beside = QCheckBox("Side by side")
         self.beside.setToolTip("Both models, with nodes that belong together at the same height")
         self.beside.toggled.connect(lambda _: self.chosen.emit(self.slider.value()))
-        self.close_button = QToolButton()
-        self.close_button.setIcon(icon("close"))
-        self.close_button.setToolTip("Show the model alone again")
-        self.close_button.setAccessibleName("Show the model alone again")
+        self.close_button = IconButton("close", "Show the model alone again")
         self.close_button.clicked.connect(self.closed)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)

@@ -211,6 +211,9 @@ class LivePage(Page):
     def key_to_measure(self) -> str:
         return "live.clear" if self._watcher.running else "live.start"
 
+    def has_measured(self) -> bool:
+        return self.session is not None and bool(self.session.history.moments)
+
     def command_of_start(self) -> Command | None:
         view, data = self.view, self.context.data
         if self.url:

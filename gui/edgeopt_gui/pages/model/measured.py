@@ -113,5 +113,6 @@ KERNEL_COLUMNS: tuple[Column[TimedKernel], ...] = (
         align="right",
         tip=lambda each: spread(each.row),
         title_tip="By how much the middle half of the runs differs",
+        optional=True,
     ),
 )

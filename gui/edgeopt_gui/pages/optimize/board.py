@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from edgeopt import events, units
 from edgeopt_gui.pages.optimize.phases import place_of
 from edgeopt_gui.pages.optimize.trade import trade_of
-from edgeopt_gui.widgets.speed_axis import span_around
+from edgeopt_gui.widgets.speed_axis import span_of
 
 if TYPE_CHECKING:
     from edgeopt.measure.messages import Memory
@@ -186,8 +186,8 @@ class Board:
 
 
 def axis(rows: Iterable[Row]) -> tuple[float, float]:
-    """Returns the ends of a common axis of speeds, ignoring the ends of intervals, which may be extreme."""
-    return span_around([middle for row in rows if (middle := row.interval[1])])
+    """Returns the ends of a common axis of speeds, on which the bars of nearly all intervals are whole."""
+    return span_of(row.interval for row in rows)
 
 
 def _row_of(standing: events.Standing, before: Row | None) -> Row:

@@ -173,6 +173,9 @@ class OptimizePage(Page):
     def key_to_measure(self) -> str:
         return "optimize.fresh" if self.situation.found else "optimize.start"
 
+    def has_measured(self) -> bool:
+        return self._run is not None and bool(self._run.board.rows)
+
     @property
     def situation(self) -> Situation:
         subject, run, delivery = self.context.subject, self._run, self.delivery

@@ -26,6 +26,7 @@ ACTIONS = (
         icon="play",
         command=OptimizePage.command_of_start,
         primary=True,
+        also="quantize quantization int8 compress prune accelerate",
         face=OptimizePage.face_of_start,
     ),
     Action(

@@ -37,6 +37,27 @@ def dots(rows: Iterable[Row]) -> list[Dot]:
     return sorted(found, key=lambda dot: dot.speed)
 
 
+WINNER, FRONT, SLOWER, REJECTED = "winner", "Pareto front", "beaten by another", "rejected"
+KINDS = (WINNER, FRONT, SLOWER, REJECTED)
+
+
+def kind_of(row: Row) -> str:
+    """Returns the word for a candidate's point in the legend."""
+    if row.leads:
+        return WINNER
+    if row.front:
+        return FRONT
+    return REJECTED if row.out and row.status != "lost" else SLOWER
+
+
+def _look_of(row: Row) -> tuple[QColor, bool]:
+    """Returns the colour of a candidate's point, and whether the point is filled."""
+    kind = kind_of(row)
+    if kind == WINNER:
+        return colours.good(), True
+    return (colours.muted() if kind == REJECTED else colours.series(0)), kind == FRONT
+
+
 class Scatter(QWidget):
     clicked = Signal(str)
     """The name of the candidate."""
@@ -101,6 +122,7 @@ class Scatter(QWidget):
             self._draw_axes(painter, self._box())
             for dot in self.dots:
                 self._draw_dot(painter, dot)
+            self._draw_legend(painter)
 
     def _click(self, dot: Dot | None) -> None:
         if dot is not None:
@@ -146,13 +168,29 @@ class Scatter(QWidget):
             painter.drawLine(QPointF(box.left(), y), QPointF(box.right(), y))
             painter.drawText(QPointF(box.left() + 4, y - 3), f"floor {self._floor_db:g} dB")
 
+    def legend(self) -> list[tuple[str, QColor, bool]]:
+        """Returns the word, the colour and whether it is filled for each kind of point that is drawn."""
+        kinds = {kind_of(dot.row): _look_of(dot.row) for dot in self.dots}
+        return [(kind, *kinds[kind]) for kind in KINDS if kind in kinds]
+
+    def _draw_legend(self, painter: QPainter) -> None:
+        line = self.fontMetrics().height()
+        right = self.width() - line / 2
+        for kind, colour, filled in reversed(self.legend()):
+            right -= self.fontMetrics().horizontalAdvance(kind)
+            painter.setPen(self.palette().color(QPalette.ColorRole.Text))
+            painter.drawText(QPointF(right, line), kind)
+            right -= 2 * _RADIUS
+            painter.setPen(QPen(colour, 1.5))
+            painter.setBrush(colour if filled else Qt.BrushStyle.NoBrush)
+            painter.drawEllipse(QPointF(right, line - self.fontMetrics().xHeight() / 2), _RADIUS, _RADIUS)
+            right -= line
+
     def _draw_dot(self, painter: QPainter, dot: Dot) -> None:
         at, row = self.place(dot), dot.row
-        colour = colours.good() if row.leads else colours.series(0)
-        if row.out and row.status != "lost":
-            colour = colours.muted()
+        colour, filled = _look_of(row)
         painter.setPen(QPen(colour, 1.5))
-        painter.setBrush(colour if row.front or row.leads else Qt.BrushStyle.NoBrush)
+        painter.setBrush(colour if filled else Qt.BrushStyle.NoBrush)
         painter.drawEllipse(at, _RADIUS, _RADIUS)
         if dot.name == self.picked:
             painter.setBrush(Qt.BrushStyle.NoBrush)

@@ -215,6 +215,18 @@ def test_each_device_is_in_one_segment_and_few_of_many_are_seen(qtbot):
     )
 
 
+def test_a_waiting_part_of_a_wave_has_an_edge_that_stands_out_in_the_dark(qtbot, context):
+    context.settings.keep("theme", "dark")
+    bars = WaveBars()
+    qtbot.addWidget(bars)
+    bars.set_waves(waves_of(report(RolloutDevice("a", 1, "planned"), RolloutDevice("b", 2, "planned"))))
+    bars.resize(600, bars.sizeHint().height())
+    image = bars.grab().toImage()
+    edge = [image.pixelColor(300, y).lightness() for y in range(bars.fontMetrics().height() * 2)]
+    background = bars.palette().window().color().lightness()
+    assert max(edge) > background + 90
+
+
 @pytest.mark.parametrize("url", ["oci://registry/model", "http://models.example.com/m.edgeopt"])
 def test_what_is_wrong_with_the_bundle_is_said_in_the_words_of_the_form(url):
     with pytest.raises(UsageError) as wrong:

@@ -81,7 +81,7 @@ def test_the_list_shows_the_fastest_runtime_or_the_one_that_colours_the_graph(pa
     measured(page, row, backend="slow", run_ms=3.0)
     measured(page, row, backend="fast", run_ms=2.0)
     assert page.view.hottest.summary.text().startswith("fast:")
-    page.view._choose_colours("ms:slow")
+    page.view.choose_colours("ms:slow")
     assert page.view.hottest.summary.text().startswith("slow:")
 
 

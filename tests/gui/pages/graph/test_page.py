@@ -9,6 +9,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QLabel
 
 from edgeopt.data.demo import MODEL
+from edgeopt.graph.analysis import OpTimeRow, OpTimes
+from edgeopt.graph.analysis.records import name_of
 from edgeopt_gui.context import GraphPair
 from edgeopt_gui.pages.graph.page import ENTRY
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
@@ -198,6 +200,32 @@ def test_the_passes_are_stepped_through_and_the_selected_node_stays(qtbot, shown
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) == len(page.context.nodes))
     assert bar.isHidden()
     assert page.view.colours.findData("change") == -1
+
+
+def test_times_colours_and_selection_stay_when_the_rewrites_are_closed(qtbot, shown, window):
+    page = shown(MODEL)
+    gemm = next(node for node in page.context.nodes if node.operator == "Gemm")
+    row = OpTimeRow("g", "Gemm", 0.25, 1.0, (name_of(gemm),))
+    page.context.use_times((OpTimes("onnxruntime-cpu", "1", None, 20, 2.0, 0.25, 1.0, (row,)),))
+    page.view.set_times(page.context.op_times)
+    times = page.context.op_times
+    page.view.pick(gemm.position)
+    window.book["graph.passes"].shown.trigger()
+    bar = page.view.revisions
+    qtbot.waitUntil(lambda: bar.isVisible() and page.view.colouring.key == "change")
+    bar.slider.setValue(bar.slider.maximum())
+    qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(page.context.nodes))
+    canvas = page.view.canvas
+    place = canvas.mapFromScene(canvas.boxes[canvas.selected].boundingRect().topLeft())
+    bar.close_button.click()
+    qtbot.waitUntil(lambda: len(page.view.diagram.nodes) == len(page.context.nodes))
+    assert page.context.op_times == times
+    assert page.view.colouring.key == "ms:onnxruntime-cpu"
+    assert not page.view.hottest.isHidden()
+    assert canvas.selected == page.view.diagram.wiring.paths[gemm.position]
+    assert page.view.title.text() == "Gemm"
+    after = canvas.mapFromScene(canvas.boxes[canvas.selected].boundingRect().topLeft())
+    assert (after - place).manhattanLength() <= 4
 
 
 def test_the_whole_graph_is_in_sight_beside_the_scroll_bars(qtbot, shown, window, tmp_path):

@@ -124,6 +124,18 @@ def test_the_axis_holds_every_middle_and_the_model(speeds):
         assert 0 < place_on((low, high), speed) < 1
 
 
+@pytest.mark.parametrize("end", [(0.9, 1.3, 4.0), (0.2, 1.0, 1.1)])
+def test_the_bar_of_an_interval_is_not_cut_by_the_axis(end):
+    low, middle, high = end
+    span = axis([Row("a", "racing", speedup=middle, low=low, high=high)])
+    assert place_on(span, high) < 1
+    assert place_on(span, low) > 0
+
+
+def test_a_far_end_does_not_squeeze_the_axis():
+    assert axis([Row("a", "racing", speedup=1.0, low=0.9, high=900.0)])[1] < 10
+
+
 def test_twice_and_half_are_equally_far_from_one():
     span = (0.25, 4.0)
     assert place_on(span, 1.0) == pytest.approx(0.5)

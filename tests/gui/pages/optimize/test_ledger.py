@@ -135,6 +135,22 @@ def test_faster_is_at_the_right_and_more_accurate_above(scatter):
     assert source.y() == exact.y() < fast.y()
 
 
+def test_a_legend_says_what_filled_points_are(scatter):
+    made = [Row("front", "lost", speedup=2.0, accuracy_db=60.0, front=True), *ROWS_SCATTER]
+    scatter.show_rows(made)
+    assert [(kind, filled) for kind, _, filled in scatter.legend()] == [
+        ("winner", True),
+        ("Pareto front", True),
+        ("beaten by another", False),
+    ]
+    colour = next(colour for kind, colour, _ in scatter.legend() if kind == "Pareto front")
+    image = scatter.grab().toImage()
+    top = {
+        image.pixelColor(x, y).name() for x in range(image.width()) for y in range(scatter.fontMetrics().height())
+    }
+    assert colour.name() in top
+
+
 def test_a_click_picks_the_candidate(qtbot, scatter):
     fast = scatter.dots[-1]
     with qtbot.waitSignal(scatter.clicked) as clicked:
