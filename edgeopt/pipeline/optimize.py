@@ -19,7 +19,6 @@ from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import BuildInputs
-from edgeopt.pipeline.plans.space import configs_on
 from edgeopt.pipeline.prove.deliver import deliver
 from edgeopt.pipeline.prove.pick import find_candidate
 from edgeopt.pipeline.prove.pick import pick as deliver_picked
@@ -56,15 +55,13 @@ def variant_inputs(search: Search, runner: TrialRunner) -> BuildInputs:
     )
 
 
-def plan_terms_of(search: Search, pool: CandidatePool) -> PlanTerms | None:
+def plan_terms_of(search: Search) -> PlanTerms | None:
     """Returns the terms of precision plans; None for an objective that does not gain from saved time."""
     if not search.objective.of_time:
         return None
-    reference, profile, starts = search.reference, search.profile, search.starts
+    reference = search.reference
     labels = None if reference.labels is None else reference.labels[: reference.split.prove_first]
-    return PlanTerms(
-        reference.goal, labels, lambda: configs_on(profile, starts, pool.floats_ms), pool.repair_floor_db
-    )
+    return PlanTerms(reference.goal, labels)
 
 
 def run_search(settings: OptimizeRequest, emit: Emit, stop: threading.Event) -> Outcome:
@@ -110,7 +107,7 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
         variants = Variants()
         pool = CandidatePool(search, resources, variants, room)
         stack.callback(pool.close)
-        terms = plan_terms_of(search, pool)
+        terms = plan_terms_of(search)
         builder = VariantBuilder(inputs, terms, variants, place, ending, memory.of_variants(clock.limit_s))
         stack.callback(builder.close)
         if known is not None and picked is not None:

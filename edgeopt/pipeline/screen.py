@@ -29,9 +29,9 @@ from edgeopt.pipeline.context import SearchResources
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.objectives import OVER, excess
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, Status
-from edgeopt.pipeline.plans.gathering import ReadyVariant
+from edgeopt.pipeline.plans.gathering import Configs, ReadyVariant
 from edgeopt.pipeline.plans.recipes import recipe_named
-from edgeopt.pipeline.plans.space import StartOptions, first_candidates, other_threads
+from edgeopt.pipeline.plans.space import StartOptions, configs_on, first_candidates, other_threads
 from edgeopt.pipeline.runner import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.shapes.filling import (
     LATEST,
@@ -400,6 +400,10 @@ class CandidatePool:
                 with suppress(TrialError):
                     found = min(found, latency_ms(entry.contender))
         return found
+
+    def configs_to_plan(self) -> Configs:
+        """Returns the configurations to plan precisions for, the fastest in floats first."""
+        return configs_on(self.search.profile, self.starts, self.floats_ms)
 
     def repair_floor_db(self, floor_db: float) -> float | None:
         """Returns the accuracy that a repair must reach, in dB; None if NNCF's own result is well within the

@@ -134,7 +134,13 @@ def course(track):
             [Candidate("source", "null", QUICK)],
         ]
         entrants.enter = entrants.add
-        gathering = SimpleNamespace(parts=lambda: iter(parts), close=lambda: track.said.append("made"))
+        gathering = SimpleNamespace(
+            first_parts=lambda: iter(parts),
+            repairs=False,
+            plans=False,
+            uniform=lambda: iter(()),
+            close=lambda: track.said.append("made"),
+        )
         if stopped:
             ending.stop.set()
         aim = SearchGoal(objective_named(objective), ResourceLimits(), target_speedup)

@@ -1,8 +1,9 @@
 """Builder of the variants of the precision levels, in parts; yields each as soon as it is ready."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,18 +70,16 @@ class ReadyVariant(NamedTuple):
     planned: PlannedVariant | None = None
 
 
+Configs = tuple[ExecutionConfig, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class PlanTerms:
     """Constraints of a precision plan."""
 
     goal: Goal
-    labels: Labels | None
+    labels: Labels | None = None
     """Labels of all samples that calibrate or check."""
-    configs: Callable[[], tuple[ExecutionConfig, ...]]
-    """Function called after the exact variants were screened: what is fastest in floats is planned first."""
-    repair_floor_db: Callable[[float], float | None] = lambda floor_db: floor_db
-    """Function called after the recipes of libraries were screened: returns the accuracy that a repaired model
-    must reach with this floor, or None if those of NNCF need no repair."""
 
 
 class VariantBuilder:
@@ -100,39 +99,60 @@ class VariantBuilder:
         self._inputs, self._plan_terms = inputs, plan
         self._place, self._ending, self._memory = place, ending, memory
         self._builders = [place.builder]
+        self._covered: list[str] = []
 
-    def parts(self) -> Iterator[Iterator[ReadyVariant]]:
-        """Yields the parts; each is to be taken whole before the next one, which builds on its results."""
-        source, names = self._source(), [*self._recipe_names()]
-        uniform = [name for name in names if recipe_named(name).uniform]
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(self._recipe_names())
+
+    @property
+    def repairs(self) -> bool:
+        """Whether a model that NNCF quantized may be repaired."""
+        return REPAIRED in self._names
+
+    @property
+    def plans(self) -> bool:
+        """Whether precisions may be planned by layer."""
+        return PLANNED in self._names
+
+    @property
+    def floor_db(self) -> float | None:
+        """Accuracy floor in dB; None if the goal is no ratio or time does not count."""
+        goal = self._plan_terms.goal if self._plan_terms is not None else None
+        return goal.target_db if goal is not None and goal.is_ratio else None
+
+    def first_parts(self) -> Iterator[Iterator[ReadyVariant]]:
+        """Yields the parts before repair and plan; take each whole before the next, which builds on it."""
+        source, names = self._source(), self._names
         whole = [name for name in names if recipe_named(name).whole]
         plugins = [name for name in names if recipe_named(name).offer]
-        exact = [name for name in names if name not in {PLANNED, REPAIRED, *uniform, *whole, *plugins}]
-        yield self._exact(source, exact)
+        others = {PLANNED, REPAIRED, *self._uniform(), *whole, *plugins}
+        yield self._exact(source, [name for name in names if name not in others])
         if plugins:
             yield self._by_plugins(plugins)
         if whole:
             yield self._by_libraries(whole)
-        if REPAIRED in names:
-            yield self._repaired()
-        covered: list[str] = []
-        if PLANNED in names:
-            yield self._planned(covered)
-        yield self._all_of([name for name in uniform if not self._is_covered(name, covered)])
 
-    def only(self, name: str) -> Iterator[Iterator[ReadyVariant]]:
-        """Yields the parts that one variant needs, whatever a plan would cover."""
+    def uniform(self) -> Iterator[ReadyVariant]:
+        """Yields the variants with one scheme for all layers, except those that the plan covers."""
+        yield from self._all_of([name for name in self._uniform() if not self._is_covered(name)])
+
+    def _uniform(self) -> list[str]:
+        return [name for name in self._names if recipe_named(name).uniform]
+
+    def only(self, name: str, configs: Configs) -> Iterator[Iterator[ReadyVariant]]:
+        """Yields the parts that one variant needs, whatever a plan would cover; `configs` are those to plan."""
         names = [each for each in self._recipe_names() if each in {CLEANED, name}]
         apart = [
             e for e in names if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED} or r.offer
         ]
         yield self._exact(self._source(), [each for each in names if each not in apart])
         if PLANNED in apart:
-            yield self._planned([])
+            yield self.planned(configs)
         elif apart and recipe_named(apart[0]).offer:
             yield self._by_plugins(apart)
         elif apart:
-            yield self._repaired() if REPAIRED in apart else self._all_of(apart)
+            yield self.repaired(self.floor_db) if REPAIRED in apart else self._all_of(apart)
 
     def close(self) -> None:
         """Ends all workers that still run."""
@@ -148,7 +168,7 @@ class VariantBuilder:
             reason = why_not(recipe, self._inputs)
             if not reason and name in {PLANNED, REPAIRED} and self._plan_terms is None:
                 reason = _SAVES_TIME
-            if not reason and name == REPAIRED and self._floor_db is None:
+            if not reason and name == REPAIRED and self.floor_db is None:
                 reason = _OWN_GOAL
             if reason:
                 self.variants.report_failure(VariantReport(name, recipe.title, failure=reason))
@@ -217,16 +237,11 @@ class VariantBuilder:
             finally:
                 worker.client.close()
 
-    @property
-    def _floor_db(self) -> float | None:
-        goal = self._plan_terms.goal if self._plan_terms is not None else None
-        return goal.target_db if goal is not None and goal.is_ratio else None
+    def repaired(self, needed_db: float | None) -> Iterator[ReadyVariant]:
+        """Repairs the quantized model while nothing else runs, as the attempts depend on the model's speed.
 
-    def _repaired(self) -> Iterator[ReadyVariant]:
-        """Repairs the quantized model while nothing else runs, as the attempts depend on the model's speed."""
-        terms, floor_db = self._plan_terms, self._floor_db
-        assert terms is not None and floor_db is not None  # noqa: S101, PT018 - it is wanted
-        needed_db = terms.repair_floor_db(floor_db)
+        `needed_db` is the accuracy that it must reach; None if NNCF's own models need no repair.
+        """
         if needed_db is None:
             report = VariantReport(REPAIRED, recipe_named(REPAIRED).title, failure=_NOT_NEEDED)
             self.variants.report_failure(report)
@@ -242,13 +257,13 @@ class VariantBuilder:
             yield from self._ready(one, made)
         ending.extend(time.monotonic() - due_s, "The repair of the quantized model took long")
 
-    def _planned(self, covered: list[str]) -> Iterator[ReadyVariant]:
-        """Plans precisions while nothing else runs that would disturb the timing; adds backends to `covered`."""
+    def planned(self, configs: Configs) -> Iterator[ReadyVariant]:
+        """Plans precisions for these configurations while nothing else runs that would disturb the timing."""
         terms, until_s = self._plan_terms, self._ending.clock.until(_PLANNING_SHARE)
         assert terms is not None  # noqa: S101 - it is wanted
         fresh = self._another()
         try:
-            configs, limit_s = terms.configs(), _PLAN_IS_READY * (until_s - time.monotonic())
+            limit_s = _PLAN_IS_READY * (until_s - time.monotonic())
             groups = by_base((one.backend for one in configs), self._base)
             requests = []
             for base, backends in groups.items():
@@ -260,14 +275,14 @@ class VariantBuilder:
             for one, made in self._made(requests, _PLANNING_SHARE, [fresh]):
                 yield from self._ready(one, made)
                 if isinstance(made, Made) and made.plans is not None:
-                    covered += made.plans.covered
+                    self._covered += made.plans.covered
         finally:
             fresh.client.close()
 
-    def _is_covered(self, name: str, covered: list[str]) -> bool:
+    def _is_covered(self, name: str) -> bool:
         """Whether a plan covers all that this recipe could give; reports it in that case."""
         recipe = recipe_named(name)
-        if not {*backends_of(recipe, self._inputs.profile)} <= {*covered}:
+        if not {*backends_of(recipe, self._inputs.profile)} <= {*self._covered}:
             return False
         self.variants.report_failure(VariantReport(name, recipe.title, failure=_COVERED))
         return True

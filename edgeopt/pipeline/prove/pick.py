@@ -22,7 +22,7 @@ _COUNTS = 0.01
 
 def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, known: Outcome) -> Outcome:
     """Makes, proves and writes the picked candidate; raises VerificationError if it does not hold."""
-    _build(builder, candidate)
+    _build(pool, builder, candidate)
     with written(pool, candidate) as bundle:
         try:
             proof = prove(pool.search, pool.resources, bundle, PROOF.legs[0])
@@ -52,10 +52,10 @@ def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, kno
         return publish_proved(pool, bundle, candidate, outcome)
 
 
-def _build(builder: VariantBuilder, candidate: Candidate) -> None:
+def _build(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate) -> None:
     """Builds the variant that the candidate runs and its bases; raises VerificationError if it cannot be built."""
     variants = builder.variants
-    for part in builder.only(candidate.variant):
+    for part in builder.only(candidate.variant, pool.configs_to_plan()):
         for _ in part:
             """No candidate races: each is only made."""
     if variants.has(candidate.variant, candidate.backend):

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -18,7 +18,7 @@ from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms, speedup, t
 from edgeopt.measure.schedules import FIGURES, METERED, METERED_FINAL, Schedule
 from edgeopt.pipeline.objectives import ENERGY, Objective
 from edgeopt.pipeline.outcome import Candidate
-from edgeopt.pipeline.plans.gathering import VariantBuilder
+from edgeopt.pipeline.plans.gathering import ReadyVariant, VariantBuilder
 from edgeopt.pipeline.plans.recipes import place_of
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, Ticker, final
 
@@ -260,7 +260,7 @@ def enter_variants(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEnt
     resources = pool.resources
     resources.emit(Progress("making variants"))
     best: list[PoolEntry] = []
-    for part in builder.parts():
+    for part in variant_parts(pool, builder):
         for ready in part:
             pool.enter(ready)
         if resources.ending.is_stopping or (best := fast_enough(pool)):
@@ -269,6 +269,16 @@ def enter_variants(pool: CandidatePool, builder: VariantBuilder) -> list[PoolEnt
     if resources.ending.is_stopping and not best:
         resources.ending.record_stop("making variants", pool.racing_count)
     return best
+
+
+def variant_parts(pool: CandidatePool, builder: VariantBuilder) -> Iterator[Iterator[ReadyVariant]]:
+    """Yields the parts of the variants; what was screened decides on the repair and on the order of plans."""
+    yield from builder.first_parts()
+    if builder.repairs and builder.floor_db is not None:
+        yield builder.repaired(pool.repair_floor_db(builder.floor_db))
+    if builder.plans:
+        yield builder.planned(pool.configs_to_plan())
+    yield builder.uniform()
 
 
 def fast_enough(pool: CandidatePool) -> list[PoolEntry]:

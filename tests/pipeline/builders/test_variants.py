@@ -28,6 +28,7 @@ from edgeopt.pipeline.context import open_context
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import RECIPES, BuildInputs
+from edgeopt.pipeline.race.race import variant_parts
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.records import QuantSettings
@@ -271,6 +272,12 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
         yield work
 
 
+def parts_of(gathering, configs=tuple, needed=lambda floor_db: floor_db):
+    """Yields the parts as a search takes them, which knows the candidates that it screened so far."""
+    pool = SimpleNamespace(configs_to_plan=configs, repair_floor_db=needed)
+    return variant_parts(pool, gathering)
+
+
 def names(part):
     return [ready.variant for ready in part]
 
@@ -281,7 +288,7 @@ def failures(gathering):
 
 def test_what_is_exact_comes_first_and_what_follows_starts_from_the_cleaned_model(begin, conv_model):
     gathering = begin("cleaned", "int8-dynamic")
-    parts = gathering.parts()
+    parts = parts_of(gathering)
     assert names(next(parts)) == ["source", "cleaned"]
     cleaned = gathering.variants.path("cleaned")
     assert cleaned.is_file()
@@ -295,24 +302,25 @@ def test_what_is_exact_comes_first_and_what_follows_starts_from_the_cleaned_mode
 
 def test_what_cannot_be_made_is_left_out_with_its_reason(begin):
     gathering = begin("lowered", "int8", "planned", of_user=False)
-    assert [names(part) for part in gathering.parts()] == [["source"], []]
+    assert [names(part) for part in parts_of(gathering)] == [["source"], []]
     told = failures(gathering)
     assert told.keys() == {"lowered", "int8", "planned"}
     assert "needs data" in told["int8"]
 
 
 def test_one_variant_is_made_with_what_it_needs_and_without_a_plan(begin):
-    asked = []
-    plan = PlanTerms(Goal(), None, lambda: asked.append("planned") or ())
+    plan = PlanTerms(Goal())
     gathering = begin("cleaned", "planned", "int8-dynamic", plan=plan)
-    assert [names(part) for part in gathering.only("int8-dynamic")] == [["source", "cleaned"], ["int8-dynamic"]]
-    assert not asked
+    assert [names(part) for part in gathering.only("int8-dynamic", ())] == [
+        ["source", "cleaned"],
+        ["int8-dynamic"],
+    ]
     assert not failures(gathering)
 
 
 def test_a_plan_is_no_use_where_time_is_not_what_counts(begin):
     gathering = begin("planned")
-    assert [names(part) for part in gathering.parts()] == [["source"], []]
+    assert [names(part) for part in parts_of(gathering)] == [["source"], []]
     assert "a plan minimizes time" in failures(gathering)["planned"]
 
 
@@ -323,15 +331,15 @@ def test_what_a_plan_holds_to_is_asked_once_the_exact_variants_are_there(begin):
         asked.append(names_so_far())
         raise RuntimeError("enough")
 
-    gathering = begin("cleaned", "planned", plan=PlanTerms(Goal(), None, configs))
+    gathering = begin("cleaned", "planned", plan=PlanTerms(Goal()))
 
     def names_so_far():
         return [report.name for report in gathering.variants.reports]
 
-    parts = gathering.parts()
+    parts = parts_of(gathering, configs)
     names(next(parts))
     with pytest.raises(RuntimeError, match="enough"):
-        names(next(parts))
+        next(parts)
     assert asked == [["source", "cleaned"]]
 
 
@@ -341,7 +349,7 @@ def test_what_a_plan_holds_to_is_asked_once_the_exact_variants_are_there(begin):
 )
 def test_what_is_not_ready_in_time_says_so(begin, how, said):
     gathering = begin("cleaned", "int8-dynamic", **how)
-    assert [names(part) for part in gathering.parts()] == [["source"], []]
+    assert [names(part) for part in parts_of(gathering)] == [["source"], []]
     assert all(said in reason for reason in failures(gathering).values())
     assert len(failures(gathering)) == 2
 
@@ -371,7 +379,7 @@ def test_a_search_waits_for_the_recipes_of_libraries_of_a_small_model(
     clock = SimpleNamespace(monotonic=lambda: now_s[-1] if now_s else time.monotonic())
     monkeypatch.setattr("edgeopt.pipeline.plans.gathering.time", clock)
     monkeypatch.setattr("edgeopt.pipeline.plans.gathering.make_all", late)
-    assert [names(part) for part in gathering.parts()] == [["source"], [], []]
+    assert [names(part) for part in parts_of(gathering)] == [["source"], [], []]
     assert min_s <= ending.clock.limit_s <= max_s
     assert 25 < deadlines["ort-dynamic"] < 90
     assert deadlines["int8"] > 0.6 * ending.clock.limit_s
@@ -385,7 +393,7 @@ def test_a_search_waits_for_the_recipes_of_libraries_of_a_small_model(
 def test_a_search_waits_for_the_repair_of_a_small_model(begin, monkeypatch, size_bytes, longest_s, waits):
     """A model whose repair ran 2.7 times as fast came out in bf16: proofs of slow runs left no time for it."""
     pytest.importorskip("nncf")
-    terms = PlanTerms(Goal(floor=30.0, budget=""), None, tuple)
+    terms = PlanTerms(Goal(floor=30.0, budget=""))
     gathering = begin("nncf-repaired", plan=terms, also=["openvino-cpu"])
     gathering._inputs = dataclasses.replace(gathering._inputs, size_bytes=size_bytes)
     ending = gathering._ending
@@ -401,7 +409,7 @@ def test_a_search_waits_for_the_repair_of_a_small_model(begin, monkeypatch, size
     monkeypatch.setattr("edgeopt.pipeline.plans.gathering.time", clock)
     monkeypatch.setattr("edgeopt.pipeline.plans.gathering.make_all", late)
     limit_s = ending.clock.limit_s
-    for part in gathering.parts():
+    for part in parts_of(gathering):
         list(part)
     assert (asked_s[0] > due_s + 10, ending.clock.limit_s > limit_s) == (waits, waits)
 
@@ -415,18 +423,18 @@ def test_a_search_waits_for_the_repair_of_a_small_model(begin, monkeypatch, size
 )
 def test_nothing_is_repaired_where_nothing_asks_for_it(begin, goal, needed, said):
     pytest.importorskip("nncf")
-    terms = PlanTerms(goal, None, tuple, lambda _: needed)
+    terms = PlanTerms(goal)
     gathering = begin("nncf-repaired", plan=terms, also=["openvino-cpu"])
-    assert [one.variant for part in gathering.parts() for one in part] == ["source"]
+    assert [one.variant for part in parts_of(gathering, needed=lambda _: needed) for one in part] == ["source"]
     assert said in failures(gathering)["nncf-repaired"]
 
 
 def test_what_nncf_quantized_below_the_floor_is_repaired(begin):
     """Any model has a floor that eight bits throughout miss: here it is found first."""
     pytest.importorskip("nncf")
-    terms = PlanTerms(Goal(floor=40.0, budget=""), None, tuple)
+    terms = PlanTerms(Goal(floor=40.0, budget=""))
     gathering = begin("cleaned", "nncf-repaired", plan=terms, also=["openvino-cpu"])
-    made = [one for part in gathering.parts() for one in part]
+    made = [one for part in parts_of(gathering) for one in part]
     assert "nncf-repaired" in [one.variant for one in made]
     *_, entry = gathering.variants.ledger(Candidate("nncf-repaired", "openvino-cpu"))
     assert entry.snr_db > 40
@@ -447,7 +455,7 @@ def test_a_pass_that_openvino_computes_wrong_stays_for_onnxruntime(begin, shuffl
         onnx.save(model, shuffle_model)
     ladder = ("cleaned", "int8")
     gathering = begin(*ladder, model=shuffle_model, passes=("operator-forms", *more), also=["openvino-cpu"])
-    variants, ready = gathering.variants, [one for part in gathering.parts() for one in part]
+    variants, ready = gathering.variants, [one for part in parts_of(gathering) for one in part]
     richer, plain = "onnxruntime-cpu", "openvino-cpu"
     assert {one.variant for one in ready if richer in one.backends} == {"source", *ladder}
     assert "Gather" in kinds_of(variants.path("cleaned", richer))
