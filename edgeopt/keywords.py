@@ -33,9 +33,9 @@ def read(kind: type[_Request], keywords: Mapping[str, object]) -> _Request:
 def takes(
     kind: type[msgspec.Struct], keywords: type, without: tuple[str, ...] = ()
 ) -> Callable[[_Function], _Function]:
-    """Gives a function that reads a request out of `**wishes` the signature and the help of what it takes.
+    """Gives a function that reads a request out of its `**keywords` the signature and the help of the request.
 
-    `keywords` is the TypedDict of the wishes, which type checkers read.
+    `keywords` is the TypedDict that type checkers read.
     """
 
     def decorate(function: _Function) -> _Function:
@@ -44,7 +44,7 @@ def takes(
         ]
         named = {each.name for each in own} | {*without}
         options = [each for each in options_of(kind) if each.name not in named]
-        wishes = [
+        parameters = [
             inspect.Parameter(
                 each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default,
                 annotation=keywords.__annotations__[each.name],
@@ -55,7 +55,7 @@ def takes(
         last = [each for each in own if each.kind is each.KEYWORD_ONLY]
         lines = [f"    {each.name}: {each.help}" for each in options]
         function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", "Keywords:", *lines])
-        function.__signature__ = inspect.Signature([*first, *wishes, *last])  # type: ignore[attr-defined] # for help()
+        function.__signature__ = inspect.Signature([*first, *parameters, *last])  # type: ignore[attr-defined] # for help()
         return function
 
     return decorate
