@@ -19,10 +19,8 @@ _FAMILIES = (
     ("AMX", "amx", ("amx-",)),
     ("SVE and SME", "s", ()),
 )
-_SECTIONS = (
-    *("host.", "cpu.", "memory.", "limits.", "clock", "clusters.", "caches.", "numa.", "state."),
-    "identity.",
-)
+# Facts of runtimes are shown, because each explains what a search can do; without a clock there is nothing to say.
+_SECTIONS = (*(f"{part}." for part in Device.__struct_fields__ if part != "runtimes"), "clock")
 _UNKNOWN = "unknown"
 _PROVIDER = "ExecutionProvider"
 
