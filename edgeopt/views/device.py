@@ -19,8 +19,9 @@ _FAMILIES = (
     ("AMX", "amx", ("amx-",)),
     ("SVE and SME", "s", ()),
 )
-# Facts of runtimes are shown, because each explains what a search can do; without a clock there is nothing to say.
-_SECTIONS = (*(f"{part}." for part in Device.__struct_fields__ if part != "runtimes"), "clock")
+# Missing facts of runtimes and missing peaks are listed, because the user can do something about them.
+_LISTED = ("runtimes", "peaks")
+_SECTIONS = (*(f"{part}." for part in Device.__struct_fields__ if part not in _LISTED), "clock")
 _UNKNOWN = "unknown"
 _PROVIDER = "ExecutionProvider"
 
