@@ -1,4 +1,4 @@
-"""edgeopt: the fastest deployment of an ONNX model on a device that can be proved good.
+"""edgeopt: the fastest proved deployment of an ONNX model on a device.
 
 device = edgeopt.probe()
 analysis = edgeopt.analyze("model.onnx")

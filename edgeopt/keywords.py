@@ -33,9 +33,9 @@ def read(kind: type[_Request], keywords: Mapping[str, object]) -> _Request:
 def takes(
     kind: type[msgspec.Struct], keywords: type, without: tuple[str, ...] = ()
 ) -> Callable[[_Function], _Function]:
-    """Gives a function that reads a request out of `**keywords` the signature and the help of what it takes.
+    """Gives a function that reads a request out of its `**keywords` the signature and the help of the request.
 
-    `keywords` is the TypedDict of the parameters, which type checkers read.
+    `keywords` is the TypedDict that type checkers read.
     """
 
     def decorate(function: _Function) -> _Function:

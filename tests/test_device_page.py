@@ -2,7 +2,9 @@
 
 import re
 from pathlib import Path
+from typing import get_args, get_type_hints
 
+import msgspec
 import pytest
 
 from edgeopt.hw import device
@@ -10,25 +12,16 @@ from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 
 PAGE = (Path(__file__).parents[1] / "docs" / "device.md").read_text()
-STRUCTS = (
-    device.Device,
-    device.HostFacts,
-    device.Cpu,
-    device.Cluster,
-    device.Cache,
-    device.NumaNode,
-    device.Clock,
-    device.DeviceLimits,
-    device.SystemMemory,
-    device.Accelerator,
-    device.Runtime,
-    device.State,
-    device.Identity,
-    device.Peaks,
-    device.ComputePeak,
-    device.MemoryPeak,
-    device.RunOverhead,
-)
+
+
+def structs_in(kind: type | object) -> set[type]:
+    """The records of a type annotation, and those of their fields."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return {kind}.union(*map(structs_in, get_type_hints(kind).values()))
+    return set().union(*map(structs_in, get_args(kind)))
+
+
+STRUCTS = sorted(structs_in(device.Device), key=lambda struct: struct.__name__)
 
 
 @pytest.mark.parametrize("struct", STRUCTS, ids=lambda struct: struct.__name__)

@@ -78,7 +78,7 @@ REQUESTS = (
 FUNCTIONS = (
     (edgeopt.optimize, optimizing.OptimizeSourceRequest, optimizing.OptimizeSourceKeywords, {"model", "out"}),
     (edgeopt.quantize, quantizing.QuantizeOptions, quantizing.QuantizeKeywords, {"model", "out"}),
-    (api.bench, request.Request, request.AllWishes, {"subject"}),
+    (api.bench, request.Request, request.BenchKeywords, {"subject"}),
 )
 """The functions that take them, the keywords by which type checkers know them, and what is given by place."""
 

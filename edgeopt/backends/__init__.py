@@ -1,4 +1,4 @@
-"""The backends that run models; a new backend needs one file, one line here and one test file."""
+"""Backends, each one runtime with one execution provider or device, and `BACKENDS`, the table of them."""
 
 from functools import cache
 
@@ -52,14 +52,17 @@ def option_kinds(name: str) -> dict[str, Kind]:
     return next((kinds(backend.options) for backend in BACKENDS if backend.name == name), {})
 
 
+def runtime_of(name: str) -> str:
+    """Returns the Python package of the runtime behind one of edgeopt's own backends; empty for other names."""
+    return next((backend.package or "" for backend in BACKENDS if backend.name == name), "")
+
+
 def lowering_names(name: str) -> tuple[str, ...]:
     """Returns the names of the rewrites that only the runtime behind a backend supports, or runs faster."""
     from edgeopt.backends.onnxruntime import lowering as onnxruntime
     from edgeopt.backends.openvino import lowering as openvino
 
-    if name not in NAMES:
-        return ()
-    return openvino.NAMES if name.startswith("openvino-") else onnxruntime.NAMES
+    return {"onnxruntime": onnxruntime.NAMES, "openvino": openvino.NAMES}.get(runtime_of(name), ())
 
 
 def eight_bits_of(name: str) -> EightBits:

@@ -189,7 +189,8 @@ class Backend:
     op_times: OpTimer | None = None
     """Time of each kernel; None if the runtime does not report it."""
     package: str | None = None
-    """The Python package of the runtime, so that a trial can time loading a model without the import."""
+    """The Python package of the runtime, so that a trial can time loading a model without the import; None for a
+    backend that computes nothing, which lists and searches leave out."""
     converts_within: bool = False
     """Whether kernels convert between float and eight bits within themselves, at next to no cost."""
     device: str = ""

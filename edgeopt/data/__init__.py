@@ -1,1 +1,1 @@
-"""Input data of a model, and the criteria for its answers."""
+"""Input data of a model: samples, pictures and generated inputs; and the criteria for its outputs."""

@@ -1,1 +1,1 @@
-"""The client of agents: deployments, live telemetry, and requests to have something to watch."""
+"""Clients of agents and of MQTT brokers: deployments, telemetry, pairing, and rollouts in waves."""

@@ -339,24 +339,12 @@ def _own_bytes(accelerator: Accelerator) -> int | None:
     return None if accelerator.memory_shared else accelerator.memory_total_bytes
 
 
-Section = (
-    HostFacts
-    | Cpu
-    | DeviceLimits
-    | SystemMemory
-    | Clock
-    | State
-    | tuple[Accelerator, ...]
-    | tuple[Runtime, ...]
-    | tuple[Cluster, ...]
-    | tuple[Cache, ...]
-    | tuple[NumaNode, ...]
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Facts:
-    section: Section
+    """Answer of a probe, with the source of each fact."""
+
+    section: msgspec.Struct | tuple[msgspec.Struct, ...]
+    """Value of the probe's field of `Device`."""
     sources: dict[str, str] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     """Absent facts of the section, each with its reason."""

@@ -1,1 +1,1 @@
-"""Measuring: trials as processes, interleaved contests, statistics."""
+"""Measurement: trials as processes, interleaved contests, statistics, instruments, exactness."""

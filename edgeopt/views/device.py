@@ -19,10 +19,9 @@ _FAMILIES = (
     ("AMX", "amx", ("amx-",)),
     ("SVE and SME", "s", ()),
 )
-_SECTIONS = (
-    *("host.", "cpu.", "memory.", "limits.", "clock", "clusters.", "caches.", "numa.", "state."),
-    "identity.",
-)
+# Missing facts of runtimes and missing peaks are listed, because the user can do something about them.
+_LISTED = ("runtimes", "peaks")
+_SECTIONS = (*(f"{part}." for part in Device.__struct_fields__ if part not in _LISTED), "clock")
 _UNKNOWN = "unknown"
 _PROVIDER = "ExecutionProvider"
 

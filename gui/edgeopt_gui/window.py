@@ -250,7 +250,8 @@ class Window(QMainWindow):
         return "" if self.context.jobs.jobs else "No job is running."
 
     def show_help(self) -> None:
-        self._open_once(HelpDialog(self.book, self))
+        pages = ((entry.title, entry.purpose) for entry in self._entries.values())
+        self._open_once(HelpDialog(pages, self.book, self))
 
     def show_about(self) -> None:
         self._open_once(AboutDialog(self))

@@ -184,6 +184,8 @@ def test_closing_gives_the_memory_back(backend, heavy_model, child_memory):
 
 
 def test_an_unknown_option_names_the_nearest(backend, model_file):
+    if not backend.options.__struct_fields__:
+        pytest.skip("it has no options")
     name = backend.options.__struct_fields__[-1]
     with pytest.raises(UsageError, match=f"no option '{name}s'") as raised:
         backend.load(model_file("batch"), {f"{name}s": 1})
@@ -192,7 +194,10 @@ def test_an_unknown_option_names_the_nearest(backend, model_file):
 
 @pytest.mark.parametrize("value", [-1, "many", 1.5])
 def test_a_value_that_an_option_does_not_take(backend, model_file, value):
-    name = next(n for n in ("threads", "compile_threads", "device_id") if n in backend.options.__struct_fields__)
+    numbers = ("threads", "compile_threads", "device_id")
+    name = next((name for name in numbers if name in backend.options.__struct_fields__), None)
+    if name is None:
+        pytest.skip("it has no option that is a number")
     with pytest.raises(UsageError, match=rf"'{name}'.*must be int"):
         backend.load(model_file("batch"), {name: value})
 

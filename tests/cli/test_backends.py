@@ -30,7 +30,8 @@ def test_each_backend_is_available_or_says_why_not():
         assert line.available == bool(line.version) == (not line.reason)
     text = seen(show_backends, result)
     # What can be used stands first.
-    names = [line.split()[0] for line in text.splitlines() if line.startswith(("onnxruntime-", "openvino-"))]
+    known = {b.name for b in BACKENDS}
+    names = [words[0] for line in text.splitlines() if (words := line.split()) and words[0] in known]
     here = [b.name for b in BACKENDS if b.package and isinstance(b.available(), Available)]
     assert names[: len(here)] == here
     assert "Darwin" not in text

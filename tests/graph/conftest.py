@@ -25,7 +25,7 @@ def results():
 
 @pytest.fixture
 def kinds():
-    """The operators of a graph in order, those in subgraphs too."""
+    """The operators in order, those in subgraphs too, of a model in onnx_ir: `model.ir`, or `result.model`."""
 
     def operators(model_ir):
         return [node.op_type for node in nodes_of(model_ir)]

@@ -32,7 +32,7 @@ BUDGETS = {
     "edgeopt/cli": 5650,
     "agent": 21_300,
     "gui": 23_850,
-    "tests": 112_450,
+    "tests": 112_500,
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from edgeopt.workers.tasks import TASKS
 
 ROOT = Path(__file__).parents[2]
-MAX_STOPS, MAX_RETURNS = 14, 4
+MAX_STOPS, MAX_RETURNS = 12, 3
 
 
 def stops():

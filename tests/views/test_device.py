@@ -21,7 +21,7 @@ from edgeopt.hw.device import (
 )
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
-from edgeopt.views.device import ago, headline, peak_rows, rows, show
+from edgeopt.views.device import ago, headline, is_detail, peak_rows, rows, show
 from edgeopt.views.terminal import write
 
 FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
@@ -39,6 +39,14 @@ def values(device):
         return {row.title.strip(): row.value for row in found if row.group == group}
 
     return of
+
+
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [("numa.distances", True), ("gpu.0.clock_hz", True), ("gpu", False), ("peaks.memory.caches", False)],
+)
+def test_single_facts_of_known_parts_are_details(name, detail):
+    assert is_detail(name) is detail
 
 
 def test_the_headline_says_what_counts(device):

@@ -1,1 +1,1 @@
-"""A deployment's life: `states` is the one table, `machine` walks it, `recovery` goes on after a restart."""
+"""Deployments: `states` is the table of steps, `machine` runs them, `recovery` continues after a restart."""

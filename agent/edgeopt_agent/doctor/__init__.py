@@ -1,1 +1,1 @@
-"""`edgeopt-agent doctor`: what keeps an agent from working on this device, without touching it."""
+"""`edgeopt-agent doctor`: checks whether an agent can work on this device, and changes nothing."""

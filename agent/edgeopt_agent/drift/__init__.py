@@ -1,1 +1,1 @@
-"""Whether the requests to the serving release, and its answers, still look as they did at first."""
+"""Drift: how far requests and answers of the serving release differ from those at first."""

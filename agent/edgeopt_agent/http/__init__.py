@@ -1,1 +1,1 @@
-"""The agent's one HTTP port."""
+"""The HTTP server of the agent: its routes, access, inference, metrics and telemetry, on one port."""

@@ -1,1 +1,1 @@
-"""Latency, memory and load, live, for those who watch."""
+"""Telemetry: latency, memory and load of the agent, streamed to clients that watch."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LISTED = 2000
 # The analysis already lists their effect, and no other pass depends on them.
-_TOLD_ELSEWHERE = frozenset({"strip-metadata", "deduplicate-weights", "name-nodes"})
+_REPORTED_ELSEWHERE = frozenset({"strip-metadata", "deduplicate-weights", "name-nodes"})
 _LEAKS_LISTED = 5
 # Homes, and where build machines and notebooks keep their work; `/model/layer.0` is a usual node name.
 _FOLDER = re.compile(
@@ -39,7 +39,7 @@ def dry_run(path: Path, limit_s: float) -> Rewritten:
     with quiet():
         infer_shapes(model_ir)
         for one in standard_passes():
-            if one.on_request or one.name in _TOLD_ELSEWHERE:
+            if one.on_request or one.name in _REPORTED_ELSEWHERE:
                 continue
             if time.process_time() - begin > limit_s:
                 not_asked.append(one.name)

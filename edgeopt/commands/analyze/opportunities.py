@@ -49,9 +49,7 @@ def find_padding(view: View) -> Iterable[Opportunity]:
 
 
 # They bring a model into common form, or other finders report them.
-_NO_GAIN = frozenset(
-    {"raise-opset", "strip-metadata", "deduplicate-weights", "dead-nodes", "name-nodes", "topological-order"}
-)
+_NO_GAIN = frozenset({"raise-opset", "strip-metadata", "deduplicate-weights", "dead-nodes", "name-nodes"})
 _KINDS = {
     "fold-constants": ("foldable constants", "Fold constant computations"),
     "fold-shapes": ("foldable constants", "Fold shapes that are known"),

@@ -7,7 +7,7 @@ from typing import Literal, Unpack, cast, overload
 from edgeopt.backends.options import as_texts
 from edgeopt.commands.bench.bench import Report
 from edgeopt.commands.bench.bench import bench as measure
-from edgeopt.commands.bench.request import AllBenchKeywords, BenchKeywords, Request
+from edgeopt.commands.bench.request import BenchKeywords, CommonBenchKeywords, Request
 from edgeopt.commands.bench.sweep import SweepReport
 from edgeopt.data.samples import as_file
 from edgeopt.events import Emit, ignore
@@ -25,13 +25,13 @@ def bench(
     *,
     duty: Literal["steady"] = "steady",
     emit: Emit = ignore,
-    **keywords: Unpack[BenchKeywords],
+    **keywords: Unpack[CommonBenchKeywords],
 ) -> ContestReport: ...
 
 
 @overload
 def bench(
-    subject: Subject = None, *, duty: Literal["cold"], emit: Emit = ignore, **keywords: Unpack[BenchKeywords]
+    subject: Subject = None, *, duty: Literal["cold"], emit: Emit = ignore, **keywords: Unpack[CommonBenchKeywords]
 ) -> ColdReport: ...
 
 
@@ -42,7 +42,7 @@ def bench(
     duty: Literal["paced"],
     rate_per_s: float,
     emit: Emit = ignore,
-    **keywords: Unpack[BenchKeywords],
+    **keywords: Unpack[CommonBenchKeywords],
 ) -> PacedReport: ...
 
 
@@ -53,7 +53,7 @@ def bench(
     duty: Literal["sustained"],
     minutes: float | None = None,
     emit: Emit = ignore,
-    **keywords: Unpack[BenchKeywords],
+    **keywords: Unpack[CommonBenchKeywords],
 ) -> SustainedReport: ...
 
 
@@ -64,7 +64,7 @@ def bench(
     concurrency: Iterable[int] = (),
     processes: Iterable[int] = (),
     emit: Emit = ignore,
-    **keywords: Unpack[BenchKeywords],
+    **keywords: Unpack[CommonBenchKeywords],
 ) -> ConcurrencyReport: ...
 
 
@@ -75,11 +75,11 @@ def bench(
     sweep: str,
     runs: int | None = None,
     emit: Emit = ignore,
-    **keywords: Unpack[BenchKeywords],
+    **keywords: Unpack[CommonBenchKeywords],
 ) -> SweepReport: ...
 
 
-@takes(Request, AllBenchKeywords)
+@takes(Request, BenchKeywords)
 def bench(subject: Subject = None, *, emit: Emit = ignore, **keywords: object) -> Report:
     """Measures a model, bundle, program or served model, alone or interleaved with others.
 
@@ -91,7 +91,7 @@ def bench(subject: Subject = None, *, emit: Emit = ignore, **keywords: object) -
     `max_slowdown` (0.02 or "2%") and `min_speedup` (1.1 or "1.1x") are limits; `report.judgement.passed` says
     whether the intervals keep to them.
     """
-    values = cast("AllBenchKeywords", keywords)
+    values = cast("BenchKeywords", keywords)
     with workspace(WORK) as folder:
         data, options = as_file(values.get("data"), folder), as_texts(values.get("options") or {})
         return measure(read(Request, {**values, "subject": subject, "data": data, "options": options}), emit)

@@ -181,8 +181,8 @@ class WatchRequest(msgspec.Struct, frozen=True):
     custom_ops: Libraries = ()
 
 
-class BenchKeywords(TypedDict, total=False):
-    """Keywords of `edgeopt.bench` for every kind of measurement; a test compares them with the request."""
+class CommonBenchKeywords(TypedDict, total=False):
+    """Keywords of `edgeopt.bench` for every kind of measurement."""
 
     against: str | Path | Sequence[str | Path]
     baseline_command: str | None
@@ -207,7 +207,9 @@ class BenchKeywords(TypedDict, total=False):
     trust: bool
 
 
-class AllBenchKeywords(BenchKeywords, total=False):
+class BenchKeywords(CommonBenchKeywords, total=False):
+    """Keywords of `edgeopt.bench`; a test compares them with the request."""
+
     duty: Workload
     rate_per_s: float | None
     minutes: float | None

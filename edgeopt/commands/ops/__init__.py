@@ -1,1 +1,1 @@
-"""Single operators on this device: whether each backend gets them right, and how fast it is at them."""
+"""Tests of single operators: whether each backend computes them correctly, and how fast: `edgeopt ops`."""

@@ -1,1 +1,1 @@
-"""Planning for a device that is not here, from its record: what is said of it is predicted, not measured."""
+"""Predicted plans for a device that is not here, from its record: `edgeopt optimize --device`."""

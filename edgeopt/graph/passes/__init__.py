@@ -1,4 +1,4 @@
-"""The passes in the order in which they run; a new one is a file in a folder below, a line here and a test file.
+"""Passes, the rewrites of a graph that keep its results, and `ORDER`, in which they run.
 
 | folder      | what its passes do                                                              |
 |-------------|---------------------------------------------------------------------------------|

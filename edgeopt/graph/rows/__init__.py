@@ -1,1 +1,1 @@
-"""Whether each row of a batch gives what it gives in a run of its own, decided by the graph of the model."""
+"""Analysis of whether the rows of a batch mix, or each gives what it gives in a run of its own."""

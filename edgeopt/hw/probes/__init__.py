@@ -1,4 +1,4 @@
-"""The probes: one file a capability, each `probe(host) -> Facts | Unavailable`; absence is a value."""
+"""Probes, which read one part of the device record each: `probe(host) -> Facts | Unavailable`."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,7 @@ from edgeopt.hw.probes import caches, clock, clusters, cpu, gpu, host, limits, m
 
 Probe = Callable[[Host], Facts | Unavailable]
 
+# Name of each probe: the field of `Device` that it fills. Those in ACCELERATORS share one field.
 PROBES: tuple[tuple[str, Probe], ...] = (
     ("host", host.probe),
     ("cpu", cpu.probe),
@@ -22,3 +23,4 @@ PROBES: tuple[tuple[str, Probe], ...] = (
     ("npu", npu.probe),
     ("runtimes", runtimes.probe),
 )
+ACCELERATORS = ("gpu", "npu")

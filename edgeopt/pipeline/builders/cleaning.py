@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.backends import runtime_of
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
@@ -129,9 +130,10 @@ def lowerings_of(backend: str) -> tuple[Pass, ...]:
     from edgeopt.backends.onnxruntime import lowering as onnxruntime
     from edgeopt.backends.openvino import lowering as openvino
 
-    if backend.startswith("openvino-"):
+    runtime = runtime_of(backend)
+    if runtime == "openvino":
         return openvino.lowerings()
-    return onnxruntime.lowerings() if backend.startswith("onnxruntime-") else ()
+    return onnxruntime.lowerings() if runtime == "onnxruntime" else ()
 
 
 def lower(task: BuildTask) -> Ledger:
@@ -146,7 +148,7 @@ def lower(task: BuildTask) -> Ledger:
 
 
 def _runtime(backend: str) -> str:
-    return "OpenVINO" if backend.startswith("openvino-") else "ONNX Runtime"
+    return "OpenVINO" if runtime_of(backend) == "openvino" else "ONNX Runtime"
 
 
 def _reasons(ledger: Ledger) -> str:

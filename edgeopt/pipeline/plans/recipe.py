@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from edgeopt.backends import NAMES, backend_named
+from edgeopt.backends import NAMES, backend_named, runtime_of
 from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.builders.messages import BuildTask, Plans
 from edgeopt.plugins import Offer
 
 # The profile and the installed packages decide which of these run a variant.
-ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
-OPENVINO = tuple(name for name in NAMES if name.startswith("openvino-"))
+ORT = tuple(name for name in NAMES if runtime_of(name) == "onnxruntime")
+OPENVINO = tuple(name for name in NAMES if runtime_of(name) == "openvino")
 
 Unsuited = Callable[[Mapping[str, int]], str]
 """Function that returns why a recipe gains nothing on a model with these operators; empty if it may gain."""
@@ -51,9 +51,9 @@ class Recipe:
     """Offer of a plug-in that makes the variant."""
 
     def runs_on(self, backend: str) -> bool:
-        """Whether the backend runs the variant: one of edgeopt's that is listed, or a plug-in's that reads it."""
+        """Whether the backend runs the variant: `backends` lists it, or it reads a file that suits any runtime."""
         if backend in self.backends:
             return True
-        if backend in NAMES or not (self.exact or self.offer) or self.by_backend:
+        if not (self.exact or self.offer) or self.by_backend:
             return False
         return (self.file or "model.onnx").endswith(backend_named(backend).formats)

@@ -1,4 +1,4 @@
-"""The pages, in the order of work: a new page is a folder and a line in `PAGES`."""
+"""Pages of the app, a folder each, and `PAGES`, the table of them in the order of work."""
 
 from edgeopt_gui.pages.base import Entry
 from edgeopt_gui.pages.compare.page import ENTRY as COMPARE

@@ -140,9 +140,13 @@ class Entry:
     """One line of the table of pages."""
 
     key: str
+    """The name of the page for `--page`, and the first part of the keys of its actions."""
     title: str
     icon: str
+    """Name of a file in `theme/icons`, without `.svg`."""
     make: Callable[[Context], Page]
     actions: tuple[Action, ...]
+    purpose: str = ""
+    """What a user does on the page, as a sentence for the help."""
     also: str = ""
     """Other words by which the command palette finds the page."""

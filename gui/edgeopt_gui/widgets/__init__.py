@@ -1,1 +1,1 @@
-"""Small widgets that several pages use; none of them knows what it shows."""
+"""Widgets that several pages use; none depends on a page."""

@@ -1,21 +1,13 @@
 """About the app, and how to use it."""
 
+from collections.abc import Iterable
+
 from PySide6.QtCore import Qt, qVersion
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QTextBrowser, QVBoxLayout, QWidget
 
 from edgeopt.version import __version__
 from edgeopt_gui.actions.book import ActionBook
-
-_STEPS = (
-    ("Device", "See the device and the target that edgeopt optimizes for."),
-    ("Model", "Open a model or drop it on the window, and inspect it."),
-    ("Graph", "See the model as a diagram, where its time goes, and what changed against another model."),
-    ("Optimize", "Choose data and an accuracy floor, start the search, and save or deploy the winning bundle."),
-    ("Compare", "Compare two models, bundles or saved reports: speed, memory, size, outputs and layers."),
-    ("Live", "Watch a model, a bundle or an agent run, and deploy to the agent."),
-    ("Fleet", "Follow the devices of a broker, and roll out bundles to them in waves."),
-)
 
 
 class _Dialog(QDialog):
@@ -51,19 +43,19 @@ class AboutDialog(_Dialog):
 
 
 class HelpDialog(_Dialog):
-    """The way through the pages, and every shortcut."""
+    """The pages and what they are for, and every shortcut."""
 
-    def __init__(self, book: ActionBook, parent: QWidget) -> None:
+    def __init__(self, pages: Iterable[tuple[str, str]], book: ActionBook, parent: QWidget) -> None:
         super().__init__(parent, "How to use edgeopt")
         self.setObjectName("help")
         browser = QTextBrowser()
         browser.setAccessibleName("How to use edgeopt")
         browser.setTabChangesFocus(True)
-        steps = "".join(_row(f"<b>{title}</b>", text) for title, text in _STEPS)
+        rows = "".join(_row(f"<b>{title}</b>", purpose) for title, purpose in pages)
         shortcuts = "".join(
             _row(_keys(bound.shown.shortcut()), bound.action.title) for bound in book if bound.action.shortcut
         )
-        browser.setHtml(f"<h3>The pages</h3>{_table(steps)}<h3>Shortcuts</h3>{_table(shortcuts)}")
+        browser.setHtml(f"<h3>The pages</h3>{_table(rows)}<h3>Shortcuts</h3>{_table(shortcuts)}")
         self._finish(browser)
         self.resize(self.fontMetrics().averageCharWidth() * 84, self.fontMetrics().height() * 36)
 

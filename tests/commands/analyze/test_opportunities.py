@@ -4,10 +4,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.commands.analyze import opportunities
+from edgeopt.commands.analyze import dry_run, opportunities
 from edgeopt.commands.analyze.messages import Leak, Node, Rewrite, Rewritten
 from edgeopt.commands.analyze.opportunities import find_all, find_rewrites
 from edgeopt.graph.analysis import CoverageRow, OpenDimension, WeightsSummary
+from edgeopt.graph.passes import NAMES
 
 
 @pytest.fixture
@@ -257,6 +258,10 @@ def test_what_changes_no_nodes_has_no_estimate(view, rows):
     (found,) = find_rewrites(view(*rows, rewritten=Rewritten((rewrite("weights-out-of-inputs", "cleaning"),))))
     assert (found.kind, found.gain_share) == ("weights as inputs", None)
     assert "no estimate" in found.basis
+
+
+def test_only_passes_are_left_out_by_name():
+    assert (opportunities._NO_GAIN | dry_run._REPORTED_ELSEWHERE) - set(NAMES) == set()
 
 
 @pytest.mark.parametrize("name", ["raise-opset", "strip-metadata", "deduplicate-weights"])

@@ -1,4 +1,4 @@
-"""GPUs that a runtime could compute on, found in the way of each operating system."""
+"""Probes of GPUs: by NVIDIA's library, Linux's DRM, and the tools of Windows and macOS."""
 
 from edgeopt.hw.accelerators import Finding, gather, pci_devices
 from edgeopt.hw.device import Facts, Unavailable

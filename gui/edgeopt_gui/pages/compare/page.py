@@ -86,4 +86,11 @@ ACTIONS = (
         begins_group=True,
     ),
 )
-ENTRY = Entry("compare", "Compare", "compare", ComparePage, ACTIONS)
+ENTRY = Entry(
+    "compare",
+    "Compare",
+    "compare",
+    ComparePage,
+    ACTIONS,
+    "Compare two models, bundles or saved reports: speed, memory, size, outputs and layers.",
+)

@@ -192,4 +192,5 @@ ENTRY = Entry(
             command=DevicePage.command,
         ),
     ),
+    "See the device and the target that edgeopt optimizes for.",
 )

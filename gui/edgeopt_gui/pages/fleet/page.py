@@ -107,4 +107,11 @@ ACTIONS = (
         command=_command("rollback"),
     ),
 )
-ENTRY = Entry("fleet", "Fleet", "fleet", FleetPage, ACTIONS)
+ENTRY = Entry(
+    "fleet",
+    "Fleet",
+    "fleet",
+    FleetPage,
+    ACTIONS,
+    "Follow the devices of a broker, and roll out bundles to them in waves.",
+)

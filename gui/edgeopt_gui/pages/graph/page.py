@@ -88,5 +88,6 @@ ENTRY = Entry(
             icon="export",
         ),
     ),
+    "See the model as a diagram, where its time goes, and what changed against another model.",
     also="netron diagram network architecture visualize",
 )  # fmt: skip

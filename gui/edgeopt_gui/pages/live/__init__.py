@@ -1,1 +1,1 @@
-"""The page Live."""
+"""The page Live: latency, memory and load of a running model, bundle or agent."""

@@ -209,4 +209,6 @@ ACTIONS = (
         face=_face_of_roll_back,
     ),
 )
-ENTRY = Entry("live", "Live", "live", LivePage, ACTIONS)
+ENTRY = Entry(
+    "live", "Live", "live", LivePage, ACTIONS, "Watch a model, a bundle or an agent run, and deploy to the agent."
+)

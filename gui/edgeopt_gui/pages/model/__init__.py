@@ -1,1 +1,1 @@
-"""The page Model."""
+"""The page Model: operators, cost, opportunities, runtimes and weights of the open model."""

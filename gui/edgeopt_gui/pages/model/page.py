@@ -352,4 +352,5 @@ ENTRY = Entry(
             command=ModelPage.command,
         ),
     ),
+    "Open a model or drop it on the window, and inspect it.",
 )

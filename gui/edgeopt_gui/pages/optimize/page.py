@@ -204,4 +204,11 @@ ACTIONS = (
         begins_group=True,
     ),
 )
-ENTRY = Entry("optimize", "Optimize", "optimize", OptimizePage, ACTIONS)
+ENTRY = Entry(
+    "optimize",
+    "Optimize",
+    "optimize",
+    OptimizePage,
+    ACTIONS,
+    "Choose data and an accuracy floor, start the search, and save or deploy the winning bundle.",
+)
