@@ -115,10 +115,13 @@ def test_a_baseline_that_falls_ends_the_race_with_a_sentence(track):
 
 def test_it_tells_how_far_it_is(track):
     said = []
-    race(track.baseline, [track.enter("ab"), track.enter("abc")], of(3), said.append, "final", later())
+    entries = [track.enter("ab"), track.enter("abc")]
+    race(track.baseline, entries, of(3), said.append, "final", later())
     told = [event for event in said if isinstance(event, Progress)]
     assert [(event.phase, event.done, event.total) for event in told] == [("final", k, 3) for k in (1, 2, 3)]
-    assert all(event.best.endswith("x") for event in told)
+    # On a busy machine the ratio may not be usable; then it is left out.
+    names = tuple(entry.candidate.name for entry in entries)
+    assert all(event.best.startswith(names) for event in told)
 
 
 @pytest.mark.timing
