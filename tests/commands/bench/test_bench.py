@@ -108,7 +108,7 @@ def test_a_program_by_the_same_rules(null_model, data, tmp_path):
     found = bench(request, ignore)
     assert found.sides[1].kind == "command"
     assert found.sides[1].figures.p50_ms > 9
-    assert found.comparisons[0].verdict == "faster"
+    assert found.comparisons[0].verdict in {"faster", TOO_NOISY}  # the second on a busy machine
 
 
 def test_what_cannot_be_written_loses_nothing_else(null_model, data, tmp_path):
