@@ -12,6 +12,10 @@ _STEPS = (
     ("Model", "Open a model or drop it on the window, and inspect it."),
     ("Graph", "See the model as a diagram, where its time goes, and what changed against another model."),
     ("Optimize", "Choose data and an accuracy floor, start the search, and save or deploy the winning bundle."),
+    (
+        "Precision",
+        "Plan a scheme for each layer between accuracy and speed, with the reason why a layer stays float.",
+    ),
     ("Compare", "Compare two models, bundles or saved reports: speed, memory, size, outputs and layers."),
     ("Live", "Watch a model, a bundle or an agent run, and deploy to the agent."),
     ("Fleet", "Follow the devices of a broker, and roll out bundles to them in waves."),
