@@ -10,6 +10,7 @@ from edgeopt.decoding import thread_safe
 from edgeopt.measure.stats import with_open_ends
 from edgeopt.quant.measured.records import METHODS, Quantized
 from edgeopt.quant.records import FrontierPoint, PrecisionPlan
+from edgeopt_gui.pages.optimize.in_the_app import without_flags
 from edgeopt_gui.pages.precision.rows import LayerFacts, PlanPoint, PlanReport
 
 __all__ = ["METHODS", "read_report", "report_of"]
@@ -28,7 +29,7 @@ def report_of(found: Quantized) -> PlanReport:
         tuple(line.replace(" (--data)", "") for line in about(found)),
         (speedup.low, speedup.median, speedup.high) if speedup is not None else None,
         str(speedup or ""),
-        notes=(*found.warnings, *(each.sentence for each in found.findings)),
+        notes=tuple(map(without_flags, (*found.warnings, *(each.sentence for each in found.findings)))),
         files=tuple(file.path for file in found.files),
     )
     return report if plan is None else _with_plan(report, plan)

@@ -238,7 +238,7 @@ class PrecisionPage(Page):
     def _event_received(self, event: events.Event) -> None:
         job = self._job
         if isinstance(event, events.Progress) and job is not None and not job.cancelled:
-            self.working.sentence.setText(progress_text(event, job.left_s))
+            self.working.sentence.setText(progress_text(event))
 
     def _ended(self, model: Path, ending: Ending) -> None:
         self._job = None
