@@ -21,6 +21,7 @@ from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.standing import Standing
+from edgeopt_gui.subject import Subject
 from edgeopt_gui.theme.scheme import is_dark
 from edgeopt_gui.widgets import dialogs, jobs_bar
 from edgeopt_gui.widgets.jobs_bar import JobsBar
@@ -266,6 +267,26 @@ def test_a_chosen_file_is_given_and_its_folder_remembered(page, tmp_path):
     answer(look_and_leave)
     assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") is None
     assert seen == [tmp_path]
+
+
+def test_a_dialog_begins_in_the_folder_of_the_model_until_it_was_used(page, context, tmp_path):
+    models, elsewhere = tmp_path / "models", tmp_path / "elsewhere"
+    models.mkdir()
+    elsewhere.mkdir()
+    context.open(Subject(models / "model.onnx", "model"))
+    seen = []
+
+    def look_and_leave(dialog):
+        seen.append(Path(dialog.directory().absolutePath()))
+        dialog.reject()
+
+    answer(look_and_leave)
+    dialogs.choose_file(page, "Choose data", dialogs.DATA, "data")
+    choose(elsewhere)
+    dialogs.choose_folder(page, "Open a bundle", "data")
+    answer(look_and_leave)
+    dialogs.choose_file(page, "Choose data", dialogs.DATA, "data")
+    assert seen == [models, tmp_path]
 
 
 def test_a_folder_and_a_place_to_save_are_chosen_too(page, tmp_path):

@@ -60,6 +60,14 @@ ENTRY = Entry(
             icon="model",
         ),
         Action(
+            "graph.against-folder",
+            "Compare with a bundle folder…",
+            "Graph",
+            lambda page: page.choose_other(folder=True),
+            why_not=GraphPage.why_no_revisions,
+            icon="folder",
+        ),
+        Action(
             "graph.in-table",
             "Show the node in the table",
             "Graph",
