@@ -23,7 +23,7 @@ from edgeopt_gui.pages.optimize import slow
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.delivery import Delivery
 from edgeopt_gui.pages.optimize.in_the_app import ending_in_the_app
-from edgeopt_gui.pages.optimize.places import fresh_place, give_back, sweep
+from edgeopt_gui.pages.optimize.places import fresh_place, give_back, shown_path, sweep
 from edgeopt_gui.pages.optimize.planner import Planner
 from edgeopt_gui.pages.optimize.run import Order, Run
 from edgeopt_gui.pages.optimize.run_view import RunView
@@ -234,7 +234,7 @@ class OptimizePage(Page):
         if ending.good:
             ending = self._read(run, ending)
         if ending.good:
-            run.note = f"{UNSAVED} {run.place}"
+            run.note = f"{UNSAVED} {shown_path(run.place)}"
             self.context.use_bundle(run.place)
             self.context.say(
                 f"{run.model.name}: {slow.slow('edgeopt.views.outcome').headline(run.result)}."
