@@ -253,12 +253,11 @@ def choose(path):
     answer(with_it)
 
 
-def test_a_chosen_file_is_given_and_its_folder_remembered(page, tmp_path):
-    path = tmp_path / "a.npz"
+def test_a_dialog_begins_in_the_folder_of_the_model_and_then_where_it_was_last(page, context, tmp_path):
+    models, path, seen = tmp_path / "models", tmp_path / "a.npz", []
+    models.mkdir()
     path.touch()
-    choose(path)
-    assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") == path
-    seen = []
+    context.open(Subject(models / "model.onnx", "model"))
 
     def look_and_leave(dialog):
         seen.append(Path(dialog.directory().absolutePath()))
@@ -266,26 +265,10 @@ def test_a_chosen_file_is_given_and_its_folder_remembered(page, tmp_path):
 
     answer(look_and_leave)
     assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") is None
-    assert seen == [tmp_path]
-
-
-def test_a_dialog_begins_in_the_folder_of_the_model_until_it_was_used(page, context, tmp_path):
-    models, elsewhere = tmp_path / "models", tmp_path / "elsewhere"
-    models.mkdir()
-    elsewhere.mkdir()
-    context.open(Subject(models / "model.onnx", "model"))
-    seen = []
-
-    def look_and_leave(dialog):
-        seen.append(Path(dialog.directory().absolutePath()))
-        dialog.reject()
-
+    choose(path)
+    assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") == path
     answer(look_and_leave)
-    dialogs.choose_file(page, "Choose data", dialogs.DATA, "data")
-    choose(elsewhere)
-    dialogs.choose_folder(page, "Open a bundle", "data")
-    answer(look_and_leave)
-    dialogs.choose_file(page, "Choose data", dialogs.DATA, "data")
+    assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") is None
     assert seen == [models, tmp_path]
 
 

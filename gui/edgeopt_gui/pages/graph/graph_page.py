@@ -145,12 +145,8 @@ class GraphPage(Page):
         self._beside = None
         self._make_revisions("Running the passes on", "--passes")
 
-    def choose_other(self, *, folder: bool = False) -> None:
-        """Asks for a model or single-file bundle to compare with, or with `folder` for the folder of a bundle."""
-        if folder:
-            path = dialogs.choose_folder(self, "Compare with the bundle in a folder", "bundle")
-        else:
-            path = dialogs.choose_file(self, "Compare with", dialogs.DEPLOYED, "model")
+    def choose_other(self) -> None:
+        path = dialogs.choose_file(self, "Compare with", dialogs.DEPLOYED, "model")
         if path is not None:
             self.compare_with(path)
 

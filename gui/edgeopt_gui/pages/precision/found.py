@@ -1,6 +1,5 @@
 """The result of `edgeopt quantize` as the page's records; slow to import because of numpy."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -36,8 +35,7 @@ def report_of(found: Quantized) -> PlanReport:
 
 
 def _with_plan(report: PlanReport, plan: PrecisionPlan) -> PlanReport:
-    return replace(
-        report,
+    return report._replace(
         points=tuple(_point(point, plan) for point in plan.frontier),
         floor_db=plan.floor_db or None,
         layers=tuple(LayerFacts(v.layer, v.form, v.reason, v.snr_db, v.saves_ms) for v in plan.verdicts),

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import ModuleType
 
 import msgspec
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt import events
@@ -26,6 +27,7 @@ from edgeopt_gui.widgets.states import BusyState, EmptyState, ErrorState
 
 _FOUND = "edgeopt_gui.pages.precision.found"
 _WIDE_LETTERS = 64
+_PREPARE_AFTER_MS = 50
 _EMPTY = "Open a model to plan the precision of its layers."
 _BUNDLE = "A bundle has its precision already. Open the model that it was made from to plan it again."
 _PROMISE = (
@@ -198,7 +200,11 @@ class PrecisionPage(Page):
         if self._entered:
             return
         self._entered = True
-        # Imported in a background thread, long before there is a report.
+        # After the page is painted, which should not wait for the start of a process.
+        QTimer.singleShot(_PREPARE_AFTER_MS, self, self._prepare)
+
+    def _prepare(self) -> None:
+        """Imports in a background thread what reads a report, and asks for the backends."""
         self._background.do(lambda: slow(_FOUND), self._found_imported)
         job = self.context.jobs.run(Command("Listing the backends", ("backends",)))
         job.ended.connect(self._backends_listed)

@@ -1,15 +1,15 @@
 """A plan of precision as the page shows it: its points between accuracy and speed, and the rows of its layers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from edgeopt.views.words import decibels, milliseconds, ratio
 
 FLOAT = "float"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanPoint:
+class PlanPoint(NamedTuple):
     """A choice of schemes on the frontier between accuracy and speed."""
 
     choices: Mapping[str, str]
@@ -35,8 +35,7 @@ class PlanPoint:
         return self.expected_db if self.measured_db is None else self.measured_db
 
 
-@dataclass(frozen=True, slots=True)
-class LayerFacts:
+class LayerFacts(NamedTuple):
     """A layer with the scheme that the chosen plan has for it."""
 
     name: str
@@ -46,8 +45,7 @@ class LayerFacts:
     saves_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class PlanReport:
+class PlanReport(NamedTuple):
     summary: str
     lines: tuple[str, ...] = ()
     """Sentences on the backend, the proof, the samples and the size."""
@@ -57,9 +55,9 @@ class PlanReport:
     points: tuple[PlanPoint, ...] = ()
     floor_db: float | None = None
     layers: tuple[LayerFacts, ...] = ()
-    errors_db: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    errors_db: Mapping[tuple[str, str], float] = MappingProxyType({})
     """Signal-to-noise ratio by layer and scheme, with that layer alone."""
-    savings_ms: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    savings_ms: Mapping[tuple[str, str], float] = MappingProxyType({})
     notes: tuple[str, ...] = ()
     """Warnings and findings."""
     files: tuple[str, ...] = ()
@@ -70,8 +68,7 @@ class PlanReport:
         return next((index for index, point in enumerate(self.points) if point.chosen), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class LayerRow:
+class LayerRow(NamedTuple):
     name: str
     scheme: str
     error_db: float | None

@@ -5,7 +5,9 @@ import pytest
 from PySide6.QtCore import Qt
 
 from edgeopt.data.demo import DATA, MODEL
-from edgeopt.quant.measured.records import File, Quantized
+from edgeopt.measure.stats import Interval
+from edgeopt.quant.measured.records import AccuracyProof, File, Quantized
+from edgeopt.quant.records import FrontierPoint, LayerVerdict, PrecisionPlan
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.graph.page import ENTRY as GRAPH
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
@@ -85,28 +87,54 @@ def test_choices_are_remembered_and_reset(ready, context):
     assert ready.settings.choices.time_limit_s is None
 
 
-def test_a_plan_shows_its_layers_its_frontier_and_its_proof(qtbot, ready, context):
+def test_a_plan_of_the_command_line_shows_each_layer_with_a_reason(qtbot, ready):
     ready.start()
     assert ready.state == "busy"
     assert why_not(ready, "precision.start") == "A plan is being made; cancel it first."
     finish(qtbot, ready)
     assert ready.state == "content"
-    report, view = ready.view.report, ready.view
-    assert {row.name for row in view.layers.records.rows} == {layer.name for layer in report.layers}
-    assert all(row.reason for row in view.layers.records.rows if row.stays_float)
-    proof = next(line for line in report.lines if line.startswith("Accuracy:"))
-    assert " dB" in proof
-    assert "samples" in proof
-    assert view.index == report.chosen
-    assert view.slider.maximum() == len(report.points) - 1
+    view = ready.view
+    assert view.headline.text()
+    assert any(line.startswith("Samples: ") for line in view.lines.text().splitlines())
+    assert all(row.reason for row in view.layers.records.rows)
+    assert view.index == view.report.chosen
+
+
+def plan():
+    """A plan with a point that was measured, and its proof."""
+    measured = FrontierPoint({"a": "int8"}, 1.0, 44.0, 43.5, 42.07, 1.5)
+    return Quantized(
+        *("reported", "Faster.", str(MODEL), "plan", "onnxruntime-cpu", {}, None),
+        plan=PrecisionPlan(
+            *("onnxruntime-cpu", {}, 30.0, measured),
+            frontier=(FrontierPoint({}, 1.5, 200.0), measured, FrontierPoint({"a": "w8", "b": "w8"}, 0.9, 31.0)),
+            verdicts=(
+                LayerVerdict("a", "int8", "int8: saves 500 µs, 44.0 dB alone", 0.5, 44.0),
+                LayerVerdict("b", "float", "kept float: it is not a product with a weight matrix"),
+            ),
+        ),
+        proof=AccuracyProof(132, True, 43.1, 41.9),
+        speedup=Interval(1.5, 1.4, 1.6, 20),
+    )
+
+
+def test_the_slider_goes_over_the_plans_and_the_chosen_one_has_its_proof(ready):
+    ready._ended(MODEL, Ending("done", msgspec.to_builtins(plan())))
+    view, rows = ready.view, ready.view.layers.records
+    assert (view.index, view.slider.maximum()) == (1, 2)
+    assert (
+        "Accuracy: 43.1 dB, lower bound for others 41.9 dB; on 132 samples not used before." in view.lines.text()
+    )
+    assert view.interval.isVisibleTo(view)
+    assert [(row.name, row.scheme) for row in rows.rows] == [("a", "int8"), ("b", "float")]
     view.slider.setValue(0)
-    assert view.point.text().startswith("Plan 1 of ")
-    assert all(row.stays_float for row in view.layers.records.rows)
+    assert view.point.text().startswith("Plan 1 of 3 · all layers float")
+    assert all(row.stays_float for row in rows.rows)
     assert why_not(ready, "precision.floor-of-point").startswith("All layers are float")
-    view.slider.setValue(1)
+    view.chart.clicked.emit(1)
+    assert view.point.text().startswith("Plan 2 of 3, the chosen one · 1 int8")
     ready.use_floor_of_point()
-    point = report.points[1]
-    assert ready.settings.choices.floor == f"{(point.low_db or point.expected_db) // 0.1 / 10:g}dB"
+    assert ready.settings.choices.floor == "42dB"
 
 
 def test_a_cancelled_plan_leaves_nothing(qtbot, ready, context, tmp_path):

@@ -1,7 +1,5 @@
 """The rows of a plan and its points in words, without a window."""
 
-from dataclasses import replace
-
 import pytest
 
 from edgeopt_gui.pages.precision.frontier_chart import FrontierChart
@@ -47,14 +45,14 @@ def test_the_line_of_a_point_tells_measured_from_expected(report):
 
 def test_the_chosen_point_is_found(report):
     assert report.chosen == 2
-    assert replace(report, points=report.points[:2]).chosen == 0
+    assert report._replace(points=report.points[:2]).chosen == 0
 
 
 def test_the_chart_marks_measured_points_apart_and_draws_the_fast_ones_on_the_right(qtbot, report):
     chart = FrontierChart()
     qtbot.addWidget(chart)
     chart.resize(600, 200)
-    chart.show_points((*report.points, replace(report.points[2], chosen=False)), 30.0)
+    chart.show_points((*report.points, report.points[2]._replace(chosen=False)), 30.0)
     assert chart.legend() == ("chosen", "measured", "expected")
     places = [chart.place(index) for index in range(3)]
     assert places[0].x() < places[1].x() < places[2].x()
