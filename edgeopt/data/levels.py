@@ -64,7 +64,7 @@ class Alike(msgspec.Struct, frozen=True):
         level = f"at a level of {low}" if low == high else f"at levels from {low} to {high}"
         return (
             f"All samples of the input '{self.input_name}' are {level}: the proof does not cover inputs "
-            "that are much quieter or louder. Add such samples if the model will receive them."
+            "with much smaller or larger values. Add such samples if the model will receive them."
         )
 
 

@@ -18,7 +18,7 @@ def test_samples_of_one_level_are_told():
     (found,) = alike_inputs(samples(0.5, 0.6, 0.55, 0.5))
     assert found.input_name == "sound"
     assert 0.4 < found.lowest < found.highest < 0.7
-    assert "much quieter or louder" in found.warning
+    assert "much smaller or larger values" in found.warning
     assert "0.5" in found.warning or "0.49" in found.warning
 
 

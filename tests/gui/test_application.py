@@ -100,7 +100,7 @@ def test_a_page_that_is_not_there_is_named_with_those_that_are(start):
     _, said = app.communicate(timeout=PATIENCE_S)
     assert app.returncode == 2
     assert "There is no page 'kitchen'." in said
-    assert "device, model, graph, optimize, compare, live" in said
+    assert "device, model, graph, optimize, precision, compare, live" in said
 
 
 def test_killed_without_a_warning_it_takes_its_jobs_along(qtbot, start):

@@ -31,8 +31,8 @@ BUDGETS = {
     "edgeopt/commands": 15_500,
     "edgeopt/cli": 5650,
     "agent": 21_300,
-    "gui": 23_850,
-    "tests": 112_500,
+    "gui": 25_100,
+    "tests": 112_900,
 }
 
 

@@ -1,6 +1,6 @@
 """The dialog *Deploy*: which agent, what would change there, and the deployment as it goes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -58,7 +58,7 @@ class DeployDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setObjectName("deploy")
         self.setWindowTitle(f"Deploy {bundle.name}")
-        self._context, self._figures = context, tuple(figures)
+        self._context, self._bundle, self._figures = context, bundle, tuple(figures)
         self.deployer = Deployer(context.jobs, bundle, self)
         self.deployer.planned.connect(self._show_plan)
         self.deployer.progressed.connect(self._show_progress)
@@ -126,20 +126,22 @@ class DeployDialog(QDialog):
     def _forget(self) -> None:
         """Clears the plan and the texts, which belong to another address."""
         self.deployer.forget()
-        self.facts.set_groups(())
+        self._show_facts((("Bundle", self._bundle.name), *self._figures))
         self.consequence.setText("")
         self._say()
         self._settle()
 
     def _show_plan(self, plan: DeployPlan) -> None:
         self._context.settings.remember_agent(known_address(self.url))
-        rows = (*plan_rows(plan), *self._figures)
-        self.facts.set_groups((FactGroup("", tuple(Fact(name, value) for name, value in rows)),))
+        self._show_facts((*plan_rows(plan), *self._figures))
         self.consequence.setText(consequence(plan))
         self._say(problem=f"{plan.problem} {_NEXT_STEPS.get(plan.code, plan.hint)}".strip())
         for text, option in _WAYS.get(plan.code, ()):
             self._offer(text, partial(self._ask, (*self.deployer.ways, option)))
         self._settle()
+
+    def _show_facts(self, rows: Iterable[tuple[str, str]]) -> None:
+        self.facts.set_groups((FactGroup("", tuple(Fact(name, value) for name, value in rows)),))
 
     def _show_progress(self, sentence: str, share: float) -> None:
         if not self.deployer.cancelling:
@@ -149,6 +151,12 @@ class DeployDialog(QDialog):
         self._settle()
 
     def _show_success(self, plan: DeployPlan) -> None:
+        before = plan.replaces
+        rows = [("Serves now", f"{plan.name} (release {plan.release}): {plan.summary}")]
+        if before is not None:
+            rows.append(("For a rollback", f"{before.name} (release {before.release}), which stays on the device"))
+        self._show_facts(rows)
+        self.consequence.setText("")
         self._say(doing=f"{plan.name} (release {plan.release}) serves at {self.url}.")
         self._settle(served=True)
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgeopt import events
-from edgeopt.errors import OptionReference, VerificationError, signal_name
+from edgeopt.errors import ConstraintError, OptionReference, VerificationError, signal_name
 
 How = Literal["done", "failed", "cancelled", "crashed"]
-_ANSWERED = frozenset({0, VerificationError.exit_code})
-"""Exit codes with a result; with `VerificationError`, the result is that the check failed."""
+_ANSWERED = frozenset({0, VerificationError.exit_code, ConstraintError.exit_code})
+"""Exit codes that a result can have: the other two say that a check failed or a condition is not met."""
 
 
 @dataclass(frozen=True, slots=True)

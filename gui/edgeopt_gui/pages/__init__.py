@@ -8,5 +8,6 @@ from edgeopt_gui.pages.graph.page import ENTRY as GRAPH
 from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.pages.model.page import ENTRY as MODEL
 from edgeopt_gui.pages.optimize.page import ENTRY as OPTIMIZE
+from edgeopt_gui.pages.precision.page import ENTRY as PRECISION
 
-PAGES: tuple[Entry, ...] = (DEVICE, MODEL, GRAPH, OPTIMIZE, COMPARE, LIVE, FLEET)
+PAGES: tuple[Entry, ...] = (DEVICE, MODEL, GRAPH, OPTIMIZE, PRECISION, COMPARE, LIVE, FLEET)

@@ -83,14 +83,20 @@ class AskText(QDialog):
             self.submitted.emit(text)
 
 
-def ask_whether(parent: QWidget, question: str, consequence: str, does: str, then: Callable[[], None]) -> None:
-    """Asks the user, and calls `then` if the button with the text `does` is pressed."""
+def ask_whether(
+    parent: QWidget, question: str, consequence: str, does: str, keeps: str, then: Callable[[], None]
+) -> None:
+    """Asks the user, and calls `then` if the button with the text `does` is pressed.
+
+    The button with the text `keeps` changes nothing; it is the default, also for Enter and Escape.
+    """
     box = QMessageBox(QMessageBox.Icon.Question, question, question, parent=parent)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setObjectName("ask")
     box.setInformativeText(consequence)
     go_on = box.addButton(does, QMessageBox.ButtonRole.AcceptRole)
-    box.setDefaultButton(go_on)
-    box.setEscapeButton(box.addButton(QMessageBox.StandardButton.Cancel))
+    keep = box.addButton(keeps, QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(keep)
+    box.setEscapeButton(keep)
     box.finished.connect(lambda _: then() if box.clickedButton() is go_on else None)
     box.open()

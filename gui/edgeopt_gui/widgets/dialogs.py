@@ -1,4 +1,4 @@
-"""The only place that opens file dialogs; each remembers the folder in which it was used last."""
+"""The only place that opens file dialogs; each begins in the model's folder, then where it was used last."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from edgeopt.importing import sources as importing
 from edgeopt_gui.settings import Settings
+from edgeopt_gui.subject import Subject
 
 ONNX = "ONNX models (*.onnx)"
 BUNDLES = "Bundles (*.edgeopt);;All files (*)"
@@ -58,9 +59,11 @@ def choose_save(parent: QWidget, title: str, pattern: str, key: str, name: str =
 def _dialog(parent: QWidget, title: str, key: str) -> QFileDialog:
     dialog = QFileDialog(parent, title)
     dialog.setObjectName(f"choose-{key}")
-    settings = _settings_of(parent)
-    folder = Path(settings.text(f"folder.{key}")) if settings is not None else Path()
-    dialog.setDirectory(str(folder if folder.is_absolute() and folder.is_dir() else Path.home()))
+    settings, model = _settings_of(parent), _model_folder_of(parent)
+    last = Path(settings.text(f"folder.{key}")) if settings is not None else Path()
+    folders = (last, *([model] if model is not None else []))
+    begin = next((each for each in folders if each.is_absolute() and each.is_dir()), Path.home())
+    dialog.setDirectory(str(begin))
     return dialog
 
 
@@ -80,9 +83,21 @@ def _chosen(dialog: QFileDialog, key: str) -> Path | None:
 
 def _settings_of(widget: QWidget | None) -> Settings | None:
     """Returns the settings of the page or window that contains a widget; None without one."""
+    settings = getattr(_context_of(widget), "settings", None)
+    return settings if isinstance(settings, Settings) else None
+
+
+def _model_folder_of(widget: QWidget | None) -> Path | None:
+    """Returns the folder of the open model or bundle; None if there is none."""
+    subject = getattr(_context_of(widget), "subject", None)
+    return subject.path.parent if isinstance(subject, Subject) else None
+
+
+def _context_of(widget: QWidget | None) -> object:
+    """Returns the context of the page or window that contains a widget; None without one."""
     while widget is not None:
-        settings = getattr(getattr(widget, "context", None), "settings", None)
-        if isinstance(settings, Settings):
-            return settings
+        context = getattr(widget, "context", None)
+        if context is not None:
+            return context
         widget = widget.parentWidget()
     return None

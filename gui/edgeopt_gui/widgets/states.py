@@ -62,8 +62,8 @@ class _State(QWidget):
 class EmptyState(_State):
     """An empty page: a sentence and a button, or instead of the button all ways to open a model."""
 
-    def __init__(self) -> None:
-        super().__init__(_DOORS_LETTERS)
+    def __init__(self, letters: int = _DOORS_LETTERS) -> None:
+        super().__init__(letters)
         self.button.stands_out = True
         self.doors = Doors()
         self.other = ActionButton()

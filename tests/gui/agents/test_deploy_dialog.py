@@ -41,6 +41,7 @@ def test_it_asks_nobody_until_there_is_an_agent_that_answered_before(qtbot, cont
     assert dialog.url == "http://127.0.0.1:8080"
     assert context.jobs.jobs == ()
     assert not dialog.go.isEnabled()
+    assert shown(dialog) == {"Bundle": conv_bundle.name}
     context.settings.remember_agent("http://device:8080")
     known = open_dialog(conv_bundle)
     assert known.agent.itemText(0) == "http://device:8080"
@@ -64,6 +65,9 @@ def test_it_says_what_changes_and_then_deploys(qtbot, context, open_dialog, agen
     assert not dialog.go.isVisible()
     qtbot.waitUntil(dialog.watch.isVisible)
     assert "serves at" in dialog.doing.text()
+    rows = shown(dialog)
+    assert rows["Serves now"].startswith(f"{dialog.deployer.plan.name} (release {dialog.deployer.plan.release})")
+    assert rows["For a rollback"].startswith(f"conv (release {serving.release})")
     assert agent.status().serving.release == dialog.deployer.plan.release
     wanted = []
     context.agent_requested.connect(wanted.append)

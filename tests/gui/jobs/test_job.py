@@ -184,6 +184,7 @@ def test_a_result_is_good_and_has_its_data():
 
 def test_a_result_that_says_no_is_a_result():
     assert end(RESULT, exit_code=6).good
+    assert end(RESULT, exit_code=4).good
     assert end(RESULT, exit_code=1).how == "crashed"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-from PySide6.QtWidgets import QSpinBox, QTabWidget
+from PySide6.QtWidgets import QSlider, QSpinBox, QTabWidget
 
 from edgeopt.events import Log, Update
 from edgeopt_gui.context import GraphPair
@@ -25,6 +25,7 @@ _WATCHED_S = 6.0
 _RACED_S = 2.0
 _SEARCH_LIMIT_S = 20
 _COMPARED_S = 15
+_PLAN_LIMIT_S = 40
 
 
 def device(stage: Stage) -> Scene:
@@ -136,6 +137,37 @@ def optimize(stage: Stage) -> Scene:
     stage.wait(0.2)
     yield "error"
     del os.environ["EDGEOPT_CACHE"]
+
+
+def precision(stage: Stage) -> Scene:
+    stage.settings.keep("precision.time-limit-s", _PLAN_LIMIT_S)
+    page = stage.page("precision")
+    stage.wait_for_jobs()
+    yield "empty"
+    stage.window.open_paths([stage.model, stage.data])
+    stage.page("precision")
+    stage.wait_for_jobs()
+    stage.wait(0.3)
+    yield "ready"
+    stage.do("precision.start")
+    stage.wait_until(lambda: any(job.progress is not None for job in stage.context.jobs.jobs))
+    stage.wait(_SHOWN_S)
+    with stage.paused():
+        yield "busy"
+    stage.wait_for_jobs()
+    stage.wait(0.3)
+    yield "full"
+    (slider,) = page.findChildren(QSlider)
+    slider.setValue(slider.maximum() - 1)
+    stage.wait(0.2)
+    yield "full, another plan"
+    stage.hold()
+    stage.do("precision.start")
+    stage.wait_until(lambda: bool(stage.context.jobs.jobs))
+    stage.context.jobs.jobs[-1].kill()
+    stage.wait_until(lambda: page.state == "error")
+    stage.wait(0.2)
+    yield "error"
 
 
 def compare(stage: Stage) -> Scene:
@@ -272,6 +304,7 @@ SCENES: tuple[tuple[str, Scenes], ...] = (
     ("model", (model,)),
     ("graph", (graph,)),
     ("optimize", (optimize,)),
+    ("precision", (precision,)),
     ("compare", (compare,)),
     ("live", (live,)),
     ("fleet", (fleet,)),

@@ -21,6 +21,7 @@ from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.pages.optimize.board import Board
 from edgeopt_gui.pages.optimize.standing import Standing
+from edgeopt_gui.subject import Subject
 from edgeopt_gui.theme.scheme import is_dark
 from edgeopt_gui.widgets import dialogs, jobs_bar
 from edgeopt_gui.widgets.jobs_bar import JobsBar
@@ -128,7 +129,7 @@ def test_time_left_with_a_total_is_that_of_a_phase_in_other_commands(qtbot, runn
 
 
 @pytest.mark.cold
-def test_page_and_status_bar_say_the_same_time(qtbot, bar, runner, tmp_path):
+def test_the_status_bar_has_the_only_clock(qtbot, bar, runner, tmp_path):
     board, standing = Board(), Standing()
     qtbot.addWidget(standing)
     with silent(qtbot, runner.run(search(tmp_path, "a"))) as job:
@@ -136,9 +137,9 @@ def test_page_and_status_bar_say_the_same_time(qtbot, bar, runner, tmp_path):
         for event in (Progress("racing", done=1, total=9, time_left_s=600.0), Progress("proving")):
             job.note(event)
             board.apply(event)
-            standing.set(board, cancelling=False, left_s=job.left_s)
+            standing.set(board, cancelling=False)
             qtbot.waitUntil(lambda: bar.left.text() == "about 10 min left", timeout=PATIENCE_MS)
-            assert standing.line.text().endswith(" · about 10 min left")
+            assert "left" not in standing.line.text()
 
 
 @pytest.mark.cold
@@ -165,7 +166,7 @@ def told(context, *looks):
 
 
 def test_a_foreign_load_is_said_on_every_page_with_measured_figures(window, context, monkeypatch):
-    for key in ("device", "graph", "optimize", "compare", "live"):
+    for key in ("device", "graph", "optimize", "precision", "compare", "live"):
         window.show_page(key)
         page, banner = window.page(key), window.page(key).banner
         assert not banner.isVisible()
@@ -185,7 +186,8 @@ def test_a_foreign_load_is_said_on_every_page_with_measured_figures(window, cont
 
 def test_the_page_model_measures_nothing(window):
     assert window.page("model").banner is None
-    assert {entry.key for entry in PAGES} == {"device", "model", "graph", "optimize", "compare", "live", "fleet"}
+    measuring = {entry.key for entry in PAGES if window.page(entry.key).banner is not None}
+    assert measuring == {"device", "graph", "optimize", "precision", "compare", "live"}
 
 
 def test_what_waits_measures_once_it_is_quiet(qtbot, window, context, monkeypatch):
@@ -251,12 +253,11 @@ def choose(path):
     answer(with_it)
 
 
-def test_a_chosen_file_is_given_and_its_folder_remembered(page, tmp_path):
-    path = tmp_path / "a.npz"
+def test_a_dialog_begins_in_the_folder_of_the_model_and_then_where_it_was_last(page, context, tmp_path):
+    models, path, seen = tmp_path / "models", tmp_path / "a.npz", []
+    models.mkdir()
     path.touch()
-    choose(path)
-    assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") == path
-    seen = []
+    context.open(Subject(models / "model.onnx", "model"))
 
     def look_and_leave(dialog):
         seen.append(Path(dialog.directory().absolutePath()))
@@ -264,7 +265,11 @@ def test_a_chosen_file_is_given_and_its_folder_remembered(page, tmp_path):
 
     answer(look_and_leave)
     assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") is None
-    assert seen == [tmp_path]
+    choose(path)
+    assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") == path
+    answer(look_and_leave)
+    assert dialogs.choose_file(page, "Choose data", dialogs.DATA, "data") is None
+    assert seen == [models, tmp_path]
 
 
 def test_a_folder_and_a_place_to_save_are_chosen_too(page, tmp_path):

@@ -35,6 +35,12 @@ _OWN = (
     "client can take it over."
 )
 _FOREIGN = "Another client runs the rollout, unless it has ended. Take it over to continue it here."
+_ANSWERS = {
+    "cancel": ("End the rollout", "Keep it running"),
+    "rollback": ("Roll back", "Keep the bundle"),
+    "pause": ("Pause the rollout", "Keep it running"),
+}
+"""Texts of the buttons that do it, and that change nothing."""
 _CONSEQUENCES = {
     "cancel": "No further wave begins, and orders that devices have not followed yet are withdrawn. Devices that "
     "have begun finish their deployment.",
@@ -215,9 +221,9 @@ class FleetPage(Page):
         report = self.rollout
         if report is None:
             return
-        does = {"pause": "Pause", "cancel": "Cancel the rollout", "rollback": "Roll back"}[action]
-        question = f"{does if action != 'cancel' else 'Cancel'} {report.name}?"
-        ask_whether(self, question, _CONSEQUENCES[action], does, lambda: self.control(action, report.name))
+        does, keeps = _ANSWERS[action]
+        question = f"{does} {report.name} of {_bundle_of(report)}?"
+        ask_whether(self, question, _CONSEQUENCES[action], does, keeps, lambda: self.control(action, report.name))
 
     def resume(self) -> None:
         self.control("resume", self._shown_rollout)
@@ -272,3 +278,10 @@ class FleetPage(Page):
         rows.addWidget(self.message)
         rows.addWidget(self.tabs, 1)
         return content
+
+
+def _bundle_of(report: RolloutReport) -> str:
+    """Returns the name of the model and release, or else of the file or address of the bundle."""
+    if report.model_name:
+        return f"{report.model_name} (release {report.release})" if report.release else report.model_name
+    return report.bundle.rstrip("/").rpartition("/")[2] or report.digest

@@ -6,6 +6,14 @@ from edgeopt.diagram.scene import LEVELS
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.pages.base import Entry
 from edgeopt_gui.pages.graph.graph_page import GraphPage
+from edgeopt_gui.widgets import dialogs
+
+
+def _choose_bundle_folder(page: GraphPage) -> None:
+    path = dialogs.choose_folder(page, "Compare with the bundle in a folder", "bundle")
+    if path is not None:
+        page.compare_with(path)
+
 
 ENTRY = Entry(
     "graph",
@@ -58,6 +66,14 @@ ENTRY = Entry(
             GraphPage.choose_other,
             why_not=GraphPage.why_no_revisions,
             icon="model",
+        ),
+        Action(
+            "graph.against-folder",
+            "Compare with a bundle folder…",
+            "Graph",
+            _choose_bundle_folder,
+            why_not=GraphPage.why_no_revisions,
+            icon="folder",
         ),
         Action(
             "graph.in-table",

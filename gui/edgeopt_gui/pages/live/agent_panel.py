@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QDoubleSpinBox, QGridLayout,
 from edgeopt_gui.pages.live.agent import AgentRecord, Step
 from edgeopt_gui.plots.ticks import clock_text
 from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.heading import keep_room
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
@@ -20,6 +21,7 @@ COLUMNS: tuple[Column[Step], ...] = (
     ),
 )
 _ROWS = 5
+_LINES = 2
 _DEFAULT_RATE = 20.0
 
 
@@ -41,6 +43,11 @@ class AgentPanel(QWidget):
         for label in (self.serves, self.trust, self.latest, self.doing):
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        for label in (self.serves, self.trust, self.latest, self.doing):
+            # Reserved, so that the buttons and the table stay where they are whatever the agent says.
+            label.setFixedHeight(self.fontMetrics().lineSpacing() * _LINES)
+            label.setAlignment(Qt.AlignmentFlag.AlignTop)
+            keep_room(label)
         for label in (self.trust, self.latest, self.doing):
             label.hide()
         self.trust.setProperty("role", "muted")
@@ -64,10 +71,10 @@ class AgentPanel(QWidget):
         self.rate.valueChanged.connect(self._rate_changed)
         grid = QGridLayout()
         grid.setSpacing(line // 2)
-        # One below the other: the texts are long, because they name bundles.
-        for row, widget in enumerate(
-            (ActionButton("live.deploy"), ActionButton("live.rollback"), self.traffic, self.rate)
-        ):
+        # One below the other: the texts are long, because they name bundles. Deploy and Roll back stand apart,
+        # so that a click that misses one does not hit the other.
+        self.deploy, self.roll_back = ActionButton("live.deploy"), ActionButton("live.rollback")
+        for row, widget in enumerate((self.deploy, self.traffic, self.rate, self.roll_back)):
             grid.addWidget(widget, row, 0)
         rows = QVBoxLayout(self)
         rows.setContentsMargins(0, 0, 0, 0)
@@ -87,6 +94,7 @@ class AgentPanel(QWidget):
         self._title.setText(f"Agent at {agent.url}")
         self._show_models(agent)
         self.serves.setText(agent.serves(watched=watched))
+        self.serves.setToolTip(self.serves.text())
         trust = {
             "unsigned": "Unsigned: accepts any bundle sent from that device.",
             "signed": "Signed: accepts only bundles signed with a trusted key.",
@@ -95,7 +103,7 @@ class AgentPanel(QWidget):
         self.trust.setVisible(bool(agent.trust))
         self.traffic.setEnabled(self.traffic.isChecked() or agent.serves_something)
         self.latest.setText(agent.latest())
-        self.latest.setToolTip(agent.reason())
+        self.latest.setToolTip(f"{agent.latest()}\n{agent.reason()}".strip())
         self.latest.setVisible(bool(agent.steps))
         newest_first = tuple(reversed(agent.steps))
         if newest_first != self.steps.rows:

@@ -7,6 +7,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
 from edgeopt_gui.pages.live.readouts import NOTHING, Readout
+from edgeopt_gui.widgets.heading import keep_room
 
 _LARGE = 1.9
 
@@ -26,6 +27,9 @@ class Figures(QWidget):
         self._rows: dict[str, _Row] = {}
         self._comparison = QLabel(wordWrap=True)
         self._comparison.setProperty("role", "muted")
+        self._comparison.setFixedHeight(self.fontMetrics().lineSpacing() * 2)
+        self._comparison.setAlignment(Qt.AlignmentFlag.AlignTop)
+        keep_room(self._comparison)
         self._comparison.hide()
         self._grid.addWidget(self._comparison, 100, 0, 1, 3)
 
@@ -62,6 +66,8 @@ class _Row:
             font.setPointSizeF(font.pointSizeF() * _LARGE)
             self._value.setFont(font)
         self._note.setWordWrap(True)
+        if not first.large or first.note:
+            keep_room(self._note)
         grid.addWidget(self._name, 2 * place, 0, left)
         grid.addWidget(self._value, 2 * place, 1, 1, 1 if first.unit else 2, right)
         if first.unit:

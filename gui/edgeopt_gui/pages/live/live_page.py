@@ -275,7 +275,7 @@ class LivePage(Page):
         self._failure, self._connected = None, False
         self.giving_way.resume()
         self.view.message.hide()
-        self.session.begin(name, self.url, again, self.model.name)
+        self.session.begin(name, self.url, again, self.model.name, self._inputs())
         self._watched = command
         self._watcher.watch(command)
         self._show_marks()
@@ -353,6 +353,14 @@ class LivePage(Page):
             self.view.agent.show_doing(sentence)
         self.context.changed.emit()
 
+    def _inputs(self) -> str:
+        """Returns the inputs of the runs that are watched, in a few words."""
+        data = self.context.data
+        if not self.url:
+            return f"inputs from {data.name}" if data is not None else "generated inputs"
+        sends = self.view is not None and self.view.agent.send_per_s is not None
+        return "requests of clients and of this app" if sends else "requests of clients"
+
     def _show_failure(self, ending: Ending, retry: str) -> None:
         if self.view is not None:
             self.view.message.show_ending(ending, "live.access" if wants_access(ending) else retry)
@@ -365,7 +373,9 @@ class LivePage(Page):
         state = self.session.state(self._watcher.running, self._watcher.stopping, self.paused_at)
         away = self.session.agent is not None and self.session.agent.away  # the message tells of it
         state = "Paused" if self.giving_way.paused_for else state
-        self.view.show_state(state, self.session.name, "" if away else self.session.problem)
+        self.view.show_state(
+            state, self.session.name, self.session.measured(), "" if away else self.session.problem
+        )
 
     def _show_marks(self) -> None:
         if self.view is not None and self.session is not None:

@@ -91,7 +91,7 @@ def _ask_to_roll_back(page: LivePage) -> None:
     agent, face = page.situation.agent, _face_of_roll_back(page)
     if face is not None:
         serves = agent.serves() if agent is not None else ""
-        ask_whether(page, f"{face.title} at {page.url}?", serves, face.title, page.roll_back)
+        ask_whether(page, f"{face.title} at {page.url}?", serves, face.title, "Keep this release", page.roll_back)
 
 
 ACTIONS = (

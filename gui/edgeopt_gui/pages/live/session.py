@@ -3,6 +3,7 @@
 from typing import Literal
 
 from edgeopt.events import Event, Log, Metric, Progress
+from edgeopt.units import count
 from edgeopt_gui.pages.live import panels
 from edgeopt_gui.pages.live.agent import AgentRecord
 from edgeopt_gui.pages.live.history import History
@@ -24,6 +25,8 @@ class Session:
         self.history = History()
         self.name = ""
         """Name of the subject that is watched, or was watched last."""
+        self.inputs = ""
+        """The inputs of its runs, in a few words."""
         self.agent: AgentRecord | None = None
         self.missing: dict[str, str] = {}
         self.phase = ""
@@ -39,10 +42,10 @@ class Session:
         self._first_marker = ""
         """Label of the marker that the first event of the watch sets; "" after that."""
 
-    def begin(self, name: str, agent_url: str, again: bool = False, model: str = "") -> None:
+    def begin(self, name: str, agent_url: str, again: bool = False, model: str = "", inputs: str = "") -> None:
         """Something is watched from now on, on this machine where there is no agent; `again`: in another way.
 
-        `model` is the one of the agent that is watched.
+        `model` is the one of the agent that is watched; `inputs` says in a few words what it runs on.
 
         Its marker comes with its first event, so that a refused connection leaves none.
         """
@@ -64,6 +67,7 @@ class Session:
         else:
             self.agent.away = False  # a watch begins with an agent that answers, or not at all
         self.name, self.phase, self.problem, self.sampled = name, "", "", False
+        self.inputs = inputs
         self.history.begin()
         if not again:
             self._first_marker = f"connected to {name}" if agent_url else f"started {name}"
@@ -131,6 +135,13 @@ class Session:
         if self.agent is not None and self.agent.away:
             return "Waiting for the agent"
         return "Running" if self.sampled else "Starting"
+
+    def measured(self) -> str:
+        """Returns what was measured, in a few words: the runs, their inputs and where they ran."""
+        runs = self.history.latest.get(panels.RUNS)
+        where = "" if self._url else "on this device"
+        parts = ("" if runs is None else count(int(runs), "run"), where, self.inputs)
+        return ", ".join(part for part in parts if part)
 
     def caption(self) -> str:
         """Returns the caption for a picture of the charts: the subject's name and its percentiles."""

@@ -79,6 +79,9 @@ def why_not_write(now: Situation) -> str:
     return "Another file is being written." if now.writing else why_not_draw(now)
 
 
+_NOTHING_BEFORE = "The agent has no release to roll back to."
+
+
 def why_not_leave(now: Situation) -> str:
     return "" if now.url else "No agent is connected."
 
@@ -91,8 +94,9 @@ def why_not_deploy(now: Situation) -> str:
 
 def why_not_roll_back(now: Situation) -> str:
     agent, refused = now.agent, _why_no_change(now)
-    if not refused and agent is not None and agent.status is not None and not agent.can_go_back:
-        return "The agent has no release to roll back to."
+    if not refused and agent is not None and not agent.can_go_back:
+        unknown = agent.status is None
+        return "The agent has not said yet what it serves." if unknown else _NOTHING_BEFORE
     return refused
 
 

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QScrollArea,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -65,6 +66,8 @@ class LiveView(QWidget):
         self.message = MessageBar()
         self.state = QLabel()
         self.state.setAccessibleName("State")
+        # One line over the charts, cut where there is no room, so that it moves nothing.
+        self.state.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.choice = QComboBox()
         self.choice.setAccessibleName("Watched model or bundle")
         self.spans = QComboBox()
@@ -113,6 +116,7 @@ class LiveView(QWidget):
         """Shows the state in bold and the details after it, on one line."""
         parts = [f"<b>{escape(state)}</b>", *(escape(detail) for detail in details if detail)]
         self.state.setText("  ·  ".join(parts))
+        self.state.setToolTip("\n".join((state, *(detail for detail in details if detail))))
 
     def show_readouts(self, readouts: Sequence[Readout], comparison: str) -> None:
         self.figures.show_readouts(readouts, comparison)

@@ -16,12 +16,14 @@ class DataField(PathField):
     counted = Signal()
     """Emitted when the samples were counted, or could not be."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__("optimize.choose-data", "optimize.choose-folder", "optimize.clear-data")
+    def __init__(self, context: Context, page: str = "optimize", without: str = NO_DATA) -> None:
+        """`page` is the key of the page with the actions; `without` says what happens without data."""
+        super().__init__(f"{page}.choose-data", f"{page}.choose-folder", f"{page}.clear-data")
         self._context = context
+        self._without = without
         self.beside: Path | None = None
         """Path of a data file beside the model with the model's name; None if there is none."""
-        self._offer = ActionButton("optimize.use-beside")
+        self._offer = ActionButton(f"{page}.use-beside")
         self.column.insertWidget(2, self._offer)
         for signal in (context.data_changed, context.inputs_changed, context.subject_changed):
             signal.connect(self._look)
@@ -35,7 +37,7 @@ class DataField(PathField):
         self.show_name(path, "None chosen")
         if path is None:
             found = f"{self.beside.name} is in the folder of the model. " if self.beside is not None else ""
-            self.say(found + NO_DATA)
+            self.say(found + self._without)
             self.counted.emit()
             return
         self.say("Counting the samples…")

@@ -1,5 +1,6 @@
 """The page's names for the options of a search, and messages of the core with these names."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -24,12 +25,21 @@ TITLES = {
 """Titles by field of the options, exactly as the page shows them."""
 
 
+_CHOOSE_DATA = "Choose data"
+_PASS_DATA = re.compile(r"\b(?:[Pp]ass|[Gg]ive)(?: samples| some| real ones)?(?: with)? --data\b")
+
+
+def without_flags(sentence: str) -> str:
+    """Returns a sentence of the core with the app's own action instead of the option `--data`."""
+    return _PASS_DATA.sub(_CHOOSE_DATA, sentence)
+
+
 def in_the_app(sentence: str, named: Sequence[OptionReference]) -> str:
     # Longest spelling first, because one may be a prefix of another.
     for each in sorted(named, key=lambda one: -len(str(one))):
         if each.field in TITLES:
             sentence = sentence.replace(str(each), f"'{TITLES[each.field]}' {each.value}".rstrip())
-    return sentence
+    return without_flags(sentence)
 
 
 def ending_in_the_app(ending: Ending) -> Ending:

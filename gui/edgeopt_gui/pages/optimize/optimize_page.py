@@ -23,7 +23,7 @@ from edgeopt_gui.pages.optimize import slow
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.delivery import Delivery
 from edgeopt_gui.pages.optimize.in_the_app import ending_in_the_app
-from edgeopt_gui.pages.optimize.places import fresh_place, give_back, sweep
+from edgeopt_gui.pages.optimize.places import fresh_place, give_back, shown_path, sweep
 from edgeopt_gui.pages.optimize.planner import Planner
 from edgeopt_gui.pages.optimize.run import Order, Run
 from edgeopt_gui.pages.optimize.run_view import RunView
@@ -35,6 +35,7 @@ from edgeopt_gui.widgets.dialogs import DATA, choose_file, choose_folder
 from edgeopt_gui.widgets.states import ErrorState
 
 _REDRAW_MS = 100
+UNSAVED = "Not saved yet. The bundle lies in the cache until you save it:"
 
 
 class OptimizePage(Page):
@@ -120,7 +121,9 @@ class OptimizePage(Page):
 
     def face_of_start(self) -> Face | None:
         run = self._run
-        return Face("Search again") if run is not None and not run.running and not run.cancelled else None
+        if run is None or run.running:
+            return None
+        return Face("Resume the search" if run.cancelled or run.interrupted else "Search again")
 
     def command_of_start(self) -> Command | None:
         order = self._order
@@ -231,6 +234,7 @@ class OptimizePage(Page):
         if ending.good:
             ending = self._read(run, ending)
         if ending.good:
+            run.note = f"{UNSAVED} {shown_path(run.place)}"
             self.context.use_bundle(run.place)
             self.context.say(
                 f"{run.model.name}: {slow.slow('edgeopt.views.outcome').headline(run.result)}."
@@ -246,6 +250,7 @@ class OptimizePage(Page):
         if run.before is not None and (run.cancelled or (run.picked and run.failure is not None)):
             self._runs[run.model] = run.before
             run.before.note = _why_the_one_before(run)
+            run.before.interrupted = run.cancelled and not run.picked
             self._run = run.before if shown else self._run
         if run.result is not None:
             run.before = None

@@ -15,8 +15,10 @@ _WIDEST_CHARACTERS = 36
 class PathField(QWidget):
     """`background` reads the chosen file outside the GUI's thread."""
 
-    def __init__(self, file: str, folder: str, none: str) -> None:
-        """The actions behind the three buttons."""
+    def __init__(
+        self, file: str, folder: str, none: str, texts: tuple[str, str, str] = ("File…", "Folder…", "None")
+    ) -> None:
+        """The actions behind the three buttons, and the texts of the buttons."""
         super().__init__()
         self.background = Background(self)
         self.problem = ""
@@ -26,7 +28,7 @@ class PathField(QWidget):
         self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.use = quiet(selectable(QLabel()))
         row = QHBoxLayout()
-        for action, text in ((file, "File…"), (folder, "Folder…"), (none, "None")):
+        for action, text in zip((file, folder, none), texts, strict=True):
             row.addWidget(ActionButton(action, text=text))
         row.addStretch()
         column = self.column = QVBoxLayout(self)

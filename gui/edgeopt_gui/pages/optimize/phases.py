@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from edgeopt import events
-from edgeopt.units import time_left
+from edgeopt.units import count
 from edgeopt_gui.pages.optimize.words import short_name
 
 
@@ -68,8 +68,11 @@ def place_of(name: str) -> int | None:
     return next((k for k, phase in enumerate(PHASES) if phase.name == name), None)
 
 
-def progress_text(progress: events.Progress | None, left_s: float | None = None) -> str:
-    """Returns the present phase in one line; `left_s` is the remaining time of its job."""
+def progress_text(progress: events.Progress | None, screened: int = 0) -> str:
+    """Returns the present phase in one line, without the remaining time, which the status bar shows.
+
+    `screened` is the number of candidates that were screened so far.
+    """
     if progress is None:
         return "Starting"
     place = place_of(progress.phase)
@@ -78,10 +81,10 @@ def progress_text(progress: events.Progress | None, left_s: float | None = None)
     if progress.total:
         parts.append(f"round {progress.done or 0} of {progress.total}")
     elif progress.message and progress.phase == "screening":
-        parts[0] = "Screening"
+        # The candidate that is being screened counts too.
+        parts[0] = f"Screening {count(screened + 1, 'candidate')}"
         parts.append(short_name(progress.message))
-    left = time_left(left_s)
-    return " · ".join([*parts, left] if left else parts)
+    return " · ".join(parts)
 
 
 def share_done(progress: events.Progress | None) -> float:

@@ -40,3 +40,9 @@ def sweep(root: Path, in_use: Collection[Path]) -> None:
     for folder in folders[KEPT:]:
         if not any(path.is_relative_to(folder) for path in in_use):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def shown_path(path: Path) -> str:
+    """Returns a path to show, with `~` for the user's own folder."""
+    home = Path.home()
+    return str(Path("~") / path.relative_to(home)) if path.is_relative_to(home) else str(path)

@@ -73,6 +73,8 @@ class Run:
     """Result of saving the bundle, as a sentence."""
     retry: str = ""
     """Key of the action that saves again after a failure; "" if there is none."""
+    interrupted: bool = False
+    """Whether a later search of the same model was cancelled."""
     before: "Run | None" = None
     """The last run of this model with a result, which is shown again if this run is cancelled."""
 

@@ -1,10 +1,11 @@
 """A search as the page shows it: its head, running or finished, and the tables below."""
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.candidates import Candidates
+from edgeopt_gui.pages.optimize.in_the_app import without_flags
 from edgeopt_gui.pages.optimize.ledger import ledger_rows
 from edgeopt_gui.pages.optimize.ledger_table import LedgerTable
 from edgeopt_gui.pages.optimize.run import Run
@@ -15,7 +16,6 @@ from edgeopt_gui.pages.optimize.verdict import Verdict
 from edgeopt_gui.widgets.counted_tabs import CountedTabs
 
 _SCATTER = 3
-_TICK_MS = 500
 
 
 class RunView(QScrollArea):
@@ -48,8 +48,6 @@ class RunView(QScrollArea):
         self.tabs.currentChanged.connect(lambda _: self._offer_front())
         self._floor_db: float | None = None
         self._run: Run | None = None
-        self._tick = QTimer(self, singleShot=True, interval=_TICK_MS)
-        self._tick.timeout.connect(self._update_standing)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -96,17 +94,13 @@ class RunView(QScrollArea):
         warnings = run.board.warnings
         self.tabs.setTabVisible(2, bool(warnings))
         self.tabs.set_count(self.warnings, f"{len(warnings)}")
-        self.warnings.setText("\n\n".join(warnings))
+        self.warnings.setText("\n\n".join(map(without_flags, warnings)))
 
     def _update_standing(self) -> None:
-        """Updates the line of progress; called regularly, because the remaining time passes without events too."""
         run = self._run
-        if run is None or not run.running:
-            self._tick.stop()
-            return
-        job = run.job
-        self.standing.set(run.board, job.cancelled, stopping=job.stopping, picked=run.picked, left_s=job.left_s)
-        self._tick.start()
+        if run is not None and run.running:
+            job = run.job
+            self.standing.set(run.board, job.cancelled, stopping=job.stopping, picked=run.picked)
 
     def _offer_front(self) -> None:
         """Shows the box that filters candidates only on their tab."""

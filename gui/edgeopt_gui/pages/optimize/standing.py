@@ -36,11 +36,10 @@ class Standing(QWidget):
         *,
         stopping: bool = False,
         picked: str = "",
-        left_s: float | None = None,
     ) -> None:
         """`stopping`: it ends early; `picked`: the candidate that is delivered, where nothing is searched."""
         self.stepper.set(board.place, share_done(board.progress))
-        where = progress_text(board.progress, left_s)
+        where = progress_text(board.progress, len(board.rows))
         early = f"Ending early with the best so far · {where}" if stopping else where
         self.line.setText("Stopping; cleaning up" if cancelling else early)
         if picked:

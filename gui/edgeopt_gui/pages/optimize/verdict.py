@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt.units import count
+from edgeopt_gui.pages.optimize.in_the_app import without_flags
 from edgeopt_gui.pages.optimize.texts import by_mouse, large, quiet, selectable
 from edgeopt_gui.widgets.action_button import ActionButton
 
@@ -94,7 +95,7 @@ class Verdict(QWidget):
         found = limits(result)
         shown, more = found[:_SHOWN_WARNINGS], len(found) - _SHOWN_WARNINGS
         also = [f"{count(more, 'more warning')} in the tab Warnings."] if more > 0 else []
-        self.limits.setText("\n".join(f"⚠ {each}" for each in (*shown, *also)))
+        self.limits.setText("\n".join(f"⚠ {without_flags(each)}" for each in (*shown, *also)))
         self.limits.setVisible(bool(shown))
         for tile, compared in zip(self._tiles, comparison(result), strict=True):
             tile.set(compared)

@@ -60,7 +60,11 @@ def test_a_rollout_is_started_paused_resumed_and_completed(qtbot, fleet, connect
     assert page.tabs.currentWidget() is page.rollouts
     assert "This app runs the rollout" in page.rollouts.owner.text()
     page.ask_to_control("pause")
-    confirm(page, "Pause")
+    box = page.findChild(QMessageBox, "ask")
+    assert box.defaultButton().text() == "Keep it running"
+    assert box.text().startswith("Pause the rollout r of ")
+    assert "release-" in box.text() or "model.edgeopt" in box.text()
+    confirm(page, "Pause the rollout")
     qtbot.waitUntil(lambda: phase(page) == "paused" and not page.runs.runs("r"))
     gate.set()
     qtbot.waitUntil(lambda: page.rollouts.bars.waves[0].text == "1 done")

@@ -15,6 +15,7 @@ from edgeopt_gui.context import GraphPair
 from edgeopt_gui.pages.graph.page import ENTRY
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
 from edgeopt_gui.subject import subject_at
+from edgeopt_gui.widgets import dialogs
 
 BLOCK = ("Relu", "Abs", "Neg", "Sigmoid", "Tanh", "Exp", "Sqrt", "Floor", "Ceil")
 
@@ -274,6 +275,15 @@ def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, small
     page.view.revisions.slider.setValue(0)
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) == len(page.context.nodes))
     assert {word for _, word in page.view.legend.entries} & {"removed", "fused", "changed"}
+
+
+def test_the_folder_of_a_saved_bundle_is_compared_too(qtbot, monkeypatch, conv_model, conv_bundle, shown, window):
+    page = shown(conv_model)
+    assert conv_bundle.is_dir()
+    monkeypatch.setattr(dialogs, "choose_folder", lambda *_: conv_bundle)
+    window.book["graph.against-folder"].shown.trigger()
+    qtbot.waitUntil(lambda: page.view.pair is not None)
+    assert page.view.second.isVisible()
 
 
 def test_a_node_is_shown_beside_another_model_which_is_compared_once(qtbot, small, shown, context):

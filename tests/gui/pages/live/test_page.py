@@ -386,10 +386,11 @@ def test_deploying_and_rolling_back_name_what_they_do_and_ask(qtbot, monkeypatch
     actions = {each.key: each for each in live.ACTIONS}
     assert actions["live.deploy"].face(page).title == "Deploy digits.edgeopt"
     assert actions["live.rollback"].face(page).title == "Roll back to a0363d"
-    for button in ("Cancel", "Roll back to a0363d"):
+    for button in ("Keep this release", "Roll back to a0363d"):
         actions["live.rollback"].run(page)
         box = page.findChild(QMessageBox)
         assert box.text() == "Roll back to a0363d at device:8080?"
+        assert box.defaultButton().text() == "Keep this release"
         assert done == []
         qtbot.mouseClick(
             next(each for each in box.buttons() if each.text().replace("&", "") == button),

@@ -339,7 +339,7 @@ AGENT = Situation(
         ("deploy", replace(AGENT, has_bundle=True, connected=False), "Connect to an agent first"),
         ("deploy", replace(RUNNING, has_bundle=True, connected=True), "Connect to an agent first"),
         ("deploy", replace(AGENT, has_bundle=True, changing=True), "A deployment is in progress"),
-        ("roll_back", AGENT, ""),
+        ("roll_back", AGENT, "The agent has not said yet what it serves"),
         ("roll_back", replace(AGENT, connected=False), "Connect to an agent first"),
     ],
 )
@@ -432,3 +432,41 @@ def test_what_is_waited_for_is_said():
     assert awaited("http://pi:8080", "", "x") == "Connecting to the agent at http://pi:8080…"
     assert awaited("", "Loading m.onnx", "m.onnx") == "Loading m.onnx…"
     assert awaited("", "", "m.onnx") == "Starting m.onnx…"
+
+
+def test_what_was_measured_is_said_in_a_line(session):
+    session.begin("model.onnx", "", inputs="inputs from data.npz")
+    assert session.measured() == "on this device, inputs from data.npz"
+    session.take(metric("runs", 1234, 0), NOW_S)
+    assert session.measured() == "1,234 runs, on this device, inputs from data.npz"
+    session.begin("the agent at device", "device", inputs="requests of clients")
+    assert session.measured() == "requests of clients"
+
+
+def test_nothing_is_rolled_back_before_the_agent_says_what_it_serves():
+    asked = Situation(url="http://device:8080", connected=True, agent=AgentRecord("http://device:8080"))
+    assert situation.why_not_roll_back(asked) == "The agent has not said yet what it serves."
+
+
+def test_the_buttons_of_an_agent_stay_where_they_are_whatever_it_says(qtbot):
+    from edgeopt_gui.pages.live.agent_panel import AgentPanel
+
+    panel = AgentPanel()
+    qtbot.addWidget(panel)
+    panel.resize(300, 700)
+    panel.show()
+    agent = AgentRecord("http://device:8080")
+    panel.show_agent(agent, watched=True)
+
+    def places():
+        panel.layout().activate()
+        return [widget.y() for widget in (panel.deploy, panel.roll_back, panel.table)]
+
+    before = places()
+    agent.take_status({"state": "empty", "trust": "unsigned"})
+    agent.take_progress(Progress("soaking", "digits", subject="deployment 3"), 1.0)
+    panel.show_agent(agent, watched=True)
+    panel.show_doing("Sending the bundle, which is large, to the agent: 12 of 40 MiB")
+    assert panel.trust.text()
+    assert places() == before
+    assert before[1] - before[0] > 2 * panel.deploy.height(), "Deploy and Roll back stand apart"

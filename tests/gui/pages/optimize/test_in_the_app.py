@@ -10,7 +10,7 @@ from edgeopt.options import options_of
 from edgeopt.pipeline.objectives import limits_from
 from edgeopt.pipeline.request import OptimizeRequest, checked_target
 from edgeopt_gui.jobs.ending import ending_of
-from edgeopt_gui.pages.optimize.in_the_app import TITLES, ending_in_the_app, in_the_app
+from edgeopt_gui.pages.optimize.in_the_app import TITLES, ending_in_the_app, in_the_app, without_flags
 
 
 def _no_labels():
@@ -63,3 +63,8 @@ def test_what_a_job_says_of_options_arrives_with_their_names():
 
 def test_titles_are_of_options_that_there_are():
     assert TITLES.keys() <= {each.name for each in options_of(OptimizeRequest)}
+
+
+def test_the_app_speaks_of_its_own_action_instead_of_the_option():
+    assert without_flags("Pass --data to try 8-bit variants too.") == "Choose data to try 8-bit variants too."
+    assert without_flags("It says little. Pass samples with --data.") == "It says little. Choose data."

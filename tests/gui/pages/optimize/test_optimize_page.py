@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -24,7 +25,9 @@ from edgeopt_gui.context import ComparePair
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.choices import Choices
+from edgeopt_gui.pages.optimize.optimize_page import UNSAVED
 from edgeopt_gui.pages.optimize.page import ENTRY
+from edgeopt_gui.pages.optimize.places import shown_path
 from edgeopt_gui.pages.optimize.run import Order, Run
 from edgeopt_gui.subject import Subject
 
@@ -247,6 +250,15 @@ def test_a_search_that_is_cancelled_does_not_take_the_result_before_away(qtbot, 
     assert ready.state == "content"
     assert ready.view.verdict.isVisible()
     assert "cancelled" in ready.view.verdict.note.text()
+    assert face(ready).title == "Resume the search"
+
+
+def test_a_result_says_where_its_bundle_lies_until_it_is_saved(ready, found, tmp_path):
+    run = Run(MODEL, tmp_path / "digits.edgeopt", ready.command(), job=None)
+    ready._run = ready._runs[MODEL] = run
+    ready._ended(run, Ending("done", found))
+    assert ready.view.verdict.note.text() == f"{UNSAVED} {tmp_path / 'digits.edgeopt'}"
+    assert shown_path(Path.home() / ".cache" / "digits.edgeopt") == "~/.cache/digits.edgeopt"
 
 
 @pytest.fixture

@@ -72,10 +72,11 @@ def test_a_newer_phase_is_shown_by_its_own_name():
     assert phases.progress_text(events.Progress("polishing")) == "Polishing"
 
 
-def test_the_line_says_round_and_time_left():
-    line = phases.progress_text(events.Progress("racing", done=2, total=9), 21.4)
-    assert "round 2 of 9" in line
-    assert "about 21 s left" in line
+def test_the_line_says_the_round_and_how_many_candidates_are_screened():
+    line = phases.progress_text(events.Progress("racing", done=2, total=9, time_left_s=21.4))
+    assert line == "Racing against your model · round 2 of 9", "the status bar has the only clock"
+    screening = events.Progress("screening", "cleaned · onnxruntime-cpu")
+    assert phases.progress_text(screening, 6) == "Screening 7 candidates · cleaned · onnxruntime-cpu"
     assert phases.progress_text(None) == "Starting"
 
 

@@ -1,0 +1,1 @@
+"""The page Precision: a scheme for each layer, with the reason, and the plans between accuracy and speed."""
