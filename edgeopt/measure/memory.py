@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from edgeopt.workers.guard import field_bytes, group_members
+from edgeopt.platform.memory import field_bytes
+from edgeopt.platform.processes import group_members
 
 
 class Sizes(NamedTuple):
