@@ -19,12 +19,18 @@ def resident_bytes(pid: int) -> int | None:
     size = quick_resident_bytes(pid)
     if size is not None or os.path.exists("/proc/self/statm"):  # noqa: PTH110 - many times a second
         return size
+    return library_sizes(pid)[0]
+
+
+def library_sizes(pid: int) -> tuple[int | None, int | None]:
+    """Returns a process's resident bytes as psutil reports them: now, and at their peak (on Windows only)."""
     import psutil
 
     try:
-        return int(psutil.Process(pid).memory_info().rss)
+        found = psutil.Process(pid).memory_info()
     except psutil.Error:
-        return None
+        return None, None
+    return int(found.rss), getattr(found, "peak_wset", None)
 
 
 def quick_resident_bytes(pid: int) -> int | None:

@@ -43,7 +43,7 @@ def leads_group() -> bool:
 
 
 def own_group() -> int:
-    """Returns the number of this process's group; on Windows, where there is none, that of the process."""
+    """Returns the number of this process's group; on Windows, which has no groups, that of the process."""
     return os.getpgrp() if hasattr(os, "getpgrp") else os.getpid()
 
 
