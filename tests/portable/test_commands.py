@@ -247,3 +247,14 @@ def test_a_session_in_a_worker_works_on_macos(tmp_path, conv_bundle):
     process = python("darwin", tmp_path, "-c", ISOLATED, str(conv_bundle))
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 0, printed
+
+
+@pytest.mark.parametrize(("system", "name"), [("win32", "Windows"), ("darwin", "Darwin")])
+def test_the_agent_says_in_one_sentence_that_it_runs_on_linux(tmp_path, system, name):
+    process = python(system, tmp_path, "-m", "edgeopt_agent.main", "status")
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert printed.splitlines() == [
+        f"edgeopt-agent: The agent runs on Linux only, and this is {name}; "
+        "`edgeopt fleet` works with agents from here."
+    ]

@@ -20,7 +20,7 @@ import types
 
 SYSTEM = os.environ.get("EDGEOPT_LACKING", "")
 WINDOWS = SYSTEM == "win32"
-OURS = {"edgeopt", "edgeopt_gui"}
+OURS = {"edgeopt", "edgeopt_agent", "edgeopt_gui"}
 SIGBREAK, CTRL_BREAK_EVENT = signal.SIGUSR1, 1
 real = types.SimpleNamespace(
     **{
