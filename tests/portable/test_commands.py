@@ -38,7 +38,7 @@ COMMANDS = (
     ("quantize", ("MODEL", "-o", "q.onnx", "--data", "DATA", "--method", "int8", "--time-limit", "5")),
 )
 QUICK_ONES = {
-    "win32": {"probe", "analyze", "simplify", "optimize", "verify", "run", "compare"},
+    "win32": {"probe", "simplify", "optimize", "verify", "run", "compare"},
     "darwin": {"probe", "run"},
 }
 NO_GAIN = 4
@@ -61,7 +61,7 @@ def environment(system, folder, **more):
     }
 
 
-def python(system, folder, *arguments, **options):
+def start_python(system, folder, *arguments, **options):
     """Starts Python as if on another system, as the leader of a group."""
     return subprocess.Popen(
         [sys.executable, "-P", *arguments],
@@ -73,6 +73,21 @@ def python(system, folder, *arguments, **options):
         process_group=0,
         **options,
     )
+
+
+@pytest.fixture
+def python():
+    """Starts Python as if on another system; what a failed test leaves running is killed."""
+    started = []
+
+    def start(*arguments, **options):
+        started.append(start_python(*arguments, **options))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +102,7 @@ def session(request, tmp_path_factory, conv_model, conv_data, conv_bundle):
         "BUNDLE": str(conv_bundle),
         "PROGRAM": f"{sys.executable} {folder / 'mine.py'}",
     }
-    process = python(request.param, folder, str(HERE / "session.py"), stdin=subprocess.PIPE)
+    process = start_python(request.param, folder, str(HERE / "session.py"), stdin=subprocess.PIPE)
 
     def answer(*arguments):
         process.stdin.write(json.dumps([names.get(each, each) for each in arguments]) + "\n")
@@ -144,7 +159,7 @@ ENDS = (
 
 
 @pytest.mark.parametrize(("system", "number"), ENDS)
-def test_a_command_that_is_ended_leaves_no_process(tmp_path, conv_model, conv_data, system, number):
+def test_a_command_that_is_ended_leaves_no_process(python, tmp_path, conv_model, conv_data, system, number):
     (tmp_path / "p.toml").write_text(QUICK)
     command = ("-m", "edgeopt", "optimize", str(conv_model), "--data", str(conv_data), "-o", "m.edgeopt")
     process = python(system, tmp_path, *command, "--profile", "p.toml")
@@ -200,7 +215,7 @@ print(json.dumps(found))
 """
 
 
-def test_what_windows_lacks_is_taken_from_edgeopt_alone(tmp_path):
+def test_what_windows_lacks_is_taken_from_edgeopt_alone(python, tmp_path):
     process = python("win32", tmp_path, "-c", PLANTED, json.dumps(TAKEN))
     printed, _ = process.communicate(timeout=60)
     assert printed.splitlines()[-1:] == ["[]"], printed
@@ -227,7 +242,7 @@ client.close()
         ("win32", {"hang": "load"}, 1, "its process hung: no answer within 1 s; it was killed"),
     ],
 )
-def test_a_worker_that_crashes_or_hangs_is_a_result(tmp_path, null_model, system, faults, limit_s, words):
+def test_a_worker_that_crashes_or_hangs_is_a_result(python, tmp_path, null_model, system, faults, limit_s, words):
     process = python(system, tmp_path, "-c", ASK, str(null_model("faulty", **faults)), str(limit_s))
     printed, _ = process.communicate(timeout=60)
     assert printed.splitlines()[-1].startswith(words), printed
@@ -236,25 +251,53 @@ def test_a_worker_that_crashes_or_hangs_is_a_result(tmp_path, null_model, system
 ISOLATED = "import edgeopt, sys; edgeopt.load(sys.argv[1], isolate=True).close()"
 
 
-def test_a_session_in_a_worker_is_refused_on_windows_in_words(tmp_path, conv_bundle):
+def test_a_session_in_a_worker_is_refused_on_windows_in_words(python, tmp_path, conv_bundle):
     printed, _ = python("win32", tmp_path, "-c", ISOLATED, str(conv_bundle)).communicate(timeout=60)
     assert printed.splitlines()[-1].endswith(
         "Sessions in worker processes need a system that passes files between processes: Linux or macOS."
     )
 
 
-def test_a_session_in_a_worker_works_on_macos(tmp_path, conv_bundle):
+def test_a_session_in_a_worker_works_on_macos(python, tmp_path, conv_bundle):
     process = python("darwin", tmp_path, "-c", ISOLATED, str(conv_bundle))
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 0, printed
 
 
 @pytest.mark.parametrize(("system", "name"), [("win32", "Windows"), ("darwin", "Darwin")])
-def test_the_agent_says_in_one_sentence_that_it_runs_on_linux(tmp_path, system, name):
+def test_the_agent_says_in_one_sentence_that_it_runs_on_linux(python, tmp_path, system, name):
     process = python(system, tmp_path, "-m", "edgeopt_agent.main", "status")
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert printed.splitlines() == [
-        f"edgeopt-agent: The agent runs on Linux only, and this is {name}; "
-        "`edgeopt fleet` works with agents from here."
-    ]
+    sentence = f"The agent runs on Linux only, and this is {name}; `edgeopt fleet` works with agents from here."
+    assert printed.splitlines() == [f"edgeopt-agent: {sentence}"]
+
+
+CANCEL = """
+import sys
+from PySide6.QtCore import QCoreApplication, QTimer
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.job import Job
+
+application = QCoreApplication([])
+job = Job(Command("a search", tuple(sys.argv[1:])))
+job.ended.connect(lambda ending: (print(ending.how, flush=True), application.quit()))
+job.start()
+sys.stdin.readline()
+job.cancel()
+application.exec()
+"""
+
+
+@pytest.mark.parametrize("system", ["win32", pytest.param("darwin", marks=pytest.mark.slow)])
+def test_a_job_of_the_app_that_is_cancelled_cleans_up(python, tmp_path, conv_model, conv_data, system):
+    pytest.importorskip("PySide6")
+    (tmp_path / "p.toml").write_text(QUICK)
+    command = ("optimize", str(conv_model), "--data", str(conv_data), "-o", "m.edgeopt", "--profile", "p.toml")
+    process = python(system, tmp_path, "-c", CANCEL, *command, stdin=subprocess.PIPE)
+    started = workers(process)
+    printed, _ = process.communicate("\n", timeout=60)
+    assert printed.splitlines()[-1:] == ["cancelled"], printed
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert alive == []
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith("edgeopt-")] == []
