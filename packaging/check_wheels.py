@@ -27,7 +27,7 @@ CONSTRAINTS = Path(__file__).parent.parent / "constraints.txt"
 
 
 def needed(environment: dict[str, str]) -> set[str]:
-    """Returns the names of all packages that a system needs; those of packages that are not installed here miss."""
+    """Returns the names of all packages that a system needs; not those of packages that are not installed here."""
     waiting, seen = [("edgeopt", extra) for extra in ("", *EXTRAS)], set[tuple[str, str]]()
     while waiting:
         name, extra = waiting.pop()
