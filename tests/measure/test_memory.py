@@ -46,6 +46,13 @@ def test_an_exact_count_is_near_the_quick_one():
     assert 0 < platform_memory.own_share_bytes(os.getpid()) <= 1.05 * exact.resident_bytes
 
 
+def test_without_proc_the_sizes_are_those_of_psutil():
+    now, peak = platform_memory.library_sizes(os.getpid())
+    assert now == pytest.approx(memory.exact_sizes().resident_bytes, rel=0.05)
+    assert peak is None  # only Windows keeps it
+    assert platform_memory.library_sizes(2**22 + 1) == (None, None)
+
+
 def test_the_members_of_a_group_are_found():
     with subprocess.Popen(["/bin/sh", "-c", "sleep 60 & echo; wait"], stdout=-1, process_group=0) as shell:
         try:
