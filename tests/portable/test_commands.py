@@ -133,15 +133,18 @@ def test_a_command_works_where_posix_is_missing(session, command, arguments):
         assert (session.folder / place).exists()
 
 
+def is_worker(process):
+    try:
+        return "edgeopt.workers" in process.cmdline()
+    except psutil.Error:  # it has just ended
+        return False
+
+
 def workers(process):
     """Waits until a search has started worker processes, and returns these."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        found = [
-            each
-            for each in psutil.Process(process.pid).children(recursive=True)
-            if "edgeopt.workers" in each.cmdline()
-        ]
+        found = [each for each in psutil.Process(process.pid).children(recursive=True) if is_worker(each)]
         if found:
             return found
         time.sleep(0.02)
