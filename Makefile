@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
 .PHONY: help demo test test-fast test-timing test-slow test-all check golden notebook docs gui agent screenshots man deb
-.PHONY: desktop try-packages sbom clean
+.PHONY: desktop try-packages sbom wheels clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo 'make sbom       the SBOM of the wheel with every extra, in dist'
 	@echo 'make desktop    the app as one folder with its own Python, and as a Debian package, in dist'
 	@echo 'make try-packages  as root, each package in a new Debian: half an hour; TARGETS="amd64 desktop" for some'
+	@echo 'make wheels     whether all packages have wheels for Windows and macOS: two minutes'
 	@echo 'make clean      removes .venv, caches and build outputs'
 
 demo: .venv/.demo
@@ -107,6 +108,9 @@ sbom: .venv/.dev
 	@$(PIP_INSTALL) --dry-run --ignore-installed --only-binary :all: --report dist/report.json "$$(ls -t dist/edgeopt-*.whl | head -1)[all]"
 	@$(PYTHON) packaging/sbom.py "$$(ls -t dist/edgeopt-*.whl | head -1)" --report dist/report.json
 	@rm dist/report.json
+
+wheels: .venv/.dev
+	@$(PYTHON) packaging/check_wheels.py
 
 desktop: .venv/.desktop
 	@$(PYTHON) packaging/desktop/build.py dist

@@ -27,8 +27,8 @@ from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Te
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measure import memory, rounds
+from edgeopt.platform.memory import field_bytes
 from edgeopt.profiles.targets import profile_for
-from edgeopt.workers.guard import field_bytes
 from edgeopt.workers.host import LocalHost
 from tests import processes, warm
 from tests.near import NearHost

@@ -13,8 +13,8 @@ from edgeopt.bundle.toml import read_toml
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError
 from edgeopt.fleet.address import is_this_device
-from edgeopt.hw.user_folders import expanded, home_folder
 from edgeopt.nearest import nearest
+from edgeopt.platform.user_folders import expanded, home_folder
 from edgeopt_agent.bundle_urls import read_prefix
 from edgeopt_agent.drift.settings import DriftSettings, wrong_drift
 from edgeopt_agent.mqtt.settings import MqttSettings, wrong_mqtt

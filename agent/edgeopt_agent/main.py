@@ -1,6 +1,14 @@
 """The entry point `edgeopt-agent`: its commands, and `--version`."""
 
+import platform
+import sys
 from typing import Annotated
+
+if sys.platform != "linux":  # before what only Linux has is imported
+    sys.exit(
+        f"edgeopt-agent: The agent runs on Linux only, and this is {platform.system()}; "
+        "`edgeopt fleet` works with agents from here."
+    )
 
 import typer
 

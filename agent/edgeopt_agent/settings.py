@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.hw.user_folders import home_folder
+from edgeopt.platform.user_folders import home_folder
 from edgeopt_agent.drift.settings import DriftSettings
 from edgeopt_agent.mqtt.settings import MqttSettings
 

@@ -7,6 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from edgeopt.platform.files import rename_path, replace_path, sync_path
+
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 MARK = ".edgeopt-partial-"
@@ -18,7 +20,7 @@ OLD = ".old"
 def sync_tree(folder: Path) -> None:
     """Makes sure that every file in a folder, and the folder itself, is on the disk."""
     for path in [*sorted(folder.rglob("*")), folder]:
-        _sync(path)
+        sync_path(path)
 
 
 def publish_folder(ready: Path, target: Path) -> None:
@@ -32,27 +34,27 @@ def publish_folder(ready: Path, target: Path) -> None:
 
 def publish_file(ready: Path, target: Path) -> None:
     """The same for a file, which may take the place of a folder."""
-    _sync(ready)
+    sync_path(ready)
     _put(ready, target)
 
 
 def _put(ready: Path, target: Path) -> None:
     if not target.exists():
-        ready.rename(target)
+        rename_path(ready, target)
     elif ready.is_file() and target.is_file():
-        ready.replace(target)
+        replace_path(ready, target)
     elif _exchange(ready, target):
         remove(ready)  # the old one; the new one is in its place already
     else:
         old = ready.with_name(ready.name + OLD)
-        target.rename(old)
+        rename_path(target, old)
         try:
-            ready.rename(target)
+            rename_path(ready, target)
         except OSError:
-            old.rename(target)
+            rename_path(old, target)
             raise
         remove(old)
-    _sync(target.parent)
+    sync_path(target.parent)
 
 
 def remove(path: Path) -> None:
@@ -73,13 +75,3 @@ def _exchange(one: Path, other: Path) -> bool:
         return False
     done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), ctypes.c_uint(_RENAME_EXCHANGE))
     return bool(done == 0)
-
-
-def _sync(path: Path) -> None:
-    if path.is_dir() and os.name == "nt":
-        return  # Windows has no such call for folders
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -33,6 +33,7 @@ from edgeopt.errors import (
     error_text,
     writing_to,
 )
+from edgeopt.platform.files import replace_path
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -302,7 +303,7 @@ def _replace(path: Path, content: bytes) -> None:
     """Written beside the bundle first: a file left inside it by a crash would make it damaged."""
     mode = (path.parent / FILE).stat().st_mode & 0o777
     with _draft(path, path.parent.resolve().parent, content, mode) as draft, writing_to(path):
-        draft.replace(path)
+        replace_path(draft, path)
 
 
 @contextlib.contextmanager
@@ -312,7 +313,7 @@ def _draft(path: Path, folder: Path, content: bytes, mode: int) -> Iterator[Path
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=folder)
     try:
         with writing_to(path), os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
+            Path(name).chmod(mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -18,6 +18,7 @@ from edgeopt.cli import signals
 from edgeopt.cli.console import NOTHING, fail, let_go_of_stdout, stopped
 from edgeopt.cli.progress import standard_output
 from edgeopt.errors import EXIT_CANCELLED, DiskFullError, UsageError, writing_to
+from edgeopt.platform.signals import NUMBERS
 
 if TYPE_CHECKING:
     from typer._click.core import Command
@@ -80,7 +81,7 @@ def leave(run: Callable[[list[str]], int]) -> None:
             handler.finish()
             let_go_of_stdout()
             # The code is known: one more signal while Python tidies up would replace it by its own.
-            for number in signals.NUMBERS:
+            for number in NUMBERS:
                 signal.signal(number, signal.SIG_IGN)
     raise SystemExit(code)
 

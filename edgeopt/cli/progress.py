@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import select
 import shlex
 import shutil
 import sys
@@ -18,6 +17,8 @@ from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.commands import COMMANDS
 from edgeopt.errors import legible, writing_to
+from edgeopt.platform.files import name_of
+from edgeopt.platform.pipes import PIECE_BYTES, wait_for_room
 from edgeopt.units import time_left
 
 if TYPE_CHECKING:
@@ -26,16 +27,14 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 3.0
 """The time that the reader of an ending command has to take the rest of a record."""
-_LOOK_MS = 100
-# Bytes that a pipe with room accepts without blocking.
-_PIECE_BYTES = getattr(select, "PIPE_BUF", 512)
+_LOOK_EVERY_S = 0.1
 _PROGRAMS = ("edgeopt", "edgeopt-agent")
 
 
 def standard_output() -> str:
     """The file that standard output goes into, where the system reports it."""
     try:
-        return str(Path(f"/proc/self/fd/{sys.stdout.fileno()}").readlink())
+        return name_of(sys.stdout.fileno()) or "standard output"
     except (OSError, ValueError):  # io.UnsupportedOperation is both
         return "standard output"
 
@@ -82,7 +81,7 @@ class WholeLines:
 def _written(descriptor: int, rest: memoryview) -> int:
     """A signal ends a write that waits for room early, with part of it done; that is where the loop goes on."""
     try:
-        return os.write(descriptor, rest[:_PIECE_BYTES] if signals.is_ending() else rest)
+        return os.write(descriptor, rest[:PIECE_BYTES] if signals.is_ending() else rest)
     except BlockingIOError:  # a pipe that somebody has set not to wait
         _wait_for_room(descriptor)
         return 0
@@ -90,12 +89,8 @@ def _written(descriptor: int, rest: memoryview) -> int:
 
 def _wait_for_room(descriptor: int) -> None:
     """Returns when something can be written, or nobody reads; raises BrokenPipeError after the patience."""
-    if not hasattr(select, "poll"):
-        return
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
     end: float | None = None
-    while not poll.poll(_LOOK_MS):
+    while not wait_for_room(descriptor, _LOOK_EVERY_S):
         if signals.is_ending():
             end = end or time.monotonic() + PATIENCE_S
             if time.monotonic() > end:

@@ -9,15 +9,14 @@ is left.
 import _thread
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from edgeopt.errors import Terminated
+from edgeopt.platform.signals import NUMBERS, send_to_main_thread
 
-NUMBERS = (signal.SIGTERM, signal.SIGINT)
 _AGAIN_S = 0.01
 # Work that takes longer hangs, and Ctrl-C is meant to end it.
 _LONGEST_WAIT_S = 5.0
@@ -93,7 +92,7 @@ class SignalHandler:
                 return
         # One is enough: the clean-up, and the way out after it, must not be interrupted.
         self.ignoring = True
-        self.raised = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
+        self.raised = KeyboardInterrupt() if number == signal.SIGINT else Terminated()
         raise self.raised
 
 
@@ -163,14 +162,10 @@ def _send_again(number: int) -> bool:
 
     Uses a bare thread: a handler may run while `threading` holds the locks that its own threads take.
     """
-    if not hasattr(signal, "pthread_kill"):
-        return False
-    main = threading.main_thread().ident
 
     def send() -> None:
         time.sleep(_AGAIN_S)
-        if main is not None:
-            signal.pthread_kill(main, number)
+        send_to_main_thread(number)
 
     try:
         _thread.start_new_thread(send, ())

@@ -95,8 +95,8 @@ def _measured(device: "Device", again: bool, emit: Emit) -> "Device":
     if device.peaks is not None and not again:
         return device
     from edgeopt.hw.probe_cache import store_peaks, with_peaks
-    from edgeopt.hw.user_folders import user_cache_folder
     from edgeopt.measure.peaks.measure import measure
+    from edgeopt.platform.user_folders import user_cache_folder
 
     if device.state and not device.state.worth_measuring:
         warning = "The state of this device does not allow reliable measurements; measured peaks may be too low."

@@ -19,7 +19,8 @@ from edgeopt.errors import InputError, UsageError, writing_to
 from edgeopt.fleet.address import Address, parse
 from edgeopt.fleet.request import PairRequest
 from edgeopt.fleet.transport import ask, normal_fingerprint, reaching, seen_fingerprint, understood
-from edgeopt.hw.user_folders import home_folder
+from edgeopt.platform.files import replace_path
+from edgeopt.platform.user_folders import home_folder
 
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Letters of a pairing code: five bits each, none that looks like another."""
@@ -82,7 +83,7 @@ def store_pairing(url: str, pairing: Pairing) -> Path:
                 written.write(msgspec.json.format(msgspec.json.encode(known), indent=1))
                 written.flush()
                 os.fsync(written.fileno())
-            Path(fresh).replace(place)
+            replace_path(Path(fresh), place)
         finally:
             Path(fresh).unlink(missing_ok=True)
     return place

@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from edgeopt.errors import signal_name
 from edgeopt.hw.device import Unavailable
+from edgeopt.platform.processes import crash_name
 
 # -P and an appended path: neither the current folder nor this package's folder may hide another module.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from edgeopt.hw import child; child.main(*sys.argv[2:])"
@@ -44,8 +44,8 @@ def call_in_child(library: str, function: str, timeout_s: float) -> object:
         return Unavailable(f"{name} did not answer within {timeout_s:g} s")
     except (OSError, ValueError) as error:
         return Unavailable(f"{name} could not be started: {error}")
-    if done.returncode < 0:
-        return Unavailable(f"{name} crashed: {signal_name(-done.returncode)}")
+    if crash := crash_name(done.returncode):
+        return Unavailable(f"{name} crashed: {crash}")
     if done.returncode:
         return Unavailable(f"{name} failed: {_last_line(done.stderr)}")
     try:

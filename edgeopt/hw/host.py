@@ -11,7 +11,7 @@ from typing import Protocol
 
 from edgeopt.hw.child import plain
 from edgeopt.hw.device import Unavailable
-from edgeopt.hw.user_folders import user_cache_folder
+from edgeopt.platform.user_folders import user_cache_folder
 
 CALLS = "calls.json"
 _IN_METADATA = ""

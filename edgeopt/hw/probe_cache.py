@@ -8,7 +8,7 @@ import msgspec
 
 from edgeopt.decoding import thread_safe
 from edgeopt.hw.device import Device, Peaks, fingerprint
-from edgeopt.hw.user_folders import put
+from edgeopt.platform.user_folders import put
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from edgeopt.errors import InputError, UsageError, writing_to
 from edgeopt.hw.child import plain
 from edgeopt.hw.device import SCHEMA, Device, Unavailable
 from edgeopt.hw.host import CALLS, Host, RecordedHost, call_key
-from edgeopt.hw.user_folders import home_folder
+from edgeopt.platform.user_folders import home_folder
 
 _UNAVAILABLE = "unavailable"
 

@@ -1,14 +1,12 @@
 """Import of a model: starts the child, proves its model against the original, writes model and samples."""
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +25,6 @@ from edgeopt.errors import (
     UsageError,
     VerificationError,
     error_with_code,
-    signal_name,
 )  # fmt: skip
 from edgeopt.graph.import_proof import ImportProof, InputLimits, as_metadata
 from edgeopt.graph.randomness import check_not_random
@@ -40,6 +37,7 @@ from edgeopt.importing.proof import Proof, first_difference, prove
 from edgeopt.importing.request import ImportRequest, SourceOptions
 from edgeopt.importing.sources import Recognized, recognize
 from edgeopt.measure.files import check_place, writing
+from edgeopt.platform.processes import crash_name, end_group, group_options
 from edgeopt.version import __version__
 from edgeopt.workers.host import last_words, outer_environment
 from edgeopt.workers.isolated_backend import IsolatedBackends
@@ -211,7 +209,7 @@ def run_child(
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,
+                **group_options(),
                 env={**outer_environment(), "TMPDIR": str(folder)},
             )
         except OSError as error:
@@ -223,8 +221,7 @@ def run_child(
             code = process.wait()
         finally:
             # Also ends the processes that the child has started.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end_group(process.pid)
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
@@ -233,7 +230,7 @@ def run_child(
     if last.get("event") == "error":
         raise error_with_code(*(str(last[key]) for key in ("code", "message", "hint")))
     if last.get("event") != "result":
-        how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        how = f"was ended by {crash}" if (crash := crash_name(code)) else f"ended with exit code {code}"
         raise ModelError(
             f"The process of '{source.shown}' {how}. {last_line}".strip(), "Check its memory and its code."
         )

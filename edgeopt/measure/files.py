@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from edgeopt.errors import UsageError, is_disk_full
-
-# These paths name a file that this process holds open, such as standard output.
-_STAND_INS = (Path("/dev"), Path("/dev/fd"))
+from edgeopt.platform.files import is_stream, replace_path
 
 
 def in_its_place(path: Path) -> bool:
     """Whether the file must be written directly: a pipe, a device, or a file in a folder that is not writable."""
     named = path.absolute()
-    if named.parent in _STAND_INS or Path("/proc") in named.parents:
+    if is_stream(named):
         return True
     if not path.exists():
         return False
@@ -60,6 +58,6 @@ def _writing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        part.replace(target)
+        replace_path(part, target)
     finally:
         part.unlink(missing_ok=True)

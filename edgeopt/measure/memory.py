@@ -10,7 +10,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from edgeopt.workers.guard import field_bytes, group_members
+from edgeopt.platform.memory import field_bytes, library_sizes
+from edgeopt.platform.processes import group_members
 
 
 class Sizes(NamedTuple):
@@ -36,6 +37,8 @@ def peak_bytes() -> int | None:
 def exact_sizes(process: str = "self") -> Sizes:
     """Returns exact sizes, which takes milliseconds; before Linux 6.16 `VmRSS` may lack the latest pages."""
     resident = field_bytes(Path("/proc") / process / "smaps_rollup", "Rss")
+    if resident is None and not Path("/proc").exists():
+        return Sizes(*library_sizes(os.getpid() if process == "self" else int(process)))
     if resident is None:
         resident = status_bytes("VmRSS", process)
     highest = status_bytes("VmHWM", process)

@@ -1,7 +1,6 @@
 """The tasks of a trial: one candidate in a worker process; see `messages`."""
 
 import importlib
-import os
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from edgeopt.measure.trials.laps import Pace, time_slice
 from edgeopt.measure.trials.memory import Phases, open_gauge
 from edgeopt.measure.trials.openers import Loads, Opener, answers, in_batches, opener
 from edgeopt.measure.trials.unseen import run_unseen
+from edgeopt.platform.processes import pin_all_threads, usable_cores
 
 # Enough different inputs that the CPU's caches do not hold all of them; few enough to keep in memory.
 ROTATION = 16
@@ -24,16 +24,15 @@ _MAX_BYTES = 256 << 20
 
 def keep_to(cores: tuple[int, ...]) -> None:
     """Pins all threads of this process, and those that they start, to cores; raises UsageError if it cannot."""
-    if not hasattr(os, "sched_setaffinity"):
+    usable = usable_cores()
+    if usable is None:
         raise UsageError("This system cannot pin processes to cores.", "Leave out the cores and set threads only.")
-    usable = os.sched_getaffinity(0)
     missing = sorted(set(cores) - usable)
     if missing:
         raise _refused(f"{_listed(missing)} cannot be used here; usable are {_listed(sorted(usable))}")
     try:
         # Libraries may have started threads while they were imported.
-        for thread in Path("/proc/self/task").iterdir():
-            os.sched_setaffinity(int(thread.name), cores)
+        pin_all_threads(cores)
     except OSError as error:
         raise _refused(f"the system refused ({error.strerror})") from None
 

@@ -15,6 +15,7 @@ import numpy as np
 from edgeopt.backends.base import Array, Options
 from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, Progress, ignore
+from edgeopt.platform.memory import resident_bytes
 from edgeopt.quant.findings import findings_of
 from edgeopt.quant.ranges import Histogram, Method, ObservedRange, count, empty, method_named, range_of
 from edgeopt.quant.records import QuantFinding, QuantSettings, Range
@@ -64,14 +65,6 @@ def chunks_of(shapes: Mapping[str, tuple[int, ...] | None]) -> list[list[str]]:
         chunks[-1].append(name)
         room -= size
     return chunks
-
-
-def resident_bytes() -> int | None:
-    """Returns the resident memory of this process in bytes, or None if the system does not report it."""
-    try:
-        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return None
 
 
 PHASE = "calibrating"
@@ -144,13 +137,13 @@ class _Clock:
     def __init__(self, emit: Emit, what: str, total: int) -> None:
         self._emit, self._what, self._total, self._count = emit, what, total, 0
         self._begin = self._latest = time.perf_counter()
-        self._before = resident_bytes()
+        self._before = resident_bytes(os.getpid())
         self.extremes_s = self.histograms_s = 0.0
         self.peak_bytes = None if self._before is None else 0
 
     def look(self) -> None:
         """Updates the peak memory; called when the results of a run are in memory."""
-        resident = resident_bytes()
+        resident = resident_bytes(os.getpid())
         if resident is not None and self._before is not None and self.peak_bytes is not None:
             self.peak_bytes = max(self.peak_bytes, resident - self._before)
 

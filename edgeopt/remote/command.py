@@ -1,9 +1,7 @@
 """Command of edgeopt on a device: sends what it needs, forwards its events, and fetches its output."""
 
-import getpass
 import hashlib
 import io
-import os
 import platform
 import secrets
 from collections.abc import Callable
@@ -19,6 +17,7 @@ from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.write import draft
 from edgeopt.errors import TrialError, VerificationError, error_with_code, printable
 from edgeopt.events import Emit, Error, Progress, Result, decode
+from edgeopt.platform.user_folders import user_name
 from edgeopt.remote.address import AgentAddress, SshAddress
 from edgeopt.remote.agent import AgentWay
 from edgeopt.remote.code import packed_code, requirements
@@ -76,7 +75,7 @@ def run_over(
     run = secrets.token_hex(8)
     remote_request = place(request, f"{link.folder}/runs/{run}", outputs)
     what = " ".join([f"edgeopt {name}", *(path.name for path in list(remote_request.files.values())[:1])])
-    link.ask({"do": "begin", "run": run, "owner": {"who": f"{_user()}@{platform.node()}", "what": what}})
+    link.ask({"do": "begin", "run": run, "owner": {"who": f"{user_name()}@{platform.node()}", "what": what}})
     python, code = _install(link, emit, extras)
     digests = _copy(link, remote_request.files, emit)
     link.send(
@@ -94,13 +93,6 @@ def run_over(
     for there, path in remote_request.outputs.items():
         _fetch(link, there, path, emit, renamed if is_record else None)
     return data
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run under a number without a name
-        return str(os.getuid())
 
 
 def _install(link: Link, emit: Emit, extras: tuple[str, ...]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from edgeopt.errors import EdgeoptError, MissingError, printable
+from edgeopt.platform.processes import group_options
 from edgeopt.remote.address import VARIABLE, SshAddress
 from edgeopt.workers.host import last_words
 
@@ -68,12 +69,12 @@ class SshWay:
         self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         try:
             # Runs in its own session, so that Ctrl-C at the terminal reaches this process alone.
-            self._ssh = subprocess.Popen(
+            self._ssh: subprocess.Popen[bytes] = subprocess.Popen(
                 address.command(script),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                start_new_session=True,
+                **group_options(),
             )
         except FileNotFoundError as error:
             self._errors.close()

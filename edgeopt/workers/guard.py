@@ -2,7 +2,10 @@
 
 import os
 import time
-from pathlib import Path
+
+from edgeopt.platform.files import read_end
+from edgeopt.platform.memory import own_share_bytes, resident_bytes
+from edgeopt.platform.processes import group_members
 
 # Twenty checks a second take a thousandth of a core; a search for new members reads /proc of every process.
 _LOOK_EVERY_S = 0.05
@@ -42,7 +45,7 @@ class Guard:
 
     def _held_bytes(self) -> int | None:
         # A process that has ended, but is not reaped yet, has 0.
-        sizes = [size for pid in self._members if (size := _resident_bytes(pid))]
+        sizes = [size for pid in self._members if (size := resident_bytes(pid))]
         if not sizes:
             return None
         held = sum(sizes)
@@ -59,7 +62,7 @@ def trim(log: int) -> None:
     size = os.fstat(log).st_size
     if size <= LONGEST_LOG_BYTES:
         return
-    kept = os.pread(log, _KEPT_LOG_BYTES, size - _KEPT_LOG_BYTES)
+    kept = read_end(log, _KEPT_LOG_BYTES)
     os.ftruncate(log, 0)
     os.write(log, kept)
 
@@ -79,66 +82,3 @@ def usual_limit_bytes() -> int | None:
     if limit is not None:
         available = min(available, limit.remaining_bytes)
     return int(available * _SHARE_OF_AVAILABLE)
-
-
-def kills_for_memory() -> int | None:
-    """Returns how many processes the kernel has killed for lack of memory; None if it does not report it."""
-    try:
-        with open("/proc/vmstat", "rb") as file:  # noqa: PTH123 - as the other files of /proc
-            lines = file.read().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), None)
-
-
-def _resident_bytes(pid: int) -> int | None:
-    size = quick_resident_bytes(pid)
-    if size is not None or os.path.exists("/proc/self/statm"):  # noqa: PTH110 - as above
-        return size
-    import psutil
-
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return None
-
-
-def group_members(group: int) -> list[int]:
-    """Returns the processes of a group; an empty list if the system has no /proc."""
-    found = []
-    for name in os.listdir("/proc") if Path("/proc").exists() else ():  # noqa: PTH208 - hundreds of names, often
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
-                after_command = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue  # it has ended meanwhile
-        if int(after_command[2]) == group:
-            found.append(int(name))
-    return found
-
-
-def quick_resident_bytes(pid: int) -> int | None:
-    """Returns a process's resident bytes in some ten microseconds; may miss the latest pages."""
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - many times a second
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return None
-
-
-def own_share_bytes(pid: int) -> int | None:
-    """Returns a process's resident bytes, with each shared page divided among its users."""
-    return field_bytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
-
-
-def field_bytes(path: Path, field: str) -> int | None:
-    try:
-        text = path.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    for line in text.splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    return None

@@ -1,11 +1,8 @@
 """Worker processes on this machine; a device over the network is another `TrialHost`."""
 
 import contextlib
-import math
 import os
 import re
-import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,9 +12,14 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from edgeopt import units
-from edgeopt.errors import Ending, TrialError, signal_name
+from edgeopt.errors import Ending, TrialError
 from edgeopt.hw.child import python_command
-from edgeopt.workers.guard import Guard, kills_for_memory, usual_limit_bytes
+from edgeopt.platform.files import append_only, read_end
+from edgeopt.platform.lifeline import Lifeline
+from edgeopt.platform.memory import kills_for_memory
+from edgeopt.platform.pipes import open_reader
+from edgeopt.platform.processes import crash_name, end_group, group_options, was_killed
+from edgeopt.workers.guard import Guard, usual_limit_bytes
 from edgeopt.workers.tasks import TRIAL
 
 VARIABLE = "EDGEOPT_PADDING"
@@ -102,14 +104,6 @@ def outer_environment() -> dict[str, str]:
     return environment
 
 
-def append_only(log: int) -> None:
-    """Makes writers append to a log even after it was cut."""
-    if os.name == "posix":
-        import fcntl
-
-        fcntl.fcntl(log, fcntl.F_SETFL, fcntl.fcntl(log, fcntl.F_GETFL) | os.O_APPEND)
-
-
 def lines_before_trace(tail: bytes) -> list[str]:
     """Returns what a process printed, without the trace by which Python's fault handler ends a crash."""
     return _TRACE.split(tail.decode(errors="replace"), maxsplit=1)[0].strip().splitlines()
@@ -118,8 +112,7 @@ def lines_before_trace(tail: bytes) -> list[str]:
 def last_words(log: int) -> str:
     """Returns the last line of a log with text; empty if there is none, or the file cannot be read."""
     try:
-        size = os.fstat(log).st_size
-        tail = os.pread(log, TAIL_BYTES, max(0, size - TAIL_BYTES))
+        tail = read_end(log, TAIL_BYTES)
     except OSError:
         return ""
     lines = lines_before_trace(tail)
@@ -203,9 +196,7 @@ class LocalChild:
                 "not-started",
             ) from None
         self._guard = Guard(self._process.pid, limit, self._log.fileno())
-        # Not `select.select`, which fails for file numbers above 1023.
-        self._poll = select.poll()
-        self._poll.register(self.fileno(), select.POLLIN)
+        self._reader = open_reader(self.fileno(), _CHUNK_BYTES)
         self._pending = bytearray()
         self._searched = 0
         self._end_was: tuple[Ending, str] | None = None
@@ -216,22 +207,21 @@ class LocalChild:
             # Both are open for as long as the child lives; `close` closes them.
             self._log = undone.enter_context(tempfile.TemporaryFile(dir=log_folder, buffering=0))
             append_only(self._log.fileno())
-            # Nothing is ever written to this pipe: a child notices the end of this process when the pipe closes
-            # (see `lifeline`).
-            theirs, self._lifeline = os.pipe()
-            undone.callback(os.close, self._lifeline)
+            self._lifeline = Lifeline()
+            undone.callback(self._lifeline.close)
+            number = str(self._lifeline.child_end)
             try:
                 self._process = subprocess.Popen(
-                    python_command("-P", "-u", "-m", WORKER_MODULE, str(theirs), task, *padding.arguments()),
+                    python_command("-P", "-u", "-m", WORKER_MODULE, number, task, *padding.arguments()),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._log,
-                    start_new_session=True,
-                    pass_fds=(theirs,),
+                    **group_options(),
+                    **self._lifeline.options,
                     env=child_environment(log_folder, task != TRIAL, padding),
                 )
             finally:
-                os.close(theirs)
+                self._lifeline.started()
             undone.pop_all()
 
     @property
@@ -267,8 +257,7 @@ class LocalChild:
                 self._end("memory", f"used more than {units.size(self._guard.limit_bytes or 0)}; it was killed")
                 return True
             left = max(0.0, deadline - time.monotonic())
-            # Rounded up, because the loop would spin during the last part of a millisecond.
-            if self._poll.poll(math.ceil(1e3 * min(left, self._guard.due_in_s()))):
+            if self._reader.wait(min(left, self._guard.due_in_s())):
                 return True
             # A child of the process may still hold the pipe after the process has ended.
             if self._process.poll() is not None or left <= 0:
@@ -300,10 +289,10 @@ class LocalChild:
             return
         # By the second call the process is reaped, and its number may be another group's.
         self._end_was = ending, words
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        end_group(self._process.pid)
         self._process.wait()
-        os.close(self._lifeline)
+        self._lifeline.close()
+        self._reader.close()
         for stream in (self._process.stdin, self._process.stdout, self._log):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
@@ -321,9 +310,7 @@ class LocalChild:
 
     def _read(self) -> bytes:
         """Returns the bytes in the pipe; empty if no more will come."""
-        if not self._poll.poll(0):
-            return b""
-        return os.read(self.fileno(), _CHUNK_BYTES)
+        return self._reader.read() if self._reader.wait(0) else b""
 
     def _how_it_hangs(self, timeout_s: float) -> tuple[Ending, str]:
         if self._pending:
@@ -339,12 +326,12 @@ class LocalChild:
         code = self._process.poll()
         said = last_words(self._log.fileno())
         tail = f" ({said})" if said else ""
-        if code == -signal.SIGKILL:
+        if was_killed(code):
             held = self._guard.resident_bytes
             killed = kills_for_memory()
             sure = killed is not None and self._killed_before is not None and killed > self._killed_before
             why = "which had no memory left" if sure else "perhaps for memory"
             return "killed", f"was killed by the system, {why}{f' (it held {units.size(held)})' if held else ''}"
-        if code is not None and code < 0:
-            return "crashed", f"crashed: {signal_name(-code)}{tail}"
+        if crash := crash_name(code):
+            return "crashed", f"crashed: {crash}{tail}"
         return "exited", f"ended with exit code {code}{tail}"

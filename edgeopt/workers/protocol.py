@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from edgeopt.errors import DiskFullError, EdgeoptError, Ending, TrialError, disk_full, error_text, is_disk_full
-from edgeopt.hw import lifeline
+from edgeopt.platform import lifeline
 
 FAILED, NO_MEMORY, NO_PACKAGE = "failed", "out-of-memory", "missing-package"
 """Codes of errors that are not edgeopt's own."""

@@ -6,7 +6,7 @@ import pytest
 from edgeopt.errors import InputError, UsageError
 from edgeopt.fleet import pairing
 from edgeopt.fleet.request import LookRequest
-from edgeopt.hw.user_folders import expanded, home_folder, user_cache_folder
+from edgeopt.platform.user_folders import expanded, home_folder, user_cache_folder
 from edgeopt_agent.cli.control import with_local_address
 from edgeopt_agent.config import configured, default_file
 from edgeopt_agent.settings import default_data_dir, on_data_dir

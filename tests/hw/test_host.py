@@ -5,7 +5,7 @@ import pytest
 from edgeopt.hw.child import plain
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import LocalHost, RecordedHost, call_key
-from edgeopt.hw.user_folders import user_cache_folder
+from edgeopt.platform.user_folders import user_cache_folder
 
 LOCAL = LocalHost(cache_folder=None)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from edgeopt.measure import memory
-from edgeopt.workers import guard
+from edgeopt.platform import memory as platform_memory
+from edgeopt.platform.processes import group_members
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system has no /proc")
 
@@ -40,16 +41,23 @@ def test_what_the_system_does_not_tell_is_none(field, process):
 def test_an_exact_count_is_near_the_quick_one():
     exact = memory.exact_sizes()
     assert exact.resident_bytes == pytest.approx(memory.resident_bytes(), rel=0.05)
-    assert exact.resident_bytes == pytest.approx(guard.quick_resident_bytes(os.getpid()), rel=0.05)
+    assert exact.resident_bytes == pytest.approx(platform_memory.quick_resident_bytes(os.getpid()), rel=0.05)
     assert exact.peak_bytes >= exact.resident_bytes
-    assert 0 < guard.own_share_bytes(os.getpid()) <= 1.05 * exact.resident_bytes
+    assert 0 < platform_memory.own_share_bytes(os.getpid()) <= 1.05 * exact.resident_bytes
+
+
+def test_without_proc_the_sizes_are_those_of_psutil():
+    now, peak = platform_memory.library_sizes(os.getpid())
+    assert now == pytest.approx(memory.exact_sizes().resident_bytes, rel=0.05)
+    assert peak is None  # only Windows keeps it
+    assert platform_memory.library_sizes(2**22 + 1) == (None, None)
 
 
 def test_the_members_of_a_group_are_found():
     with subprocess.Popen(["/bin/sh", "-c", "sleep 60 & echo; wait"], stdout=-1, process_group=0) as shell:
         try:
             shell.stdout.readline()
-            members = guard.group_members(shell.pid)
+            members = group_members(shell.pid)
             assert shell.pid in members
             assert len(members) == 2
             assert memory.sizes_of_others(shell.pid).resident_bytes > 100_000

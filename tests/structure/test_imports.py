@@ -12,13 +12,13 @@ from tests.structure.imports import ROOT, SOURCES, imports, modules, parsed
 # What any part may use.
 GROUND = (
     *("edgeopt.decoding", "edgeopt.errors", "edgeopt.events"),
-    *("edgeopt.units", "edgeopt.nearest", "edgeopt.notebook"),
+    *("edgeopt.units", "edgeopt.nearest", "edgeopt.notebook", "edgeopt.platform"),
 )
 
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
     *("errors", "decoding", "events", "version", "units", "nearest", "notebook", "privacy", "options", "keywords"),
-    *("workspace", "plugins"),
+    *("platform", "workspace", "plugins"),
     *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
     *("measure", "quant", "importing", "pipeline", "remote"),
     *("views", "commands", "cli", "__main__"),
@@ -43,6 +43,7 @@ LAYERS = (
     ("edgeopt.notebook", ()),
     ("edgeopt.privacy", ()),
     ("edgeopt.events", ("edgeopt.decoding", "edgeopt.errors")),
+    ("edgeopt.platform", ("edgeopt.errors", "edgeopt.platform")),
     ("edgeopt.plugins", ("edgeopt.decoding", "edgeopt.errors", "edgeopt.plugins")),
     ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
     *(
@@ -69,7 +70,7 @@ LAYERS = (
             "edgeopt.backends",
             "edgeopt.graph.masks",
             "edgeopt.plugins",
-            *(f"edgeopt.hw.{part}" for part in ("device", "freed_memory", "user_folders")),
+            "edgeopt.hw.device",
         ),
     ),
     ("edgeopt.workers", (*GROUND, "edgeopt.backends", "edgeopt.hw", "edgeopt.workers")),
@@ -77,7 +78,7 @@ LAYERS = (
         "edgeopt.pipeline.cache",
         (
             *("edgeopt.decoding", "edgeopt.errors", "edgeopt.options", "edgeopt.version"),
-            *("edgeopt.hw.user_folders", "edgeopt.pipeline.cache"),
+            *("edgeopt.platform.user_folders", "edgeopt.pipeline.cache"),
         ),
     ),
     # The engine of quantization measures nothing and hands nothing out, but for one of its folders.

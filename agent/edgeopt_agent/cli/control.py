@@ -162,7 +162,7 @@ def with_local_address(request: _Request, data_dir: Path | None = None) -> _Requ
     """
     from edgeopt.fleet.address import PORT, parse
     from edgeopt.fleet.transport import unreachable
-    from edgeopt.hw.user_folders import expanded
+    from edgeopt.platform.user_folders import expanded
     from edgeopt_agent.certificate import listening, read
     from edgeopt_agent.settings import administered_data_dir
     from edgeopt_agent.trust import is_loopback

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from edgeopt.errors import UsageError, is_disk_full
-from edgeopt.hw.user_folders import expanded
+from edgeopt.platform.user_folders import expanded
 from edgeopt_agent.settings import administered_data_dir
 from edgeopt_agent.tokens import Role
 

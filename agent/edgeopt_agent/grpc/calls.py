@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from edgeopt.hw.freed_memory import give_back
+from edgeopt.platform.freed_memory import give_back
 from edgeopt_agent.grpc.places import Places, Reader, ReadLimits, client_of
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.plain import GIVE_BACK_AFTER_S, WORTH_GIVING_BACK_BYTES

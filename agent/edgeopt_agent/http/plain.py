@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from edgeopt.hw.freed_memory import give_back
+from edgeopt.platform.freed_memory import give_back
 from edgeopt_agent.http.cycle import Cycle
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError

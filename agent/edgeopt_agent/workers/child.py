@@ -15,7 +15,7 @@ import msgspec
 
 from edgeopt.decoding import thread_safe
 from edgeopt.fleet.records import ServerBatching
-from edgeopt.hw import lifeline
+from edgeopt.platform import lifeline
 from edgeopt.workers.protocol import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frame, Frames
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit, confine

@@ -13,7 +13,7 @@ from edgeopt.bundle.deployment import FILE as DEPLOYMENT
 from edgeopt.bundle.deployment import read_deployment
 from edgeopt.errors import EdgeoptError, signal_name
 from edgeopt.hw.load import process_cpu_s
-from edgeopt.hw.user_folders import user_cache_folder
+from edgeopt.platform.user_folders import user_cache_folder
 from edgeopt.workers.protocol import Failed
 from edgeopt_agent.settings import MIB, Settings
 from edgeopt_agent.workers.channel import ChannelClosedError, Received

@@ -19,7 +19,7 @@ from edgeopt.backends.onnxruntime.options import Count, OrtOptions
 from edgeopt.backends.onnxruntime.provider import CUDA, Provider, Settings
 from edgeopt.backends.options import about
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
-from edgeopt.hw.user_folders import user_cache_folder
+from edgeopt.platform.user_folders import user_cache_folder
 
 _DRIVERS = {"Linux": "libcuda.so.1", "Windows": "nvcuda.dll"}
 _TENSORRT = (

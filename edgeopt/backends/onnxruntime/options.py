@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from edgeopt.backends.options import Threads, about
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
+from edgeopt.platform.processes import usable_cores
 
 if TYPE_CHECKING:
     from onnxruntime import RunOptions, SessionOptions
@@ -113,7 +113,7 @@ def core_list(text: str, backend: str) -> tuple[int, ...]:
             f"Name cores from 0 to {known - 1}.",
         )
     # Windows and macOS do not report the cores that a process may use.
-    allowed = os.sched_getaffinity(0) if sys.platform == "linux" else set(cores)
+    allowed = usable_cores() or set(cores)
     outside = [core for core in cores if core not in allowed]
     if outside:
         raise UsageError(

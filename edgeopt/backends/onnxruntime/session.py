@@ -21,7 +21,7 @@ from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.options import read_options
 from edgeopt.backends.protobuf import GRAPH, NODES, numbered_parts, opened, parts, text
 from edgeopt.errors import MissingError, ModelError, UsageError, error_text
-from edgeopt.hw.freed_memory import give_back
+from edgeopt.platform.freed_memory import give_back
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg, RunOptions

@@ -9,7 +9,7 @@ from edgeopt.backends.openvino.model import PortPlaces, Shapes, compile_model, t
 from edgeopt.backends.openvino.options import Aim
 from edgeopt.backends.openvino.result_buffers import ResultBuffers
 from edgeopt.errors import MissingExtraError, ModelError, error_text
-from edgeopt.hw.freed_memory import give_back
+from edgeopt.platform.freed_memory import give_back
 
 if TYPE_CHECKING:
     import numpy as np

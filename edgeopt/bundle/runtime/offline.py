@@ -29,6 +29,7 @@ from edgeopt.data.samples import Samples, write_archive
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError, OptionReference, UsageError, writing_to
 from edgeopt.events import Emit, Log, Progress
+from edgeopt.platform.files import replace_path
 from edgeopt.version import __version__
 
 FOLDER = ".interrupted"
@@ -104,7 +105,7 @@ class InterruptedRun:
         partial = self._folder / f".{name}.partial-{os.getpid()}"
         try:
             write(partial)
-            partial.replace(self._folder / name)
+            replace_path(partial, self._folder / name)
         except BaseException:
             partial.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
@@ -212,7 +213,7 @@ def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
         with writing_to(out / FILE, inside=out):
             out.mkdir(parents=True, exist_ok=True)
             write_archive(partial, arrays)
-            partial.replace(out / FILE)
+            replace_path(partial, out / FILE)
         interrupted.clear()
     except BaseException:
         partial.unlink(missing_ok=True)

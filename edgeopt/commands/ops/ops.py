@@ -32,8 +32,8 @@ from edgeopt.events import Emit, Log
 from edgeopt.graph.analysis.roofline import minimum
 from edgeopt.hw.device import Device, Unavailable, fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.hw.user_folders import put, user_cache_folder
 from edgeopt.nearest import nearest
+from edgeopt.platform.user_folders import put, user_cache_folder
 from edgeopt.version import __version__
 
 METHOD = 2

@@ -1,7 +1,6 @@
 """Atomic writing of models, weight by weight; a model of gigabytes needs the memory of one block."""
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any
 from edgeopt.errors import ModelError, writing_to
 from edgeopt.graph.files.stripped import graphs_of, skeleton, tensor_attributes
 from edgeopt.graph.shapes.infer import declared
+from edgeopt.platform.files import replace_path, sync_path
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -184,12 +184,6 @@ def _varint(number: int) -> bytes:
 
 
 def _put(temporary: Path, final: Path) -> None:
-    with temporary.open("rb") as stream:
-        os.fsync(stream.fileno())
-    temporary.replace(final)
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(final.parent, os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    sync_path(temporary)
+    replace_path(temporary, final)
+    sync_path(final.parent)

@@ -444,7 +444,7 @@ def main(framework: str, request: str, threads: str = "") -> None:  # noqa: ARG0
 def _end_with_parent() -> None:
     """Waits until the parent ends, then ends this process with all that the model's code has started."""
     sys.stdin.buffer.read()
-    if os.getpgrp() == os.getpid():
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(1)
 

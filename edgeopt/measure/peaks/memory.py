@@ -1,6 +1,5 @@
 """Read and copy rates of memory, by numpy in threads, which releases Python's lock meanwhile."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from edgeopt.measure.peaks.tasks import Stream
+from edgeopt.platform.processes import pin_thread, usable_cores
 
 # A call must take long compared with its overhead and with the wait of threads for Python's lock. A cache is
 # read in microseconds, so a call there covers a window that moves on by a line from row to row.
@@ -63,7 +63,7 @@ class StreamRunner:
 
 def _together(works: list[Callable[[], None]]) -> None:
     """Runs each function in a thread, pinned to a core of its own if there are as many functions as cores."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    cores = sorted(usable_cores() or ())
     # Without pinning, two threads may share a core for a whole slice while another core is idle.
     chosen = cores if len(cores) == len(works) > 1 else [None] * len(works)
     threads = [threading.Thread(target=_on_core, args=pair) for pair in zip(chosen, works, strict=True)]
@@ -75,7 +75,7 @@ def _together(works: list[Callable[[], None]]) -> None:
 
 def _on_core(core: int | None, work: Callable[[], None]) -> None:
     if core is not None:
-        os.sched_setaffinity(0, {core})
+        pin_thread({core})
     work()
 
 

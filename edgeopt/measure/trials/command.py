@@ -20,7 +20,6 @@ must wait for its results before it says `done`; nobody checks what it computes.
 """
 
 import os
-import select
 import shlex
 import subprocess
 import time
@@ -32,8 +31,11 @@ from statistics import median
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import from_feeds, write_archive
-from edgeopt.errors import TrialError, UsageError, signal_name
+from edgeopt.errors import TrialError, UsageError
 from edgeopt.hw.child import python_command
+from edgeopt.platform.files import replace_path
+from edgeopt.platform.pipes import open_reader
+from edgeopt.platform.processes import crash_name
 from edgeopt.workers.host import last_words, outer_environment
 
 DATA = "EDGEOPT_DATA"
@@ -68,7 +70,8 @@ class Program:
             ) from None
         assert self._process.stdin is not None  # noqa: S101 - opened as pipes
         assert self._process.stdout is not None  # noqa: S101
-        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._to = self._process.stdin.fileno()
+        self._reader = open_reader(self._process.stdout.fileno(), _CHUNK_BYTES)
         self._pending = b""
         self._wait_for(b"ready", time.monotonic() + patience_s, patience_s)
 
@@ -77,7 +80,7 @@ class Program:
             os.write(self._to, line)
         except BrokenPipeError:
             raise self._ended(b"done") from None
-        answer = os.read(self._from, _CHUNK_BYTES)
+        answer = self._reader.read()
         if answer != b"done\n":
             self._pending += answer
             if not answer:
@@ -87,6 +90,7 @@ class Program:
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
+        self._reader.close()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -102,10 +106,10 @@ class Program:
                 os.write(_STDERR, line + b"\n")
                 continue
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([self._from], [], [], left)[0]:
+            if not self._reader.wait(left):
                 self.close()
                 raise TrialError(f"The program did not print 'ready' within {patience_s:.0f} s.", _HINT)
-            chunk = os.read(self._from, _CHUNK_BYTES)
+            chunk = self._reader.read()
             if not chunk:
                 raise self._ended(word)
             self._pending = (self._pending + chunk)[-(1 << 20) :]
@@ -116,7 +120,7 @@ class Program:
         except subprocess.TimeoutExpired:
             how = "closed its output"
         else:
-            how = f"ended with exit code {code}" if code >= 0 else f"crashed ({signal_name(-code)})"
+            how = f"crashed ({crash})" if (crash := crash_name(code)) else f"ended with exit code {code}"
         output = last_words(_STDERR)
         return TrialError(
             f"The program {how} before it printed '{word.decode()}'{f': {output}' if output else '.'}", _HINT
@@ -133,7 +137,7 @@ def write_rotation(folder: Path, rotation: Sequence[dict[str, Array]]) -> Path:
     path = folder / "samples.npz"
     draft = folder / f"samples-{os.getpid()}.npz"
     write_archive(draft, from_feeds(rotation))
-    draft.replace(path)
+    replace_path(draft, path)
     return path
 
 

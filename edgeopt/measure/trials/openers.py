@@ -1,6 +1,5 @@
 """The kinds of contenders that a trial opens: a model, a bundle, a user's program, a served model."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError
 from edgeopt.measure.memory import Sizes, exact_sizes, sizes_of_others
 from edgeopt.measure.messages import Describe, Described, Load, Placed, Places, Staged, StageTimes, TimeStages
+from edgeopt.platform.processes import own_group
 
 # Rotation has at least two batches, because the samples of one might fit in a cache.
 _FEWEST = 2
@@ -210,7 +210,7 @@ def _command(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
     _refuse_settings(request, "A program")
     data = command.write_rotation(Path(request.samples_path), rotation) if rotation else None
     turns = command.lines(len(rotation))
-    group = os.getpgrp()
+    group = own_group()
 
     def warn(program: Loads) -> tuple[str, ...]:
         return command.warnings(program, turns) if isinstance(program, command.Program) else ()

@@ -3,7 +3,6 @@
 import ctypes
 import importlib.util
 import mmap
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from edgeopt.measure.schedules import COLD
 from edgeopt.measure.stats import total
 from edgeopt.measure.workloads.loop import LoopMember, comparisons, run_members, skipped, warn
 from edgeopt.measure.workloads.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
+from edgeopt.platform.files import drop_cached
 from edgeopt.workers.host import TrialHost
 
 _PAGE_BYTES = mmap.PAGESIZE
@@ -39,6 +39,9 @@ class Dropped(NamedTuple):
     size_bytes: int
     before_bytes: int | None
     after_bytes: int | None
+
+
+_LIBRARIES = ("*.so*", "*.dylib", "*.dll", "*.pyd")
 
 
 def model_files(load: Load) -> tuple[Path, ...]:
@@ -58,7 +61,7 @@ def library_files(package: str | None) -> tuple[Path, ...]:
     """Returns the native libraries of a runtime's Python package."""
     found = importlib.util.find_spec(package) if package else None
     folders = [Path(f) for f in (found.submodule_search_locations or ())] if found else []
-    return tuple(sorted({p for f in folders for p in f.rglob("*.so*") if p.is_file()}))
+    return tuple(sorted({p for f in folders for kind in _LIBRARIES for p in f.rglob(kind) if p.is_file()}))
 
 
 def drop(files: Iterable[Path]) -> Dropped:
@@ -66,10 +69,7 @@ def drop(files: Iterable[Path]) -> Dropped:
     paths = list(files)
     before = [resident_bytes(path) for path in paths]
     for path in paths:
-        with path.open("rb") as file:
-            if hasattr(os, "posix_fadvise"):
-                os.fsync(file.fileno())  # pages that are not yet on the disk cannot be dropped
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        drop_cached(path)
     after = [resident_bytes(path) for path in paths]
     return Dropped(sum(p.stat().st_size for p in paths), total(before), total(after))
 
@@ -81,7 +81,7 @@ def resident_bytes(path: Path) -> int | None:
         return 0
     try:
         mincore = ctypes.CDLL(None).mincore
-    except (OSError, AttributeError):
+    except (OSError, AttributeError, TypeError):  # the last on Windows
         return None
     pages = (size + _PAGE_BYTES - 1) // _PAGE_BYTES
     found = (ctypes.c_ubyte * pages)()

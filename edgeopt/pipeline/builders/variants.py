@@ -1,6 +1,5 @@
 """Construction of variants, several at a time, each in a child process that may crash; and their list."""
 
-import select
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.builders.messages import CLEANED, Inspect, Inspected, Made, Make
 from edgeopt.pipeline.outcome import Candidate, VariantReport
+from edgeopt.platform.pipes import wait_for_any
 from edgeopt.quant.write import Recorded
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import TrialHost
@@ -119,14 +119,10 @@ def make_all(
 
 def _ready(busy: list[BuildWorker], timeout_s: float) -> list[BuildWorker]:
     """Waits until workers have answered or ended, and returns these."""
-    waiting = {child.fileno(): worker for worker in busy if (child := worker.client.child) is not None}
+    waiting = {child: worker for worker in busy if (child := worker.client.child) is not None}
     if len(waiting) < len(busy):  # a process that could not be started counts as an answer
         return [worker for worker in busy if worker.client.child is None]
-    # Not `select.select`, which fails for file numbers above 1023.
-    poll = select.poll()
-    for number in waiting:
-        poll.register(number, select.POLLIN)
-    return [waiting[number] for number, _ in poll.poll(1e3 * timeout_s)]
+    return [waiting[child] for child in wait_for_any([*waiting], timeout_s)]
 
 
 def _give_up(busy: list[BuildWorker], waiting: list[Make], why: Failed) -> Iterator[tuple[Make, Failed]]:

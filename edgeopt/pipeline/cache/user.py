@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.hw.user_folders import user_cache_folder
 from edgeopt.pipeline.cache.store import Store, Stored
+from edgeopt.platform.user_folders import user_cache_folder
 
 _FOLDER = "searches"
 # Other files in the folder, by their full names: the user may have named a folder with more in it.

@@ -3,7 +3,8 @@
 import ctypes
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -185,7 +186,7 @@ def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict
 @contextmanager
 def _silent_stdout() -> Iterator[None]:
     """Silences stdout, which may be for JSON: HiGHS prints a line for each solution that it repairs."""
-    flush = ctypes.CDLL(None).fflush
+    flush = _flush()
     flush(None)
     stdout, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -196,3 +197,8 @@ def _silent_stdout() -> Iterator[None]:
         os.dup2(stdout, 1)
         os.close(stdout)
         os.close(nowhere)
+
+
+def _flush() -> Callable[[None], object]:
+    """Returns the C library's `fflush`; on Windows only its own runtime library would have the right one."""
+    return (lambda _: None) if sys.platform == "win32" else ctypes.CDLL(None).fflush

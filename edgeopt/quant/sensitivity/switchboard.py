@@ -18,6 +18,7 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.data.samples import Samples
 from edgeopt.graph.nodes import constant
+from edgeopt.platform.processes import usable_cores
 from edgeopt.quant.records import FLOAT, Layer
 from edgeopt.quant.schemes.base import Scheme, SchemeContext
 from edgeopt.quant.schemes.qdq import division, multiplied
@@ -343,4 +344,4 @@ def session(model: "ir.Model", threads: int) -> Any:  # noqa: ANN401 - ONNX Runt
 
 def _cores() -> int:
     """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(usable_cores() or ()) or os.cpu_count() or 1

@@ -4,13 +4,12 @@ The app holds the other end of this process's stdin and never writes to it.
 """
 
 import os
-import signal
 import sys
 import threading
 import time
 
 from edgeopt.cli.main import main
-from edgeopt.hw import lifeline
+from edgeopt.platform import processes, signals
 
 _PATIENCE_S = 3.0
 
@@ -18,9 +17,9 @@ _PATIENCE_S = 3.0
 def _follow_the_app() -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)  # the command unwinds and removes what it left on the disk
+    signals.terminate_self()  # the command unwinds and removes what it left on the disk
     time.sleep(_PATIENCE_S)
-    lifeline.end_group()
+    processes.end_own_group()
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 import contextlib
 import os
-import signal
 import time
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from edgeopt import events
 from edgeopt.hw.child import python_command
+from edgeopt.platform import processes, signals
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending, ending_of
 from edgeopt_gui.jobs.lines import EventLines
@@ -20,7 +20,7 @@ _DETAILS_BYTES = 8192
 
 def can_stop() -> bool:
     """Whether a command can be told to end early: elsewhere, such a signal would end it at once."""
-    return os.name == "posix"
+    return signals.can_interrupt()
 
 
 class Job(QObject):
@@ -103,7 +103,10 @@ class Job(QObject):
         if not self.running or self.cancelled:
             return
         self.cancelled = True
-        self._process.terminate()
+        if signals.can_interrupt():
+            self._process.terminate()
+        else:
+            self._process.closeWriteChannel()  # the child ends itself then
         QTimer.singleShot(PATIENCE_MS, self, self.kill)
 
     def stop(self) -> None:
@@ -111,7 +114,7 @@ class Job(QObject):
         if self.running and not self.cancelled and not self.stopping and can_stop() and self._group > 1:
             self.stopping = True
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._group, signal.SIGINT)
+                signals.interrupt(self._group)
 
     def kill(self) -> None:
         """Ends the process and all that it started, now."""
@@ -182,9 +185,8 @@ class Job(QObject):
 
     def _end_group(self) -> None:
         """Kills the process group of the job; after a clean exit, the group is empty."""
-        if self._group > 1 and hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._group, signal.SIGKILL)
+        if self._group > 1:
+            processes.end_group(self._group)
 
 
 def _left_s(ends_s: float | None) -> float | None:

@@ -7,6 +7,7 @@ import pytest
 from edgeopt.commands.report.report import gather, written
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
+from edgeopt.measure.messages import Memory
 from tests.commands.report.evidence import CANDIDATES, outcome, put_evidence
 
 EVIL = "</td></svg><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'`|\u202e\x00"
@@ -137,6 +138,14 @@ def test_a_report_of_what_tells_hardly_anything(conv_bundle):
     found = Page(written(gather(conv_bundle, nodes=False), "html"))
     assert "The bundle holds no evidence.json." in found.text
     assert "The bundle has no record of memory" in found.text
+
+
+def test_a_record_of_memory_without_figures_is_told_in_words(raced):
+    """As on a system that does not report the memory of processes."""
+    unknown = dict.fromkeys(raced.speed.result.memory.__struct_fields__)
+    result = msgspec.structs.replace(raced.speed.result, memory=Memory(**unknown))
+    facts = msgspec.structs.replace(raced, speed=msgspec.structs.replace(raced.speed, result=result))
+    assert "The system did not report the memory of the processes." in Page(written(facts, "html")).text
 
 
 def test_a_plan_of_precision(planned_bundle):

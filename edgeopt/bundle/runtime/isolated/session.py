@@ -159,7 +159,12 @@ class Isolation:
 
 
 def isolated(backend: Backend, isolation: Isolation) -> Backend:
-    """The same backend, but each of its sessions has a worker process."""
+    """The same backend, but each of its sessions has a worker process; raises UsageError on Windows."""
+    if not hasattr(socket, "send_fds"):
+        raise UsageError(
+            "Sessions in worker processes need a system that passes files between processes: Linux or macOS.",
+            "Leave 'isolate' out.",
+        )
 
     def load(
         path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from edgeopt.bundle.runtime.isolated.messages import (
     Request,
     TooLarge,
 )
-from edgeopt.hw import lifeline
+from edgeopt.platform import lifeline
 from edgeopt.workers.protocol import failure_of
 
 _STACK_BYTES = 8 << 20

@@ -1,7 +1,6 @@
 """A pool over a whole machine: a worker process for each NUMA node, group of cores or GPU."""
 
 import contextlib
-import os
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ from edgeopt.hw.host import Host, LocalHost
 from edgeopt.hw.kernel_text import cpu_list
 from edgeopt.hw.probe import probe
 from edgeopt.hw.topology import cores
+from edgeopt.platform.processes import usable_cores
 
 _CUDA = ("onnxruntime-cuda", "onnxruntime-tensorrt")
 
@@ -54,7 +54,7 @@ def spread(
 
 def cores_of(host: Host) -> tuple[tuple[int, ...], ...]:
     """The logical CPUs of each physical core that this process may use."""
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    allowed = usable_cores()
     groups = cores(host)
     kept = [tuple(c for c in core if allowed is None or c in allowed) for core in (groups.cpus if groups else ())]
     return tuple(core for core in kept if core)

@@ -219,6 +219,9 @@ def memory_section(facts: ReportFacts) -> Section | None:
         message = "The bundle has no record of memory; edgeopt bench measures it by phase."
         return None if facts.deployment.predicted else Section("memory", "Memory", (WordsBlock(message),))
     known = [(name, key) for name, key in _PHASES if getattr(result, key) is not None]
+    if not known:
+        message = "The system did not report the memory of the processes."
+        return Section("memory", "Memory", (WordsBlock(message),))
     groups, rows = [], []
     for name, key in known:
         before, after = _bytes_of(baseline, key), _bytes_of(result, key)

@@ -9,6 +9,7 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import FILE
 from edgeopt.bundle.manifest import check_manifest
 from edgeopt.errors import EdgeoptError, UsageError, is_disk_full
+from edgeopt.platform.files import replace_path
 
 
 def save_bundle(bundle: Path, target: Path, single_file: bool = False) -> Path:
@@ -41,7 +42,7 @@ def export_deployment(bundle: Path, target: Path) -> Path:
                 file.flush()
                 os.fsync(file.fileno())
             Path(draft).chmod(0o644)
-            Path(draft).replace(target)
+            replace_path(Path(draft), target)
         finally:
             Path(draft).unlink(missing_ok=True)
     except OSError as error:

@@ -1,11 +1,13 @@
 """The user's home folder, and the folder in which edgeopt keeps what is quick to use and slow to make."""
 
 import contextlib
+import getpass
 import os
 import sys
 from pathlib import Path
 
 from edgeopt.errors import UsageError
+from edgeopt.platform.files import replace_path
 
 
 def home_folder() -> Path | None:
@@ -22,6 +24,14 @@ def expanded(path: Path) -> Path:
         return path.expanduser()
     except RuntimeError:
         raise UsageError(f"There is no home folder for '{path}'.", "Write the path without '~'.") from None
+
+
+def user_name() -> str:
+    """Returns the user's name; a container may run under a number without one."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return str(os.getuid()) if hasattr(os, "getuid") else "?"
 
 
 VARIABLE = "EDGEOPT_CACHE"
@@ -56,7 +66,7 @@ def put(file: Path, content: bytes) -> str | None:
             written.write(content)
             written.flush()
             os.fsync(written.fileno())
-        part.replace(file)
+        replace_path(part, file)
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)

@@ -1,0 +1,315 @@
+"""The command line in interpreters that lack what Windows or macOS lacks; see `lacking/sitecustomize.py`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from edgeopt.workspace import sweep
+
+HERE = Path(__file__).parent
+SYSTEMS = ("win32", "darwin")
+QUICK = """
+name = "portable"
+title = "What a tiny model needs"
+extends = "generic-cpu"
+[precision]
+ladder = ["source", "cleaned"]
+[backends]
+order = ["onnxruntime-cpu"]
+[search]
+max_candidates = 4
+time_limit_s = 5
+"""
+COMMANDS = (
+    ("probe", ("--json",)),
+    ("analyze", ("MODEL", "--data", "DATA")),
+    ("simplify", ("MODEL", "-o", "small.onnx", "--data", "DATA")),
+    ("optimize", ("MODEL", "-o", "m.edgeopt", "--data", "DATA", "--profile", "p.toml", "--time-limit", "3")),
+    ("verify", ("BUNDLE",)),
+    ("run", ("BUNDLE", "--data", "DATA", "-o", "results")),
+    ("report", ("BUNDLE", "-o", "report.html")),
+    ("bench", ("BUNDLE", "--baseline-command", "PROGRAM", "--data", "DATA", "--time-limit", "1")),
+    ("compare", ("MODEL", "BUNDLE", "--data", "DATA")),
+    ("quantize", ("MODEL", "-o", "q.onnx", "--data", "DATA", "--method", "int8", "--time-limit", "5")),
+)
+QUICK_ONES = {
+    "win32": {"probe", "simplify", "optimize", "verify", "run", "compare"},
+    "darwin": {"probe", "run"},
+}
+NO_GAIN = 4
+PROGRAM = """
+import sys
+print("ready", flush=True)
+for line in sys.stdin:
+    print("done", flush=True)
+"""
+
+
+def environment(system, folder, **more):
+    return {
+        **os.environ,
+        "PYTHONPATH": str(HERE / "lacking"),
+        "EDGEOPT_LACKING": system,
+        "EDGEOPT_CACHE": str(folder / "cache"),
+        "TMPDIR": str(folder),
+        **more,
+    }
+
+
+def start_python(system, folder, *arguments, **options):
+    """Starts Python as if on another system, as the leader of a group."""
+    return subprocess.Popen(
+        [sys.executable, "-P", *arguments],
+        env=environment(system, folder),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,
+        **options,
+    )
+
+
+@pytest.fixture
+def python():
+    """Starts Python as if on another system; what a failed test leaves running is killed."""
+    started = []
+
+    def start(*arguments, **options):
+        started.append(start_python(*arguments, **options))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def session(request, tmp_path_factory, conv_model, conv_data, conv_bundle):
+    """Runs commands in one process of the system; returns the answer."""
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "p.toml").write_text(QUICK)
+    (folder / "mine.py").write_text(PROGRAM)
+    names = {
+        "MODEL": str(conv_model),
+        "DATA": str(conv_data),
+        "BUNDLE": str(conv_bundle),
+        "PROGRAM": f"{sys.executable} {folder / 'mine.py'}",
+    }
+    process = start_python(request.param, folder, str(HERE / "session.py"), stdin=subprocess.PIPE)
+
+    def answer(*arguments):
+        process.stdin.write(json.dumps([names.get(each, each) for each in arguments]) + "\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+
+    answer.system, answer.folder, answer.pid = request.param, folder, process.pid
+    yield answer
+    process.stdin.close()
+    assert process.wait(60) == 0
+    process.stdout.close()
+
+
+def cases():
+    for system in SYSTEMS:
+        for command, arguments in COMMANDS:
+            marks = () if command in QUICK_ONES[system] else (pytest.mark.slow,)
+            yield pytest.param(system, command, arguments, marks=marks, id=f"{system} {command}")
+
+
+@pytest.mark.parametrize(("session", "command", "arguments"), list(cases()), indirect=["session"])
+def test_a_command_works_where_posix_is_missing(session, command, arguments):
+    answer = session(command, *arguments)
+    allowed = {0, NO_GAIN} if command == "quantize" else {0}
+    assert answer["code"] in allowed, answer["printed"]
+    assert psutil.Process(session.pid).children(recursive=True) == []
+    for place in arguments[arguments.index("-o") + 1 :][:1] if "-o" in arguments and answer["code"] == 0 else ():
+        assert (session.folder / place).exists()
+
+
+def left_in(folder, system):
+    """Returns the temporary folders that stay: open files do on Windows, until the sweep of a next command."""
+    if system == "win32":
+        sweep(folder)
+    return [each.name for each in folder.iterdir() if each.name.startswith("edgeopt-")]
+
+
+def is_worker(process):
+    try:
+        return "edgeopt.workers" in process.cmdline()
+    except psutil.Error:  # it has just ended
+        return False
+
+
+def workers(process):
+    """Waits until a search has started worker processes, and returns these."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = [each for each in psutil.Process(process.pid).children(recursive=True) if is_worker(each)]
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("the search started no worker")
+
+
+# Ctrl-Break is SIGUSR1 in `sitecustomize`; SIGKILL ends a command as the task manager does.
+ENDS = (
+    pytest.param("win32", signal.SIGUSR1, id="win32 Ctrl-Break"),
+    pytest.param("win32", signal.SIGKILL, id="win32 killed"),
+    pytest.param("darwin", signal.SIGTERM, id="darwin SIGTERM"),
+    pytest.param("darwin", signal.SIGINT, id="darwin SIGINT", marks=pytest.mark.slow),
+    pytest.param("darwin", signal.SIGKILL, id="darwin killed", marks=pytest.mark.slow),
+)
+
+
+@pytest.mark.parametrize(("system", "number"), ENDS)
+def test_a_command_that_is_ended_leaves_no_process(python, tmp_path, conv_model, conv_data, system, number):
+    (tmp_path / "p.toml").write_text(QUICK)
+    command = ("-m", "edgeopt", "optimize", str(conv_model), "--data", str(conv_data), "-o", "m.edgeopt")
+    process = python(system, tmp_path, *command, "--profile", "p.toml")
+    started = workers(process)
+    process.send_signal(number)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode != 0, printed
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert alive == []
+    if number != signal.SIGKILL:
+        assert left_in(tmp_path, system) == []
+        assert not (tmp_path / "m.edgeopt").exists()
+
+
+TAKEN = (
+    *(
+        "import fcntl",
+        "import resource",
+        "import pwd",
+        "import termios",
+        "import os; os.fork",
+        "import os; os.killpg",
+    ),
+    *("import os; os.sched_getaffinity(0)", "import os; os.pread", "import select; select.poll"),
+    *("import signal; signal.SIGKILL", "import socket; socket.AF_UNIX", "from os import getuid"),
+    "import importlib; importlib.import_module('os').getuid",
+    "import select, os; select.select([os.pipe()[0]], [], [], 0)",
+    "import subprocess, sys; subprocess.run([sys.executable, '-V'], start_new_session=True)",
+    "import subprocess, sys; subprocess.Popen([sys.executable, '-V'], pass_fds=(1,))",
+    "import subprocess, sys; subprocess.Popen([sys.executable, '-V'], preexec_fn=print)",
+    "open('/proc/self/stat')",
+    "import os; os.listdir('/proc')",
+    "import pathlib; pathlib.Path('/sys/class').stat()",
+    "import os; f = open('held', 'w'); os.replace('held', 'other')",
+    "import os; f = open('held', 'w'); os.unlink('held')",
+    "import os; open('a', 'w'); open('b', 'w'); os.rename('a', 'b')",
+    "import os; open('a', 'w'); os.fsync(os.open('a', os.O_RDONLY))",
+    "import ctypes; ctypes.CDLL(None)",
+)
+"""What a module of edgeopt cannot do on Windows."""
+
+PLANTED = """
+import json, sys
+found = []
+for text in json.loads(sys.argv[1]):
+    try:
+        exec(text, {"__name__": "edgeopt.planted"})
+    except (ImportError, AttributeError, OSError, ValueError, TypeError):
+        exec(text, {"__name__": "planted"})
+    else:
+        found.append(text)
+print(json.dumps(found))
+"""
+
+
+def test_what_windows_lacks_is_taken_from_edgeopt_alone(python, tmp_path):
+    process = python("win32", tmp_path, "-c", PLANTED, json.dumps(TAKEN))
+    printed, _ = process.communicate(timeout=60)
+    assert printed.splitlines()[-1:] == ["[]"], printed
+
+
+ASK = """
+import sys
+from pathlib import Path
+from edgeopt.workers.client import WorkerClient
+from edgeopt.workers.host import LocalHost
+from edgeopt.workers.isolated_backend import ModelPorts, OpenModel
+
+client = WorkerClient(LocalHost(Path(".")))
+print(client.ask(OpenModel("null", sys.argv[1]), ModelPorts, float(sys.argv[2])).reason)
+client.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("system", "faults", "limit_s", "words"),
+    [
+        ("win32", {"crash": "load"}, 60, "its process crashed: access violation"),
+        ("darwin", {"crash": "load"}, 60, "its process crashed: SIGSEGV"),
+        ("win32", {"hang": "load"}, 1, "its process hung: no answer within 1 s; it was killed"),
+    ],
+)
+def test_a_worker_that_crashes_or_hangs_is_a_result(python, tmp_path, null_model, system, faults, limit_s, words):
+    process = python(system, tmp_path, "-c", ASK, str(null_model("faulty", **faults)), str(limit_s))
+    printed, _ = process.communicate(timeout=60)
+    assert printed.splitlines()[-1].startswith(words), printed
+
+
+ISOLATED = "import edgeopt, sys; edgeopt.load(sys.argv[1], isolate=True).close()"
+
+
+def test_a_session_in_a_worker_is_refused_on_windows_in_words(python, tmp_path, conv_bundle):
+    printed, _ = python("win32", tmp_path, "-c", ISOLATED, str(conv_bundle)).communicate(timeout=60)
+    assert printed.splitlines()[-1].endswith(
+        "Sessions in worker processes need a system that passes files between processes: Linux or macOS."
+    )
+
+
+def test_a_session_in_a_worker_works_on_macos(python, tmp_path, conv_bundle):
+    process = python("darwin", tmp_path, "-c", ISOLATED, str(conv_bundle))
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, printed
+
+
+@pytest.mark.parametrize(("system", "name"), [("win32", "Windows"), ("darwin", "Darwin")])
+def test_the_agent_says_in_one_sentence_that_it_runs_on_linux(python, tmp_path, system, name):
+    process = python(system, tmp_path, "-m", "edgeopt_agent.main", "status")
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    sentence = f"The agent runs on Linux only, and this is {name}; `edgeopt fleet` works with agents from here."
+    assert printed.splitlines() == [f"edgeopt-agent: {sentence}"]
+
+
+CANCEL = """
+import sys
+from PySide6.QtCore import QCoreApplication, QTimer
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.job import Job
+
+application = QCoreApplication([])
+job = Job(Command("a search", tuple(sys.argv[1:])))
+job.ended.connect(lambda ending: (print(ending.how, flush=True), application.quit()))
+job.start()
+sys.stdin.readline()
+job.cancel()
+application.exec()
+"""
+
+
+@pytest.mark.parametrize("system", ["win32", pytest.param("darwin", marks=pytest.mark.slow)])
+def test_a_job_of_the_app_that_is_cancelled_cleans_up(python, tmp_path, conv_model, conv_data, system):
+    pytest.importorskip("PySide6")
+    (tmp_path / "p.toml").write_text(QUICK)
+    command = ("optimize", str(conv_model), "--data", str(conv_data), "-o", "m.edgeopt", "--profile", "p.toml")
+    process = python(system, tmp_path, "-c", CANCEL, *command, stdin=subprocess.PIPE)
+    started = workers(process)
+    printed, _ = process.communicate("\n", timeout=60)
+    assert printed.splitlines()[-1:] == ["cancelled"], printed
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert alive == []
+    assert left_in(tmp_path, system) == []
