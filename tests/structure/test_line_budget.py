@@ -12,6 +12,7 @@ SHARED = "edgeopt/*.py"
 MAX_BELOW = 300
 BUDGETS = {
     SHARED: 1150,
+    "edgeopt/platform": 650,
     "edgeopt/hw": 6850,
     "edgeopt/graph": 16_900,
     "edgeopt/backends": 6250,
@@ -32,7 +33,7 @@ BUDGETS = {
     "edgeopt/cli": 5650,
     "agent": 21_300,
     "gui": 25_100,
-    "tests": 112_900,
+    "tests": 113_800,
 }
 
 
