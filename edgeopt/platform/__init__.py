@@ -1,1 +1,1 @@
-"""What differs between Linux, macOS and Windows: processes, pipes, files, signals, folders of the user."""
+"""Differences between Linux, macOS and Windows: processes, pipes, files, signals, folders of the user."""

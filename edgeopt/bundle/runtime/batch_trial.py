@@ -46,7 +46,7 @@ class BatchSubject:
     floor_db: float
     """Signal-to-noise ratio that each row of a batch must reach against its single run; 0: no floor."""
     rows: RowAnalysis | None = None
-    """What its bundle records of its rows; None for plain models and older bundles, whose graph is read."""
+    """Finding on rows that the bundle records; None for plain models and older bundles, whose graph is read."""
 
 
 def try_batches(subject: BatchSubject, samples: Sequence[Feeds], max_size: int) -> BatchTrial:

@@ -1,4 +1,4 @@
-"""What the analysis knows of a tensor, and the calls of operators that it follows."""
+"""Records of the analysis of rows: a tensor, and the call of an operator."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -147,6 +147,6 @@ class Entry:
     make: Callable[[Context], Page]
     actions: tuple[Action, ...]
     purpose: str = ""
-    """What a user does on the page, as a sentence for the help."""
+    """Sentence of the help about the use of the page."""
     also: str = ""
     """Other words by which the command palette finds the page."""

@@ -130,7 +130,7 @@ class Chooser:
             borders=timed.borders,
             float_ms=timed.float_ms,
             in_decibels=goal.is_ratio,
-            reasons=unfit_reasons(self.work, self.gains),
+            reasons=unfit_reasons(self.work.study, self.gains),
             max_checks=max_checks,
             emit=self._ignore_event,
         )

@@ -20,7 +20,7 @@ from edgeopt.measure.kernel_times import OptionValue
 from edgeopt.measure.rounds import take_turns
 from edgeopt.measure.schedules import LAYERS
 from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE, settings_for
-from edgeopt.quant.measured.study import schemes_for
+from edgeopt.quant.measured.study import LayerMeasurements, schemes_for
 from edgeopt.quant.measured.timing.clock import KernelClock, Lap, Sources
 from edgeopt.quant.measured.timing.configs import (
     CONVERSIONS,
@@ -472,15 +472,18 @@ def worth(timed: TimedKernels) -> dict[str, tuple[str, ...]]:
     return {layer: tuple(schemes) for layer, schemes in found.items()}
 
 
-def unfit_reasons(work: QuantizeRun, gains: ConfigGains) -> dict[str, str]:
-    """Returns the reason that a layer has no scheme there, as the end of a sentence, by layer."""
-    config, study = gains.config, work.study
+def unfit_reasons(study: LayerMeasurements, gains: ConfigGains) -> dict[str, str]:
+    """Returns the reason that a layer has no scheme there, as the end of a sentence, by layer.
+
+    A layer that some scheme fits was tried in it, so what keeps it from others is no reason.
+    """
+    config = gains.config
     schemes = schemes_for(config.backend, bool(study.known.ranges))
     against = [study.reasons_against(scheme, config.backend, **settings_for(config)) for scheme in schemes]
-    return {
-        layer.name: next(
-            (why for each in against if (why := each[layer.name])), "it is not faster in any scheme here"
-        )
-        for layer in study.layers
-        if layer.name not in gains.schemes
-    }
+    found = {}
+    for layer in study.layers:
+        if layer.name not in gains.schemes:
+            reasons = [each[layer.name] for each in against]
+            fits = not reasons or not all(reasons)
+            found[layer.name] = "it is not faster in any scheme here" if fits else reasons[0]
+    return found

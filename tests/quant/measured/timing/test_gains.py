@@ -19,9 +19,9 @@ from edgeopt.quant.measured.timing.configs import (
     is_inexact,
     territory_of,
 )
-from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, noise_of, time_schemes, worth
+from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, noise_of, time_schemes, unfit_reasons, worth
 from edgeopt.quant.records import LayerGain, QuantSettings, Range
-from edgeopt.quant.schemes import SchemeContext
+from edgeopt.quant.schemes import SchemeContext, scheme_named
 from edgeopt.quant.write import tensors_wanted, write
 from tests.conftest import this_device
 from tests.families.stack import ROWS, WIDTH
@@ -241,6 +241,15 @@ def test_the_group_size_is_an_option_only_of_what_is_quantized_by_groups():
     assert settings_for(course) == {"group_size": 128, "block_size": 128}
     assert settings_for(course.having(**{GROUPS: 32})) == {"group_size": 32, "block_size": 64}
     assert settings_for(course, {"b": "int8"}) == {}
+
+
+def test_a_layer_that_one_scheme_fits_is_not_called_unfit_for_another(study):
+    study.calibrated()
+    config = ExecutionConfig("openvino-cpu", {"precision": "f32", GROUPS: 2 * WIDTH})
+    assert all(study.reasons_against(scheme_named("int8-groups"), config.backend, **settings_for(config)).values())
+    found = unfit_reasons(study, ConfigGains(config, TimedKernels((), 1.0), {}))
+    assert found.keys() == {"MatMul_0", "MatMul_2", "MatMul_4"}
+    assert set(found.values()) == {"it is not faster in any scheme here"}
 
 
 def test_the_share_counts_multiply_adds(stack_layers):
