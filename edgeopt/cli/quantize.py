@@ -105,7 +105,8 @@ def about(found: "Quantized") -> list[str]:
     if found.backend:
         chosen = [f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)]
         where = " ".join([found.backend, *chosen])
-        refused = found.outcome == "keep float" and found.plan is not None and scheme_counts(found.plan.chosen)
+        # A report without a file is no refusal, but float may be best there too.
+        refused = not found.quantized_share and found.plan is not None and scheme_counts(found.plan.chosen)
         lines.append(f"{'The plan that comes nearest: in' if refused else 'Runs in:'} {where}.")
     if found.plan is not None:
         lines.append(_share(found.plan, found.quantized_share))
@@ -134,7 +135,7 @@ def _share(plan: "PrecisionPlan", share: float) -> str:
     if not chosen:
         rounded = plan.options.get("precision")
         return f"Layers: all {total} in bf16." if rounded == "bf16" else f"Layers: all {total} stay float."
-    return f"Layers: {chosen}, of {total}; {share:.0%} of the multiply-adds."
+    return f"Layers: {chosen}, of {total}{f'; {share:.0%} of the multiply-adds' if share else ''}."
 
 
 def scheme_counts(point: "FrontierPoint") -> str:

@@ -78,6 +78,12 @@ def test_what_was_proved_is_told_with_the_samples():
     assert "41 s: measuring 18, calibrating 9." in text
 
 
+def test_a_report_that_keeps_float_does_not_say_that_its_plan_runs():
+    text = said(outcome="reported", summary="Keep float: no plan is faster.", quantized_share=0.0, files=())
+    assert "The plan that comes nearest: in openvino-cpu precision=f32." in text
+    assert "Layers: 6 int8, of 20." in text
+
+
 def test_samples_that_prove_little_are_not_praised():
     text = said(proof=AccuracyProof(4, False, 31.2, 30.4), use=SampleUse(4, 4, 4, 2, shared=True))
     assert "also used by the plan" in text
