@@ -19,7 +19,14 @@ from edgeopt.quant.measured.timing.configs import (
     is_inexact,
     territory_of,
 )
-from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, noise_of, time_schemes, unfit_reasons, worth
+from edgeopt.quant.measured.timing.gains import (
+    ConfigGains,
+    TimedKernels,
+    noise_of,
+    time_schemes,
+    unfit_reasons,
+    worth,
+)
 from edgeopt.quant.records import LayerGain, QuantSettings, Range
 from edgeopt.quant.schemes import SchemeContext, scheme_named
 from edgeopt.quant.write import tensors_wanted, write
