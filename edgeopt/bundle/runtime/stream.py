@@ -249,6 +249,11 @@ def _zeros(info: TensorInfo, sizes: Mapping[str, int]) -> Array:
 
 def _empty_cache(info: TensorInfo, growing: int, sizes: Mapping[str, int], batch: int) -> Array:
     """Returns a cache of no tokens: a token of zeros would get a share of the attention."""
+    if not 0 < growing < len(info.shape):
+        raise UsageError(
+            f"The state '{info.name}' has no axis {growing} that could grow: its shape is {list(info.shape)}.",
+            "Correct 'axis' in the [cache] of deployment.toml, or give the first state in `initial`.",
+        )
     shape = {axis: d if isinstance(d, int) else sizes.get(d or "") for axis, d in enumerate(info.shape)}
     if shape[0] is None:
         shape[0] = batch

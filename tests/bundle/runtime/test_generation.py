@@ -306,6 +306,15 @@ def test_a_declaration_that_does_not_fit_the_model_is_refused(decoder, tmp_path,
         session.generate(PROMPT)
 
 
+@pytest.mark.parametrize("axis", [-1, 0, 4])
+def test_an_axis_that_the_cache_does_not_have_is_refused(decoder, tmp_path, axis):
+    cache = Cache(PAIRS, axis, "input_ids", "logits", "attention_mask", "position_ids")
+    with edgeopt.load(bundle_of(decoder, tmp_path / "m.edgeopt", cache=cache)) as session:
+        generation = session.generate(PROMPT)
+        with pytest.raises(UsageError, match=f"has no axis {axis} that could grow"):
+            next(generation)
+
+
 def test_a_closed_session_does_not_generate(decoder):
     session = load(decoder)
     generation = session.generate(PROMPT)
