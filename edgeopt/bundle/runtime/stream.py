@@ -98,8 +98,6 @@ class Stream:
             kept, before = self._state[other.name].shape, self._shapes.get(info.name, ())
             if dimension or axis >= min(len(kept), len(before), len(other.shape)) or other.shape[axis]:
                 continue
-            if self._growing.get(other.name) == axis:
-                continue
             sizes = shapes[info.name][axis], kept[axis]
             if before[axis] == kept[axis] and 1 in sizes and following[other.name].shape[axis] == max(sizes) > 1:
                 raise _other_size(info.name, axis, sizes[0], other.name, sizes[1])

@@ -158,8 +158,8 @@ CROSS_NAMES = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_cross_attention_stays_as_the_first_step_returned_it(tmp_path, backend):
+@pytest.fixture(params=BACKENDS)
+def cross(request, tmp_path):
     model = onnx.parser.parse_model(CROSS)
     for node in (*model.graph.input, *model.graph.output):
         node.name = CROSS_NAMES.get(node.name, node.name)
@@ -167,14 +167,35 @@ def test_cross_attention_stays_as_the_first_step_returned_it(tmp_path, backend):
         for names in (node.input, node.output):
             names[:] = [CROSS_NAMES.get(name, name) for name in names]
     onnx.save(model, tmp_path / "m.onnx")
-    with load(tmp_path / "m.onnx", backend) as session:
-        stream = session.stream()
-        sizes = []
-        for length in (4, 1, 1):
-            stream.step(np.ones((2, length, 3), np.float32))
-            sizes.append([stream.state[CROSS_NAMES[name]].shape for name in ("past", "cross")])
-    grown = [[(2, 2, total, 3), (2, 2, 4, 3)] for total in (4, 5, 6)]
-    assert sizes == grown
+    with load(tmp_path / "m.onnx", request.param) as session:
+        yield session
+
+
+def shapes_after_steps(stream, lengths):
+    """Returns the shapes of the decoder's and the encoder's cache after each step."""
+    found = []
+    for length in lengths:
+        stream.step(np.ones((2, length, 3), np.float32))
+        found.append(tuple(stream.state[CROSS_NAMES[name]].shape for name in ("past", "cross")))
+    return found
+
+
+def test_cross_attention_stays_as_the_first_step_returned_it(cross):
+    found = shapes_after_steps(cross.stream(), (4, 1, 1))
+    assert found == [((2, 2, total, 3), (2, 2, 4, 3)) for total in (4, 5, 6)]
+
+
+def test_cross_attention_stays_as_it_was_given(cross):
+    given = np.ones((2, 2, 7, 3), np.float32)
+    found = shapes_after_steps(cross.stream(initial={CROSS_NAMES["cross"]: given}), (4, 1))
+    assert found == [((2, 2, total, 3), given.shape) for total in (4, 5)]
+
+
+def test_a_cache_may_have_the_dimension_name_of_the_new_tokens(tmp_path):
+    ids = sequences(2, 6)
+    reference = np.stack([numpy_logits(weights(), row) for row in ids])
+    with load(write_decoder(tmp_path / "m.onnx", sequence="past")) as session:
+        assert worst_db(reference, stepped(session.stream(), ids, [3, 1, 2])) > MIN_DB
 
 
 def test_an_open_number_of_heads_is_not_guessed():
