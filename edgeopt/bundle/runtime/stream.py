@@ -138,12 +138,12 @@ class Stream:
             if isinstance(dimension, str) and dimension
         }
         initial = self._initial
-        batch = self._batch(feeds) if self._growing else 1
+        batch = self._batch(feeds)
         return {
             info.name: initial[info.name]
             if info.name in initial
-            else _empty_cache(info, self._growing[info.name], sizes, batch)
-            if info.name in self._growing
+            else _empty_cache(info, self._growing.get(info.name), sizes, batch)
+            if info.name in self._growing or present_name(info.name)
             else _zeros(info, sizes)
             for info in self._carried
         }
@@ -245,24 +245,28 @@ def _zeros(info: TensorInfo, sizes: Mapping[str, int]) -> Array:
     return np.zeros(shape, numpy_dtype(info.dtype))
 
 
-def _empty_cache(info: TensorInfo, growing: int, sizes: Mapping[str, int], batch: int) -> Array:
-    """Returns a cache of no tokens: a token of zeros would get a share of the attention."""
-    if not 0 < growing < len(info.shape):
+def _empty_cache(info: TensorInfo, growing: int | None, sizes: Mapping[str, int], batch: int) -> Array:
+    """Returns a cache of no tokens: a token of zeros would get a share of the attention.
+
+    `growing`: the axis of the tokens; None if it is fixed, which leaves zeros, or unknown, which is an error.
+    """
+    if growing is not None and not 0 < growing < len(info.shape):
         raise UsageError(
             f"The state '{info.name}' has no axis {growing} that could grow: its shape is {list(info.shape)}.",
             "Correct 'axis' in the [cache] of deployment.toml, or give the first state in `initial`.",
         )
-    shape = {axis: d if isinstance(d, int) else sizes.get(d or "") for axis, d in enumerate(info.shape)}
-    if shape[0] is None:
-        shape[0] = batch
-    shape[growing] = 0
-    unknown = next((axis for axis, size in shape.items() if size is None), None)
-    if unknown is not None:
+    known = sizes if growing is not None else {}
+    shape = [d if isinstance(d, int) else known.get(d or "") for d in info.shape]
+    if shape and shape[0] is None:
+        shape[0] = sizes.get(str(info.shape[0]), batch)
+    if growing is not None:
+        shape[growing] = 0
+    if None in shape or not info.rank_known:
         raise UsageError(
-            f"The state '{info.name}' has an open size on axis {unknown}, which no input decides.",
+            f"The first size of the state '{info.name}' is unknown: its shape is {list(info.shape)}.",
             "Give an empty one in `initial`, with 0 as the length of its sequence.",
         )
-    return _zeros(TensorInfo(info.name, info.dtype, tuple(shape.values())), {})
+    return _zeros(TensorInfo(info.name, info.dtype, tuple(shape)), {})
 
 
 def _listed(infos: tuple[TensorInfo, ...]) -> str:

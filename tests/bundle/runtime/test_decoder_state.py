@@ -198,10 +198,32 @@ def test_a_cache_may_have_the_dimension_name_of_the_new_tokens(tmp_path):
         assert worst_db(reference, stepped(session.stream(), ids, [3, 1, 2])) > MIN_DB
 
 
-def test_an_open_number_of_heads_is_not_guessed():
-    past = TensorInfo("past_key_values.0.key", "float32", ("batch", "heads", "past", 8))
-    present = TensorInfo("present.0.key", "float32", ("batch", "heads", "total", 8))
-    x = TensorInfo("x", "float32", ("batch", 4))
-    stream = Stream(dict, (x, past), (present,), None, None)
-    with pytest.raises(UsageError, match="open size on axis 1"):
+@pytest.mark.parametrize(
+    ("past", "present"),
+    [
+        (("batch", "heads", "past", 8), ("batch", "heads", "total", 8)),
+        (("batch", "heads", "past", 8), ("batch", "heads", "past", 8)),
+        ((None, None, None, 8), (None, None, None, 8)),
+        ((), ()),
+    ],
+)
+def test_open_sizes_of_a_cache_are_not_guessed(past, present):
+    ports = (("past_key_values.0.key", past), ("present.0.key", present))
+    taken, given = (TensorInfo(name, "float32", shape, bool(shape)) for name, shape in ports)
+    stream = Stream(dict, (TensorInfo("x", "float32", ("batch", 4)), taken), (given,), None, None)
+    with pytest.raises(UsageError, match=r"first size of the state 'past_key_values.0.key' is unknown"):
         stream.step(np.zeros((1, 4), np.float32))
+
+
+def test_a_cache_of_fixed_length_begins_as_zeros_of_its_batch():
+    past = TensorInfo("past_key_values.0.key", "float32", (None, 2, 16, 8))
+    present = TensorInfo("present.0.key", "float32", (None, 2, 16, 8))
+    ran = []
+
+    def run(feeds):
+        ran.append(feeds[past.name])
+        return {present.name: feeds[past.name] + 1}
+
+    stream = Stream(run, (TensorInfo("x", "float32", (None, 4)), past), (present,), None, None)
+    stream.step(np.zeros((3, 4), np.float32))
+    np.testing.assert_array_equal(ran[0], np.zeros((3, 2, 16, 8), np.float32))
