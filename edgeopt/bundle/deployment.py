@@ -32,6 +32,7 @@ _COMMENTS = {
     "run": "What runs: the backend, the model's file in the bundle, and the runtime's options.",
     "inputs": "What goes in and what comes out; a name in a shape stands for a size that is open.",
     "batches": "Whether each sample of a batch gives what it gives alone, by the model's graph.",
+    "cache": "The keys and values of earlier tokens that a decoder takes up, and the ports to generate with.",
     "steps": "How the model was made from the source, in this order.",
     "files": "The digests (SHA-256) of the model's files: a replay is the same when these are.",
     "quantization": "What calibration found, so that a replay needs no data.",
@@ -217,6 +218,25 @@ class Processing(_Strict, frozen=True):
             raise ValueError("steps stand after a model, pictures before it")
 
 
+class Cache(_Strict, frozen=True):
+    """The cache of a decoder, and the ports that generating tokens feeds and reads."""
+
+    pairs: dict[str, str]
+    """The output that carries the state, by the name of its input."""
+    axis: int
+    """The axis of the state that grows with each token."""
+    tokens: str
+    """The input of token ids."""
+    logits: str
+    """The output with a score for each token of the vocabulary."""
+    mask: str = ""
+    """The input with a one for each token, cached ones included; empty if there is none."""
+    positions: str = ""
+    """The input with the place of each new token in the sequence; empty if there is none."""
+    max_context_tokens: int | None = None
+    """The largest number of tokens that the model takes, cached ones included; None if it is not known."""
+
+
 class Deployment(_Strict, frozen=True):
     name: str
     created: str
@@ -229,6 +249,8 @@ class Deployment(_Strict, frozen=True):
     outputs: list[Tensor]
     batches: RowAnalysis | None = None
     """Whether the rows of a batch affect each other; None of bundles of before, and where no batch is possible."""
+    cache: Cache | None = None
+    """The cache of a decoder; None for other models, and in bundles written by versions before it."""
     steps: list[Step] = []
     files: dict[str, str] = {}
     """The digests of the model's files, within the bundle."""
@@ -307,6 +329,13 @@ def tensor_of(info: "TensorInfo", limits: InputLimits | None = None) -> Tensor:
     """An input or an output; what is not known of its shape is a question mark."""
     shape: list[int | str] = ["?" if dim is None else dim for dim in info.shape]
     return Tensor(info.name, info.dtype, shape, dict((limits or {}).get(info.name, {})))
+
+
+def info_of(tensor: Tensor) -> "TensorInfo":
+    """Returns the tensor as backends describe it."""
+    from edgeopt.backends.base import TensorInfo
+
+    return TensorInfo(tensor.name, tensor.dtype, tuple(None if dim == "?" else dim for dim in tensor.shape))
 
 
 def four_digits(value: float) -> float:

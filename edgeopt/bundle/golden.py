@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from edgeopt.backends.base import Array, Feeds, TensorInfo
-from edgeopt.bundle.deployment import Part, Processing, Tensor
+from edgeopt.backends.base import Array, Feeds
+from edgeopt.bundle.deployment import Part, Processing, Tensor, info_of
 from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import EdgeoptError, error_text
@@ -158,11 +158,6 @@ def checked_words(bundle: Bundle) -> str:
     both = len(names) > 1
     subject = " and ".join(names).capitalize()
     return f"{subject} {'give' if both else 'gives'} the same outputs as when the bundle was made."
-
-
-def info_of(tensor: Tensor) -> TensorInfo:
-    """Returns the tensor as backends describe it."""
-    return TensorInfo(tensor.name, tensor.dtype, tuple(None if dim == "?" else dim for dim in tensor.shape))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ import psutil
 from edgeopt.backends.base import Array
 from edgeopt.bundle import manifest
 from edgeopt.bundle.archive import holds, pack_into
-from edgeopt.bundle.deployment import FILE, CalibrationRecord, Deployment, to_toml
+from edgeopt.bundle.cache import found_cache
+from edgeopt.bundle.deployment import FILE, Cache, CalibrationRecord, Deployment, info_of, to_toml
 from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data.samples import write_archive
@@ -99,7 +100,9 @@ def fill(
         for file in sorted(target.rglob("*"))
         if file.is_file()
     }
-    deployment = msgspec.structs.replace(deployment, files=digests, batches=_rows(folder, deployment))
+    deployment = msgspec.structs.replace(
+        deployment, files=digests, batches=_rows(folder, deployment), cache=_cache(deployment)
+    )
     if record is not None:
         (folder / RECORD).write_bytes(record)
         kept = CalibrationRecord(hashlib.sha256(record).hexdigest(), RECORD)
@@ -121,6 +124,17 @@ def _rows(folder: Path, deployment: Deployment) -> RowAnalysis | None:
     from edgeopt.graph.rows.analysis import analyze_rows
 
     return analyze_rows(model)
+
+
+def _cache(deployment: Deployment) -> Cache | None:
+    """Returns the declared cache, or that of a decoder by the names of its ports; None for other models."""
+    if deployment.cache is not None:
+        return deployment.cache
+    inputs, outputs = (tuple(map(info_of, each)) for each in (deployment.inputs, deployment.outputs))
+    try:
+        return found_cache(inputs, outputs, {each.name: each.limits for each in deployment.inputs})
+    except UsageError:
+        return None
 
 
 Runs = Sequence[dict[str, Array]]

@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import FILE, SourceModel, read_deployment
-from edgeopt.bundle.golden import info_of, put_processing_golden
+from edgeopt.bundle.deployment import FILE, SourceModel, info_of, read_deployment
+from edgeopt.bundle.golden import put_processing_golden
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.processing.attach import attach
 from edgeopt.bundle.read import read_bundle

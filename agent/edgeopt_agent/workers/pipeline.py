@@ -6,8 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from edgeopt.bundle.deployment import Processing, Tensor
-from edgeopt.bundle.golden import info_of
+from edgeopt.bundle.deployment import Processing, Tensor, info_of
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.runtime.session import Session
 from edgeopt.errors import BundleError, DataError, EdgeoptError, MissingError, error_text

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from edgeopt.backends.base import Feeds, TensorInfo
-from edgeopt.bundle.deployment import Part, Processing, Tensor, tensor_of
-from edgeopt.bundle.golden import info_of, made_up
+from edgeopt.bundle.deployment import Part, Processing, Tensor, info_of, tensor_of
+from edgeopt.bundle.golden import made_up
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.processing.run import Processor, described, from_pictures, opened
 from edgeopt.bundle.processing.schema import FOLDER, KINDS, Pictures, Step

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
     from edgeopt.bundle.runtime.batch_trial import BatchSubject, BatchTrial
     from edgeopt.bundle.runtime.batching import Batcher, Batching, RunThreads
+    from edgeopt.bundle.runtime.generation import Generation
     from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.stream import Stream
 
@@ -128,7 +129,36 @@ class Session:
             raise closed()
         from edgeopt.bundle.runtime.stream import Stream
 
-        return Stream(self.run, self.inputs, self.outputs, state, initial)
+        cache = self.deployment.cache if self.deployment is not None else None
+        return Stream(self.run, self.inputs, self.outputs, state, initial, cache)
+
+    def generate(
+        self,
+        ids: "Sequence[int] | Array",
+        *,
+        max_tokens: int = 128,
+        stop: Sequence[int] = (),
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+    ) -> "Generation":
+        """Token ids that a decoder continues `ids` with, one by one; `close` of the iterator ends it.
+
+        It ends before a token of `stop`, after `max_tokens`, or when the longest context is full. At `temperature`
+        0 each token is the most likely one; otherwise it is drawn from the `top_k` most likely ones (0: all) and
+        the fewest that have the probability `top_p` together, and `seed` makes the draws repeatable.
+        """
+        if self._closed:
+            raise closed()
+        from edgeopt.bundle.cache import found_cache
+        from edgeopt.bundle.runtime.generation import DecoderPorts, Generation, Sampler
+
+        declared = self.deployment.cache if self.deployment is not None else None
+        cache = declared or found_cache(self.inputs, self.outputs, _limits_of(self.deployment, self._model))
+        sampler = Sampler(temperature, top_k, top_p, seed)
+        ports = DecoderPorts(cache, self.inputs, self.outputs)
+        return Generation(self.stream(cache.pairs), ports, ids, max_tokens, stop, sampler)
 
     @property
     def placement(self) -> Placement | None:

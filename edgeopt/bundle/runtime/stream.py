@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
+from edgeopt.bundle.cache import cache_axes, is_cross_attention, present_name
+from edgeopt.bundle.deployment import Cache
 from edgeopt.errors import DataError, UsageError
 
 Run = Callable[[Feeds], dict[str, Array]]
@@ -28,8 +30,11 @@ class Stream:
         outputs: tuple[TensorInfo, ...],
         declared: Mapping[str, str] | None,
         initial: Feeds | None,
+        cache: Cache | None = None,
     ) -> None:
         """`declared`: output by input, as `Session.stream` takes them; `initial`: first values by input name."""
+        if declared is None and cache is not None:
+            declared = cache.pairs
         self.pairs = dict(declared) if declared is not None else found_pairs(inputs, outputs)
         """The output that carries the state, by the name of its input."""
         _check(self.pairs, inputs, outputs)
@@ -39,6 +44,10 @@ class Stream:
                 f"'{unknown}' is not a state of this stream.",
                 f"The states are: {', '.join(self.pairs)}.",
             )
+        self._growing = cache_axes(self.pairs, inputs, outputs)
+        """The axis of each state that grows with the sequence, so that it begins at length 0."""
+        if cache is not None:
+            self._growing |= {name: cache.axis for name in cache.pairs if name in self.pairs}
         self._run = run
         self._carried = tuple(info for info in inputs if info.name in self.pairs)
         self._fed = tuple(info for info in inputs if info.name not in self.pairs)
@@ -63,6 +72,9 @@ class Stream:
             self._check_sizes(shapes, state)
         outputs = self._run({**named_feeds, **state})
         following = {name: outputs.pop(output) for name, output in self.pairs.items()}
+        # Later steps do not compute the keys and values of the encoder again; some models return them empty.
+        kept = self._state or self._initial
+        following |= {name: kept[name] for name in kept if is_cross_attention(name)}
         if other and self._state:
             self._check_broadcast(shapes, following)
         self._state, self._shapes = following, shapes
@@ -77,7 +89,7 @@ class Stream:
         for info, other, axis, dimension in self._dimensions(shapes):
             for place, name in enumerate(other.shape[: state[other.name].ndim]):
                 found, kept = shapes[info.name][axis], state[other.name].shape[place]
-                if dimension and name == dimension and found != kept:
+                if dimension and name == dimension and found != kept and self._growing.get(other.name) != place:
                     raise _other_size(info.name, axis, found, other.name, kept)
 
     def _check_broadcast(self, shapes: Mapping[str, tuple[int, ...]], following: Mapping[str, Array]) -> None:
@@ -126,10 +138,21 @@ class Stream:
             if isinstance(dimension, str) and dimension
         }
         initial = self._initial
+        batch = self._batch(feeds)
         return {
-            info.name: initial[info.name] if info.name in initial else _zeros(info, sizes)
+            info.name: initial[info.name]
+            if info.name in initial
+            else _empty_cache(info, self._growing.get(info.name), sizes, batch)
+            if info.name in self._growing or present_name(info.name)
+            else _zeros(info, sizes)
             for info in self._carried
         }
+
+    def _batch(self, feeds: Feeds) -> int:
+        """Returns the size of the first axis of an input that has an open one: OpenVINO names no dimensions."""
+        shapes = ((info.shape, np.shape(feeds[info.name])) for info in self._fed if info.name in feeds)
+        sizes = (fed[0] for shape, fed in shapes if len(shape) > 1 and fed and not isinstance(shape[0], int))
+        return next(sizes, 1)
 
 
 def _other_size(name: str, axis: int, size: int, state: str, kept: int) -> DataError:
@@ -168,7 +191,7 @@ def _names_after(name: str) -> set[str]:
         for before in _BEFORE_OUTPUTS
         for after in _AFTER_OUTPUTS
         if before or after or stem != name
-    }
+    } | {present_name(name) or ""}
 
 
 def _stems(name: str) -> Iterator[str]:
@@ -220,6 +243,30 @@ def _zeros(info: TensorInfo, sizes: Mapping[str, int]) -> Array:
 
     shape = [d if isinstance(d, int) else sizes.get(d or "", 1) for d in info.shape]
     return np.zeros(shape, numpy_dtype(info.dtype))
+
+
+def _empty_cache(info: TensorInfo, growing: int | None, sizes: Mapping[str, int], batch: int) -> Array:
+    """Returns a cache of no tokens: a token of zeros would get a share of the attention.
+
+    `growing`: the axis of the tokens; None if it is fixed, which leaves zeros, or unknown, which is an error.
+    """
+    if growing is not None and not 0 < growing < len(info.shape):
+        raise UsageError(
+            f"The state '{info.name}' has no axis {growing} that could grow: its shape is {list(info.shape)}.",
+            "Correct 'axis' in the [cache] of deployment.toml, or give the first state in `initial`.",
+        )
+    known = sizes if growing is not None else {}
+    shape = [d if isinstance(d, int) else known.get(d or "") for d in info.shape]
+    if shape and shape[0] is None:
+        shape[0] = sizes.get(str(info.shape[0]), batch)
+    if growing is not None:
+        shape[growing] = 0
+    if None in shape or not info.rank_known:
+        raise UsageError(
+            f"The first size of the state '{info.name}' is unknown: its shape is {list(info.shape)}.",
+            "Give an empty one in `initial`, with 0 as the length of its sequence.",
+        )
+    return _zeros(TensorInfo(info.name, info.dtype, tuple(shape)), {})
 
 
 def _listed(infos: tuple[TensorInfo, ...]) -> str:
