@@ -19,7 +19,7 @@ BUDGETS = {
     "edgeopt/profiles": 1400,
     "edgeopt/diagram": 2200,
     "edgeopt/data": 2350,
-    "edgeopt/bundle": 6600,
+    "edgeopt/bundle": 7050,
     "edgeopt/plugins": 400,
     "edgeopt/fleet": 5800,
     "edgeopt/workers": 1050,
@@ -33,7 +33,7 @@ BUDGETS = {
     "edgeopt/cli": 5650,
     "agent": 21_300,
     "gui": 25_100,
-    "tests": 113_800,
+    "tests": 114_500,
 }
 
 

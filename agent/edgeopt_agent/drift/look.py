@@ -89,7 +89,7 @@ def figures_of(inputs: Arrays, outputs: Arrays, axes: Axes = _NO_AXES) -> tuple[
 
 
 def some_of(array: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns at most MOST_VALUES values; their distance shares no factor with a dimension: all channels count."""
+    """Returns at most MAX_VALUES values; their distance shares no factor with a dimension: all channels count."""
     step = -(-array.size // MAX_VALUES)
     while step > 1 and any(math.gcd(step, size) > 1 for size in array.shape):
         step += 1

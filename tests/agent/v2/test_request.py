@@ -114,7 +114,7 @@ def test_json_is_flat_or_nested_and_too_much_of_it_is_refused(monkeypatch):
         assert found.rows == 2
     with pytest.raises(RequestError, match="does not fit"):
         read({"inputs": [tensor(shape=[1, 2], data=[[[1, 2]]])]})
-    monkeypatch.setattr("edgeopt_agent.v2.request.MOST_JSON_BYTES", 20)
+    monkeypatch.setattr("edgeopt_agent.v2.request.MAX_JSON_BYTES", 20)
     with pytest.raises(RequestError, match="send tensors as binary data") as caught:
         read({"inputs": [tensor(data=[1, 2])]})
     assert caught.value.status == 413
