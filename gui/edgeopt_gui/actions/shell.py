@@ -27,13 +27,22 @@ SHELL: tuple[Action, ...] = (
         icon="bundle",
     ),
     Action("app.import", "Import a model…", FILE, lambda w: w.ask_import(), shortcut="Ctrl+I", icon="open"),
+    Action(
+        "app.optimize-sample",
+        "Optimize the built-in sample",
+        FILE,
+        lambda w: w.optimize_sample(),
+        lambda w: w.why_not_optimize_sample(),
+        icon="optimize",
+        also="try first example demo",
+    ),
     Action("app.open-sample", "Open the built-in sample", FILE, lambda w: w.open_sample(), icon="sample"),
     Action(
         "app.watch-device",
         "Watch a device…",
         FILE,
         lambda w: w.watch_device(),
-        lambda w: w.why_not_watch_device(),
+        lambda w: w.why_no_page("live"),
         icon="connect",
     ),
     Action(
@@ -82,6 +91,14 @@ SHELL: tuple[Action, ...] = (
         lambda w: w.cancel_jobs(),
         lambda w: w.why_no_jobs(),
         icon="cancel",
+    ),
+    Action(
+        "app.see-device",
+        "See what this machine can do",
+        _DEVICE,
+        lambda w: w.show_page("device"),
+        lambda w: w.why_no_page("device"),
+        icon="device",
     ),
     Action(
         "app.measure-device",

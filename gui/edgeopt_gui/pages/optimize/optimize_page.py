@@ -35,7 +35,7 @@ from edgeopt_gui.widgets.dialogs import DATA, choose_file, choose_folder
 from edgeopt_gui.widgets.states import ErrorState
 
 _REDRAW_MS = 100
-UNSAVED = "Not saved yet. The bundle lies in the cache until you save it:"
+UNSAVED = "Next: save the bundle with Save as…, or deploy it. Until it is saved, it lies in the cache:"
 
 
 class OptimizePage(Page):
