@@ -170,6 +170,10 @@ class Window(QMainWindow):
         self.show_page("live")
         self.book["live.connect"].shown.trigger()
 
+    def see_precision(self) -> None:
+        self.show_page("graph")
+        self.book["graph.colour-by-precision"].shown.trigger()
+
     def why_no_page(self, key: str) -> str:
         return "" if key in self._entries else f"This window has no page {key.title()}."
 

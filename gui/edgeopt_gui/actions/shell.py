@@ -64,6 +64,15 @@ SHELL: tuple[Action, ...] = (
     ),
     Action("app.settings", "Settings…", FILE, lambda w: w.show_settings(), shortcut="Ctrl+,", icon="settings"),
     Action("app.quit", "Quit", FILE, lambda w: w.close(), shortcut="Ctrl+Q", icon="quit"),
+    Action(
+        "app.see-precision",
+        "See the precision of each layer in the graph",
+        VIEW,
+        lambda w: w.see_precision(),
+        lambda w: w.why_no_page("graph"),
+        icon="graph",
+        also="int8 eight bits quantized",
+    ),
     Action("app.palette", "Find an action…", VIEW, lambda w: w.show_palette(), shortcut="Ctrl+K", icon="palette"),
     Action(
         "app.log",
