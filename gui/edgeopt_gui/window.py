@@ -154,13 +154,28 @@ class Window(QMainWindow):
 
         self.open_paths([MODEL, DATA])
 
+    def optimize_sample(self) -> None:
+        """Opens the sample and starts its search, on the page that shows it."""
+        self.open_sample()
+        self.show_page("optimize")
+        self.book["optimize.start"].shown.trigger()
+
+    def why_not_optimize_sample(self) -> str:
+        page = self._pages.get("optimize")
+        searches = page is not None and page.state == "busy"
+        return "A search is running; cancel it first." if searches else self.why_no_page("optimize")
+
     def watch_device(self) -> None:
         """Asks for the address of an agent, on the page that shows it."""
         self.show_page("live")
         self.book["live.connect"].shown.trigger()
 
-    def why_not_watch_device(self) -> str:
-        return "" if "live" in self._entries else "This window has no page Live."
+    def see_precision(self) -> None:
+        self.show_page("graph")
+        self.book["graph.colour-by-precision"].shown.trigger()
+
+    def why_no_page(self, key: str) -> str:
+        return "" if key in self._entries else f"This window has no page {key.title()}."
 
     def open_source(self) -> None:
         """Opens the model from which the bundle was made; asks the user if it is not found."""

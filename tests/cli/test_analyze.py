@@ -139,4 +139,13 @@ def test_quick_reads_the_model_and_asks_nobody(analyze):
     assert "MFLOP" in out
     assert "could be done" not in out
     assert "could be done" not in analyze(samples.MODEL, "--quick", "--markdown", "-").out
-    assert "Leave one" in analyze(samples.MODEL, "--quick", "--profile-ops", code=2).err
+    assert "Leave one" in analyze(samples.MODEL, "--quick", "--backend", "onnxruntime-cpu", code=2).err
+
+
+def test_quick_times_the_nodes_and_tries_no_passes(analyze):
+    told = analyze(samples.MODEL, "--quick", "--profile-ops", "--backend", "onnxruntime-cpu", "--json").out
+    data = msgspec.convert(json.loads(told.splitlines()[-1])["data"], Analysis)
+    assert data.op_times[0].rows
+    assert not data.opportunities
+    assert not data.coverage
+    assert "asking the passes" not in told

@@ -9,6 +9,7 @@ from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QKeySequence
 
 from edgeopt.bundle.read import read_bundle
+from edgeopt_gui.widgets.action_button import ActionButton
 
 SAMPLES = Path(__file__).parents[2] / "edgeopt" / "data" / "demo"
 CORPUS = os.environ.get("EDGEOPT_CORPUS", "")
@@ -90,6 +91,29 @@ def journey(qtbot, window, context, tmp_path, model, data):
 def test_the_first_day_with_the_sample(qtbot, window, context, tmp_path):
     context.settings.keep("optimize.time-limit-s", 2)
     journey(qtbot, window, context, tmp_path, SAMPLES / "digits_cnn.onnx", SAMPLES / "digits_cnn.npz")
+
+
+@pytest.mark.timeout(300)
+def test_one_click_on_an_empty_window_makes_a_proved_bundle_of_the_sample(qtbot, window, context):
+    context.settings.keep("optimize.time-limit-s", 2)
+    window.show_page("model")
+    (start,) = (b for b in window.shown_page.findChildren(ActionButton) if b.key == "app.optimize-sample")
+    qtbot.mouseClick(start, Qt.MouseButton.LeftButton)
+    page = window.shown_page
+    assert (page.objectName(), page.state) == ("page-optimize", "busy")
+    assert not start.isEnabled()
+    qtbot.waitUntil(lambda: page.state != "busy", timeout=LONG_MS)
+    assert page.state == "content"
+    assert read_bundle(context.bundle).deployment.source.name == "digits_cnn.onnx"
+    assert page.view.verdict.note.text().startswith("Next: ")
+    assert page.view.verdict.buttons["optimize.save"].isEnabled()
+
+
+def test_one_click_shows_what_this_machine_can_do(qtbot, window):
+    window.show_page("model")
+    (see,) = (b for b in window.shown_page.findChildren(ActionButton) if b.key == "app.see-device")
+    qtbot.mouseClick(see, Qt.MouseButton.LeftButton)
+    assert window.shown_page.objectName() == "page-device"
 
 
 @pytest.mark.slow

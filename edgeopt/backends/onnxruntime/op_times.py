@@ -3,6 +3,7 @@
 import json
 import statistics
 import time
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +18,7 @@ from edgeopt.backends.onnxruntime.profile import (
     LAUNCHING,
     Event,
     gpu_kernels,
-    launching_node,
+    launching_nodes,
     nested,
     node_events,
     node_name,
@@ -121,7 +122,7 @@ def _kernels(events: list[Event], graph: Proto | None) -> list[Kernel]:
     inside: dict[Key, list[Event]] = defaultdict(list)
     keys: dict[int, Key] = {}
     for event, around in nested(node_events(events)):
-        run = sum(begin <= event["ts"] for begin in runs) - 1
+        run = bisect_right(runs, event["ts"]) - 1
         if run < 0:
             continue
         outer = keys[id(around)] if around is not None else ("", "")
@@ -214,11 +215,12 @@ def _add_gpu_times(events: list[Event], kernels: list[Kernel]) -> bool:
     runs = [e["ts"] for e in run_events(events)][1:]
     on_gpu: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(runs))
     seen = set()
+    launching = launching_nodes(nodes)
     for provider, event in gpu_kernels(events, nodes):
-        run = sum(begin <= event["ts"] for begin in runs) - 1
+        run = bisect_right(runs, event["ts"]) - 1
         if run >= 0 and provider in LAUNCHING:
             seen.add(provider)
-            on_gpu[launching_node(event, nodes)][run] += event["dur"] / 1e3
+            on_gpu[launching(event)][run] += event["dur"] / 1e3
     for place, kernel in enumerate(kernels):
         if kernel.place in LAUNCHING:
             time_ms, *range_ms = of_runs(on_gpu.pop(kernel.name, [0.0]))

@@ -149,14 +149,23 @@ def gpu_kernels(events: list[Event], nodes: list[Event]) -> list[tuple[str, Even
     return found
 
 
-def launching_node(event: Event, nodes: list[Event]) -> str:
-    """Returns the node that launched a GPU kernel, by name or as the only one of its operator; empty if
-    unknown."""
-    args = event.get("args", {})
-    parent = str(args.get("parent_name", ""))
-    names = {node_name(e) for e in nodes if parent in (e["name"], node_name(e))}
-    names = names or {node_name(e) for e in nodes if e["args"].get("op_name") == args.get("op_name")}
-    return min(names) if len(names) == 1 else ""
+def launching_nodes(nodes: list[Event]) -> Callable[[Event], str]:
+    """Returns a function that finds the node that launched a GPU kernel, by name or as the only one of its
+    operator; empty if unknown."""
+    by_event: dict[str, set[str]] = defaultdict(set)
+    by_operator: dict[str, set[str]] = defaultdict(set)
+    for event in nodes:
+        name = node_name(event)
+        by_event[event["name"]].add(name)
+        by_event[name].add(name)
+        by_operator[event["args"].get("op_name")].add(name)
+
+    def launching(event: Event) -> str:
+        args = event.get("args", {})
+        names = by_event.get(str(args.get("parent_name", ""))) or by_operator.get(args.get("op_name"), set())
+        return min(names) if len(names) == 1 else ""
+
+    return launching
 
 
 Proto = Any

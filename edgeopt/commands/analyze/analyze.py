@@ -150,7 +150,8 @@ def analyze_request(request: AnalyzeRequest, emit: Emit) -> Analysis:
         threads=request.threads,
         coverage=not request.quick,
         opportunities=not request.quick,
-        run=not (request.no_run or request.quick),
+        # Without the real shapes there is no least time to compare with.
+        run=request.profile_ops or not (request.no_run or request.quick),
         profile_ops=request.profile_ops and (request.backends or True),
     )
 

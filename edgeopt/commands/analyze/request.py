@@ -37,5 +37,5 @@ def check(request: AnalyzeRequest) -> None:
     """Raises UsageError for what cannot be asked together."""
     if request.profile_ops and request.no_run:
         raise UsageError("--profile-ops runs the model, and --no-run forbids it.", "Give one of them.")
-    if request.quick and (request.profile_ops or request.backends):
-        raise UsageError("--quick asks no runtime; --backend and --profile-ops do.", "Leave one of them out.")
+    if request.quick and request.backends and not request.profile_ops:
+        raise UsageError("--quick asks no runtime; --backend does.", "Leave one of them out.")

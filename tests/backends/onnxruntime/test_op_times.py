@@ -5,6 +5,7 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Kernel
 from edgeopt.backends.onnxruntime.op_times import _add_gpu_times, _kernels
+from edgeopt.backends.onnxruntime.profile import launching_nodes
 from edgeopt.backends.onnxruntime.provider import CPU, CUDA
 from edgeopt.errors import ModelError
 
@@ -129,6 +130,25 @@ def test_on_a_gpu_its_kernels_count_and_not_how_long_it_took_to_launch_them():
     assert _add_gpu_times([*RUNS, *nodes, *gpu], kernels)
     assert {k.name: k.time_ms for k in kernels} == {"mul": pytest.approx(0.4), "shape": pytest.approx(0.003)}
     assert not _add_gpu_times([*RUNS, *nodes], kernels)
+
+
+class CountedEvent(dict):
+    """An event that counts how often it is read."""
+
+    reads = 0
+
+    def __getitem__(self, key):
+        CountedEvent.reads += 1
+        return super().__getitem__(key)
+
+
+def test_each_node_is_read_a_few_times_however_many_kernels_a_gpu_runs(monkeypatch):
+    monkeypatch.setattr(CountedEvent, "reads", 0)
+    nodes = [CountedEvent(event(f"n{place}", place, 1, CUDA)) for place in range(300)]
+    launching = launching_nodes(nodes)
+    found = [launching(on_gpu(place, 9, parent_name=f"n{place}_kernel_time")) for place in range(300)]
+    assert found == [f"n{place}" for place in range(300)]
+    assert CountedEvent.reads <= 10 * len(nodes)
 
 
 def test_kernels_can_be_sent_to_another_process(timed):

@@ -154,14 +154,16 @@ def doors_on(window, key):
     return [each for each in window.page(key).findChildren(Doors) if each.isVisible()]
 
 
-def test_the_first_start_shows_three_doors_without_a_click(open_window):
+def test_the_first_start_shows_the_ways_to_begin_without_a_click(open_window):
     window = open_window()
     window.show_page(_first_page(None, "", ""))
     doors = [each for each in window.shown_page.findChildren(Doors) if each.isVisible()]
     assert len(doors) == 1
     assert [button.text() for button in doors[0].buttons] == [
         "Open a model…",
+        "Optimize the built-in sample",
         "Open the built-in sample",
+        "See what this machine can do",
         "Watch a device…",
     ]
     assert all(button.isEnabled() for button in doors[0].buttons)
@@ -188,7 +190,7 @@ def test_every_page_that_needs_a_model_has_them(qtbot, open_window):
 def test_a_device_is_watched_from_there(qtbot, open_window):
     window = open_window()
     (doors,) = doors_on(window, "model")
-    qtbot.keyClick(doors.buttons[2], Qt.Key.Key_Space)
+    qtbot.keyClick(doors.buttons[-1], Qt.Key.Key_Space)
     assert window.shown_page is window.page("live")
     dialog = window.page("live").findChild(AskText)
     assert dialog.windowTitle() == "Connect to an agent"

@@ -51,6 +51,14 @@ ENTRY = Entry(
             icon="search",
         ),
         Action(
+            "graph.colour-by-precision",
+            "Colour by precision",
+            "Graph",
+            lambda page: page.view.choose_colours("precision"),
+            why_not=GraphPage.why_no_graph,
+            also="int8 eight bits quantized",
+        ),
+        Action(
             "graph.passes",
             "Step through the rewrites",
             "Graph",

@@ -35,7 +35,12 @@ from edgeopt_gui.widgets.dialogs import DATA, choose_file, choose_folder
 from edgeopt_gui.widgets.states import ErrorState
 
 _REDRAW_MS = 100
-UNSAVED = "Not saved yet. The bundle lies in the cache until you save it:"
+NEXT_STEPS = {
+    "undecided": "Next: Search longer, which may decide it.",
+    "keep what you have": "Next: search with another accuracy or time limit, or keep your model.",
+}
+SAVE_NEXT = "Next: save the bundle with Save as…, or deploy it."
+UNSAVED = "Until you save it, the bundle lies in the cache:"
 
 
 class OptimizePage(Page):
@@ -234,7 +239,8 @@ class OptimizePage(Page):
         if ending.good:
             ending = self._read(run, ending)
         if ending.good:
-            run.note = f"{UNSAVED} {shown_path(run.place)}"
+            verdict = run.result.verdict if run.result is not None else ""
+            run.note = f"{NEXT_STEPS.get(verdict, SAVE_NEXT)} {UNSAVED} {shown_path(run.place)}"
             self.context.use_bundle(run.place)
             self.context.say(
                 f"{run.model.name}: {slow.slow('edgeopt.views.outcome').headline(run.result)}."

@@ -271,8 +271,10 @@ class PrecisionPage(Page):
         self.command_line.set(self.command())
         self.settings.fields.setEnabled(not self._running)
         if model is None and not self._running:
-            opened = self.context.subject is not None
-            self.show_empty(_BUNDLE if opened else _EMPTY, "app.open-source" if opened else "app.open-model")
+            if self.context.subject is not None:
+                self.show_empty(_BUNDLE, "app.open-source", "app.see-precision")
+            else:
+                self.show_empty(_EMPTY, "app.open-model")
             self.context.changed.emit()
             return
         self.show_content()

@@ -25,7 +25,7 @@ from edgeopt_gui.context import ComparePair
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.choices import Choices
-from edgeopt_gui.pages.optimize.optimize_page import UNSAVED
+from edgeopt_gui.pages.optimize.optimize_page import NEXT_STEPS, SAVE_NEXT, UNSAVED
 from edgeopt_gui.pages.optimize.page import ENTRY
 from edgeopt_gui.pages.optimize.places import shown_path
 from edgeopt_gui.pages.optimize.run import Order, Run
@@ -253,11 +253,13 @@ def test_a_search_that_is_cancelled_does_not_take_the_result_before_away(qtbot, 
     assert face(ready).title == "Resume the search"
 
 
-def test_a_result_says_where_its_bundle_lies_until_it_is_saved(ready, found, tmp_path):
+@pytest.mark.parametrize("verdict", ["faster", "undecided", "keep what you have"])
+def test_a_result_names_the_next_step_and_where_its_bundle_lies_until_it_is_saved(ready, found, tmp_path, verdict):
     run = Run(MODEL, tmp_path / "digits.edgeopt", ready.command(), job=None)
     ready._run = ready._runs[MODEL] = run
-    ready._ended(run, Ending("done", found))
-    assert ready.view.verdict.note.text() == f"{UNSAVED} {tmp_path / 'digits.edgeopt'}"
+    ready._ended(run, Ending("done", {**found, "verdict": verdict}))
+    step = SAVE_NEXT if verdict == "faster" else NEXT_STEPS[verdict]
+    assert ready.view.verdict.note.text() == f"{step} {UNSAVED} {tmp_path / 'digits.edgeopt'}"
     assert shown_path(Path.home() / ".cache" / "digits.edgeopt") == "~/.cache/digits.edgeopt"
 
 

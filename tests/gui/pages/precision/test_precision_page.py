@@ -53,6 +53,19 @@ def test_a_bundle_is_not_planned_again(page, context, bundle):
     assert "has its precision already" in why_not(page, "precision.start")
 
 
+def test_the_layers_of_a_bundle_in_eight_bits_are_a_click_away(qtbot, open_window, context, bundle):
+    window = open_window()
+    context.open(subject_at(bundle))
+    graph = window.page("graph")
+    qtbot.waitUntil(lambda: graph.view.colouring is not None)
+    window.show_page("precision")
+    button = window.page("precision")._empty.other
+    assert button.key == "app.see-precision"
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert window.shown_page is graph
+    assert graph.view.colouring.key == "precision"
+
+
 def test_the_command_line_follows_the_settings(ready, context, tmp_path):
     floor, method, backend = ready.settings.floor, ready.settings.method, ready.settings.backend
     report = ("quantize", str(MODEL), "--data", str(DATA), "--floor", "transparent", "--sensitivity")
