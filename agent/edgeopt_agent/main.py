@@ -6,8 +6,8 @@ from typing import Annotated
 
 if sys.platform != "linux":  # before what only Linux has is imported
     sys.exit(
-        f"edgeopt-agent: The agent runs on Linux only, and this is {platform.system()}; "
-        "`edgeopt fleet` works with agents from here."
+        f"edgeopt-agent: The agent runs on Linux only, and this is {platform.system()}. "
+        "To reach agents from a machine with edgeopt: edgeopt fleet devices"
     )
 
 import typer

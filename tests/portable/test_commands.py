@@ -281,7 +281,8 @@ def test_the_agent_says_in_one_sentence_that_it_runs_on_linux(python, tmp_path, 
     process = python(system, tmp_path, "-m", "edgeopt_agent.main", "status")
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == 1
-    sentence = f"The agent runs on Linux only, and this is {name}; `edgeopt fleet` works with agents from here."
+    reason = f"The agent runs on Linux only, and this is {name}."
+    sentence = f"{reason} To reach agents from a machine with edgeopt: edgeopt fleet devices"
     assert printed.splitlines() == [f"edgeopt-agent: {sentence}"]
 
 

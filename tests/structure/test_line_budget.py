@@ -32,8 +32,8 @@ BUDGETS = {
     "edgeopt/commands": 15_500,
     "edgeopt/cli": 5650,
     "agent": 21_300,
-    "gui": 25_100,
-    "tests": 114_500,
+    "gui": 25_200,
+    "tests": 114_600,
 }
 
 

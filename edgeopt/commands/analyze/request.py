@@ -30,7 +30,9 @@ class AnalyzeRequest(msgspec.Struct, frozen=True):
     ] = None
     profile_ops: Annotated[bool, option("Measure the time of each node on each backend.")] = False
     no_run: Annotated[bool, option("Never run the model, even if shapes stay unknown.")] = False
-    quick: Annotated[bool, option("Only read the model: try no passes, ask no runtime, run nothing.")] = False
+    quick: Annotated[
+        bool, option("Only read the model: try no passes, ask and run no runtime, except for --profile-ops.")
+    ] = False
 
 
 def check(request: AnalyzeRequest) -> None:
