@@ -12,7 +12,7 @@ _DOORS = (
     ),
     (
         ("app.optimize-sample", "app.open-sample"),
-        "A small model that reads handwritten digits, with its data. The search takes about a minute and writes a bundle.",
+        "A model that reads handwritten digits, with data. The search takes about a minute and writes a bundle.",
     ),
     (("app.see-device",), "Its processor, memory, accelerators and runtimes, and the target that suits it."),
     (("app.watch-device",), "Latency, memory and deployments of a device that runs the edgeopt agent."),
