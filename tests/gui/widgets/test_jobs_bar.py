@@ -440,8 +440,8 @@ def test_it_has_an_edge_and_a_shadow(qtbot, context, palette_window, theme):
 
 
 CALLED = (
-    ("quantize", "optimize.start"),
-    ("sensitivity", "compare.start"),
+    ("quantize", "app.go-precision"),
+    ("sensitivity", "app.go-precision"),
     ("netron", "app.go-graph"),
     ("deploy", "optimize.deploy"),
     ("profile", "graph.measure"),
