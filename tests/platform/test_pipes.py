@@ -67,4 +67,4 @@ def test_a_thread_reads_ahead_only_a_little(pipe):
 def test_a_closed_reader_leaves_the_pipe_open(reader, pipe):
     reader.close()
     os.close(pipe[1])
-    os.fstat(pipe[0])
+    assert os.fstat(pipe[0])
