@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from edgeopt.backends.base import Backend, EightBits
+from edgeopt.backends.base import ON_INPUTS, Backend, EightBits
 from edgeopt.backends.null import BACKEND as NULL
 from edgeopt.backends.onnxruntime.cpu import BACKEND as ONNXRUNTIME_CPU
 from edgeopt.backends.onnxruntime.nvidia import CUDA_BACKEND as ONNXRUNTIME_CUDA
@@ -67,7 +67,7 @@ def lowering_names(name: str) -> tuple[str, ...]:
 
 def eight_bits_of(name: str) -> EightBits:
     """Returns the rules of a backend for quantized models, or the default rules for an unknown name."""
-    return next((backend.eight_bits for backend in BACKENDS if backend.name == name), EightBits())
+    return next((backend.eight_bits for backend in BACKENDS if backend.name == name), ON_INPUTS)
 
 
 def known_backends() -> tuple[Backend, ...]:

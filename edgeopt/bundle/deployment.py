@@ -31,7 +31,7 @@ _COMMENTS = {
     "source": "The model that all was made from.",
     "run": "What runs: the backend, the model's file in the bundle, and the runtime's options.",
     "inputs": "What goes in and what comes out; a name in a shape stands for a size that is open.",
-    "batches": "Whether each sample of a batch gives what it gives alone, by the model's graph.",
+    "batches": "Whether the samples of a batch affect each other, by the graph of the model.",
     "cache": "The keys and values of earlier tokens that a decoder takes up, and the ports to generate with.",
     "steps": "How the model was made from the source, in this order.",
     "files": "The digests (SHA-256) of the model's files: a replay is the same when these are.",
@@ -248,7 +248,7 @@ class Deployment(_Strict, frozen=True):
     inputs: list[Tensor]
     outputs: list[Tensor]
     batches: RowAnalysis | None = None
-    """Whether the rows of a batch affect each other; None of bundles of before, and where no batch is possible."""
+    """Whether the rows of a batch affect each other; None in older bundles, and where no batch is possible."""
     cache: Cache | None = None
     """The cache of a decoder; None for other models, and in bundles written by versions before it."""
     steps: list[Step] = []

@@ -106,7 +106,8 @@ def about(found: "Quantized") -> list[str]:
         chosen = [f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)]
         where = " ".join([found.backend, *chosen])
         # A report without a file is no refusal, but float may be best there too.
-        refused = not found.quantized_share and found.plan is not None and scheme_counts(found.plan.chosen)
+        is_float = found.outcome != "written" and not found.quantized_share
+        refused = is_float and found.plan is not None and scheme_counts(found.plan.chosen)
         lines.append(f"{'The plan that comes nearest: in' if refused else 'Runs in:'} {where}.")
     if found.plan is not None:
         lines.append(_share(found.plan, found.quantized_share))
