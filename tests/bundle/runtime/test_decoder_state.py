@@ -29,17 +29,6 @@ STEPS = 32
 MIN_DB = 90
 
 
-@pytest.fixture(scope="module")
-def decoder(tmp_path_factory):
-    return write_decoder(tmp_path_factory.mktemp("decoder") / "m.onnx")
-
-
-@pytest.fixture(params=BACKENDS)
-def session(request, decoder):
-    with load(decoder, request.param) as loaded:
-        yield loaded
-
-
 def sequences(count=1, length=STEPS):
     return np.random.default_rng(7).integers(0, VOCABULARY, (count, length))
 

@@ -26,7 +26,6 @@ from edgeopt.bundle.runtime.generation import Sampler
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.graph.import_proof import SizeLimits
 from tests.bundle.runtime.decoder import (
-    BACKENDS,
     CACHED,
     GROWN,
     PAIRS,
@@ -43,17 +42,6 @@ pytest.importorskip("onnxruntime")
 PAGE = Path(__file__).parents[3] / "docs" / "python.md"
 PROMPT = [3, 1, 4, 1, 5]
 STEPS = 32
-
-
-@pytest.fixture(scope="module")
-def decoder(tmp_path_factory):
-    return write_decoder(tmp_path_factory.mktemp("decoder") / "m.onnx")
-
-
-@pytest.fixture(params=BACKENDS)
-def session(request, decoder):
-    with load(decoder, request.param) as loaded:
-        yield loaded
 
 
 @pytest.fixture

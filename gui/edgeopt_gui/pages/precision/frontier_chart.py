@@ -11,8 +11,8 @@ from edgeopt_gui.pages.precision.rows import PlanPoint
 from edgeopt_gui.theme import colours
 
 CHOSEN, MEASURED, EXPECTED = "chosen", "measured", "expected"
-_EQUAL_DB = 100.0
-"""Greater ratios are drawn at the top, so that they do not squeeze the others: only rounding differs."""
+_TOP_DB = 100.0
+"""Greater ratios are drawn at the top, so that they do not squeeze the others."""
 _RADIUS, _REACH = 5.0, 14.0
 _STEPS_DB = (5, 10, 20, 40)
 _MAX_LINES = 6
@@ -89,9 +89,9 @@ class FrontierChart(QWidget):
         return QRectF(self.rect()).adjusted(line * 4.5, line * 2, -line * 2, -line * 1.5)
 
     def _span_db(self) -> tuple[float, float]:
-        values = [point.shown_db for point in self.points if point.shown_db < _EQUAL_DB]
+        values = [point.shown_db for point in self.points if point.shown_db < _TOP_DB]
         values += [self._floor_db] if self._floor_db else []
-        low, high = min(values, default=0.0), max(values, default=_EQUAL_DB)
+        low, high = min(values, default=0.0), max(values, default=_TOP_DB)
         room = max(2.0, (high - low) * 0.1)
         return low - room, high + 2 * room
 
@@ -110,14 +110,16 @@ class FrontierChart(QWidget):
         for value in range(round(low // step + 1) * step, round(high) + 1, step):
             y = self._y(box, value)
             if y < box.top() + line:
-                continue  # the top is for equal outputs
+                continue  # the top is for greater ratios
             painter.setPen(QPen(grid, 1, Qt.PenStyle.DotLine))
             painter.drawLine(QPointF(box.left(), y), QPointF(box.right(), y))
             painter.setPen(quiet)
             painter.drawText(QRectF(0, y - line / 2, box.left() - line / 2, line), right, f"{value} dB")
-        if any(point.shown_db >= _EQUAL_DB for point in self.points):
+        if any(point.shown_db >= _TOP_DB for point in self.points):
             painter.setPen(quiet)
-            painter.drawText(QRectF(0, box.top() - line / 2, box.left() - line / 2, line), right, "equal")
+            painter.drawText(
+                QRectF(0, box.top() - line / 2, box.left() - line / 2, line), right, f"≥ {_TOP_DB:g} dB"
+            )
         painter.drawText(QPointF(line / 2, line), "Accuracy")
         slow, fast = max(p.expected_ms for p in self.points), min(p.expected_ms for p in self.points)
         below = QRectF(box.left(), box.bottom() + line / 3, box.width(), line)
