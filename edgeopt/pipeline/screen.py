@@ -300,9 +300,6 @@ def to_try_on(room: LoadLimits, run_ms: float) -> list[Calls]:
 _LONGEST_LOAD_S = 60.0
 _SMALL_MS = 2.0
 _FAR_DB = 3.0
-_BARELY_DB = 6.0
-"""Margin above the floor in dB: with less on the samples that screen, a model may fail on those that prove."""
-_BY_NNCF = ("nncf-int8", "nncf-transformer")
 
 
 class CandidatePool:
@@ -404,19 +401,6 @@ class CandidatePool:
     def configs_to_plan(self) -> Configs:
         """Returns the configurations to plan precisions for, the fastest in floats first."""
         return configs_on(self.search.profile, self.starts, self.floats_ms)
-
-    def repair_floor_db(self, floor_db: float) -> float | None:
-        """Returns the accuracy that a repair must reach, in dB; None if NNCF's own result is well within the
-        floor.
-
-        A result that is barely within the floor may miss it on the samples of its proof: then the repaired model
-        is next.
-        """
-        within = [e for e in self.entries if e.contender is not None and e.candidate.variant in _BY_NNCF]
-        best_db = max((e.accuracy_db for e in within if e.accuracy_db is not None), default=-math.inf)
-        if best_db >= floor_db + _BARELY_DB:
-            return None
-        return floor_db + _BARELY_DB if within else floor_db
 
     def close(self) -> None:
         """Ends all trials that still run."""

@@ -17,7 +17,7 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.messages import Calls
 from edgeopt.measure.stats import Interval
 from edgeopt.pipeline.baseline import baseline_order, first_running, judge_for, plain
-from edgeopt.pipeline.builders.messages import PLANNED, PlannedVariant
+from edgeopt.pipeline.builders.messages import PLANNED, REPAIR_BASE, PlannedVariant
 from edgeopt.pipeline.goal import SearchGoal
 from edgeopt.pipeline.objectives import OVER, ResourceLimits, objective_named
 from edgeopt.pipeline.outcome import Candidate, CandidateReport, VariantReport
@@ -31,6 +31,7 @@ from edgeopt.pipeline.plans.space import (
     point_of,
     subject_of,
 )
+from edgeopt.pipeline.race.race import decide_repair
 from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.screen import PoolEntry, final, judge
@@ -119,7 +120,21 @@ def test_what_nncf_left_barely_within_the_floor_is_repaired_with_a_margin(track,
     for each in found_db:
         contender = entry.contender if each >= 30 else None
         entrants.entries.append(PoolEntry(Candidate("nncf-int8", "null"), contender, accuracy_db=each))
-    assert entrants.repair_floor_db(30.0) == asked_db
+    decision = decide_repair(entrants, 30.0)
+    assert decision.floor_db == asked_db
+    assert (decision.reason == "") == (asked_db is not None)
+
+
+@pytest.mark.parametrize(("latency_ms", "worth_a_repair"), [(40.0, False), (0.1, True)])
+def test_model_that_eight_bits_do_not_make_faster_is_not_repaired(track, ending, latency_ms, worth_a_repair):
+    entrants = track.entrants(ending)
+    entrants.add(Candidate("source", "null"))
+    path = track.null_model("quantized", latency_ms=latency_ms)
+    entrants.variants.enter(VariantReport(REPAIR_BASE, "all in int8", 7, backends=("null",)), path)
+    entrants.entries.append(PoolEntry(Candidate(REPAIR_BASE, "null"), status="below the floor", accuracy_db=20.0))
+    decision = decide_repair(entrants, 30.0)
+    assert decision.floor_db == (30.0 if worth_a_repair else None)
+    assert ("no faster than source" in decision.reason) == (not worth_a_repair)
 
 
 @pytest.fixture

@@ -55,7 +55,6 @@ _PLANNING_SHARE = 0.70
 _PLAN_IS_READY = 0.8
 _COVERED = "not made: the plan already timed this precision for every layer"
 _SAVES_TIME = "not made: a plan minimizes time, and this search has another objective"
-_NOT_NEEDED = "not made: the model that NNCF quantized needs no repair"
 _OWN_GOAL = "not made: layers are chosen by a floor in dB, and this search has a goal of its own"
 _BUILDERS = 2
 # A repair ends a step after its limit, and reads and writes models besides.
@@ -237,13 +236,13 @@ class VariantBuilder:
             finally:
                 worker.client.close()
 
-    def repaired(self, needed_db: float | None) -> Iterator[ReadyVariant]:
+    def repaired(self, needed_db: float | None, reason: str = "") -> Iterator[ReadyVariant]:
         """Repairs the quantized model while nothing else runs, as the attempts depend on the model's speed.
 
-        `needed_db` is the accuracy that it must reach; None if NNCF's own models need no repair.
+        `needed_db` is the accuracy that it must reach; None if there is nothing to repair, for the `reason`.
         """
         if needed_db is None:
-            report = VariantReport(REPAIRED, recipe_named(REPAIRED).title, failure=_NOT_NEEDED)
+            report = VariantReport(REPAIRED, recipe_named(REPAIRED).title, failure=reason)
             self.variants.report_failure(report)
             return
         base = self._base(backends_of(recipe_named(REPAIRED), self._inputs.profile)[0])

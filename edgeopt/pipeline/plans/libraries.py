@@ -8,7 +8,7 @@ from edgeopt import units
 from edgeopt.backends.base import Feeds
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
-from edgeopt.pipeline.builders.messages import REPAIRED, BuildTask
+from edgeopt.pipeline.builders.messages import REPAIR_BASE, REPAIRED, BuildTask
 from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe, Unsuited, suits_all
 
 _MAX_SAMPLES = 100
@@ -73,7 +73,6 @@ def _repaired(task: BuildTask) -> Ledger:
     quantized = _unpacked(task.out)
     if not quantized.is_file():  # the variant came from the cache
         _by_nncf_for_transformers(replace(task, out=quantized.parent / "packed.xml"))
-    # The transformer settings keep almost every model more accurate, with attention or without.
     limit_s = repair_limit_s(task.base.stat().st_size)
     found = repair(task.base, quantized, task.out, choosing, task.repair_floor_db, limit_s=limit_s)
     return (found.entry,)
@@ -106,7 +105,7 @@ def _ort(name: str, title: str, make: Callable[[BuildTask], Ledger], unsuited: U
 
 NNCF_INT8 = _nncf("nncf-int8", "all layers in int8, by NNCF", _by_nncf)
 NNCF_TRANSFORMER = _nncf(
-    "nncf-transformer", "all layers in int8, by NNCF with transformer settings", _by_nncf_for_transformers
+    REPAIR_BASE, "all layers in int8, by NNCF with transformer settings", _by_nncf_for_transformers
 )
 NNCF_WEIGHTS = _nncf("nncf-weights", "all weights in int8, by NNCF", _weights_by_nncf, _with_more_convolutions)
 ORT_INT8 = _ort("ort-int8", "all layers in int8, by ONNX Runtime", _by_onnxruntime)

@@ -4,7 +4,8 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,13 @@ from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import Contender, take_slice
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
-from edgeopt.measure.rounds import DeviceWatch, run_slices, slice_ms, speedup, take_turns
+from edgeopt.measure.rounds import DeviceWatch, latency_ms, run_slices, slice_ms, speedup, take_turns
 from edgeopt.measure.schedules import FIGURES, METERED, METERED_FINAL, Schedule
+from edgeopt.pipeline.builders.messages import REPAIR_BASE
 from edgeopt.pipeline.objectives import ENERGY, Objective
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.gathering import ReadyVariant, VariantBuilder
-from edgeopt.pipeline.plans.recipes import place_of
+from edgeopt.pipeline.plans.recipes import place_of, recipe_named
 from edgeopt.pipeline.screen import CandidatePool, PoolEntry, Ticker, final
 
 # Longest time in seconds to meter each of many candidates; a battery's gauge needs a minute.
@@ -275,10 +277,73 @@ def variant_parts(pool: CandidatePool, builder: VariantBuilder) -> Iterator[Iter
     """Yields the parts of the variants; what was screened decides on the repair and on the order of plans."""
     yield from builder.first_parts()
     if builder.repairs and builder.floor_db is not None:
-        yield builder.repaired(pool.repair_floor_db(builder.floor_db))
+        yield builder.repaired(*decide_repair(pool, builder.floor_db))
     if builder.plans:
         yield builder.planned(pool.configs_to_plan())
     yield builder.uniform()
+
+
+_BARELY_DB = 6.0
+"""Margin above the floor in dB: with less on the samples that screen, a model may fail on those that prove."""
+_BY_NNCF = ("nncf-int8", REPAIR_BASE)
+_TURNS, _LONGEST_LOAD_S = 3, 60.0
+
+
+class RepairDecision(NamedTuple):
+    """Accuracy in dB that a repair of NNCF's model must reach; None if there is none to make, with the reason."""
+
+    floor_db: float | None
+    reason: str = ""
+
+
+def decide_repair(pool: CandidatePool, floor_db: float) -> RepairDecision:
+    """Decides by the candidates that were screened whether NNCF's model is repaired, and to which accuracy.
+
+    A model that is barely within the floor may miss it on the samples of its proof: then the repaired one is next.
+    """
+    within = [e for e in pool.entries if e.contender is not None and e.candidate.variant in _BY_NNCF]
+    best_db = max((e.accuracy_db for e in within if e.accuracy_db is not None), default=-math.inf)
+    if best_db >= floor_db + _BARELY_DB:
+        return RepairDecision(None, "not made: the model that NNCF quantized needs no repair")
+    if within:
+        return RepairDecision(floor_db + _BARELY_DB)
+    faster = _faster_than_eight_bits(pool)
+    if faster:
+        return RepairDecision(None, f"not made: with all layers in int8, the model is no faster than {faster}")
+    return RepairDecision(floor_db)
+
+
+def _faster_than_eight_bits(pool: CandidatePool) -> str:
+    """Returns the name of a candidate that NNCF's whole model in eight bits does not beat; empty if there is none.
+
+    Layers returned to float only make that model slower, so its repair could not win.
+    """
+    missed = next((e.candidate for e in pool.entries if e.candidate.variant == REPAIR_BASE), None)
+    if missed is None:
+        return ""
+    rivals = [e for e in pool.entries if e.contender is not None and _same_but_numbers(e.candidate, missed)]
+    with suppress(TrialError):
+        times_ms = [(latency_ms(e.contender), e) for e in rivals if e.contender is not None]
+        best = min(times_ms, key=lambda each: each[0], default=(0.0, None))[1]
+        if best is None or best.contender is None:
+            return ""
+        runner, path = pool.resources.runner, pool.variants.path(missed.variant, missed.backend)
+        options = best.candidate.options
+        loaded = runner.enter(missed.name, missed.backend, path, options, timeout_s=_LONGEST_LOAD_S)
+        try:
+            # In turns, so that a busy moment does not decide.
+            if all(latency_ms(best.contender) <= latency_ms(loaded) for _ in range(_TURNS)):
+                return best.candidate.name
+        finally:
+            loaded.close()
+    return ""
+
+
+def _same_but_numbers(one: Candidate, other: Candidate) -> bool:
+    """Whether both have the same backend and the same options, except for the precision of floats."""
+    numeric = recipe_named(other.variant).numeric
+    ours, theirs = ({k: v for k, v in each.options.items() if k != numeric} for each in (one, other))
+    return (one.backend, ours) == (other.backend, theirs)
 
 
 def fast_enough(pool: CandidatePool) -> list[PoolEntry]:

@@ -28,6 +28,7 @@ from edgeopt.pipeline.context import open_context
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import RECIPES, BuildInputs
+from edgeopt.pipeline.race import race
 from edgeopt.pipeline.race.race import variant_parts
 from edgeopt.pipeline.stopping import SearchClock, Stop, StopControl
 from edgeopt.profiles.targets import profile_for
@@ -274,8 +275,9 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
 
 def parts_of(gathering, configs=tuple, needed=lambda floor_db: floor_db):
     """Yields the parts as a search takes them, which knows the candidates that it screened so far."""
-    pool = SimpleNamespace(configs_to_plan=configs, repair_floor_db=needed)
-    return variant_parts(pool, gathering)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(race, "decide_repair", lambda _, floor_db: (needed(floor_db), "not needed"))
+        yield from variant_parts(SimpleNamespace(configs_to_plan=configs), gathering)
 
 
 def names(part):
@@ -417,7 +419,7 @@ def test_a_search_waits_for_the_repair_of_a_small_model(begin, monkeypatch, size
 @pytest.mark.parametrize(
     ("goal", "needed", "said"),
     [
-        (Goal(floor=30.0, budget=""), None, "needs no repair"),
+        (Goal(floor=30.0, budget=""), None, "not needed"),
         (Goal("top1", floor=0.9, budget=""), 30.0, "a goal of its own"),
     ],
 )
