@@ -16,7 +16,7 @@ from edgeopt.backends.openvino.devices import AUTO_BACKEND as OPENVINO_AUTO
 from edgeopt.backends.openvino.devices import CPU_BACKEND as OPENVINO_CPU
 from edgeopt.backends.openvino.devices import GPU_BACKEND as OPENVINO_GPU
 from edgeopt.backends.openvino.devices import NPU_BACKEND as OPENVINO_NPU
-from edgeopt.backends.options import Kind, kinds
+from edgeopt.backends.options import Kind, Value, kinds, lean_values
 from edgeopt.backends.plugin import plugin_backends
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
@@ -50,6 +50,11 @@ PROCESSOR = (ONNXRUNTIME_CPU.name, OPENVINO_CPU.name)
 def option_kinds(name: str) -> dict[str, Kind]:
     """Returns the values of the options that a profile may set on a backend, by name; empty if it is unknown."""
     return next((kinds(backend.options) for backend in BACKENDS if backend.name == name), {})
+
+
+def lean_options(name: str) -> dict[str, Value]:
+    """Returns the options of a backend that may save memory, each with its value for that."""
+    return next((lean_values(backend.options) for backend in BACKENDS if backend.name == name), {})
 
 
 def runtime_of(name: str) -> str:

@@ -34,9 +34,10 @@ class BackendOption(msgspec.Struct, frozen=True):
     """Values that a search may try; empty: a search does not change the option."""
 
 
-def about(description: str, search: tuple[Value, ...] = ()) -> msgspec.Meta:
-    """Returns metadata for `Annotated`: the description of an option and the values that a search may try."""
-    return msgspec.Meta(description=description, extra={"search": search})
+def about(description: str, search: tuple[Value, ...] = (), lean: Value | None = None) -> msgspec.Meta:
+    """Returns metadata for `Annotated`: the description of an option, the values that a search may try, and the
+    value that may need the least memory."""
+    return msgspec.Meta(description=description, extra={"search": search, "lean": lean})
 
 
 def described(kind: type[msgspec.Struct]) -> tuple[BackendOption, ...]:
@@ -62,6 +63,13 @@ def kinds(kind: type[msgspec.Struct]) -> dict[str, Kind]:
         elif part in {bool, int}:
             found[name] = bool if part is bool else int
     return found
+
+
+def lean_values(kind: type[msgspec.Struct]) -> dict[str, Value]:
+    """Returns the options that may save memory, each with its value for that."""
+    hints = get_type_hints(kind, include_extras=True).items()
+    found = {name: meta.extra.get("lean") for name, hint in hints for meta in _metas(hint) if meta.extra}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct:

@@ -70,12 +70,12 @@ def _run_joules(contender: Contender, _size_bytes: int) -> float | None:
     return float(np.median(contender.joules)) if contender.joules else None
 
 
-LATENCY, THROUGHPUT, ENERGY = "latency", "throughput", "energy"
+LATENCY, THROUGHPUT, ENERGY, MEMORY = "latency", "throughput", "energy", "memory"
 OBJECTIVES = (
     Objective(LATENCY, "median latency", "ms", 1.0, None),
     Objective(THROUGHPUT, "throughput", "samples/s", 1.0, None),
     Objective("p99", "latency of 99 in 100 runs", "ms", 1.0, _tail_ms),
-    Objective("memory", "peak memory", "MiB", _MIB, _peak_bytes),
+    Objective(MEMORY, "peak memory", "MiB", _MIB, _peak_bytes),
     Objective("size", "size of the files", "MiB", _MIB, _size_bytes),
     Objective("first-answer", "time to load and run once", "ms", 1.0, _first_answer_ms),
     Objective(ENERGY, "energy per run", "mJ", 1e-3, _run_joules),

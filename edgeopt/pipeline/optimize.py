@@ -15,6 +15,7 @@ from edgeopt.graph.files.sniff import check_file
 from edgeopt.pipeline.builders.variants import Variants
 from edgeopt.pipeline.context import SearchResources, open_context
 from edgeopt.pipeline.inspect import Search, prepare
+from edgeopt.pipeline.objectives import MEMORY
 from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.padding import graph_passes, kept_by
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
@@ -52,6 +53,7 @@ def variant_inputs(search: Search, runner: TrialRunner) -> BuildInputs:
         passes=graph_passes(profile, kept),
         operators=facts.operators,
         folder=runner.folder / "variants",
+        saves_memory=search.objective.name == MEMORY or search.goal.limits.memory_bytes is not None,
     )
 
 

@@ -102,7 +102,7 @@ def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
     from edgeopt.pipeline.builders.messages import PLUGIN, REPAIRED
     from edgeopt.pipeline.plans.recipes import RECIPES
 
-    known = {"cleaned": _cleaned, "lowered": _lowered, "quantized": _quantized}
+    known = {"cleaned": _cleaned, "lowered": _lowered, "mapped": _mapped, "quantized": _quantized}
     maker = _quantized if step.forms else known.get(step.recipe)
     if maker is None and step.recipe in {REPAIRED, *(recipe.name for recipe in RECIPES if recipe.whole)}:
         raise BundleError(
@@ -138,6 +138,13 @@ def _lowered(bench: _Bench) -> Ledger:
     if missing is not None:
         raise UsageError(f"There is no lowering '{missing}'.")
     return _passed(bench, names, tuple(known[name] for name in names), PassContext(), rounds=1)
+
+
+def _mapped(bench: _Bench) -> Ledger:
+    from edgeopt.graph.model import save
+
+    save(bench.base.ir, bench.out, external_above_bytes=0)
+    return ()
 
 
 def _passed(

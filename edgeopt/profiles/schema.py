@@ -160,6 +160,7 @@ RECIPES = {
     "source": "exact:SOURCE",
     "cleaned": "exact:CLEANED",
     "lowered": "exact:LOWERED",
+    "mapped": "exact:MAPPED_WEIGHTS",
     "nncf-int8": "libraries:NNCF_INT8",
     "nncf-transformer": "libraries:NNCF_TRANSFORMER",
     "ort-dynamic": "libraries:ORT_DYNAMIC",

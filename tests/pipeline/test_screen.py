@@ -31,7 +31,7 @@ from edgeopt.pipeline.plans.space import (
     point_of,
     subject_of,
 )
-from edgeopt.pipeline.race.race import decide_repair
+from edgeopt.pipeline.race.race import add_lean, decide_repair
 from edgeopt.pipeline.race.tuning import run_races
 from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.screen import PoolEntry, final, judge
@@ -135,6 +135,22 @@ def test_model_that_eight_bits_do_not_make_faster_is_not_repaired(track, ending,
     decision = decide_repair(entrants, 30.0)
     assert decision.floor_db == (30.0 if worth_a_repair else None)
     assert ("no faster than source" in decision.reason) == (not worth_a_repair)
+
+
+def test_search_for_least_memory_tries_the_options_that_save_memory(track, ending, conv_model):
+    entrants = track.entrants(ending)
+    entrants.variants.enter(VariantReport("cleaned", "exact", 7, backends=("onnxruntime-cpu",)), conv_model)
+    first = Candidate("cleaned", "onnxruntime-cpu")
+    # The samples are of the null model, which differs: what counts here is the list of candidates.
+    entrants.search = dataclasses.replace(
+        entrants.search, goal=SearchGoal(objective_named("memory"), ResourceLimits())
+    )
+    entry = PoolEntry(first, entrants.resources.baseline)
+    entrants.entries.append(entry)
+    add_lean(entrants, [entry])
+    tried = [each.candidate.options for each in entrants.entries[1:]]
+    assert tried == [{"threads": 1}, {"arena": False}, {"memory_pattern": False}, {"prepacking": False}]
+    entry.contender = None
 
 
 @pytest.fixture

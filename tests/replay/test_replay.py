@@ -17,7 +17,7 @@ from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
 from edgeopt.pipeline.replay import replay
-from edgeopt.pipeline.replay_steps import check_steps
+from edgeopt.pipeline.replay_steps import check_steps, rebuild
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.tasks import TRIAL
 
@@ -200,3 +200,17 @@ def test_the_command_says_what_it_did(chain, tmp_path, capsys):
     assert "Not measured again; the first bundle's evidence: 2.00x faster" in said
     assert run(["replay", str(chain.model), str(chain.model), "-o", out, "--json"]) == 3
     assert "neither a bundle nor a deployment profile" in capsys.readouterr().out
+
+
+def test_mapped_weights_are_written_beside_the_model_again(chain, tmp_path):
+    """The step follows the exact rewrites."""
+    profile = read_profile(chain.bundle)
+    steps = [profile.deployment.steps[0], Step("mapped")]
+    changed = dataclasses.replace(profile, deployment=msgspec.structs.replace(profile.deployment, steps=steps))
+    for name in ("a", "b"):
+        rebuild(changed, load(chain.model), tmp_path / name, tmp_path / f"work-{name}", ignore)
+    first, second = (sorted((tmp_path / name / "model").iterdir()) for name in ("a", "b"))
+    assert [path.name for path in first] == [path.name for path in second]
+    assert len(first) == 2
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    assert load(first[0]).external == (first[1],)

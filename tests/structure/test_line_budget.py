@@ -33,7 +33,7 @@ BUDGETS = {
     "edgeopt/cli": 5650,
     "agent": 21_300,
     "gui": 25_200,
-    "tests": 114_600,
+    "tests": 114_700,
 }
 
 

@@ -148,7 +148,9 @@ _ERRORS_ONLY = 3
 
 
 class OrtOptions(msgspec.Struct, frozen=True):
-    threads: Annotated[Threads, about("Threads within an operator; 0: the runtime's default", search=(0, 1))] = 0
+    threads: Annotated[
+        Threads, about("Threads within an operator; 0: the runtime's default", search=(0, 1), lean=1)
+    ] = 0
     inter_threads: Annotated[Threads, about("Threads between operators; only with `execution_mode` parallel")] = 0
     cores: Annotated[
         str,
@@ -181,15 +183,19 @@ class OrtOptions(msgspec.Struct, frozen=True):
     dynamic_block_base: Annotated[
         Count, about("Splits work into shrinking blocks, for cores of different speed; 0: off", search=(0, 4))
     ] = 0
-    arena: Annotated[bool, about("Keeps memory between runs instead of freeing it", search=(True, False))] = True
+    arena: Annotated[
+        bool, about("Keeps memory between runs instead of freeing it", search=(True, False), lean=False)
+    ] = True
     arena_shrink: Annotated[bool, about("Frees unused arena memory after each run; costs time")] = False
     memory_pattern: Annotated[
-        bool, about("Allocates one block per run while shapes stay the same", search=(True, False))
+        bool, about("Allocates one block per run while shapes stay the same", search=(True, False), lean=False)
     ] = True
     prepacking: Annotated[
         bool,
         about(
-            "Reorders weights when loading: faster runs, more memory while both copies exist", search=(True, False)
+            "Reorders weights when loading: faster runs, more memory while both copies exist",
+            search=(True, False),
+            lean=False,
         ),
     ] = True
     flush_denormals: Annotated[

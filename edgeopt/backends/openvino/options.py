@@ -84,7 +84,7 @@ class SharedOptions(msgspec.Struct, frozen=True):
 class OpenVinoOptions(SharedOptions, frozen=True):
     """Options of the CPU."""
 
-    threads: Annotated[Threads, about("Inference threads; 0: the runtime's default")] = 0
+    threads: Annotated[Threads, about("Inference threads; 0: the runtime's default", lean=1)] = 0
     performance_hint: Annotated[
         Hint, about("Optimize for latency or for throughput", search=("latency", "throughput"))
     ] = "latency"

@@ -93,6 +93,7 @@ def _on_ladder(variant: str, doubtful: bool, ladder: Sequence[str]) -> tuple[int
 
 LEFT = {
     "lowered": "left to the device: operators specific to a runtime must be measured",
+    "mapped": "left to the device: memory must be measured",
     "planned": "left to the device: the gain of each layer in each scheme must be measured",
 }
 

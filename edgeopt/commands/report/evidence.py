@@ -114,11 +114,12 @@ def _with_front(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
     return tuple(msgspec.structs.replace(each, on_front=place in on_it) for place, each in enumerate(points))
 
 
-_EXACT = ("source", "cleaned", "lowered")
+_EXACT = ("source", "cleaned", "lowered", "mapped")
 _WHAT = {
     "source": "the source model",
     "cleaned": "exact rewrites of the graph",
     "lowered": "fused into operators specific to one runtime",
+    "mapped": "weights mapped from their own file",
 }
 _QUANTIZED = "fewer bits"
 _PRECISION = "precision"

@@ -25,14 +25,17 @@ AFTER_GRAPH = ("opset_import", "metadata_props", "training_info", "functions", "
 GRAPH_OF_MODEL, INITIALIZER_OF_GRAPH, RAW_DATA_OF_TENSOR = b"\x3a", b"\x2a", b"\x4a"
 
 
-def save(model_ir: "ir.Model", path: Path | str) -> None:
-    """Writes a model atomically; above 1.5 GB, its weights go into a file beside it, named by their digest.
+def save(model_ir: "ir.Model", path: Path | str, external_above_bytes: int | None = None) -> None:
+    """Writes a model atomically; above a size, its weights go into a file beside it, named by their digest.
+
+    The size is 1.5 GB by default, as protobuf ends at 2 GB.
 
     Because of that name, an older model at the same path stays valid until the rename that replaces it.
     """
     path = Path(path)
     weights = [w.const_value for w in model_ir.graph.initializers.values() if w.const_value is not None]
-    beside = sum(weight.nbytes for weight in weights) > EXTERNAL_ABOVE_BYTES
+    above = EXTERNAL_ABOVE_BYTES if external_above_bytes is None else external_above_bytes
+    beside = sum(weight.nbytes for weight in weights) > above
     inside = _with_inner_tensors_read(model_ir)
     try:
         with writing_to(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:

@@ -17,6 +17,7 @@ from edgeopt.quant.records import QuantSettings
 from edgeopt.quant.write import Recorded
 
 CLEANED, REPAIRED, PLANNED = "cleaned", "nncf-repaired", "planned"
+MAPPED = "mapped"
 REPAIR_BASE = "nncf-transformer"
 """The variant that a repair starts from: these settings keep almost every model more accurate."""
 """Recipes that others start from, or give way to."""

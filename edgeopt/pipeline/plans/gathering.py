@@ -14,6 +14,7 @@ from edgeopt.data.judging.metric import Labels
 from edgeopt.pipeline.builders.cleaning import LOWERINGS, NOTHING, runs_in, wrong_elsewhere
 from edgeopt.pipeline.builders.messages import (
     CLEANED,
+    MAPPED,
     PLANNED,
     REPAIRED,
     Made,
@@ -161,7 +162,7 @@ class VariantBuilder:
     def _recipe_names(self) -> Iterator[str]:
         """Yields the recipes of the profile that can be made; reports each skipped one with its reason."""
         for name in self._inputs.profile.precision.ladder:
-            if name == "source":
+            if name == "source" or (name == MAPPED and not self._inputs.saves_memory):
                 continue
             recipe = recipe_named(name)
             reason = why_not(recipe, self._inputs)

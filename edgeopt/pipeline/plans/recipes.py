@@ -7,12 +7,23 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from edgeopt import units
 from edgeopt.bundle.deployment import Step
 from edgeopt.data.samples import open_samples
 from edgeopt.data.split import Split
 from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.builders.cleaning import LOWERINGS, NONE_LISTED, PASSES, Lowered, lowered_variants
-from edgeopt.pipeline.builders.messages import CLEANED, PLANNED, PLUGIN, BuildTask, Made, Make, Planning, Plans
+from edgeopt.pipeline.builders.messages import (
+    CLEANED,
+    MAPPED,
+    PLANNED,
+    PLUGIN,
+    BuildTask,
+    Made,
+    Make,
+    Planning,
+    Plans,
+)
 from edgeopt.pipeline.plans.plugin_recipes import plugin_recipes
 from edgeopt.pipeline.plans.precision import recipe_of
 from edgeopt.pipeline.plans.recipe import Recipe
@@ -26,6 +37,9 @@ def _loaded(place: str) -> Recipe:
     recipe: Recipe = getattr(import_module(f"edgeopt.pipeline.plans.{module}"), name)
     return recipe
 
+
+_MAPPED_BYTES = 4_000_000
+"""Minimum size of a model whose weights are worth a file of their own."""
 
 RECIPES = (*map(_loaded, schema.RECIPES.values()), *map(recipe_of, SCHEMES))
 """Recipes in the order in which they are built."""
@@ -60,12 +74,16 @@ class BuildInputs:
     """Number of nodes of each operator in the model."""
     folder: Path
     """Folder of the variants, each in a folder of its own."""
+    saves_memory: bool = False
+    """Whether the search minimizes or limits memory."""
 
 
 def why_not(recipe: Recipe, inputs: BuildInputs) -> str:
     """Returns why the recipe cannot be made here; empty if it can."""
     if recipe.offer is not None and recipe.offer.problem:
         return recipe.offer.problem
+    if recipe.name == MAPPED and inputs.size_bytes < _MAPPED_BYTES:
+        return f"the model has only {units.size(inputs.size_bytes)}"
     if recipe.needs_data and not inputs.of_user:
         return "needs data to calibrate or to check it"
     if recipe.needs_data and not inputs.split.calibration_count:

@@ -255,6 +255,8 @@ def _found(search: Search, winner: Candidate, proof: Proof) -> str:
     if objective.by_sample:
         return _throughput(search, winner, proof)
     speed = f"{proof.speedup.median:.2f}x the speed of {own}"
+    if not proof.speedup.usable:
+        speed = f"a speed too noisy to compare with {own}"
     if proof.figure is not None and proof.baseline_figure is not None:
         minimum = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
         return f"{objective.title[:1].upper()}{objective.title[1:]} {minimum}, at {speed}, {_accuracy(proof)}."

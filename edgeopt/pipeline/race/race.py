@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from edgeopt.backends import lean_options
 from edgeopt.errors import MissingError, TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Unavailable
@@ -18,7 +20,7 @@ from edgeopt.measure.instruments.energy import EnergyMeter, energy
 from edgeopt.measure.rounds import DeviceWatch, latency_ms, run_slices, slice_ms, speedup, take_turns
 from edgeopt.measure.schedules import FIGURES, METERED, METERED_FINAL, Schedule
 from edgeopt.pipeline.builders.messages import REPAIR_BASE
-from edgeopt.pipeline.objectives import ENERGY, Objective
+from edgeopt.pipeline.objectives import ENERGY, MEMORY, Objective
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.gathering import ReadyVariant, VariantBuilder
 from edgeopt.pipeline.plans.recipes import place_of, recipe_named
@@ -253,6 +255,8 @@ def _emit_progress(
 
 BUCKETED = 2
 """Number of best candidates for which a program per size is tried."""
+_LEAN_TRIED, _SAVES = 3, 0.99
+"""Number of candidates whose memory is reduced by options, and the share of memory at which an option is kept."""
 # Slower than the baseline by less than this may be chance.
 AS_FAST = 0.97
 
@@ -365,12 +369,43 @@ def ranked_by_speed(pool: CandidatePool) -> list[PoolEntry]:
     return race(resources.baseline, pool.entries, FIGURES, resources.emit, "racing", until_s)
 
 
+def add_lean(pool: CandidatePool, ranked: Sequence[PoolEntry]) -> bool:
+    """Adds the candidates with the least memory again, with the options of their backend that may save memory.
+
+    Options are added one by one and kept where they save memory; they may interact, as an arena does with blocks.
+    """
+    resources, figure = pool.resources, pool.search.objective.figure_of
+    resources.emit(Progress("tuning", "runtime options that save memory"))
+    known = [(figure(e.contender, e.size_bytes), e) for e in ranked if e.contender is not None]
+    smallest = sorted(((size, e) for size, e in known if size is not None), key=lambda each: each[0])
+    added = False
+    for before, entry in smallest[:_LEAN_TRIED]:
+        best, least = entry.candidate, before
+        for option, value in lean_options(best.backend).items():
+            if resources.ending.is_stopping or time.monotonic() >= resources.ending.clock.until(TUNING_ENDS):
+                return added
+            if best.options.get(option) == value:
+                continue
+            tried = pool.add(msgspec.structs.replace(best, options={**best.options, option: value}))
+            if tried.contender is None:
+                continue
+            with suppress(TrialError):
+                latency_ms(tried.contender)  # memory is measured after runs
+            less = figure(tried.contender, tried.size_bytes)
+            added = True
+            if less is not None and less <= _SAVES * least:
+                best, least = tried.candidate, less
+    return added
+
+
 def minimize_objective(pool: CandidatePool) -> list[PoolEntry]:
     """Returns those that are not slower than the baseline, the one with the least of the objective first."""
     goal, races = pool.search.goal, pool.resources
     objective, any_speed = goal.objective, goal.limits.latency_ms is not None
     ranked = ranked_by_speed(pool)
     if objective.of_time and pool.add_bucketed(ranked, BUCKETED):
+        ranked = ranked_by_speed(pool)
+    if objective.name == MEMORY and add_lean(pool, ranked):
         ranked = ranked_by_speed(pool)
     finalists: frozenset[int] = frozenset()
     if races.meter is not None:

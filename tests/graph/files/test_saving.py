@@ -54,6 +54,13 @@ def test_weights_beside_the_model(weighted, folder, monkeypatch):
     onnx.checker.check_model(str(folder / "big.onnx"), full_check=True)
 
 
+def test_weights_beside_the_model_at_a_given_size(weighted, folder):
+    save(weighted.ir, folder / "small.onnx", external_above_bytes=0)
+    again = load(folder / "small.onnx")
+    assert len(again.external) == 1
+    assert_same(values(weighted), values(again))
+
+
 @pytest.mark.parametrize("limit", [1000, 10**9])
 def test_weights_go_from_file_to_file(external_model, folder, monkeypatch, limit):
     monkeypatch.setattr(saving, "EXTERNAL_ABOVE_BYTES", limit)

@@ -22,7 +22,7 @@ from edgeopt.errors import ModelError
 from edgeopt.graph.model import load
 from edgeopt.graph.passes.algebra import operator_forms
 from edgeopt.pipeline.builders.inspect import describe
-from edgeopt.pipeline.builders.messages import Made, Make
+from edgeopt.pipeline.builders.messages import MAPPED, Made, Make
 from edgeopt.pipeline.builders.variants import BuildWorker, Variants, inspect, make_all
 from edgeopt.pipeline.context import open_context
 from edgeopt.pipeline.outcome import Candidate
@@ -181,7 +181,7 @@ def test_every_backend_of_a_recipe_reads_its_file():
 
 def test_whatever_changes_the_precision_asks_for_data():
     floats = {"fp16", "bf16"}  # made-up inputs tell whether something left their range
-    assert all(recipe.exact != recipe.needs_data for recipe in RECIPES if recipe.name not in floats)
+    assert all(recipe.exact != recipe.needs_data for recipe in RECIPES if recipe.name not in {*floats, MAPPED})
     assert [recipe.name for recipe in RECIPES if recipe.exact] == ["source", "cleaned", "lowered"]
 
 
@@ -239,6 +239,22 @@ def test_what_cannot_be_optimized(parsed, text, says):
 
 
 PASSES = ("fold-constants", "identities")
+
+
+@pytest.mark.parametrize(("saves_memory", "size_bytes"), [(True, 5_000_000), (True, 1000), (False, 5_000_000)])
+def test_weights_are_mapped_where_memory_counts_and_the_model_is_large(begin, saves_memory, size_bytes):
+    gathering = begin("cleaned", "mapped")
+    gathering._inputs = dataclasses.replace(gathering._inputs, saves_memory=saves_memory, size_bytes=size_bytes)
+    made = [one.variant for part in parts_of(gathering) for one in part]
+    assert ("mapped" in made) == (saves_memory and size_bytes > 4_000_000)
+    assert ("mapped" in failures(gathering)) == (saves_memory and size_bytes < 4_000_000)
+    if "mapped" in made:
+        path = gathering.variants.path("mapped")
+        assert len(load(path).external) == 1
+        assert [step.recipe for step in gathering.variants.steps(Candidate("mapped", "onnxruntime-cpu"))] == [
+            "cleaned",
+            "mapped",
+        ]
 
 
 @pytest.fixture
