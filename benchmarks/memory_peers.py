@@ -2,10 +2,11 @@
 
     python benchmarks/memory_peers.py FOLDER [NAME ...] [--floor 30dB] [--rounds 3]
 
-FOLDER holds NAME.onnx with NAME.npz beside it. For each model, two searches make a bundle with `--objective memory`
-and one with the default objective. Every program imports its runtime, loads the model and runs 20 samples on two
-threads; the figure is the peak resident memory that this adds to the interpreter with the samples, which are read
-one by one. Medians of the rounds, in MiB. Peaks do not depend on the load of the machine, but times do: none is given.
+FOLDER holds NAME.onnx with NAME.npz beside it. For each model, one search makes a bundle with the default
+objective, and one with `--objective memory`. Every program imports its runtime, loads the model and runs 20
+samples on two threads; the figure is the peak resident memory that this adds to the interpreter with the samples,
+which are read one by one. Medians of the rounds, in MiB. Peaks do not depend on the load of the machine; no time
+is given.
 """
 
 import argparse
@@ -18,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-RUNS = 20
 BEGIN = """
 import json, re, sys
 from pathlib import Path
@@ -35,14 +35,11 @@ def peak():
 sample(0, {name: -1 for name in names})
 before = peak()
 """
-END = (
-    """
-for number in range(%d):
-    run(sample(number %% len(mapped[0]), ranks))
+END = """
+for number in range(20):
+    run(sample(number % len(mapped[0]), ranks))
 print(peak() - before)
 """
-    % RUNS
-)
 ORT = """
 import onnxruntime
 made = onnxruntime.SessionOptions()
@@ -104,11 +101,12 @@ def _row(model: Path, folder: Path, floor: str, rounds: int) -> str:
     samples.mkdir()
     with np.load(model.with_suffix(".npz")) as archive:
         for number, (name, array) in enumerate(archive.items()):
-            np.save(samples / f"{number:02}.{name}.npy", array[:RUNS])
+            np.save(samples / f"{number:02}.{name}.npy", array[:20])
     found, winners = [], []
-    for _, program, options in PEERS:
-        if "core" in options:
-            options = {"core": {**options["core"], "CACHE_DIR": str(folder / "cache")}}
+    for _, program, own in PEERS:
+        options = own
+        if "core" in own:
+            options = {"core": {**own["core"], "CACHE_DIR": str(folder / "cache")}}
             _peak_mib(program, model, samples, options)  # fills the cache
         found.append(_median(program, model, samples, options, rounds))
     for objective in ("latency", "memory"):
