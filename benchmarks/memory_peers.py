@@ -17,7 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import msgspec
 import numpy as np
+
+from edgeopt.pipeline.outcome import Outcome
 
 BEGIN = """
 import json, re, sys
@@ -116,9 +119,10 @@ def _row(model: Path, folder: Path, floor: str, rounds: int) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "edgeopt", *command, "--fresh", "--json"], capture_output=True, check=False
         )
-        last = json.loads(done.stdout.splitlines()[-1])
-        winners.append(last["data"]["winner"]["name"] if done.returncode == 0 else last["message"])
-        found.append(_median(EDGEOPT, bundle, samples, {}, rounds) if done.returncode == 0 else None)
+        last = msgspec.json.decode(done.stdout.splitlines()[-1])
+        is_done = done.returncode == 0
+        winners.append(msgspec.convert(last["data"], Outcome).winner.name if is_done else last["message"])
+        found.append(_median(EDGEOPT, bundle, samples, {}, rounds) if is_done else None)
     figures = " | ".join("fails" if each is None else f"{each:.0f}" for each in found)
     return f"| {model.stem} | {figures} | {'; '.join(winners)} |"
 
