@@ -59,7 +59,7 @@ def run(request: LabRunRequest, json: JsonFlag = False) -> None:
 
         if json or not sys.stderr.isatty():
             return lab.run(request, emit if json else _in_lines(emit))
-        with LiveTable() as table:
+        with LabTable() as table:
             return lab.run(request, lambda event: table.update(event, emit))
 
     left = f"finished cells are in {request.out}, and the same command continues"
@@ -98,10 +98,13 @@ def _show(results: "LabResults") -> "list[Block]":
 
 def _cell_of(event: Event) -> "LabCell | None":
     """Returns the cell that an event is about, if it is about one."""
+    if not isinstance(event, Update):
+        return None
+    from edgeopt.decoding import thread_safe
     from edgeopt.lab.lab_run import UPDATE
     from edgeopt.lab.records import LabCell
 
-    return msgspec.convert(event.data, LabCell) if isinstance(event, Update) and event.kind == UPDATE else None
+    return msgspec.convert(event.data, thread_safe(LabCell)) if event.kind == UPDATE else None
 
 
 def _in_lines(emit: "Emit") -> "Emit":
@@ -124,7 +127,7 @@ def _in_lines(emit: "Emit") -> "Emit":
     return emit_line
 
 
-class LiveTable:
+class LabTable:
     """Table of models and devices that fills; its last state is not left on the screen, as the result follows."""
 
     def __init__(self) -> None:
@@ -135,7 +138,7 @@ class LiveTable:
         self._cells: dict[tuple[str, str], LabCell] = {}
         self._drawn = 0.0
 
-    def __enter__(self) -> "LiveTable":
+    def __enter__(self) -> "LabTable":
         self._live.start()
         return self
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import MissingError, MissingExtraError
 from edgeopt.events import Progress
 from edgeopt.lab.cell import CellRun, CellTask, CommandEnding, run_cell
@@ -52,7 +53,7 @@ def run_cells(
         from distributed import Event, wait
 
         def note(event: tuple[float, dict[str, Any]]) -> None:
-            happened.put((by_key[event[1]["key"]], msgspec.convert(event[1]["progress"], Progress)))
+            happened.put((by_key[event[1]["key"]], msgspec.convert(event[1]["progress"], thread_safe(Progress))))
 
         stop = Event(run, client=client)
         client.subscribe_topic(run, note)
