@@ -30,7 +30,8 @@ _MAX_ISA: dict[HoldBack, str] = {
 OptionValue = str | int | float | bool | list[str]
 _OWN_OPTIONS = frozenset({"model", "out", "data", "pick", "fresh", "single_file"})
 """Options of a search that the lab sets itself."""
-_PATHS = frozenset({"pre", "post", "baseline"})
+_PATHS = frozenset({"pre", "post", "baseline", "profile", "metric"})
+"""Options that may name a file, which is then relative to the lab file."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PERCENT = re.compile(r"\d+(\.\d+)? ?%")
 THIS_HOST = "this machine"
@@ -178,15 +179,22 @@ def model_searches(lab: LabFile, path: Path, models: Sequence[str]) -> tuple[Mod
 
 def _search(name: str, entry: LabModel, lab: LabFile, path: Path) -> ModelSearch:
     # Files of the command line are relative to the working folder, those of the lab file to its own.
-    folder = path.parent if name in lab.models else Path()
+    folder = path.absolute().parent if name in lab.models else Path.cwd()
     options = {**lab.options, **entry.options, **({"floor": entry.floor} if entry.floor else {})}
-    options = {key: str(path.parent / str(value)) if key in _PATHS else value for key, value in options.items()}
+    options = {key: _placed(value, path) if key in _PATHS else value for key, value in options.items()}
     file, data = folder / entry.file, folder / entry.data if entry.data else None
     for each in (file, data):
         if each is not None and not each.exists():
             raise InputError(f"{path}: model '{name}': there is no '{each}'.", "Check the path.")
     _check_options(options, name, path)
     return ModelSearch(name, file, data, options)
+
+
+def _placed(value: OptionValue, path: Path) -> str:
+    """Returns the value with the path of a file beside the lab file made absolute; `FILE.py:FUNCTION` too."""
+    file, colon, function = str(value).partition(":")
+    place = path.absolute().parent / file
+    return f"{place}{colon}{function}" if place.is_file() or place.is_dir() else str(value)
 
 
 def _check_options(options: Mapping[str, OptionValue], model: str, path: Path) -> None:

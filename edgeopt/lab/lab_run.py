@@ -65,7 +65,7 @@ class _LabRun:
         program: tuple[str, ...],
     ) -> None:
         self._request, self._lab, self._emit, self._program = request, lab, emit, program
-        self._folder = request.out
+        self._folder = request.out.absolute()
         self._models = {each.name: each for each in models}
         self._devices = {each.name: each for each in lab.device}
         self._last = {} if last is None else {(each.model, each.device): each for each in last.cells}
@@ -156,7 +156,7 @@ class _LabRun:
         last = self._last.get((cell.model, cell.device))
         if last is None or not last.bundle or self._request.against is None:
             return None
-        return results_file(self._request.against).parent / last.bundle
+        return results_file(self._request.against.absolute()).parent / last.bundle
 
     def _report(self, task: CellTask, progress: Progress) -> None:
         phase = f"{progress.phase}: {progress.message}" if progress.message else progress.phase

@@ -17,7 +17,7 @@ SCHEMA = 1
 
 
 class CellKey(msgspec.Struct, frozen=True):
-    """What a finished cell must agree in to be kept."""
+    """Values that must be unchanged for a finished cell to be kept."""
 
     model_digest: str
     data_digest: str

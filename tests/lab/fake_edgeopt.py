@@ -53,13 +53,21 @@ def main():
     answer("progress", phase="racing", message=model)
     work(content("seconds.json").get(model, 0.1) if command == "optimize" else 0.05, on)
     if command == "optimize":
-        out = Path(arguments[arguments.index("-o") + 1])
+        out = arguments[arguments.index("-o") + 1]
         shutil.copytree(FOLDER / "bundle.edgeopt", out, dirs_exist_ok=True)
         result = content("outcome.json")
     else:
-        result = content("bench.json")
+        out, result = "", content("bench.json")
     with (FOLDER / "log.jsonl").open("a") as log:
-        line = {"command": command, "model": model, "device": on, "begin_s": begin, "end_s": time.time()}
+        line = {
+            "command": command,
+            "model": model,
+            "device": on,
+            "file": str(file),
+            "out": out,
+            "begin_s": begin,
+            "end_s": time.time(),
+        }
         log.write(json.dumps(line) + "\n")
     return answer("result", kind=command, data=result)
 

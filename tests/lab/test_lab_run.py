@@ -1,13 +1,18 @@
 """Runs of a lab with fake devices: what is searched for, kept, compared."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from edgeopt.commands.lab import failure
 from edgeopt.errors import UsageError
+from edgeopt.events import ignore
+from edgeopt.lab.lab_run import run_lab
 from edgeopt.lab.records import read_results
+from edgeopt.lab.request import LabRunRequest
 from tests.conftest import this_device
-from tests.lab.fake_lab import overlapping
+from tests.lab.fake_lab import PROGRAM, overlapping
 
 
 def test_each_model_is_searched_for_on_each_device(fake_lab):
@@ -114,3 +119,15 @@ def test_comparison_with_the_results_that_are_replaced_is_refused(fake_lab):
     lab.run()
     with pytest.raises(UsageError, match="replaces"):
         lab.run(against=lab.folder / "results")
+
+
+def test_worker_in_another_folder_finds_all_files(fake_lab, monkeypatch):
+    """A worker of a running scheduler has another working folder, so that no path may be relative."""
+    lab = fake_lab(devices=("east",), models=("small",))
+    monkeypatch.chdir(lab.folder)
+    (lab.folder / "steps.toml").touch()
+    lab.file.write_text(lab.file.read_text() + '\n[options]\npost = "steps.toml"\nprofile = "realtime"\n')
+    results = run_lab(LabRunRequest(Path("lab.toml"), out=Path("results")), ignore, PROGRAM)
+    assert results.cells[0].key.options == ("--profile", "realtime", "--post", str(lab.folder / "steps.toml"))
+    assert lab.log()[0]["file"] == str(lab.folder / "small.null.json")
+    assert lab.log()[0]["out"] == str(lab.folder / "results/bundles/small/east.edgeopt")
