@@ -17,6 +17,7 @@ from edgeopt.decoding import thread_safe
 from edgeopt.errors import MissingError, MissingExtraError
 from edgeopt.events import Progress
 from edgeopt.lab.cell import CellRun, CellTask, CommandEnding, run_cell
+from edgeopt.workspace import WORK, workspace
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -166,7 +167,14 @@ def _cluster(lanes: Lanes) -> Iterator[Any]:
         "allowed_failures": _RETRIES,
     }
     with (
-        dask.config.set({"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}),
+        workspace(WORK) as scratch,
+        dask.config.set(
+            {
+                "temporary-directory": str(scratch),
+                "distributed.scheduler.http.routes": [],
+                "distributed.worker.http.routes": [],
+            }
+        ),
         SpecCluster(
             workers=workers, scheduler={"cls": Scheduler, "options": about}, silence_logs=logging.CRITICAL
         ) as cluster,

@@ -57,11 +57,13 @@ def test_model_is_searched_for_on_two_cores(edgeopt, relu_model, quick_profile, 
     assert "2 of 2 cells complete." in out
 
 
-def test_device_that_does_not_answer_is_exit_code_4(edgeopt, relu_model, tmp_path):
+def test_device_that_does_not_answer_is_exit_code_4(start, relu_model, tmp_path):
     lab = tmp_path / "lab.toml"
     lab.write_text('[[device]]\nname = "away"\non = "http://127.0.0.1:9"\n')
-    code, out, err = edgeopt("lab", "run", lab, relu_model, "-o", tmp_path / "results")
+    run = start("lab", "run", lab, relu_model, "-o", tmp_path / "results")
+    code, out, err = run.finish()
     assert code == 4
+    assert list(run.temporary.iterdir()) == []
     assert "0 of 1 cell complete; 1 failed." in out
     assert "not complete: relu on away" in err
 

@@ -82,13 +82,16 @@ def test_interrupt_ends_the_commands():
 
 
 @pytest.fixture
-def cluster():
+def cluster(tmp_path):
     """A scheduler with one worker process, which offers the device east."""
+    import dask
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, resources={"device:east": 1}, dashboard_address="127.0.0.1:0"
-    ) as found:
+    place = {"dashboard_address": "127.0.0.1:0", "resources": {"device:east": 1}}
+    with (
+        dask.config.set({"temporary-directory": str(tmp_path)}),
+        LocalCluster(n_workers=1, threads_per_worker=1, **place) as found,
+    ):
         yield found
 
 
