@@ -210,6 +210,7 @@ EXTRAS = {
     "sign": ("cryptography",),
     "images": ("pillow",),
     "fleet": ("websockets", "aiomqtt", "paho-mqtt", "zeroconf"),
+    "lab": ("distributed",),
     "gui": ("pyside6-essentials", "pyqtgraph"),
     "agent": (
         *("starlette", "uvicorn", "httptools", "uvloop", "websockets", "prometheus-client"),

@@ -27,6 +27,7 @@ from edgeopt.errors import UsageError, flag_of
 from edgeopt.fleet import request as fleet
 from edgeopt.fleet import rollout_request as rollouts
 from edgeopt.importing import request as importing
+from edgeopt.lab import request as lab
 from edgeopt.options import check_range, option_named, options_of
 from edgeopt.pipeline import objectives
 from edgeopt.pipeline import request as settings
@@ -68,6 +69,8 @@ REQUESTS = (
     fleet.DeployRequest,
     fleet.RollbackRequest,
     fleet.FleetWatchRequest,
+    lab.LabRunRequest,
+    lab.LabShowRequest,
     rollouts.DevicesRequest,
     rollouts.RolloutStartRequest,
     rollouts.RolloutStatusRequest,

@@ -3,7 +3,7 @@
 # In the order of work, which is the order in `--help`.
 GROUPS = (
     ("Understand", ("probe", "targets", "presets", "backends", "plugins", "analyze", "graph", "ops", "passes")),
-    ("Optimize", ("import", "optimize", "quantize", "simplify", "compare-calibrations", "compare")),
+    ("Optimize", ("import", "optimize", "quantize", "simplify", "compare-calibrations", "compare", "lab")),
     ("Measure", ("bench", "watch", "run", "verify", "report", "cost")),
     ("Deploy", ("export", "sign", "replay", "profile", "fleet")),
     ("Other", ("cache", "schema", "demo")),

@@ -60,6 +60,7 @@ FILES = (
     RecordType(
         "target profile", "How to optimize for a class of devices", ("edgeopt.profiles.schema:TargetProfile",)
     ),
+    RecordType("lab.toml", "Devices and models of a lab", ("edgeopt.lab.lab_file:LabFile",)),
     RecordType("preset", "What a family of models wants of a search", ("edgeopt.profiles.presets:Preset",)),
 )
 RESULTS = (
@@ -92,6 +93,7 @@ RESULTS = (
     RecordType("ops", "Conformance and speed of operators", ("edgeopt.commands.ops.case:Report",)),
     RecordType("passes", "Graph rewrites", ("edgeopt.commands.passes:PassList",)),
     RecordType("import", "The imported model and its proof", ("edgeopt.importing.importer:Imported",)),
+    RecordType("lab", "Models on devices", ("edgeopt.lab.records:LabResults",)),
     RecordType("optimize", "Winner, proof and all candidates", (_OUTCOME,)),
     RecordType(
         "optimize-device", "The plan for an absent device", ("edgeopt.commands.predict.records:PredictedOutcome",)

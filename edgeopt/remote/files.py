@@ -33,7 +33,7 @@ class _Placing:
                 if each.is_file():
                     self.files[f"{place}/{path.name}/{each.relative_to(path).as_posix()}"] = each
         else:
-            for each in (path, *_beside(path)):
+            for each in (path, *files_beside(path)):
                 self.files[f"{place}/{each.relative_to(path.parent).as_posix()}"] = each
         there = f"{self._run}/{place}/{path.resolve().name if path.name in {'', '.', '..'} else path.name}"
         self.names[there] = shown
@@ -88,7 +88,7 @@ def refuse_local(request: msgspec.Struct, fields: Mapping[str, str]) -> None:
             raise UsageError(f"{each.flag} and --on exclude each other.", fields[each.name])
 
 
-def _beside(path: Path) -> tuple[Path, ...]:
+def files_beside(path: Path) -> tuple[Path, ...]:
     """Returns the files that a model consists of besides this one."""
     if path.suffix == ".xml":
         weights = path.with_suffix(".bin")

@@ -20,7 +20,7 @@ FLOORS = (
     *("errors", "decoding", "events", "version", "units", "nearest", "notebook", "privacy", "options", "keywords"),
     *("platform", "workspace", "plugins"),
     *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
-    *("measure", "quant", "importing", "pipeline", "remote"),
+    *("measure", "quant", "importing", "pipeline", "remote", "lab"),
     *("views", "commands", "cli", "__main__"),
 )
 
@@ -114,6 +114,8 @@ HEAVY = (
     "rich",
     "cpuinfo",
     "scipy",
+    "dask",
+    "distributed",
 )
 INSIDE_FUNCTIONS = (
     ("edgeopt.hw", (*HEAVY, "numpy")),

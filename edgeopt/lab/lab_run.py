@@ -1,0 +1,241 @@
+"""A run of a lab: what is kept, what is searched for, what is measured against earlier results."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bundle.manifest import release_id
+from edgeopt.bundle.read import read_bundle
+from edgeopt.decoding import thread_safe
+from edgeopt.errors import BundleError, UsageError
+from edgeopt.events import Emit, Progress, Update
+from edgeopt.graph.model import digest_of
+from edgeopt.hw.device import Device, fingerprint
+from edgeopt.lab.cell import PROGRAM, STOPPED, CellRun, CellTask, CommandEnding
+from edgeopt.lab.lab_file import LabDevice, LabFile, ModelSearch, lanes, model_searches, read_lab_file
+from edgeopt.lab.records import (
+    BUNDLES,
+    CellKey,
+    LabCell,
+    LabRace,
+    LabResults,
+    finite,
+    read_results,
+    results_file,
+    write_results,
+)
+from edgeopt.lab.request import LabRunRequest
+from edgeopt.lab.schedule import run_cells
+from edgeopt.measure.stats import with_open_ends
+from edgeopt.pipeline.cache.store import tree_digest
+from edgeopt.pipeline.outcome import Outcome
+from edgeopt.remote.files import files_beside
+from edgeopt.version import __version__
+
+UPDATE = "lab-cell"
+"""Kind of the update that each change of a cell emits."""
+
+
+def run_lab(request: LabRunRequest, emit: Emit, program: tuple[str, ...] = PROGRAM) -> LabResults:
+    """Runs the cells that are not finished yet; results.json has each as soon as it ends.
+
+    `program`: what Python runs for the commands of cells.
+    """
+    lab = read_lab_file(request.lab)
+    models = model_searches(lab, request.lab, request.models)
+    if request.against is not None and results_file(request.against).resolve().parent == request.out.resolve():
+        raise UsageError(
+            "--against names the results that this run replaces.", "Write to another folder: -o RESULTS"
+        )
+    last = None if request.against is None else read_results(request.against)
+    return _LabRun(request, lab, models, last, emit, program).run()
+
+
+class _LabRun:
+    """State of a run: its cells by model and device."""
+
+    def __init__(
+        self,
+        request: LabRunRequest,
+        lab: LabFile,
+        models: Sequence[ModelSearch],
+        last: LabResults | None,
+        emit: Emit,
+        program: tuple[str, ...],
+    ) -> None:
+        self._request, self._lab, self._emit, self._program = request, lab, emit, program
+        self._folder = request.out.absolute()
+        self._models = {each.name: each for each in models}
+        self._devices = {each.name: each for each in lab.device}
+        self._last = {} if last is None else {(each.model, each.device): each for each in last.cells}
+        digests = {each.name: _digests(each) for each in models}
+        self._cells = {
+            f"{model} on {device}": LabCell(model, device, "waiting", self._key(model, device, digests[model]))
+            for model in self._models
+            for device in self._devices
+        }
+
+    def run(self) -> LabResults:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for model in self._models:
+            (self._folder / BUNDLES / model).mkdir(parents=True, exist_ok=True)
+        self._keep()
+        for cell in self._cells.values():
+            self._show(cell)
+        tasks = [task for cell in self._cells.values() if (task := self._task(cell)).commands]
+        self._emit(Progress("running the cells", done=0, total=len(tasks)))
+        if tasks:
+            run_cells(tasks, lanes(self._lab.device), self._request.scheduler, self._report, self._finish)
+        self._write()
+        return self._results()
+
+    def _key(self, model: str, device: str, digests: tuple[str, str]) -> CellKey:
+        there = self._devices[device]
+        return CellKey(
+            *digests,
+            self._models[model].option_words,
+            (there.on, ",".join(map(str, there.cores)), there.hold_back or ""),
+            __version__,
+        )
+
+    def _keep(self) -> None:
+        """Keeps the finished cells of an earlier run whose bundles and devices are as they were."""
+        if self._request.fresh or not results_file(self._folder).is_file():
+            return
+        earlier = {each.name: each for each in read_results(self._folder).cells}
+        found = {
+            name: earlier[name]
+            for name, cell in self._cells.items()
+            if name in earlier and self._is_same(earlier[name], cell)
+        }
+        devices = {cell.device for cell in found.values()}
+        prints: dict[str, dict[str, str]] = {}
+        self._emit(Progress("looking at the devices", ", ".join(sorted(devices)), 0, len(devices)))
+        probes = [self._device_task(name, name, (("probe", "--json"),)) for name in sorted(devices)]
+
+        def note(task: CellTask, run: CellRun) -> None:
+            if run.endings[-1].data is not None:
+                device = msgspec.convert(run.endings[-1].data, thread_safe(Device), str_keys=True)
+                prints[task.device] = fingerprint(device)
+
+        run_cells(probes, lanes(self._lab.device), self._request.scheduler, lambda *_: None, note)
+        for name, cell in found.items():
+            if prints.get(cell.device) == cell.fingerprint:
+                self._cells[name] = msgspec.structs.replace(cell, kept=True, phase="")
+
+    def _is_same(self, earlier: LabCell, cell: LabCell) -> bool:
+        if earlier.status != "done" or earlier.key != cell.key:
+            return False
+        try:
+            read_bundle(self._folder / earlier.bundle)
+        except BundleError:
+            return False
+        return True
+
+    def _task(self, cell: LabCell) -> CellTask:
+        """Returns the commands that the cell still needs; none if it is complete."""
+        bundle = f"{BUNDLES}/{cell.model}/{cell.device}.edgeopt"
+        commands: list[tuple[str, ...]] = []
+        if cell.status != "done":
+            search = self._models[cell.model].arguments(self._folder / bundle)
+            commands.append(("optimize", *search, *(["--fresh"] if self._request.fresh else []), "--json"))
+        old = self._old_bundle(cell)
+        if old is not None and (cell.status != "done" or _is_due(cell.race, old)):
+            limit = ("--max-slowdown", self._lab.max_slowdown, "--json")
+            commands.append(("bench", str(self._folder / bundle), "--against", str(old), *limit))
+        return self._device_task(cell.name, cell.device, tuple(commands))
+
+    def _device_task(self, key: str, name: str, commands: tuple[tuple[str, ...], ...]) -> CellTask:
+        device: LabDevice = self._devices[name]
+        there = ("--on", device.on) if device.on else ()
+        complete = tuple((*each, *there) for each in commands)
+        return CellTask(key, name, complete, device.cores, device.environment, self._program)
+
+    def _old_bundle(self, cell: LabCell) -> Path | None:
+        last = self._last.get((cell.model, cell.device))
+        if last is None or not last.bundle or self._request.against is None:
+            return None
+        return results_file(self._request.against.absolute()).parent / last.bundle
+
+    def _report(self, task: CellTask, progress: Progress) -> None:
+        phase = f"{progress.phase}: {progress.message}" if progress.message else progress.phase
+        self._show(msgspec.structs.replace(self._cells[task.key], status="running", phase=phase))
+
+    def _finish(self, task: CellTask, run: CellRun) -> None:
+        cell = self._cells[task.key]
+        for command, ending in zip(task.commands, run.endings, strict=False):
+            if ending.code == STOPPED:
+                return
+            cell = self._searched(cell, ending) if command[0] == "optimize" else self._raced(cell, ending)
+        self._show(cell)
+        self._write()
+
+    def _searched(self, cell: LabCell, ending: CommandEnding) -> LabCell:
+        times = {"begin_s": ending.begin_s, "end_s": ending.end_s, "phase": ""}
+        if ending.data is None:
+            return msgspec.structs.replace(cell, status="failed", reason=ending.message, hint=ending.hint, **times)
+        outcome = msgspec.convert(with_open_ends(ending.data), thread_safe(Outcome), str_keys=True)
+        proof = outcome.proof
+        return msgspec.structs.replace(
+            cell,
+            status="done",
+            bundle=f"{BUNDLES}/{cell.model}/{cell.device}.edgeopt",
+            fingerprint={} if outcome.device is None else fingerprint(outcome.device),
+            verdict=outcome.verdict,
+            summary=outcome.summary,
+            winner=outcome.winner.name,
+            speedup=proof.speedup.stated,
+            latency_ms=finite(proof.latency_ms),
+            baseline_ms=finite(proof.baseline_ms),
+            accuracy_db=finite(proof.accuracy_db),
+            peak_bytes=None if proof.memory is None else proof.memory.peak_bytes,
+            **times,
+        )
+
+    def _raced(self, cell: LabCell, ending: CommandEnding) -> LabCell:
+        old = self._old_bundle(cell)
+        digest = "" if old is None else _digest_of_bundle(old)
+        judged = with_open_ends(ending.data or {}).get("judgement") or {}
+        check = next(iter(judged.get("checks", ())), None)
+        race = (
+            LabRace(digest, "not judged", ending.message or "The bundles could not be compared.")
+            if check is None
+            else msgspec.convert({**check, "against_digest": digest}, thread_safe(LabRace))
+        )
+        race = msgspec.structs.replace(race, begin_s=ending.begin_s, end_s=ending.end_s)
+        return msgspec.structs.replace(cell, race=race, phase="")
+
+    def _show(self, cell: LabCell) -> None:
+        self._cells[cell.name] = cell
+        self._emit(Update(UPDATE, msgspec.to_builtins(cell)))
+
+    def _results(self) -> LabResults:
+        against = self._request.against
+        return LabResults(
+            self._request.lab.name,
+            tuple(self._models),
+            tuple(self._devices),
+            tuple(self._cells.values()),
+            "" if against is None else self._lab.max_slowdown,
+            "" if against is None else str(against),
+        )
+
+    def _write(self) -> None:
+        """Writes all cells; those that wait or run are not finished for a later run."""
+        write_results(self._results(), self._folder)
+
+
+def _is_due(race: LabRace | None, old: Path) -> bool:
+    """Whether a finished cell is yet to be measured against this bundle."""
+    return race is None or race.state == "not judged" or race.against_digest != _digest_of_bundle(old)
+
+
+def _digest_of_bundle(path: Path) -> str:
+    return release_id(path) if path.is_dir() else ""
+
+
+def _digests(model: ModelSearch) -> tuple[str, str]:
+    """Returns the digests of the model with its external data, and of its samples."""
+    data = "" if model.data is None else tree_digest(model.data)
+    return digest_of((model.file, *files_beside(model.file))), data

@@ -1,0 +1,152 @@
+"""The results of a lab as blocks: one table of models and devices, one chart, and what needs attention."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+
+from edgeopt import units
+from edgeopt.lab.records import LabCell, LabResults
+from edgeopt.views import charts, html, words
+from edgeopt.views.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Listed,
+    Marked,
+    Mood,
+    Row,
+    Section,
+    Table,
+    WordsBlock,
+    columns,
+    filled,
+)
+
+_MOODS: dict[str, Mood] = {"failed": "bad", "running": "accent", "waiting": "faint"}
+
+
+def cell_text(cell: LabCell) -> str:
+    """`1.52x [1.48 1.57]`, or the state of a cell without a result."""
+    if cell.status == "running":
+        return cell.phase or "running"
+    if cell.status != "done":
+        return cell.status
+    if cell.speedup is None:
+        return cell.verdict
+    return units.speedup_text(cell.speedup.median, cell.speedup.low, cell.speedup.high)
+
+
+def cell_mood(cell: LabCell) -> Mood:
+    return "bad" if cell.race is not None and cell.race.state == "broken" else _MOODS.get(cell.status, "")
+
+
+def summary(results: LabResults) -> str:
+    """`30 of 32 cells are complete (12 from an earlier run); 2 failed; 1 is slower than before.`"""
+    done = [each for each in results.cells if each.status == "done"]
+    kept = sum(each.kept for each in done)
+    parts = [
+        f"{len(done)} of {units.count(len(results.cells), 'cell')} complete"
+        + (f" ({kept} from an earlier run)" if kept else "")
+    ]
+    if failed := [each for each in results.cells if each.status == "failed"]:
+        parts.append(f"{len(failed)} failed")
+    if waiting := len(results.failed) - len(failed):
+        parts.append(f"{waiting} not run")
+    if results.against:
+        slower = len(results.slower)
+        parts.append(f"{slower or 'none'} slower than before by more than {results.max_slowdown}")
+    if missing := len(results.not_compared):
+        parts.append(f"{missing} not compared")
+    return f"{'; '.join(parts)}."
+
+
+def show(results: LabResults) -> list[Block]:
+    """The table, and below it what failed or became slower."""
+    return [_matrix(results), WordsBlock(summary(results), "strong"), *_attention(results)]
+
+
+def sections(results: LabResults) -> tuple[Section, ...]:
+    """The sections of a report."""
+    matrix: list[Block] = [_matrix(results), *([_chart(results)] if _drawn(results) else [])]
+    attention = _attention(results)
+    found = [Section("speed", "Speed-up of each model on each device", tuple(matrix))]
+    if attention:
+        found.append(Section("attention", "Needs attention", tuple(attention)))
+    return (*found, Section("cells", "All cells", (_details(results),)))
+
+
+def page(results: LabResults) -> str:
+    """Returns the report as HTML."""
+    bad = bool(results.failed or results.slower or results.not_compared)
+    verdict = Section("", "Incomplete or slower" if bad else "Complete", (WordsBlock(summary(results)),))
+    ends = [each.end_s for each in results.cells if each.end_s]
+    at = datetime.fromtimestamp(max(ends), UTC).isoformat(timespec="seconds") if ends else ""
+    last = f"Last search: {words.moment(at)}." if at else ""
+    heading = f"Lab: {results.lab}"
+    return html.page(html.Page(heading, heading, verdict, "bad" if bad else "good", sections(results), last))
+
+
+def _matrix(results: LabResults) -> Table:
+    cells = {(each.model, each.device): each for each in results.cells}
+
+    def shown(model: str, device: str) -> Cell:
+        cell = cells[model, device]
+        return Marked(cell_text(cell), cell_mood(cell))
+
+    rows = (Row((model, *(shown(model, device) for device in results.devices))) for model in results.models)
+    titles = (Column("model", "name"), *(Column(device) for device in results.devices))
+    return Table(titles, tuple(rows), "Speed relative to plain ONNX Runtime on the same device.")
+
+
+def _attention(results: LabResults) -> list[Block]:
+    slower = [f"{each.name}: {each.race.sentence}" for each in results.slower if each.race is not None]
+    missing = [f"{each.name}: not compared: {each.race.sentence}" for each in results.not_compared if each.race]
+    failed = [f"{each.name}: {each.reason} {each.hint}".strip() for each in results.cells if each.reason]
+    return [Listed(tuple(each)) for each in (slower, missing, failed) if each]
+
+
+def _drawn(results: LabResults) -> list[LabCell]:
+    return [each for each in results.cells if each.status == "done" and each.speedup is not None]
+
+
+def _chart(results: LabResults) -> Chart:
+    drawn = _drawn(results)
+    groups = [
+        charts.Group(model, tuple(bars))
+        for model in results.models
+        if (bars := [_bar(each) for each in drawn if each.model == model])
+    ]
+    says = "; ".join(f"{each.name} {cell_text(each)}" for each in drawn)
+    caption = "One bar for each device, in the order of the table. The mark is the speed of the baseline."
+    return Chart("Speed-up by model and device", f"{says}.", partial(charts.draw_bars, groups), caption)
+
+
+def _bar(cell: LabCell) -> charts.Bar:
+    assert cell.speedup is not None  # noqa: S101 - `_drawn` has chosen
+    found = cell.speedup
+    text = f"{words.ratio(found.median)} {cell.device}"
+    return charts.Bar(found.median, "result", text, found.low, found.high, mark=1.0)
+
+
+def _details(results: LabResults) -> Table:
+    titles = columns(
+        *("=model", "=device", ">speed-up", ">time of a run", ">before", ">accuracy", ">peak memory"),
+        *("=winner", "against earlier"),
+    )
+    return filled(Table(titles, tuple(map(_detail, _by_model(results)))))
+
+
+def _by_model(results: LabResults) -> Sequence[LabCell]:
+    return sorted(results.cells, key=lambda each: results.models.index(each.model))
+
+
+def _detail(cell: LabCell) -> Row:
+    race = "" if cell.race is None else cell.race.sentence
+    return Row(
+        (
+            *(cell.model, cell.device, Marked(cell_text(cell), cell_mood(cell))),
+            *(words.milliseconds(cell.latency_ms), words.milliseconds(cell.baseline_ms)),
+            *(words.decibels(cell.accuracy_db), words.size(cell.peak_bytes), cell.winner, race),
+        )
+    )

@@ -1,0 +1,130 @@
+"""`edgeopt lab`: a real search on two cores, what it shows, and its exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from edgeopt.cli.lab import LabTable, _in_lines
+from edgeopt.events import Progress, Update
+from edgeopt.lab.lab_run import UPDATE
+from tests.processes import ends
+
+CORES = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
+LAB = """
+[[device]]
+name = "first"
+cores = [{first}]
+share_host = true
+
+[[device]]
+name = "second"
+cores = [{second}]
+share_host = true
+
+[models.relu]
+file = '{model}'
+
+[options]
+time_limit_s = 1
+profile = '{profile}'
+"""
+
+
+@pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
+def test_model_is_searched_for_on_two_cores(edgeopt, relu_model, quick_profile, tmp_path):
+    lab = tmp_path / "lab.toml"
+    lab.write_text(LAB.format(first=CORES[0], second=CORES[1], model=relu_model, profile=quick_profile))
+    code, out, err = edgeopt("lab", "run", lab, "-o", tmp_path / "results", "--json", PYTHONWARNINGS="error")
+    assert (code, err) == (0, "")
+    *events, last = map(json.loads, out.splitlines())
+    assert {each["data"]["status"] for each in events if each["event"] == "update"} == {
+        "waiting",
+        "running",
+        "done",
+    }
+    assert (last["event"], last["kind"]) == ("result", "lab")
+    assert [each["status"] for each in last["data"]["cells"]] == ["done", "done"]
+    page = (tmp_path / "results" / "report.html").read_text()
+    assert page.count("<svg") == 2
+    assert "2 of 2 cells complete" in (tmp_path / "results" / "report.md").read_text()
+    code, out, _ = edgeopt("lab", "show", tmp_path / "results")
+    assert code == 0
+    assert "relu" in out
+    assert "2 of 2 cells complete." in out
+
+
+def test_device_that_does_not_answer_is_exit_code_4(start, relu_model, tmp_path):
+    lab = tmp_path / "lab.toml"
+    lab.write_text('[[device]]\nname = "away"\non = "http://127.0.0.1:9"\n')
+    run = start("lab", "run", lab, relu_model, "-o", tmp_path / "results")
+    code, out, err = run.finish()
+    assert code == 4
+    assert list(run.temporary.iterdir()) == []
+    assert "0 of 1 cell complete; 1 failed." in out
+    assert "not complete: relu on away" in err
+
+
+def test_wrong_file_is_exit_code_3(edgeopt, relu_model, tmp_path):
+    lab = tmp_path / "lab.toml"
+    lab.write_text('[[device]]\nname = "a"\ncore = [0]\n')
+    code, _, err = edgeopt("lab", "run", lab, relu_model)
+    assert code == 3
+    assert "`core`" in err
+
+
+def cell(model, device, status, **more):
+    key = {"model_digest": "", "data_digest": "", "options": (), "device": (), "version": ""}
+    return Update(UPDATE, {"model": model, "device": device, "status": status, "key": key, **more})
+
+
+CELLS = (
+    cell("small", "east", "waiting"),
+    cell("small", "west", "running", phase="racing"),
+    cell("small", "east", "failed", reason="It is away."),
+    cell(
+        *("small", "west", "done"),
+        speedup={"median": 2.0, "low": 1.9, "high": 2.1, "rounds": 9},
+    ),
+)
+
+
+def test_live_table_fills():
+    table = LabTable()
+    console = Console(width=80, highlight=False)
+    for event, shown in zip(CELLS, ("waiting", "racing", "failed", "2.00x [1.90 2.10]"), strict=True):
+        table.update(event, pytest.fail)
+        with console.capture() as capture:
+            console.print(table.render())
+        assert shown in capture.get()
+    assert "waiting" not in capture.get()
+
+
+def test_log_has_a_line_for_the_begin_and_the_end_of_a_cell():
+    told = []
+    emit = _in_lines(told.append)
+    for event in (*CELLS[:2], CELLS[1], *CELLS[2:]):
+        emit(event)
+    assert told == [
+        Progress("small on west: running"),
+        Progress("small on east: failed: It is away."),
+        Progress("small on west: 2.00x [1.90 2.10]"),
+    ]
+
+
+def test_attached_command_ends_with_the_program_that_started_it(conv_model, tmp_path):
+    command = ["optimize", conv_model, "-o", tmp_path / "o.edgeopt", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "edgeopt.cli.attached", *map(str, command)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    with process:
+        assert b"progress" in process.stdout.readline()
+        process.stdin.close()
+        assert ends(process.pid)
+        assert process.wait() in {143, -9}

@@ -1,0 +1,53 @@
+"""The results of a lab as a report."""
+
+from edgeopt.commands.lab import failure
+from edgeopt.lab.records import CellKey, LabCell, LabRace, LabResults
+from edgeopt.measure.stats import Interval
+from edgeopt.views import markdown
+from edgeopt.views.lab import page, sections, summary
+
+KEY = CellKey("", "", (), (), "")
+
+
+def cell(model, device, status="done", **more):
+    found = {"speedup": Interval(1.5, 1.4, 1.6, 9), "verdict": "faster"} if status == "done" else {}
+    return LabCell(model, device, status, KEY, **{**found, **more})
+
+
+RESULTS = LabResults(
+    "lab.toml",
+    ("small", "<large>"),
+    ("east", "west"),
+    (
+        cell("small", "east", kept=True),
+        cell("small", "west", race=LabRace("", "broken", "1.1x slower than before; 3 % allowed")),
+        cell("<large>", "east", "failed", reason="It does not answer.", hint="Start it."),
+        cell("<large>", "west", race=LabRace("", "not judged", "It was away.")),
+    ),
+    "3%",
+    "last",
+)
+
+
+def test_summary_counts_what_failed_and_what_became_slower():
+    assert summary(RESULTS) == (
+        "3 of 4 cells complete (1 from an earlier run); 1 failed; 1 slower than before by more than 3%; "
+        "1 not compared."
+    )
+
+
+def test_report_names_each_cell_that_needs_attention():
+    text = markdown.page("Lab", sections(RESULTS))
+    assert "- small on west: 1.1x slower than before; 3 % allowed" in text
+    assert "large\\> on east: It does not answer. Start it." in text
+    assert "on west: not compared: It was away." in text
+    html = page(RESULTS)
+    assert html.count("<svg") == 2
+    assert "<large>" not in html
+
+
+def test_error_names_each_of_them_too():
+    assert failure(RESULTS).message == (
+        "Of the cells, not complete: <large> on east; slower than before by more than 3%: small on west; "
+        "not compared: <large> on west."
+    )
