@@ -28,12 +28,13 @@ BUDGETS = {
     "edgeopt/importing": 3250,
     "edgeopt/pipeline": 9400,
     "edgeopt/remote": 1500,
-    "edgeopt/views": 2550,
+    "edgeopt/lab": 1000,
+    "edgeopt/views": 2700,
     "edgeopt/commands": 15_500,
     "edgeopt/cli": 5650,
     "agent": 21_300,
     "gui": 25_200,
-    "tests": 114_700,
+    "tests": 115_400,
 }
 
 
