@@ -87,6 +87,7 @@ def show(result: "Imported") -> list[Block]:
                 f"Proved against {result.framework} on {on} in {proof.runtime}.",
                 f"Written by {result.exporter}, opset {result.opset}: {result.output}  ({result.seconds:.1f} s)",
                 f"Samples: {result.samples_file}",
+                *([f"Tokenizer and generation settings: {result.text}"] if result.text else []),
                 *_preprocessing(result),
             ]),
         ),
