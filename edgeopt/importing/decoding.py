@@ -23,7 +23,7 @@ WAYS: tuple[tuple[str, Callable[[int], tuple[int, ...]]], ...] = (
 SAMPLES_BYTES = 256 << 20
 
 
-class Decoder:
+class TextSession:
     """A session whose text goes through the cache in steps; the cache is empty at first."""
 
     def __init__(self, session: Session) -> None:
@@ -94,8 +94,10 @@ def _length(text: Feeds) -> int:
 def decoding(backend: Backend) -> Backend:
     """Returns the backend with sessions that run texts through the cache of a model."""
 
-    def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Decoder:
-        return Decoder(backend.load(path, options, strict=strict, custom_ops=custom_ops))
+    def load(
+        path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
+    ) -> TextSession:
+        return TextSession(backend.load(path, options, strict=strict, custom_ops=custom_ops))
 
     return replace(backend, load=load)
 
@@ -112,7 +114,7 @@ def reference_of(texts: list[dict[str, Array]], original: list[dict[str, Array]]
 def greedy_note(path: Path, text: Mapping[str, Array], count: int, backend: Backend) -> str:
     """Returns a sentence on the tokens that model and original generate after the same prompt."""
     ids = text["input_ids"]
-    decoder = Decoder(backend.load(path, {}))
+    decoder = TextSession(backend.load(path, {}))
     try:
         got = decoder.greedy(ids[:, :-count], count)
     finally:
@@ -128,7 +130,7 @@ def greedy_note(path: Path, text: Mapping[str, Array], count: int, backend: Back
 
 def step_samples(path: Path, texts: list[dict[str, Array]], backend: Backend) -> list[dict[str, Array]]:
     """Returns the inputs of the second half of each text, whose first half is in the cache."""
-    decoder = Decoder(backend.load(path, {}))
+    decoder = TextSession(backend.load(path, {}))
     found: list[dict[str, Array]] = []
     try:
         for text in texts:

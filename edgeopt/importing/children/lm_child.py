@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -53,6 +54,14 @@ def check(job: Job) -> None:
 
 
 def load(job: Job) -> Any:
+    from transformers import DynamicCache
+
+    if not hasattr(DynamicCache(), "layers"):
+        job.refuse(
+            "missing",
+            f"Language models need transformers 4.54 or later, and this is {version().split(',')[0]}.",
+            f"Install it: {sys.executable} -m pip install --upgrade transformers",
+        )
     config = hf_child.read_config(job)
     _check_rope(job, config)
     kind = hf_child.architecture(job, config)
@@ -122,9 +131,7 @@ def _decoder(model: Any) -> Any:
 
 def _tensors(cache: Any) -> list[Any]:
     """Returns keys and values of each layer in turn."""
-    if hasattr(cache, "layers"):  # transformers 4.54 and later
-        return [each for layer in cache.layers for each in (layer.keys, layer.values)]
-    return [each for pair in zip(cache.key_cache, cache.value_cache) for each in pair]
+    return [each for layer in cache.layers for each in (layer.keys, layer.values)]
 
 
 def inputs(original: Any, job: Job) -> list[Input]:
