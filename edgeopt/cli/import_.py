@@ -23,7 +23,8 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
     The model and its converter run in the environment of --python; edgeopt needs neither. The proof
     runs the original and the ONNX model on the same inputs, at several sizes of each open dimension.
     The samples are written beside the model, as OUT.npz, and what the processor of a Hugging Face
-    folder does as OUT.pre.toml or OUT.pre.onnx.
+    folder does as OUT.pre.toml or OUT.pre.onnx. A language model is exported with its cache; its
+    tokenizer and generation settings are written as OUT.text/.
 
     \b
     Exit code 0: written; 2: wrong usage, or a source with code without --trust; 3: a model or
@@ -87,6 +88,7 @@ def show(result: "Imported") -> list[Block]:
                 f"Proved against {result.framework} on {on} in {proof.runtime}.",
                 f"Written by {result.exporter}, opset {result.opset}: {result.output}  ({result.seconds:.1f} s)",
                 f"Samples: {result.samples_file}",
+                *([f"Tokenizer and generation settings: {result.text}"] if result.text else []),
                 *_preprocessing(result),
             ]),
         ),

@@ -8,10 +8,13 @@ from edgeopt.errors import ModelError, UsageError
 
 AGAIN = "Download the folder again, or write it with save_pretrained."
 INDEX = "model.safetensors.index.json"
+DECODERS = ("ForCausalLM", "LMHeadModel")
+"""Ends of the names of architectures that generate with a decoder alone."""
+GENERATION_TASK = "text-generation"
 
 
 def check_folder(folder: Path, trust: bool) -> None:
-    config = _read(folder / "config.json")
+    config = read_json(folder / "config.json")
     if not config.get("model_type"):
         raise ModelError("config.json has no model_type, which names the architecture.", AGAIN)
     if "auto_map" in config and not trust:
@@ -20,7 +23,7 @@ def check_folder(folder: Path, trust: bool) -> None:
             "Read its .py files, and add --trust if you trust their author.",
         )
     if (folder / INDEX).is_file():
-        parts = _read(folder / INDEX).get("weight_map")
+        parts = read_json(folder / INDEX).get("weight_map")
         names = sorted(set(map(str, parts.values()))) if isinstance(parts, dict) else []
     else:
         names = ["model.safetensors"]
@@ -28,7 +31,14 @@ def check_folder(folder: Path, trust: bool) -> None:
         _check_weights(folder / name)
 
 
-def _read(path: Path) -> Mapping[str, object]:
+def generates(folder: Path, task: str) -> bool:
+    """Whether the folder is imported as a language model with its cache."""
+    names = read_json(folder / "config.json").get("architectures")
+    first = str(names[0]) if isinstance(names, list) and names else ""
+    return task in {"", GENERATION_TASK} and first.endswith(DECODERS)
+
+
+def read_json(path: Path) -> Mapping[str, object]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -31,11 +31,13 @@ from edgeopt.graph.randomness import check_not_random
 from edgeopt.hw.child import python_command
 from edgeopt.hw.device import Unavailable
 from edgeopt.importing import children
+from edgeopt.importing.decoding import decoding, greedy_note, reference_of, step_samples
 from edgeopt.importing.onnx_source import check_runs
 from edgeopt.importing.preprocessing import FolderProcessor, Preprocessing, UncoveredError, take_over
 from edgeopt.importing.proof import Proof, first_difference, prove
 from edgeopt.importing.request import ImportRequest, SourceOptions
 from edgeopt.importing.sources import Recognized, recognize
+from edgeopt.importing.text_files import gather, publishing, text_folder
 from edgeopt.measure.files import check_place, writing
 from edgeopt.platform.processes import crash_name, end_group, group_options
 from edgeopt.version import __version__
@@ -51,6 +53,7 @@ RUNTIME = "onnxruntime-cpu"
 NEWEST_IR_VERSION = 10
 """Newest IR version that the oldest supported ONNX Runtime reads."""
 SEED = 20240
+TEXT = "text-files"
 Runs = list[dict[str, Array]]
 
 
@@ -69,6 +72,8 @@ class Exported(msgspec.Struct, frozen=True):
     values: tuple[str, ...] = ()
     """Change of the values in each run after those of the sizes."""
     limits: InputLimits = {}
+    generated: int = 0
+    """Number of tokens at the end of the last run that the original itself has generated."""
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -85,6 +90,8 @@ class Imported(msgspec.Struct, frozen=True):
     seconds: float
     pre: Preprocessing | None = None
     """Processor of a Hugging Face folder, as a file for `--pre`."""
+    text: str = ""
+    """Folder with the tokenizer and the generation settings of a language model."""
 
 
 def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> Imported:
@@ -95,7 +102,7 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
     samples_file = request.out.with_suffix(".npz")
     _check_places(request, samples_file)
     _check_data(request.data)
-    source = recognize(request.source, request.trust)
+    source = recognize(request.source, request.trust, request.task)
     if request.task and source.source.kind != "huggingface":
         raise UsageError(f"A {source.source.title} has no --task.", "Leave it out.")
     backend = backend_named(RUNTIME)
@@ -116,8 +123,12 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
             check_not_random(model.ir)
         emit(events.Progress("prove", f"{len(feeds)} runs"))
         sizes = exported.sizes[exported.base :]
+        decodes = source.source.decodes
+        if decodes:
+            reference = reference_of(feeds, reference)
+        runner = decoding(backend) if decodes else backend
         proof = prove(
-            model.path, feeds, reference, exported.base, sizes, backend, request.floor_db, exported.values
+            model.path, feeds, reference, exported.base, sizes, runner, request.floor_db, exported.values
         )
         if not proof.equal:
             layers = _layers(folder, exported)
@@ -131,13 +142,18 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
                 "for a model in half precision, set --floor.",
             )
         pre, notes = _preprocessing(exported, _ports(model), request, folder)
+        samples = feeds[: exported.base]
+        if decodes:
+            notes = (*notes, greedy_note(model.path, feeds[-1], exported.generated, backend))
+            samples = step_samples(model.path, samples, backend)
+            gather(Path(source.place), folder / "text", folder / TEXT)
         emit(events.Progress("write", str(request.out)))
         record = _record(source, exported, proof, pre)
-        _write(model, request.out, samples_file, feeds[: exported.base], record, folder)
+        _write(model, request.out, samples_file, samples, record, folder)
     return Imported(
         str(request.out), str(samples_file), source.source.kind, source.shown, exported.framework,
         exported.exporter, model.ir.opset_imports.get("", 0), _ports(model), proof, notes,
-        time.monotonic() - start, pre,
+        time.monotonic() - start, pre, str(text_folder(request.out)) if decodes else "",
     )  # fmt: skip
 
 
@@ -366,6 +382,8 @@ def _write(
     if record.pre:
         written[record.pre] = out.with_name(record.pre)
     with ExitStack() as stack:
+        if (folder / TEXT).is_dir():
+            stack.enter_context(publishing(folder / TEXT, text_folder(out)))
         for name, place in written.items():
             file = stack.enter_context(writing(place))
             file.write((folder / name).read_bytes())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.errors import InputError, ModelError, UsageError
-from edgeopt.importing.huggingface import check_folder
+from edgeopt.importing.huggingface import check_folder, generates
 
 if TYPE_CHECKING:
     from edgeopt.plugins import Offer
@@ -28,6 +28,8 @@ class Source(msgspec.Struct, frozen=True):
     """File that makes a folder this source."""
     pickled: bool = False
     zipped: bool = False
+    decodes: bool = False
+    """Whether it is a language model, which is proved through its cache."""
 
 
 SOURCES = (
@@ -42,6 +44,8 @@ SOURCES = (
     Source("savedmodel", "SavedModel", (), "tf_child.py", "saved_model.pb"),
     Source("huggingface", "Hugging Face folder", (), "hf_child.py", "config.json"),
 )
+
+LANGUAGE_MODEL = Source("huggingface", "Hugging Face language model", child="lm_child.py", decodes=True)
 
 
 def sources() -> tuple[Source, ...]:
@@ -91,7 +95,7 @@ def source_of(text: str) -> Source | None:
     return _of_suffix(path)
 
 
-def recognize(text: str, trust: bool = False) -> Recognized:
+def recognize(text: str, trust: bool = False, task: str = "") -> Recognized:
     """Returns the kind of source; raises an error for one that cannot be imported."""
     code = _CODE.fullmatch(text)
     if code is not None and not Path(text).exists():
@@ -103,7 +107,7 @@ def recognize(text: str, trust: bool = False) -> Recognized:
     if not path.exists():
         raise InputError(f"There is no file '{text}'.", "Check the path, or name code as file.py:NAME.")
     if path.is_dir():
-        return Recognized(_of_folder(path, trust), str(path.absolute()))
+        return Recognized(_of_folder(path, trust, task), str(path.absolute()))
     if path.suffix == ".py":
         raise UsageError(f"'{text}' is a Python file.", _SCRIPT.format(text))
     source = _of_suffix(path)
@@ -118,7 +122,7 @@ def recognize(text: str, trust: bool = False) -> Recognized:
     return Recognized(source, str(path.absolute()))
 
 
-def _of_folder(path: Path, trust: bool) -> Source:
+def _of_folder(path: Path, trust: bool, task: str) -> Source:
     found = [each for each in SOURCES if each.marker and (path / each.marker).is_file()]
     if not found:
         models = sorted(file.name for file in path.iterdir() if _of_suffix(file) is not None)
@@ -133,6 +137,7 @@ def _of_folder(path: Path, trust: bool) -> Source:
     (source,) = found
     if source.kind == "huggingface":
         check_folder(path, trust)
+        return LANGUAGE_MODEL if generates(path, task) else source
     return source
 
 

@@ -94,7 +94,7 @@ def _open(
     named: NamedSide, name: str, options: SourceOptions, threads: int, known: _Known, folder: Path, emit: Emit
 ) -> tuple[str, OriginalRun]:
     """Runs it once in its environment: what is missing or wrong there is said before anything is measured."""
-    source = recognize(named.what, options.trust)
+    source = recognize(named.what, options.trust, options.task)
     compiles = bool(named.options.get(COMPILE))
     if compiles and source.source.kind not in _COMPILED:
         raise UsageError(f"A {source.source.title} has no @{COMPILE}.", "Leave it out.")

@@ -92,6 +92,8 @@ class Job:
         """Least and greatest size of open dimensions, where the framework or a run has shown one."""
         self.borders: dict[str, set[int]] = {}
         """Sizes at which the exporter has seen the original branch."""
+        self.generated = 0
+        """Number of tokens at the end of the last run that the original itself has generated."""
         self.renamed: dict[str, str] = {}
         """Original name of each output of the ONNX model, if the exporter chooses names itself."""
         self.ranks: dict[str, int] = {}
@@ -332,7 +334,10 @@ def export(framework: Any, job: Job) -> None:
     exporter = framework.export(original, resized(job, samples, grown), list(first), job)
     job.say(event="progress", phase="run", message="original")
     drawn = _drawn_so_far()
-    done = run_all(lambda feeds: framework.run(original, feeds, job), job, samples)
+    if hasattr(framework, "run_sizes"):
+        done = framework.run_sizes(original, job, samples)
+    else:
+        done = run_all(lambda feeds: framework.run(original, feeds, job), job, samples)
     if _drawn_so_far() != drawn and not job.allow_random:
         job.refuse(
             "bad-model",
@@ -360,6 +365,7 @@ def export(framework: Any, job: Job) -> None:
         outputs=list(done.outputs[0]),
         layers=[[name, kind] for name, (kind, _) in layers.items()],
         processor=processor,
+        generated=job.generated,
         notes=job.notes,
     )
 

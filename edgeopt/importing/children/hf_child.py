@@ -55,26 +55,39 @@ def version() -> str:
 
 
 def load(job: Job) -> Any:
-    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
-    if job.exports and any(key.startswith("image_") for key in _read(job, "preprocessor_config.json")):
+    if job.exports and any(key.startswith("image_") for key in read_json(job, "preprocessor_config.json")):
         job.need("PIL", "pillow")  # for its image processor
-    import torch
+    if job.task and job.task not in TASKS:
+        job.refuse("usage", f"There is no task '{job.task}'.", f"Tasks: {', '.join(TASKS)}.")
+    config = read_config(job)
+    config.use_cache = False
+    kind = architecture(job, config)
+    _check_not_generating(job, config, kind)
+    return loaded(job, kind, config)
+
+
+def read_config(job: Job) -> Any:
+    """Returns the configuration of the folder, without a network."""
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
     import transformers
 
     torch_child.set_up(job)
     transformers.logging.set_verbosity_error()
-    if job.task and job.task not in TASKS:
-        job.refuse("usage", f"There is no task '{job.task}'.", f"Tasks: {', '.join(TASKS)}.")
     try:
-        config = transformers.AutoConfig.from_pretrained(job.place, trust_remote_code=job.trust)
+        config: Any = transformers.AutoConfig.from_pretrained(job.place, trust_remote_code=job.trust)
     except Exception as error:
         job.refuse(
             "bad-model",
             f"config.json cannot be read by transformers {transformers.__version__}: {job.reason(error)}.",
             "Install the version of transformers that the model needs, or download the folder again.",
         )
-    config.use_cache = False
-    kind = _class(job, config)
+    return config
+
+
+def loaded(job: Job, kind: Any, config: Any) -> Any:
+    """Returns the original with the weights of the folder, in float32."""
+    import torch
+
     model, missing = _model(job, kind, config)
     if missing and all("pooler" in name for name in missing):  # trained without, as for filling masks
         model, missing = _model(job, kind, config, add_pooling_layer=False)
@@ -104,8 +117,8 @@ def _model(job: Job, kind: Any, config: Any, **options: Any) -> tuple[Any, list[
 _TASK_HINT = "Download the folder again, or choose what it was trained for with --task."
 
 
-def _class(job: Job, config: Any) -> Any:
-    """Returns the class of --task, else that of the architecture in config.json; refuses models that generate."""
+def architecture(job: Job, config: Any) -> Any:
+    """Returns the class of --task, else that of the architecture in config.json."""
     import transformers
 
     name = (getattr(config, "architectures", None) or ["AutoModel"])[0]
@@ -118,16 +131,21 @@ def _class(job: Job, config: Any) -> Any:
             f"transformers {transformers.__version__} has no architecture {name}.",
             f"Install the version that has it, or choose with --task: {', '.join(TASKS)}.",
         )
+    return kind
+
+
+def _check_not_generating(job: Job, config: Any, kind: Any) -> None:
+    """Refuses models that generate, except their encoders."""
     decodes = getattr(config, "is_encoder_decoder", False)
     if (decodes and job.task != "encoder") or getattr(kind, "can_generate", bool)():
         job.refuse(
             "bad-model",
-            f"The architecture {name} generates step by step with a decoder, which this import does not take.",
+            f"{kind.__name__} generates with a decoder. Models that generate are imported if they are a decoder "
+            "alone, with an architecture named ...ForCausalLM or ...LMHeadModel.",
             "--task encoder imports the encoder alone."
             if decodes
             else "--task feature-extraction imports its body.",
         )
-    return kind
 
 
 def inputs(original: Any, job: Job) -> list[Input]:
@@ -149,13 +167,13 @@ def inputs(original: Any, job: Job) -> list[Input]:
     return found
 
 
-def _setting(config: Any, name: str, default: Any) -> Any:
+def setting(config: Any, name: str, default: Any) -> Any:
     """Returns a setting of the configuration, or of the part for text or for images."""
     parts = (config, *(getattr(config, part, None) for part in ("text_config", "vision_config")))
     return next((value for part in parts if (value := getattr(part, name, None)) is not None), default)
 
 
-def _read(job: Job, name: str) -> dict[str, Any]:
+def read_json(job: Job, name: str) -> dict[str, Any]:
     path = Path(job.place) / name
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     return found
@@ -164,8 +182,8 @@ def _read(job: Job, name: str) -> dict[str, Any]:
 def _tokens(job: Job, model: Any, input_names: list[str]) -> list[Input]:
     """Returns tokens of texts of different lengths, padded to one length."""
     config, taken = model.config, inspect.signature(model.forward).parameters
-    pad = _setting(config, "pad_token_id", 0)
-    longest = _setting(config, "max_position_embeddings", None)
+    pad = setting(config, "pad_token_id", 0)
+    longest = setting(config, "max_position_embeddings", None)
     if longest is not None:
         parts = model.named_modules()
         # RoBERTa counts positions from the number of the padding token on.
@@ -175,7 +193,7 @@ def _tokens(job: Job, model: Any, input_names: list[str]) -> list[Input]:
         longest -= pad + 1 if shifted else 0
         job.ranges[next((dim for dim, axis in job.axes.items() if axis == 1), "sequence")] = (1, longest)
     batch, length = job.shapes.get("input_ids", (1, min(TOKENS, longest or TOKENS)))
-    typed = "token_type_ids" in taken and (_setting(config, "type_vocab_size", 0) or 0) > 1
+    typed = "token_type_ids" in taken and (setting(config, "type_vocab_size", 0) or 0) > 1
     names = [
         "input_ids",
         *(["attention_mask"] if "attention_mask" in taken else []),
@@ -189,7 +207,7 @@ def _tokens(job: Job, model: Any, input_names: list[str]) -> list[Input]:
 
     def draw_all(random: Any) -> None:
         counts = random.integers(max(1, length // 2), length, batch, endpoint=True)
-        ids = random.integers(0, _setting(config, "vocab_size", 2), (batch, length))
+        ids = random.integers(0, setting(config, "vocab_size", 2), (batch, length))
         mask = (np.arange(length) < counts[:, None]).astype(np.int64)
         if tokenizer is not None:
             texts = [tokenizer.decode(row[:count]) for row, count in zip(ids, counts)]
@@ -229,8 +247,8 @@ def _tokenizer(job: Job) -> Any:
 
 def _pixels(job: Job, config: Any) -> Input:
     """Returns random pixels in the size and with the mean and spread that the image processor gives them."""
-    about, channels = _read(job, "preprocessor_config.json"), _setting(config, "num_channels", 3)
-    size = about.get("crop_size") or about.get("size") or _setting(config, "image_size", PIXELS)
+    about, channels = read_json(job, "preprocessor_config.json"), setting(config, "num_channels", 3)
+    size = about.get("crop_size") or about.get("size") or setting(config, "image_size", PIXELS)
     if isinstance(size, dict):
         edge = size.get("shortest_edge", PIXELS)
         size = (size.get("height", edge), size.get("width", edge))
@@ -248,9 +266,9 @@ def _sound(job: Job, config: Any, name: str) -> Input:
     """Returns features or samples of noise, by the feature extractor of the folder if it has one."""
     import transformers
 
-    frames = 2 * _setting(config, "max_source_positions", 500)
-    shape = (1, SAMPLE_RATE) if name == "input_values" else (1, _setting(config, "num_mel_bins", 80), frames)
-    if name in job.shapes or not _read(job, "preprocessor_config.json"):
+    frames = 2 * setting(config, "max_source_positions", 500)
+    shape = (1, SAMPLE_RATE) if name == "input_values" else (1, setting(config, "num_mel_bins", 80), frames)
+    if name in job.shapes or not read_json(job, "preprocessor_config.json"):
         return job.Input(name, "float32", job.shapes.get(name, shape))
     extractor = transformers.AutoFeatureExtractor.from_pretrained(job.place, trust_remote_code=job.trust)
 
@@ -265,7 +283,7 @@ def _sound(job: Job, config: Any, name: str) -> Input:
 def processor(original: Any, job: Job) -> Any:
     """Returns the image processor or feature extractor of the folder, with its inputs and outputs."""
     taken = inspect.signature(original.module.forward).parameters
-    return hf_processor.processed(job, taken, _read(job, "preprocessor_config.json"))
+    return hf_processor.processed(job, taken, read_json(job, "preprocessor_config.json"))
 
 
 def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str:

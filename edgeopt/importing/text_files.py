@@ -1,0 +1,60 @@
+"""Files beside an imported language model that generation needs: tokenizer, chat template, settings."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from edgeopt.importing.huggingface import read_json
+from edgeopt.measure.files import writing
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json")
+GENERATION = "generation_config.json"
+_FROM_CONFIG = ("bos_token_id", "eos_token_id", "pad_token_id", "max_position_embeddings")
+_OTHER_NAMES = {"max_position_embeddings": "n_positions"}
+
+
+def text_folder(model: Path) -> Path:
+    return model.with_suffix(".text")
+
+
+def gather(source: Path, converted: Path, folder: Path) -> None:
+    """Copies the files of a Hugging Face folder; `converted` has tokenizer.json if the folder has none.
+
+    Settings that generation_config.json lacks come from config.json.
+    """
+    folder.mkdir()
+    tokenizer = converted if (converted / "tokenizer.json").is_file() else source
+    for name in TOKENIZER_FILES:
+        place = tokenizer / name if (tokenizer / name).is_file() else source / name
+        if place.is_file():
+            shutil.copyfile(place, folder / name)
+    config = read_json(source / "config.json")
+    known = read_json(source / GENERATION) if (source / GENERATION).is_file() else {}
+    settings = dict(known)
+    for name in _FROM_CONFIG:
+        value = config.get(name, config.get(_OTHER_NAMES.get(name, "")))
+        if settings.get(name) is None and value is not None:
+            settings[name] = value
+    (folder / GENERATION).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def publishing(made: Path, folder: Path) -> Iterator[None]:
+    """Writes the files to their folder at the end, unless an exception ends the block; removes older ones."""
+    new = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    try:
+        with ExitStack() as stack:
+            for path in made.iterdir():
+                stack.enter_context(writing(folder / path.name)).write(path.read_bytes())
+            yield
+        for name in (*TOKENIZER_FILES, GENERATION):
+            if not (made / name).is_file():
+                (folder / name).unlink(missing_ok=True)
+    except BaseException:
+        if new:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
