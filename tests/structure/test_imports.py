@@ -19,7 +19,7 @@ GROUND = (
 FLOORS = (
     *("errors", "decoding", "events", "version", "units", "nearest", "notebook", "privacy", "options", "keywords"),
     *("platform", "workspace", "plugins"),
-    *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
+    *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "text", "bundle", "fleet"),
     *("measure", "quant", "importing", "pipeline", "remote"),
     *("views", "commands", "cli", "__main__"),
 )
@@ -114,6 +114,8 @@ HEAVY = (
     "rich",
     "cpuinfo",
     "scipy",
+    "tokenizers",
+    "jinja2",
 )
 INSIDE_FUNCTIONS = (
     ("edgeopt.hw", (*HEAVY, "numpy")),
