@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 PAGE = Path(__file__).parents[1] / "docs" / "licences.md"
 
 # Licences that a program under Apache-2.0 may use. PySide6 and zeroconf are under LGPL:
-# libraries that users can replace. So is tqdm, of which some files are under MPL.
+# libraries that users can replace. So is tqdm, which has files under MPL.
 KNOWN = frozenset({
     "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "EPL-2.0", "GPL-2.0-only", "GPL-3.0-only",
     "ISC", "LGPL-2.1-or-later", "LGPL-3.0-only", "MIT", "MIT-0", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Zlib",

@@ -27,11 +27,11 @@ _ENDINGS = {
 
 @asks(RunRequest)
 def run(request: RunRequest, json: JsonFlag = False) -> None:
-    """Run a bundle or model on samples and write its outputs, or continue a prompt.
+    """Run a bundle or model on samples, or continue a prompt.
 
     \b
-    Writes outputs.npz with one array per output, samples along the first axis. If the shape of an
-    output varies, there is one array per sample, named OUTPUT/NUMBER.
+    With --data, writes outputs.npz with one array per output, samples along the first axis. If the
+    shape of an output varies, there is one array per sample, named OUTPUT/NUMBER.
 
     \b
     After an interruption, the same command continues with the missing samples.

@@ -153,7 +153,7 @@ class Session:
         top_p: float | None = None,
         seed: int | None = None,
     ) -> "Generation | TextGeneration":
-        """What a decoder continues a prompt with, piece by piece; `close` of the iterator ends it.
+        """Returns what a decoder continues a prompt with, piece by piece; `close` of the iterator ends it.
 
         A text, or a list of messages such as `{"role": "user", "content": "Hello"}`, gives pieces of text; token
         ids give ids. It ends before a text or id of `stop`, after `max_tokens`, or when the longest context is
