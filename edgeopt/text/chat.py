@@ -26,7 +26,8 @@ def render(template: str, messages: Sequence[Mapping[str, str]], tokens: Mapping
             )
     compiled = _compiled(template)
     try:
-        return compiled.render(messages=messages, add_generation_prompt=True, **tokens)
+        # Templates ask whether `tools` and `documents` are None.
+        return compiled.render(messages=messages, tools=None, documents=None, add_generation_prompt=True, **tokens)
     except _Refused as error:
         raise DataError(f"The chat template refuses the messages: {error}", "Change the messages.") from None
     except Exception as error:  # noqa: BLE001 - a template is a program, which raises anything

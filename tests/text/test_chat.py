@@ -12,6 +12,7 @@ HELLO = [{"role": "user", "content": "Hello"}]
 
 def test_functions_of_hugging_face_templates_work():
     template = (
+        "{% if tools is not none or documents is not none %}tools{% endif %}"
         "{{ {'a': '<ü>', 'b': [1]} | tojson }} {{ [1] | tojson(indent=2) }} {{ strftime_now('%Y') }}"
         "{% for n in [1, 2, 3] %}{% if n == 2 %}{% break %}{% endif %} {{ n }}{% endfor %}"
     )
