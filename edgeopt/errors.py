@@ -209,6 +209,7 @@ EXTRAS = {
     "openvino": ("openvino",),
     "sign": ("cryptography",),
     "images": ("pillow",),
+    "text": ("tokenizers", "jinja2"),
     "fleet": ("websockets", "aiomqtt", "paho-mqtt", "zeroconf"),
     "lab": ("distributed",),
     "gui": ("pyside6-essentials", "pyqtgraph"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("optimize", "cpu", "openvino", "images", "sign", "gui", "fleet", "directml")
+EXTRAS = ("optimize", "cpu", "openvino", "images", "text", "sign", "gui", "fleet", "directml")
 SYSTEMS = {
     "win_amd64": {
         "sys_platform": "win32",

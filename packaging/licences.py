@@ -15,10 +15,10 @@ from packaging.requirements import Requirement
 PAGE = Path(__file__).parents[1] / "docs" / "licences.md"
 
 # Licences that a program under Apache-2.0 may use. PySide6 and zeroconf are under LGPL:
-# libraries that users can replace.
+# libraries that users can replace. So is tqdm, which has files under MPL.
 KNOWN = frozenset({
     "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "EPL-2.0", "GPL-2.0-only", "GPL-3.0-only",
-    "ISC", "LGPL-2.1-or-later", "LGPL-3.0-only", "MIT", "MIT-0", "MIT-CMU", "PSF-2.0", "Zlib",
+    "ISC", "LGPL-2.1-or-later", "LGPL-3.0-only", "MIT", "MIT-0", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Zlib",
 })  # fmt: skip
 # Only as one of several choices.
 COPYLEFT = frozenset({"EPL-2.0", "GPL-2.0-only", "GPL-3.0-only"})
@@ -27,6 +27,7 @@ COPYLEFT = frozenset({"EPL-2.0", "GPL-2.0-only", "GPL-3.0-only"})
 READ = {
     "aiomqtt": "BSD-3-Clause",
     "colorama": "BSD-3-Clause",
+    "jinja2": "BSD-3-Clause",
     "mpmath": "BSD-3-Clause",
     "scipy": "BSD-3-Clause",
     "sympy": "BSD-3-Clause",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from edgeopt.errors import UsageError
+from edgeopt.errors import OptionReference, UsageError
 from edgeopt.options import argument, option
 
 Libraries = Annotated[tuple[str, ...], option("Library of custom operators to load; repeatable.", metavar="LIB")]
@@ -21,13 +21,71 @@ SingleFile = Annotated[bool, option("Write the bundle as one file instead of a f
 
 class RunRequest(msgspec.Struct, frozen=True):
     subject: Annotated[Path, argument("Bundle or model to run.", metavar="BUNDLE|MODEL")]
-    data: Annotated[Path, option("Samples: .npz, or a folder of .npy files or pictures.")]
-    out: Annotated[Path, option("Folder for the outputs.", "-o", "--out")]
+    data: Annotated[Path | None, option("Samples: .npz, or a folder of .npy files or pictures.")] = None
+    out: Annotated[Path | None, option("Folder for the outputs of --data.", "-o", "--out")] = None
     pre: PicturesFile = None
     strict: Annotated[bool, option("Fail if the runtime moves part of the model to another backend.")] = False
     custom_ops: Libraries = ()
     process: Annotated[bool, option("Apply the bundle's pre- and postprocessing; the data is raw input.")] = False
     batch: Annotated[int, option("Samples per run; needs a model with a batch axis.", metavar="N", minimum=1)] = 1
+    prompt: Annotated[
+        str | None,
+        option("Text for a language model, instead of --data; - reads stdin.", metavar="TEXT"),
+    ] = None
+    chat: Annotated[bool, option("Send the prompt as a user's message, in the model's chat template.")] = False
+    system: Annotated[str | None, option("System message before the prompt, with --chat.", metavar="TEXT")] = None
+    max_tokens: Annotated[int, option("Maximum number of tokens to generate.", metavar="N", minimum=1)] = 128
+    temperature: Annotated[
+        float | None,
+        option("Randomness of the tokens; 0 takes the most likely (default: the model's own).", minimum=0),
+    ] = None
+    top_k: Annotated[
+        int | None,
+        option("Draw from the K most likely tokens; 0 is all (default: the model's own).", metavar="K", minimum=0),
+    ] = None
+    top_p: Annotated[
+        float | None,
+        option(
+            "Draw from the fewest tokens with this probability together, above 0 (default: the model's own).",
+            minimum=0,
+            maximum=1,
+        ),
+    ] = None
+    seed: Annotated[
+        int | None, option("Seed of the draws, to repeat them (default: random).", metavar="N", minimum=0)
+    ] = None
+    stop: Annotated[
+        tuple[str, ...], option("Text to stop at, which is left out; repeatable.", metavar="TEXT")
+    ] = ()
+
+
+_OF_DATA = ("out", "pre", "process", "batch")
+_OF_PROMPTS = ("chat", "system", "max_tokens", "temperature", "top_k", "top_p", "seed", "stop")
+
+
+def is_generation(request: RunRequest) -> bool:
+    """Whether it generates text; raises UsageError for options that exclude or lack each other."""
+    if (request.prompt is None) == (request.data is None):
+        both = [OptionReference("data"), OptionReference("prompt")]
+        if request.data is not None:
+            raise UsageError("--data and --prompt exclude each other.", "Give one of them.", both)
+        raise UsageError(
+            "There is nothing to run the model on.",
+            'Pass samples with --data and -o, or a text with --prompt "Once upon a time".',
+            both,
+        )
+    others, needed = (_OF_PROMPTS, "prompt") if request.prompt is None else (_OF_DATA, "data")
+    for field in msgspec.structs.fields(request):
+        if field.name in others and getattr(request, field.name) != field.default:
+            named = [OptionReference(field.name), OptionReference(needed)]
+            raise UsageError(f"{named[0]} needs {named[1]}.", f"Leave {named[0]} out.", named)
+    if request.system is not None and not request.chat:
+        named = [OptionReference("system"), OptionReference("chat")]
+        raise UsageError("--system needs --chat.", "Add --chat.", named)
+    if request.data is not None and request.out is None:
+        named = [OptionReference("data"), OptionReference("out")]
+        raise UsageError("--data needs a folder for the outputs.", "Add -o FOLDER.", named)
+    return request.prompt is not None
 
 
 class VerifyRequest(msgspec.Struct, frozen=True):

@@ -19,10 +19,11 @@ from edgeopt.bundle.archive import holds, pack_into
 from edgeopt.bundle.cache import found_cache
 from edgeopt.bundle.deployment import FILE, Cache, CalibrationRecord, Deployment, info_of, to_toml
 from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
-from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.data.samples import write_archive
 from edgeopt.errors import UsageError, writing_to
 from edgeopt.graph.rows.record import RowAnalysis
+from edgeopt.text.tokenizer import FOLDER, text_folder
 
 MODEL_FOLDER = "model"
 RECORD = "quantization.json"
@@ -75,6 +76,14 @@ def draft(out: Path) -> Iterator[Path]:
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def put_text(folder: Path, model: Path, first: Bundle | None = None) -> None:
+    """Copies a tokenizer, if there is one, into a bundle: that of the first bundle, or that beside the model."""
+    places = [*([first.folder / FOLDER] if first is not None else []), text_folder(model)]
+    source = next((each for each in places if each.is_dir()), None)
+    if source is not None:
+        shutil.copytree(source, folder / FOLDER)
 
 
 def fill(

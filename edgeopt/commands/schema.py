@@ -111,6 +111,7 @@ RESULTS = (
         ("edgeopt.measure.watch:WatchReport", "edgeopt.fleet.monitor:WatchedAgent"),
     ),
     RecordType("run", "Outputs that were written", ("edgeopt.bundle.runtime.offline:OfflineRun",)),
+    RecordType("generate", "Text that was generated", ("edgeopt.bundle.runtime.prompt_run:PromptRun",)),
     RecordType("verify", "A checked bundle", ("edgeopt.bundle.runtime.check:BundleCheck",)),
     RecordType("report", "Reports that were written", ("edgeopt.commands.report.facts:Reports",)),
     RecordType("cost", "Costs by device", ("edgeopt.commands.cost.figures:CostReport",)),

@@ -37,6 +37,7 @@ from edgeopt.pipeline.screen import final
 from edgeopt.plugins import installed_plugins
 from edgeopt.profiles.presets import shipped_presets
 from edgeopt.profiles.targets import profile_for
+from edgeopt.text.tokenizer import text_folder
 
 # Packages that rewrite and quantize models; the device's fingerprint includes the runtimes too.
 _LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "scipy", "sympy")
@@ -101,6 +102,7 @@ class Keys:
             plugins = _plugins() if settings.plugins else {}
         except (OSError, EdgeoptError):
             return None
+        text = text_folder(settings.model)
         # Pillow reads pictures only.
         readers = versions(("pillow",)) if settings.data is not None and settings.data.is_dir() else {}
         found = {
@@ -113,6 +115,7 @@ class Keys:
             "the target profile": profile,
             "the presets": shipped_presets(),
             **plugins,
+            **({"the tokenizer": tree_digest(text)} if text.is_dir() else {}),
             "the accuracy goal": goal,
             **{flag_of(name): value for name, value in content.items()},
         }

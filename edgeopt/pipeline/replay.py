@@ -274,6 +274,7 @@ def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
         evidence = prove(work) if request.measure else profile.deployment.evidence
         deployment = _with_processing(work, _described(work, same, answered.own_answers, evidence))
         documents = _documents(work, ledger)
+        write.put_text(folder, request.model, profile.bundle)
         if request.measure:
             fill_timed(LocalHost(rest), folder, deployment, documents, profile.record, emit)
         else:

@@ -94,6 +94,18 @@ def test_an_undecided_search_is_done_again(cache, quick, relu_model, tmp_path):
     assert SearchCache(again, ignore).recall() is not None
 
 
+def test_a_search_puts_the_tokenizer_of_the_model_into_the_bundle(cache, quick, relu_model, tmp_path):
+    model = shutil.copy(relu_model, tmp_path / "m.onnx")
+    write_text(tmp_path)
+    optimize(model, tmp_path / "m.edgeopt", profile=quick)
+    assert (read_bundle(tmp_path / "m.edgeopt").folder / "text/tokenizer.json").read_text() == "{}"
+
+
+def write_text(folder):
+    (folder / "m.text").mkdir()
+    (folder / "m.text/tokenizer.json").write_text("{}")
+
+
 def test_a_pick_that_the_cache_does_not_have_says_what_is_different(cache, quick, relu_model, tmp_path):
     settings = OptimizeRequest(relu_model, tmp_path / "first.edgeopt", profile=quick)
     with pytest.raises(UsageError, match=r"no finished search of relu\.onnx"):
@@ -215,6 +227,7 @@ def change(path, old=None, new=None):
 CHANGES = {
     "the model": lambda folder: change(folder / "m.onnx", b"tiny", b"liny"),
     "its external data": lambda folder: change(folder / "weights.bin"),
+    "the tokenizer": write_text,
     "the data": lambda folder: change(folder / "data/x.npy"),
     "another sample": lambda folder: (folder / "data/y.npy").write_bytes(b""),
     "the profile": lambda folder: change(folder / "p.toml", b"int8-dynamic", b"fp16"),

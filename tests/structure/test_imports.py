@@ -19,7 +19,7 @@ GROUND = (
 FLOORS = (
     *("errors", "decoding", "events", "version", "units", "nearest", "notebook", "privacy", "options", "keywords"),
     *("platform", "workspace", "plugins"),
-    *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "bundle", "fleet"),
+    *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "text", "bundle", "fleet"),
     *("measure", "quant", "importing", "pipeline", "remote", "lab"),
     *("views", "commands", "cli", "__main__"),
 )
@@ -116,6 +116,8 @@ HEAVY = (
     "scipy",
     "dask",
     "distributed",
+    "tokenizers",
+    "jinja2",
 )
 INSIDE_FUNCTIONS = (
     ("edgeopt.hw", (*HEAVY, "numpy")),

@@ -1,6 +1,7 @@
 """Generating tokens with a decoder that has a cache."""
 
 import math
+import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -74,11 +75,17 @@ class Generation(Iterator[int]):
         """Checks the prompt; the first token computes it."""
         self.ending = ""
         """The reason that there are no more tokens: `stop`, `max_tokens`, `context` or `closed`; empty before."""
+        self.tokens: list[int] = []
+        """The generated token ids so far."""
+        self.first_token_s: float | None = None
+        """Seconds that computing the prompt and the first token took; None before."""
         if max_tokens < 1:
             raise UsageError(f"It cannot generate {max_tokens} tokens.", "Give at least 1 as 'max_tokens'.")
         self._ports = ports
         self._pending = _prompt(ids)
         self._ports.check_ids(self._pending)
+        self.prompt_tokens: list[int] = self._pending.tolist()
+        """The token ids of the prompt."""
         self._max_context = ports.max_context_tokens
         if self._max_context is not None and len(self._pending) > self._max_context:
             raise DataError(
@@ -100,11 +107,15 @@ class Generation(Iterator[int]):
             self._end("context")
         if self._stream is None:
             raise StopIteration
+        begin = time.perf_counter()
         scores = self._scores(self._stream)
         token = self._sampler.choose(scores)
         if token in self._stop:
             self._end("stop")
             raise StopIteration
+        if not self.tokens:
+            self.first_token_s = time.perf_counter() - begin
+        self.tokens.append(token)
         self._pending = np.array([token])
         self._left -= 1
         return token

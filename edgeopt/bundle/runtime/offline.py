@@ -166,6 +166,8 @@ def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
     Until that is complete, the outputs so far lie beside it, and the same run goes on with them.
     """
     subject, data, out = request.subject, request.data, request.out
+    assert data is not None  # noqa: S101 - `is_generation` has checked both
+    assert out is not None  # noqa: S101
     if request.batch > 1 and request.process:
         raise UsageError(
             "--batch needs prepared samples, and --process raw ones.",
@@ -186,7 +188,7 @@ def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
         count = len(samples)
         if request.batch > 1:
             session.check_batching([samples.feeds(k) for k in range(min(count, 4))], request.batch)
-        interrupted = InterruptedRun(out, lambda: _identity(request, session))
+        interrupted = InterruptedRun(out, lambda: _identity(request, data, session))
         left_over = interrupted.exists
         runs = interrupted.found()
         resumed = len(runs)
@@ -270,7 +272,7 @@ def _batches(samples: Samples, first: int, maximum: int) -> Iterator[Sequence[Fe
         yield batch
 
 
-def _identity(request: RunRequest, session: Session) -> str:
+def _identity(request: RunRequest, data: Path, session: Session) -> str:
     """Returns a text that identifies the outputs: a digest of model, weights and data, the runtime, the batch."""
     subject = request.subject
     beside = [subject.with_suffix(".bin")] if subject.suffix == ".xml" else []
@@ -279,7 +281,7 @@ def _identity(request: RunRequest, session: Session) -> str:
     runtime = backend_named(session.backend).available()
     version = runtime.version if isinstance(runtime, Available) else ""
     beside += [request.pre] if request.pre is not None else []
-    digest = digest_of_paths(subject, *beside, request.data, *map(Path, request.custom_ops))
+    digest = digest_of_paths(subject, *beside, data, *map(Path, request.custom_ops))
     return (
         f"edgeopt {__version__}, {session.backend} {version}, batch {request.batch}, {request.process}, {digest}"
     )

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack, overload
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo, closed
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from edgeopt.bundle.runtime.generation import Generation
     from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.stream import Stream
+    from edgeopt.bundle.runtime.text_generation import GenerateKeywords, Ids, Prompt, Stop, TextGeneration
+    from edgeopt.text.tokenizer import Messages, Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ class Session:
             "_model",
             "_replace_run",
             "_run_threads",
+            "_tokenizer",
         ),
     )
 
@@ -90,6 +93,7 @@ class Session:
         self._lock = threading.Lock()
         """Held while `run_async` gets its threads and while the session closes."""
         self._closed = False
+        self._tokenizer: Tokenizer | None = None
         watch_forks(self)
         if batching is not None:
             try:
@@ -132,33 +136,65 @@ class Session:
         cache = self.deployment.cache if self.deployment is not None else None
         return Stream(self.run, self.inputs, self.outputs, state, initial, cache)
 
+    @overload
+    def generate(self, prompt: "str | Messages", **keywords: "Unpack[GenerateKeywords]") -> "TextGeneration": ...
+
+    @overload
+    def generate(self, prompt: "Ids", **keywords: "Unpack[GenerateKeywords]") -> "Generation": ...
+
     def generate(
         self,
-        ids: "Sequence[int] | Array",
+        prompt: "Prompt",
         *,
         max_tokens: int = 128,
-        stop: Sequence[int] = (),
-        temperature: float = 0.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
+        stop: "Stop" = (),
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
         seed: int | None = None,
-    ) -> "Generation":
-        """Token ids that a decoder continues `ids` with, one by one; `close` of the iterator ends it.
+    ) -> "Generation | TextGeneration":
+        """Returns what a decoder continues a prompt with, piece by piece; `close` of the iterator ends it.
 
-        It ends before a token of `stop`, after `max_tokens`, or when the longest context is full. At `temperature`
-        0 each token is the most likely one; otherwise it is drawn from the `top_k` most likely ones (0: all) and
-        the fewest that have the probability `top_p` together, and `seed` makes the draws repeatable.
+        A text, or a list of messages such as `{"role": "user", "content": "Hello"}`, gives pieces of text; token
+        ids give ids. It ends before a text or id of `stop`, after `max_tokens`, or when the longest context is
+        full. At `temperature` 0 each token is the most likely one; otherwise it is drawn from the `top_k` most
+        likely ones (0: all) and the fewest that have the probability `top_p` together, and `seed` makes the draws
+        repeatable. For text, the model's own settings are the defaults of these three, and its end tokens stop
+        too; for ids, the most likely token is the default.
         """
         if self._closed:
             raise closed()
         from edgeopt.bundle.cache import found_cache
         from edgeopt.bundle.runtime.generation import DecoderPorts, Generation, Sampler
+        from edgeopt.bundle.runtime.text_generation import TextGeneration, is_text, split_stop
+        from edgeopt.text.stream import TextStream
 
         declared = self.deployment.cache if self.deployment is not None else None
         cache = declared or found_cache(self.inputs, self.outputs, _limits_of(self.deployment, self._model))
-        sampler = Sampler(temperature, top_k, top_p, seed)
         ports = DecoderPorts(cache, self.inputs, self.outputs)
-        return Generation(self.stream(cache.pairs), ports, ids, max_tokens, stop, sampler)
+        texts, ids = split_stop(stop)
+        if not is_text(prompt):
+            if texts:
+                raise UsageError("Token ids cannot stop at a text.", "Give 'stop' as ids, or the prompt as text.")
+            sampler = Sampler(temperature or 0.0, top_k or 0, 1.0 if top_p is None else top_p, seed)
+            return Generation(self.stream(cache.pairs), ports, prompt, max_tokens, ids, sampler)
+        tokenizer = self.tokenizer
+        sampler = Sampler(*tokenizer.settings.sampling(temperature, top_k, top_p), seed)
+        tokens = tokenizer.encode(prompt)
+        stop_ids = (*ids, *tokenizer.stop_ids)
+        generation = Generation(self.stream(cache.pairs), ports, tokens, max_tokens, stop_ids, sampler)
+        return TextGeneration(generation, TextStream(tokenizer.decode, tokens, texts))
+
+    @property
+    def tokenizer(self) -> "Tokenizer":
+        """Returns the tokenizer of the bundle or beside the model; raises UsageError if there is none."""
+        if self._tokenizer is None:
+            from edgeopt.text.tokenizer import FOLDER, load_tokenizer, text_folder
+
+            self._tokenizer = load_tokenizer(
+                text_folder(self._model) if self._held is None else self._held.folder / FOLDER
+            )
+        return self._tokenizer
 
     @property
     def placement(self) -> Placement | None:

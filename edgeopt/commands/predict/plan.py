@@ -244,6 +244,7 @@ def write_bundle(plan: PredictionPlan, made: PredictedVariant, outcome: Predicte
         # No evidence: that is what was measured.
         deployment = deploy.deployment(plan.record.device, outcome.summary, predicted=_predicted(outcome))
         documents: dict[str, object] = {"prediction.json": outcome, "ledger.json": outcome.ledger}
+        write.put_text(folder, request.model)
         write.fill(folder, files, deployment, documents, deploy.record)
         write.publish(folder, request.out, single_file=request.single_file)
 

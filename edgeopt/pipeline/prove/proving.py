@@ -101,6 +101,7 @@ def written(pool: CandidatePool, candidate: Candidate) -> Iterator[BundleDraft]:
     with write.draft(search.request.out) as folder:
         if search.attached is not None:
             search.attached.put(folder)
+        write.put_text(folder, search.request.model)
         write.fill(folder, files, plan.deployment(search.device), {}, plan.record)
         yield BundleDraft(folder, size_bytes, candidate.calls, plan)
 

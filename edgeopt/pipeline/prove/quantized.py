@@ -57,6 +57,7 @@ def write_bundle(work: QuantizeRun, entry: Entry, found: Quantized, measured: Co
             device=device_for_evidence(work.device),
         )
         documents: dict[str, object] = {"evidence.json": kept, "ledger.json": ledger}
+        write.put_text(folder, work.request.model)
         write.fill(folder, {}, deployment, documents, plan.record)
         held = sum(file.stat().st_size for file in model.parent.rglob("*") if file.is_file())
         write.publish(folder, out, single_file=work.request.single_file)

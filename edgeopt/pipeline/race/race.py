@@ -335,7 +335,7 @@ def _faster_than_eight_bits(pool: CandidatePool) -> str:
         options = best.candidate.options
         loaded = runner.enter(missed.name, missed.backend, path, options, timeout_s=_LONGEST_LOAD_S)
         try:
-            # In turns, so that a busy moment does not decide.
+            # Alternately, so that a busy moment does not decide.
             if all(latency_ms(best.contender) <= latency_ms(loaded) for _ in range(_TURNS)):
                 return best.candidate.name
         finally:

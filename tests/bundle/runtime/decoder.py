@@ -42,8 +42,24 @@ def numpy_logits(held, ids):
     return (x + mixed.transpose(1, 0, 2).reshape(len(ids), HIDDEN) @ held["mix"]) @ held["scores"]
 
 
-def write_decoder(path, seed=0, *, positions=True, mask=True, sequence="sequence"):
-    """Writes the decoder; without `positions` it counts them itself, without `mask` it attends to all before."""
+def scripted_weights(following, vocabulary):
+    """Returns weights with which each token is followed by the one that `following` has for it."""
+    random = np.random.default_rng(0)
+    tokens = random.standard_normal((vocabulary, HIDDEN)).astype(np.float32)
+    tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    scores = np.zeros((HIDDEN, vocabulary), np.float32)
+    for token, next_token in following.items():
+        scores[:, next_token] += tokens[token]
+    still = dict.fromkeys(("query", "key", "value", "mix"), np.zeros((HIDDEN, HIDDEN), np.float32))
+    return {"tokens": tokens, "places": np.zeros((CONTEXT, HIDDEN), np.float32), **still, "scores": scores}
+
+
+def write_decoder(path, seed=0, *, positions=True, mask=True, sequence="sequence", held=None):
+    """Writes the decoder; without `positions` it counts them itself, without `mask` it attends to all before.
+
+    `held` are its weights; without them they are random ones of the seed.
+    """
+    held = held or weights(seed)
     constants = {
         "one": np.array([1]),
         "two": np.array([2]),
@@ -115,10 +131,10 @@ def write_decoder(path, seed=0, *, positions=True, mask=True, sequence="sequence
             *(info(name, TensorProto.FLOAT, ["batch", HEADS, "past", WIDTH]) for name in PAIRS),
         ],
         [
-            info("logits", TensorProto.FLOAT, ["batch", sequence, VOCABULARY]),
+            info("logits", TensorProto.FLOAT, ["batch", sequence, held["scores"].shape[1]]),
             *(info(name, TensorProto.FLOAT, ["batch", HEADS, "total", WIDTH]) for name in PAIRS.values()),
         ],
-        [numpy_helper.from_array(array, name) for name, array in {**weights(seed), **constants}.items()],
+        [numpy_helper.from_array(array, name) for name, array in {**held, **constants}.items()],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -45,7 +46,11 @@ def pi_5_plan(folder, pi_5_with_peaks):
     data = folder / "data.npz"
     with np.load(samples.DATA) as held:
         np.savez(data, **{name: held[name][:48] for name in held.files})
-    return optimize_for(OptimizeRequest(samples.MODEL, folder / "pi5.edgeopt", data), record)
+    model = Path(shutil.copy(samples.MODEL, folder))
+    tokenizer = model.with_suffix(".text") / "tokenizer.json"
+    tokenizer.parent.mkdir()
+    tokenizer.write_text("{}")
+    return optimize_for(OptimizeRequest(model, folder / "pi5.edgeopt", data), record)
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +91,7 @@ def test_its_eight_bits_are_those_of_the_target(folder, pi_5_plan):
     from edgeopt.graph.model import load as load_model
 
     bundle = read_bundle(folder / "pi5.edgeopt")
+    assert (bundle.folder / "text/tokenizer.json").read_text() == "{}"
     last = bundle.deployment.steps[-1]
     wanted = next(p for p in shipped_profiles() if p.name == "arm-dotprod").quantization
     assert last.recipe == pi_5_plan.winner.variant == "int8"

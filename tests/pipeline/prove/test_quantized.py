@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -351,8 +352,12 @@ def ask(model, out, data, **wishes):
 
 @pytest.fixture(scope="module")
 def made(stack_model, stack_data, tmp_path_factory):
-    out = tmp_path_factory.mktemp("made") / "stack.edgeopt"
-    return ask(stack_model, out, stack_data, check_targets=("cpu-avx2",), single_file=True), out
+    folder = tmp_path_factory.mktemp("made")
+    out = folder / "stack.edgeopt"
+    model = shutil.copy(stack_model, folder / "stack.onnx")
+    (folder / "stack.text").mkdir()
+    (folder / "stack.text/tokenizer.json").write_text("{}")
+    return ask(model, out, stack_data, check_targets=("cpu-avx2",), single_file=True), out
 
 
 def test_the_bundle_runs_as_the_result_was_proved(made, stack_data):
@@ -363,6 +368,7 @@ def test_the_bundle_runs_as_the_result_was_proved(made, stack_data):
     assert bundle.deployment.run.options == {"threads": 1}
     assert out.is_file()
     assert [file.name for file in (bundle.folder / "model").iterdir()] == ["stack.onnx"]
+    assert (bundle.folder / "text/tokenizer.json").read_text() == "{}"
     check(out, ignore)
     given = {sample.tobytes() for sample in np.load(stack_data)["x"]}
     inputs = bundle.golden("inputs")
@@ -401,6 +407,8 @@ def test_it_tells_what_was_proved_and_how_it_was_made(made):
 def test_it_can_be_replayed(made, stack_model, tmp_path):
     _, out = made
     assert replay(ReplayRequest(out, stack_model, tmp_path / "again.edgeopt")).same_files
+    # Beside this copy of the source is no tokenizer: it comes from the first bundle.
+    assert (tmp_path / "again.edgeopt/text/tokenizer.json").is_file()
 
 
 def test_nothing_but_a_bundle_is_replaced(stack_model, stack_data, tmp_path):

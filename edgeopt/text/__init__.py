@@ -1,0 +1,1 @@
+"""Text of language models: tokenizers, chat templates, decoding of generated tokens."""
