@@ -1,5 +1,6 @@
 """The window: rail, header, pages, menus, status bar, log; it connects them and knows nothing of models."""
 
+import gc
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -126,6 +127,8 @@ class Window(QMainWindow):
         if missing is not None:
             self.page(missing)
             QTimer.singleShot(0, self, self.make_one_more)
+        else:
+            gc.freeze()
 
     @property
     def shown_page(self) -> Page:

@@ -46,6 +46,8 @@ def test_what_another_thread_leaves_ends_in_the_thread_of_the_window(qtbot, time
 def test_the_interpreter_collects_again_when_the_app_is_gone(qtbot, qapp):
     timer = GarbageTimer()
     assert not gc.isenabled()
+    assert gc.get_freeze_count()
     with qtbot.waitSignal(timer.destroyed):
         timer.deleteLater()
     assert gc.isenabled()
+    assert not gc.get_freeze_count()

@@ -49,6 +49,7 @@ class ActionBook(QObject):
         self._bound: dict[str, Bound] = {}
 
     def add(self, actions: Iterable[Action], owner: QObject) -> None:
+        added = []
         for action in actions:
             if action.key in self._bound:
                 raise ValueError(f"two actions are called {action.key}")
@@ -59,7 +60,9 @@ class ActionBook(QObject):
             bound = Bound(action, owner, shown)
             shown.triggered.connect(lambda _=False, bound=bound: self._trigger(bound))
             self._bound[action.key] = bound
-        self.refresh()
+            added.append(bound)
+        for bound in added:
+            self._refresh(bound)
 
     def __getitem__(self, key: str) -> Bound:
         return self._bound[key]
@@ -70,16 +73,19 @@ class ActionBook(QObject):
     def refresh(self) -> None:
         """Asks every action whether it can be done, and tells why not in its tip."""
         for bound in self:
-            reason, title = bound.why_not(), bound.title
-            if bound.shown.text() != title:
-                bound.shown.setText(title)
-                self.refaced.emit(bound)
-            bound.shown.setEnabled(not reason)
-            shortcut = bound.shown.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            tip = f"{title} ({shortcut})" if shortcut else title
-            bound.shown.setToolTip(f"{tip}\n{reason}" if reason else tip)
-            bound.shown.setStatusTip(reason or title)
+            self._refresh(bound)
         self.refreshed.emit()
+
+    def _refresh(self, bound: Bound) -> None:
+        reason, title = bound.why_not(), bound.title
+        if bound.shown.text() != title:
+            bound.shown.setText(title)
+            self.refaced.emit(bound)
+        bound.shown.setEnabled(not reason)
+        shortcut = bound.shown.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        tip = f"{title} ({shortcut})" if shortcut else title
+        bound.shown.setToolTip(f"{tip}\n{reason}" if reason else tip)
+        bound.shown.setStatusTip(reason or title)
 
     def _trigger(self, bound: Bound) -> None:
         # A shortcut can be pressed after a state change but before the refresh that disables the action.

@@ -13,6 +13,7 @@ from edgeopt.data.judging.metrics import METRICS
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.pipeline.objectives import OBJECTIVES, limits_from
 from edgeopt.pipeline.request import checked_target
+from edgeopt.plugins import installed_plugins
 from edgeopt.remote.address import read_address
 from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, Choices
 from edgeopt_gui.pages.optimize.in_the_app import in_the_app
@@ -44,6 +45,8 @@ class Vocabulary:
     """Metrics of the task, without the ratio in dB, which the budgets cover."""
     formats: tuple[TitledChoice, ...]
     """Formats of `edgeopt export`."""
+    plugins: tuple[str, ...]
+    """Installed plug-ins with their versions and states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def vocabulary() -> Vocabulary:
             if each.name != "snr"
         ),
         tuple(TitledChoice(each.name, each.title) for each in FORMATS),
+        tuple(f"{each.name} {each.version}: {each.state}" for each in installed_plugins()),
     )
 
 

@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from edgeopt.plugins import installed_plugins
 from edgeopt.profiles.targets import TargetVerdict
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.optimize.accuracy_field import AccuracyField
@@ -162,6 +161,8 @@ class SettingsPanel(QScrollArea):
         self.objective.blockSignals(False)
         self._check = check
         self.accuracy.set_metrics(words.metrics)
+        self.plugins.setToolTip("\n".join(words.plugins))
+        self.plugins.setVisible(bool(words.plugins))
         self._refresh()
 
     def set_enabled(self, on: bool) -> None:
@@ -217,11 +218,9 @@ class SettingsPanel(QScrollArea):
         self.with_pre = QCheckBox("Bundle the preprocessing")
         self.with_pre.setChecked(True)
         self.with_pre.toggled.connect(self._refresh)
-        installed = installed_plugins()
         self.plugins = QCheckBox("Try what plug-ins offer")
-        self.plugins.setToolTip("\n".join(f"{one.name} {one.version}: {one.state}" for one in installed))
         self.plugins.setChecked(choices.plugins)
-        self.plugins.setVisible(bool(installed))
+        self.plugins.hide()
         self.plugins.toggled.connect(self._refresh)
         self.sizes = QLineEdit(placeholderText="seq=16:32:128 batch=1,4")
         self.sizes.setAccessibleName("Sizes of the model's open dimensions")
