@@ -7,9 +7,10 @@ PYTHON has torch, transformers, openvino and what else is to be measured: onnxru
 its builder wrote, xllamacpp for a GGUF file. MODEL.onnx is the decoder with a cache that the bundle was made of:
 OpenVINO runs it with its states kept inside, in float32, bfloat16 and with weights in eight bits. Every contender
 runs in a process of its own on two threads: it loads, generates once, then twice more. One round runs each of
-them once. Figures are medians of the rounds, and the ratio of decoding speeds is taken within rounds. The divergence
-(mean Kullback-Leibler, in nats) and the share of equal first choices compare the logits at each position of --text
-with those of transformers in float32; a runtime that gives no logits has none.
+them once. Figures are medians of the rounds, and the ratio of decoding speeds is taken within rounds.
+
+The divergence (mean Kullback-Leibler, in nats) and the share of equal first choices compare the logits at each
+position of --text with those of transformers in float32; a runtime that gives no logits has none.
 """
 
 import argparse
