@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from requests import Response
 
 _TIMEOUTS_S = (10.0, 60.0)
-"""To connect, and between two pieces of an answer."""
+"""Time limits: to connect, and between two pieces of an answer."""
 _READ_BYTES = 1 << 18
 _MAX_FAILURES = 6
 """Most failures in a row without a byte of progress."""
