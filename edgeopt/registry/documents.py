@@ -1,15 +1,17 @@
 """Manifests of bundles in a registry: CNCF ModelPack, https://github.com/modelpack/model-spec."""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from edgeopt.bundle.archive import unfit_name
 from edgeopt.bundle.manifest import FILE, SIGNATURE, file_digest, release_id
-from edgeopt.bundle.read import Bundle
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError, printable
+
+if TYPE_CHECKING:
+    from edgeopt.bundle.read import Bundle
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -67,7 +69,7 @@ class FileLayer(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-def bundle_layers(bundle: Bundle) -> tuple[Descriptor, ...]:
+def bundle_layers(bundle: "Bundle") -> tuple[Descriptor, ...]:
     """Returns a layer for each file of a checked bundle, by its path."""
     listed = msgspec.json.decode((bundle.folder / FILE).read_bytes())["files"]
     found = {name: (f"sha256:{entry['sha256']}", entry["size_bytes"]) for name, entry in listed.items()}
@@ -81,7 +83,7 @@ def bundle_layers(bundle: Bundle) -> tuple[Descriptor, ...]:
     )
 
 
-def bundle_config(bundle: Bundle, layers: tuple[Descriptor, ...]) -> bytes:
+def bundle_config(bundle: "Bundle", layers: tuple[Descriptor, ...]) -> bytes:
     """Returns the ModelPack description of a bundle; it has no time of its own, so the same bundle is the same."""
     deployment = bundle.deployment
     suffix = Path(deployment.run.model).suffix.lstrip(".")
@@ -98,7 +100,7 @@ def bundle_config(bundle: Bundle, layers: tuple[Descriptor, ...]) -> bytes:
     return msgspec.json.encode(document)
 
 
-def bundle_manifest(bundle: Bundle, config: Descriptor, layers: tuple[Descriptor, ...]) -> bytes:
+def bundle_manifest(bundle: "Bundle", config: Descriptor, layers: tuple[Descriptor, ...]) -> bytes:
     deployment = bundle.deployment
     annotations = {_TITLE: deployment.name, TARGET: deployment.target, RELEASE: release_id(bundle.folder)}
     return msgspec.json.encode(
@@ -136,7 +138,7 @@ def _path(layer: Descriptor, called: str) -> str:
         raise BundleError(
             f"{called} has a layer that is not one plain file of a bundle: '{printable(path)[:80]}', "
             f"{printable(layer.media_type)[:80]}.",
-            "Push the bundle with: edgeopt push",
+            "Push the bundle with: edgeopt push BUNDLE oci://HOST/REPOSITORY:TAG",
         )
     return path
 
