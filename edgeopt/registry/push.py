@@ -29,8 +29,9 @@ class PushedBundle(msgspec.Struct, frozen=True):
     files: int
     sent_files: int
     total_bytes: int
+    """Size of all files with the description and the manifest."""
     sent_bytes: int
-    """Bytes of files, description and manifest that the registry did not have."""
+    """Bytes of these that were sent; the registry had the others."""
 
 
 def push(request: PushRequest, emit: Emit) -> PushedBundle:
@@ -67,5 +68,5 @@ def push(request: PushRequest, emit: Emit) -> PushedBundle:
     sent += len(manifest)
     digest = digest_of(manifest)
     tagged = msgspec.structs.replace(reference, tag=reference.tag or DEFAULT_TAG, digest=digest)
-    size = sum(layer.size for layer in layers)
+    size = sum(layer.size for layer in layers) + len(config) + len(manifest)
     return PushedBundle(str(tagged), digest, len(layers), len(missing), size, sent)
