@@ -212,6 +212,7 @@ EXTRAS = {
     "text": ("tokenizers", "jinja2"),
     "fleet": ("websockets", "aiomqtt", "paho-mqtt", "zeroconf"),
     "lab": ("distributed",),
+    "registry": ("oras",),
     "gui": ("pyside6-essentials", "pyqtgraph"),
     "agent": (
         *("starlette", "uvicorn", "httptools", "uvloop", "websockets", "prometheus-client"),

@@ -2,7 +2,7 @@
 # Installs the Debian packages that pip cannot bring, and only those that are missing.
 #   system-packages.sh venv PYTHON    what PYTHON needs to make environments
 #   system-packages.sh gui            the libraries that Qt loads, and a font
-#   system-packages.sh tests          the MQTT broker and the SSH server that tests start
+#   system-packages.sh tests          the MQTT broker, the SSH server and the registry that tests start
 #   system-packages.sh desktop        what its windows need on a screen
 set -eu
 
@@ -47,6 +47,10 @@ tests)
         services="$services ssh.service ssh.socket"
     fi
     command -v ssh >/dev/null 2>&1 || missing="$missing openssh-client"
+    if ! command -v docker-registry >/dev/null 2>&1; then
+        missing="$missing docker-registry"
+        services="$services docker-registry.service"
+    fi
     ;;
 desktop)
     [ "$(uname -s)" = Linux ] || exit 0

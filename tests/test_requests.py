@@ -32,6 +32,7 @@ from edgeopt.options import check_range, option_named, options_of
 from edgeopt.pipeline import objectives
 from edgeopt.pipeline import request as settings
 from edgeopt.pipeline.cache import request as cache
+from edgeopt.registry import request as registry
 
 REQUESTS = (
     optimizing.OptimizeSourceRequest,
@@ -49,6 +50,8 @@ REQUESTS = (
     request.WatchRequest,
     running.VerifyRequest,
     running.SignRequest,
+    registry.PushRequest,
+    registry.PullRequest,
     probing.ProbeRequest,
     targets.ListRequest,
     targets.ShowRequest,

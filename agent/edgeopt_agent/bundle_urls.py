@@ -1,9 +1,13 @@
 """Addresses of bundles to fetch: URLs, and the prefixes in `fetch_from` that allow them."""
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
+
+from edgeopt.errors import UsageError
+from edgeopt.registry.reference import SCHEME, is_reference, read_reference
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 _LONGEST = 2048
@@ -47,9 +51,24 @@ def read_url(text: str) -> BundleUrl:
     return BundleUrl(parts.scheme, parts.hostname.rstrip("."), port, parts.path or "/", parts.query)
 
 
+def read_place(text: str) -> BundleUrl:
+    """Returns the place of a bundle on a web server or in a registry; raises ValueError like `read_url`."""
+    if not is_reference(text):
+        return read_url(text)
+    try:
+        reference = read_reference(text)
+    except UsageError as error:
+        raise ValueError(error.message) from None
+    return _in_registry(f"{reference.host}/{reference.repository}")
+
+
+def _in_registry(place: str) -> BundleUrl:
+    return dataclasses.replace(read_url(f"https://{place}"), scheme="oci")
+
+
 def read_prefix(text: str) -> BundleUrl:
     """Returns one entry of `fetch_from`; raises ValueError like `read_url`."""
-    found = read_url(text)
+    found = _in_registry(text.removeprefix(SCHEME)) if is_reference(text) else read_url(text)
     if "?" in text:
         raise ValueError("a prefix has no '?'")
     return found

@@ -241,12 +241,19 @@ def _checked(entries: list[ZipInfo], max_bytes: int, archive_bytes: int) -> list
 def _plain_name(info: ZipInfo) -> str:
     """The entry's name without the slash that ends a folder's; refused when it could lead anywhere else."""
     name = info.orig_filename.removesuffix("/")  # filename is cut at a NUL
+    if why := unfit_name(name):
+        raise _RefusedError(f"the name '{_shown(info.orig_filename)}' {why}")
+    return name
+
+
+def unfit_name(name: str) -> str:
+    """Returns why a packed file cannot have this name, as the end of a sentence; empty if it can."""
     odd = "\0" in name or "\\" in name or PureWindowsPath(name).drive
     if odd or any(part in {"", ".", ".."} for part in name.split("/")):
-        raise _RefusedError(f"the name '{_shown(info.orig_filename)}' points outside the archive")
+        return "points outside the archive"
     if any(len(os.fsencode(part)) > 255 for part in name.split("/")) or len(name) > 1000:
-        raise _RefusedError(f"the name '{_shown(name)}' is too long")
-    return name
+        return "is too long"
+    return ""
 
 
 def _check_kind(info: ZipInfo) -> None:

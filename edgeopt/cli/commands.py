@@ -5,7 +5,7 @@ GROUPS = (
     ("Understand", ("probe", "targets", "presets", "backends", "plugins", "analyze", "graph", "ops", "passes")),
     ("Optimize", ("import", "optimize", "quantize", "simplify", "compare-calibrations", "compare", "lab")),
     ("Measure", ("bench", "watch", "run", "verify", "report", "cost")),
-    ("Deploy", ("export", "sign", "replay", "profile", "fleet")),
+    ("Deploy", ("export", "sign", "push", "pull", "replay", "profile", "fleet")),
     ("Other", ("cache", "schema", "demo")),
 )
 COMMANDS = tuple(name for _, names in GROUPS for name in names)

@@ -117,6 +117,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
       edgeopt fleet deploy model.edgeopt --dry-run
       edgeopt fleet deploy model.edgeopt --url device:8080 --soak-seconds 60
       edgeopt fleet deploy detector.edgeopt --add
+      edgeopt fleet deploy oci://registry.example.com/models/detector:v1
       edgeopt fleet deploy --from https://host/model.edgeopt --digest sha256:… --url device
       edgeopt fleet deploy model.edgeopt --json | jq -r '.phase // .event'
     """

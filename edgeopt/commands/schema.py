@@ -119,6 +119,8 @@ RESULTS = (
     RecordType("export-formats", "Formats of exports", ("edgeopt.commands.export.export:ExportFormats",)),
     RecordType("sign", "A signed bundle", ("edgeopt.bundle.sign:Signed",)),
     RecordType("new-key", "A new pair of keys", ("edgeopt.bundle.sign:NewKey",)),
+    RecordType("push", "A bundle in a registry", ("edgeopt.registry.push:PushedBundle",)),
+    RecordType("pull", "A bundle that came from a registry", ("edgeopt.registry.pull:PulledBundle",)),
     RecordType("replay", "A rebuilt bundle", ("edgeopt.pipeline.replay:Rebuilt",)),
     RecordType("profile-export", "A deployment profile", ("edgeopt.commands.profile:ExportedProfile",)),
     RecordType("profile-import", "What a deployment profile contains", ("edgeopt.commands.profile:Imported",)),

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from edgeopt.errors import EdgeoptError, UsageError
-from edgeopt.events import Emit
+from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt.fleet.pairing import address_of
@@ -19,6 +21,7 @@ from edgeopt.fleet.request import (
     RemoveRequest,
     RollbackRequest,
 )
+from edgeopt.registry.reference import SCHEME, is_reference, read_reference
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import WatchedAgent
@@ -44,6 +47,7 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment | DeployPlan:
         request.add,
     )
     wait = not request.no_wait
+    request = _with_reference(request, emit)
     if request.bundle is not None and not (request.from_ or request.digest or request.model):
         with _naming_agent(request):
             if request.dry_run:
@@ -54,7 +58,7 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment | DeployPlan:
     if request.bundle is not None or not (request.from_ and request.digest):
         raise UsageError(
             "Deploying takes either a bundle, or --from with --digest.",
-            "edgeopt fleet deploy BUNDLE; or: edgeopt fleet deploy --from https://… --digest sha256:…",
+            "edgeopt fleet deploy BUNDLE, oci://HOST/REPOSITORY:TAG, or --from https://… --digest sha256:…",
         )
     if request.dry_run:
         raise UsageError(
@@ -63,6 +67,27 @@ def deploy(request: DeployRequest, emit: Emit) -> FleetDeployment | DeployPlan:
         )
     with _naming_agent(request):
         return _agent(request).deploy_from(request.from_, request.digest, emit, options, wait)
+
+
+def _with_reference(request: DeployRequest, emit: Emit) -> DeployRequest:
+    """Returns the request with the digest of a bundle in a registry; a tag is looked up once, here."""
+    text = request.from_
+    if request.bundle is not None and request.bundle.parts[:1] == ("oci:",) and not text:
+        text = SCHEME + "/".join(request.bundle.parts[1:])  # a path has no double slash
+        request = msgspec.structs.replace(request, bundle=None)
+    if not is_reference(text):
+        return request
+    reference = read_reference(text)
+    if request.digest and not reference.digest:
+        known = request.digest.strip().lower()
+        reference = msgspec.structs.replace(reference, digest=f"sha256:{known.removeprefix('sha256:')}")
+    if not reference.digest:
+        from edgeopt.registry.pull import resolve
+
+        emit(Progress("asking the registry", reference.host))
+        reference = resolve(reference)
+    digest = request.digest or reference.digest
+    return msgspec.structs.replace(request, from_=str(reference), digest=digest)
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> FleetDeployment:

@@ -29,7 +29,9 @@ class LookRequest(msgspec.Struct, frozen=True):
 
 
 class DeployRequest(msgspec.Struct, frozen=True):
-    bundle: Annotated[Path | None, argument("Bundle to deploy: a folder or a single file.")] = None
+    bundle: Annotated[
+        Path | None, argument("Bundle to deploy: a folder, a single file, or oci://HOST/REPOSITORY:TAG.")
+    ] = None
     url: Url = LOCAL
     from_: Annotated[
         str, option("Address of a bundle that the agent fetches itself; needs --digest.", "--from", metavar="URL")

@@ -18,6 +18,7 @@ from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import is_this_device
 from edgeopt.fleet.mqtt_documents import is_digest
 from edgeopt.fleet.rollout_request import RolloutStartRequest
+from edgeopt.registry.reference import is_reference, read_reference
 
 _PIECE_BYTES = 1 << 20
 _LARGEST_BYTES = 16 << 30
@@ -59,7 +60,22 @@ def read_bundle_of(request: RolloutStartRequest, emit: Emit) -> RolloutBundle:
                 f"'{request.copy}' has another digest than --digest: {found.digest}.", "Leave out one of both."
             )
         return found
+    if is_reference(request.bundle):
+        return RolloutBundle(_digest_in_registry(request.bundle, digest, emit))
     return RolloutBundle(digest) if digest else _fetched(request.bundle, emit)
+
+
+def _digest_in_registry(bundle: str, digest: str, emit: Emit) -> str:
+    """Looks a tag up once, so that all devices get the same bundle."""
+    reference = read_reference(bundle)
+    if digest and digest != (reference.digest or digest):
+        raise UsageError("--digest differs from the digest in the address.", "Leave one of them out.")
+    if digest or reference.digest:
+        return digest or reference.digest
+    from edgeopt.registry.pull import resolve
+
+    emit(Progress("asking the registry", reference.host))
+    return resolve(reference).digest
 
 
 def read_file(file: Path, called: str) -> tuple[RolloutBundle, deployment.Deployment]:

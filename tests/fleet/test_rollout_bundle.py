@@ -69,11 +69,20 @@ def test_what_is_no_bundle_is_refused_before_anything_is_ordered(web, folder, fi
         asked("https://host/m.edgeopt", copy=folder / file)
 
 
-@pytest.mark.parametrize("url", ["oci://registry/models:1", "model.edgeopt", "file:///m.edgeopt", "ftp://host/m"])
+@pytest.mark.parametrize(
+    "url", ["docker://registry/models:1", "model.edgeopt", "file:///m.edgeopt", "ftp://host/m"]
+)
 def test_places_from_which_devices_fetch_nothing(url):
     with pytest.raises(UsageError, match="not an address from which devices fetch") as raised:
         asked(url)
     assert "--copy" in raised.value.hint
+
+
+def test_digest_in_the_address_of_a_registry_is_that_of_the_rollout():
+    assert asked(f"oci://registry.example.com/models/m@{GIVEN}") == RolloutBundle(GIVEN)
+    assert asked("oci://registry.example.com/models/m:v1", digest=GIVEN) == RolloutBundle(GIVEN)
+    with pytest.raises(UsageError, match="differs from the digest"):
+        asked(f"oci://registry.example.com/models/m@{GIVEN}", digest=f"sha256:{'1' * 64}")
 
 
 def test_digest_over_plain_http_is_given_by_who_asks():

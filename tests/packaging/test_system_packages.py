@@ -107,12 +107,12 @@ def test_windows_on_a_screen_need_more_than_pictures_of_them(machine):
 @pytest.mark.parametrize(
     ("servers", "missing"),
     [
-        (("mosquitto", "sshd", "ssh"), []),
-        (("sshd", "ssh"), ["mosquitto"]),
-        ((), ["mosquitto", "openssh-server", "openssh-client"]),
+        (("mosquitto", "sshd", "ssh", "docker-registry"), []),
+        (("sshd", "ssh", "docker-registry"), ["mosquitto"]),
+        ((), ["mosquitto", "openssh-server", "openssh-client", "docker-registry"]),
     ],
 )
-def test_tests_need_a_broker_and_an_ssh_server(machine, servers, missing):
+def test_tests_need_a_broker_an_ssh_server_and_a_registry(machine, servers, missing):
     done, installed = machine("tests", servers=servers)
     assert done.returncode == 0
     assert installed == missing

@@ -19,7 +19,7 @@ GROUND = (
 FLOORS = (
     *("errors", "decoding", "events", "version", "units", "nearest", "notebook", "privacy", "options", "keywords"),
     *("platform", "workspace", "plugins"),
-    *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "text", "bundle", "fleet"),
+    *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "text", "bundle", "registry", "fleet"),
     *("measure", "quant", "importing", "pipeline", "remote", "lab"),
     *("views", "commands", "cli", "__main__"),
 )
@@ -118,6 +118,8 @@ HEAVY = (
     "distributed",
     "tokenizers",
     "jinja2",
+    "oras",
+    "requests",
 )
 INSIDE_FUNCTIONS = (
     ("edgeopt.hw", (*HEAVY, "numpy")),

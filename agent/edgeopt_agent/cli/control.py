@@ -51,6 +51,7 @@ def deploy(request: DeployRequest, data_dir: AgentOption = None, json: JsonFlag 
       edgeopt-agent deploy model.edgeopt
       edgeopt-agent deploy model.edgeopt --force --no-wait
       edgeopt-agent deploy detector.edgeopt --add
+      edgeopt-agent deploy oci://registry.example.com/models/detector:v1
       edgeopt-agent deploy --from https://host/model.edgeopt --digest sha256:…
     """
     from edgeopt.fleet import commands

@@ -5,7 +5,8 @@ import msgspec
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import printable
 from edgeopt.fleet.mqtt_documents import DesiredBundle, is_digest
-from edgeopt_agent.bundle_urls import allowed, read_url, shown
+from edgeopt.registry.reference import is_reference
+from edgeopt_agent.bundle_urls import allowed, read_place, shown
 from edgeopt_agent.deployments.record import Record, Source
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.settings import MAX_SOAK_S, Settings
@@ -32,7 +33,7 @@ def checked(found: DesiredBundle) -> DesiredBundle:
             400, "bad-document", "The document cannot be read: it names neither `bundle` nor `models`."
         )
     else:
-        _check_digest(found.digest)
+        _check_digest(found.bundle, found.digest)
     soak = (found.soak_s or 0.0, found.soak_requests or 0)
     if not (0 <= soak[0] <= MAX_SOAK_S and 0 <= soak[1] <= 10**15):
         raise RefusedError(400, "bad-document", "The soak must be from 0 s to 30 days, of at least 0 requests.")
@@ -60,17 +61,29 @@ def _check_models(found: DesiredBundle) -> None:
             message = f"'{printable(each.model[:80])}' cannot be removed and have a bundle."
             raise RefusedError(400, "bad-document", message, "Leave one of them out.")
         if not each.remove:
-            _check_digest(each.digest)
+            _check_digest(each.bundle, each.digest)
 
 
-def _check_digest(digest: str) -> None:
+def _check_digest(bundle: str, digest: str) -> None:
+    digest = digest_of(bundle, digest)
     if not is_digest(digest):
         raise RefusedError(
             400,
             "bad-digest",
             f"'{printable(digest[:80])}' is not a digest: it must be 'sha256:' and 64 digits.",
-            "Compute it with: sha256sum BUNDLE",
+            "Compute it with: sha256sum BUNDLE; one in a registry is named by oci://…@sha256:…",
         )
+    if digest_of(bundle) not in {"", digest.lower()}:
+        raise RefusedError(
+            400, "bad-digest", f"{shown(bundle)} has another digest than `digest`.", "Leave `digest` out."
+        )
+
+
+def digest_of(bundle: str, digest: str = "") -> str:
+    """Returns the digest that was given, or that in the address of a bundle in a registry."""
+    if digest or not is_reference(bundle):
+        return digest
+    return f"sha256:{found}" if (found := bundle.partition("@sha256:")[2]) else ""
 
 
 def _check_name(model: str) -> None:
@@ -97,7 +110,7 @@ def deployment_records(desired: DesiredBundle, settings: Settings) -> list[tuple
 def deployment_record(desired: DesiredBundle, settings: Settings) -> Record:
     """Returns the deployment of the desired state; raises RefusedError for a URL that settings do not allow."""
     try:
-        url = read_url(desired.bundle)
+        url = read_place(desired.bundle)
     except ValueError as error:
         raise RefusedError(
             400,
@@ -114,13 +127,19 @@ def deployment_record(desired: DesiredBundle, settings: Settings) -> Record:
             f"The agent does not fetch from {shown(desired.bundle)}: `fetch_from` does not allow it{nowhere}.",
             f'In agent.toml on the device: fetch_from = ["{folder}/"]',
         )
+    digest = digest_of(desired.bundle, desired.digest).lower()
     return Record(
         id=0,
         name=printable(url.path.rpartition("/")[2])[:_LONGEST_NAME],
-        source=Source(desired.bundle, desired.digest.lower()),
+        source=Source(_with_digest(desired.bundle, digest), digest),
         force=desired.force,
         rename=desired.rename,
         allow_downgrade=desired.allow_downgrade,
         soak_s=settings.soak_s if desired.soak_s is None else desired.soak_s,
         soak_requests=settings.soak_requests if desired.soak_requests is None else desired.soak_requests,
     )
+
+
+def _with_digest(url: str, digest: str) -> str:
+    """Returns the URL as the journal has it: a tag may move later, so its digest is recorded with it."""
+    return f"{url}@{digest}" if is_reference(url) and "@" not in url else url

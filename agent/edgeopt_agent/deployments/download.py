@@ -7,9 +7,10 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import urljoin
 
 from edgeopt_agent.bundle_urls import BundleUrl, allowed, read_url, shown
@@ -79,9 +80,17 @@ class Body:
         self.connection.close()
 
 
-def open_body(url: str, offset: int, etag: str, prefixes: Sequence[str], timeout_s: float, link: Link) -> Body:
+def open_body(
+    url: str,
+    offset: int,
+    etag: str,
+    prefixes: Sequence[str],
+    timeout_s: float,
+    link: Link,
+    more_headers: Mapping[str, str] = MappingProxyType({}),
+) -> Body:
     """Asks for the bundle from an offset on; raises StepError for what no other try can change."""
-    headers = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "edgeopt-agent"}
+    headers = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "edgeopt-agent", **more_headers}
     if offset:
         headers["Range"] = f"bytes={offset}-"
         if etag:

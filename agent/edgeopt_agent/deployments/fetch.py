@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -42,15 +43,24 @@ def remove_parts(data: DataDir, kept: Source | None) -> None:
 
 
 @dataclass(slots=True)
-class _Download:
+class Download:
+    """A file that is being fetched: a bundle, or a part of one."""
+
     source: Source
     file: Path
-    got: int
+    got: int = 0
     total: int | None = None
     etag: str = ""
     answers: int = 0
     """Number of HTTP answers from which the received bytes come."""
     restarts: int = 0
+    prefixes: tuple[str, ...] = ()
+    """Allowed places besides those in `fetch_from`."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    before_bytes: int = 0
+    """Bytes of the parts before this one, of `whole_bytes` in all."""
+    whole_bytes: int | None = None
+    hint: str = "Check --digest."
 
     def drop(self) -> None:
         remove(self.file)
@@ -62,9 +72,18 @@ async def fetch(site: Site, work: Work) -> Outcome:
     source = work.record.source
     assert source is not None  # noqa: S101 - what is fetched has one
     await asyncio.to_thread(remove_parts, site.data, source)
-    file = part_of(site.data, source)
+    download = Download(source, part_of(site.data, source))
+    await fetch_file(site, work, download)
+    work.length = download.got
+    await asyncio.to_thread(download.file.replace, archive_of(site, work))
+    return Outcome(reason=f"{units.size(download.got)} from {shown(source.url)}")
+
+
+async def fetch_file(site: Site, work: Work, download: Download) -> None:
+    """Downloads a file until all of it is there with its digest, after the bytes that an earlier run left."""
+    source, file = download.source, download.file
     size = file.stat().st_size if file.exists() else 0
-    download = _Download(source, file, size, answers=1 if size else 0)
+    download.got, download.answers = size, 1 if size else 0
     failures = 0
     done = bool(size) and await _digest(download) == source.digest
     while not done:
@@ -83,9 +102,6 @@ async def fetch(site: Site, work: Work) -> Outcome:
             log.warning("%s: %s; next try in %.1f s.", title_of(site, work.record), error, delay_s)
             work.progress = {**_progress(download), "failure": str(error), "retry_s": round(delay_s, 1)}
             await asyncio.sleep(delay_s)
-    work.length = download.got
-    await asyncio.to_thread(file.replace, archive_of(site, work))
-    return Outcome(reason=f"{units.size(download.got)} from {shown(source.url)}")
 
 
 def retry_delay_s(settings: Settings, failures: int) -> float:
@@ -94,20 +110,24 @@ def retry_delay_s(settings: Settings, failures: int) -> float:
     return min(max_s, settings.fetch_retry_s * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
-def _progress(download: _Download) -> dict[str, str | float | int | bool]:
-    total = {} if download.total is None else {"total_bytes": download.total}
-    return {"received_bytes": download.got, **total}
+def _progress(download: Download) -> dict[str, str | float | int | bool]:
+    total = download.total if download.whole_bytes is None else download.whole_bytes
+    return {
+        "received_bytes": download.before_bytes + download.got,
+        **({} if total is None else {"total_bytes": total}),
+    }
 
 
-async def _digest(download: _Download) -> str:
+async def _digest(download: Download) -> str:
     return f"sha256:{await in_thread(partial(file_digest, download.file))}"
 
 
-async def _transfer(site: Site, work: Work, download: _Download) -> bool:
+async def _transfer(site: Site, work: Work, download: Download) -> bool:
     """Makes one request for the rest of the bundle; raises TransferError if another one may bring the rest."""
     settings, url = site.settings, download.source.url
     link = Link()
-    arguments = (url, download.got, download.etag, settings.fetch_from, settings.body_timeout_s, link)
+    prefixes = (*settings.fetch_from, *download.prefixes)
+    arguments = (url, download.got, download.etag, prefixes, settings.body_timeout_s, link, download.headers)
     body = None
     try:
         async with asyncio.timeout(_OPENING_LIMITS * settings.body_timeout_s) as opening:
@@ -139,12 +159,12 @@ async def _transfer(site: Site, work: Work, download: _Download) -> bool:
     await asyncio.to_thread(download.drop)
     raise StepError(
         f"The file at {shown(url)} is another one: its digest is {digest}, not {download.source.digest}. "
-        "Check --digest.",
+        f"{download.hint}",
         fault=False,
     )
 
 
-async def _write(site: Site, work: Work, download: _Download, body: Body) -> None:
+async def _write(site: Site, work: Work, download: Download, body: Body) -> None:
     checked = download.got
     with await asyncio.to_thread(download.file.open, "ab") as file:
         while piece := await in_thread(body.read):
@@ -161,7 +181,7 @@ async def _write(site: Site, work: Work, download: _Download, body: Body) -> Non
         await in_thread(to_disk(file.flush, file.fileno()))
 
 
-async def _check_room(site: Site, download: _Download) -> None:
+async def _check_room(site: Site, download: Download) -> None:
     """Raises StepError or RefusedError where the bundle, as it comes and unpacked, does not fit."""
     total = download.got if download.total is None else download.total
     if total > site.settings.max_bundle_bytes:
@@ -169,7 +189,7 @@ async def _check_room(site: Site, download: _Download) -> None:
     await asyncio.to_thread(check_space, site.data, total, site.settings.disk_reserve_bytes, download.got)
 
 
-def _too_large(site: Site, download: _Download) -> StepError:
+def _too_large(site: Site, download: Download) -> StepError:
     remove(download.file)
     has = f"has {download.total} bytes" if download.total is not None else "is too large"
     maximum = site.settings.max_bundle_bytes

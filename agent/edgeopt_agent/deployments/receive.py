@@ -13,6 +13,7 @@ from edgeopt.bundle.manifest import SIGNATURE, check_manifest, release_id
 from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import BundleError
 from edgeopt.hw.device import differing_parts, fingerprint
+from edgeopt.registry.reference import is_reference
 from edgeopt_agent.deployments.floors import highest_sequence
 from edgeopt_agent.deployments.record import Detail
 from edgeopt_agent.deployments.refused import StepError
@@ -94,8 +95,10 @@ async def verify(site: Site, work: Work) -> Outcome:
 
 
 def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) -> Outcome:
-    unpack(archive_of(site, work), folder, site.settings.max_bundle_bytes, f"The bundle {work.bundle}")
-    archive_of(site, work).unlink()
+    source = work.record.source
+    if source is None or not is_reference(source.url):  # from a registry, it came as a folder
+        unpack(archive_of(site, work), folder, site.settings.max_bundle_bytes, f"The bundle {work.bundle}")
+        archive_of(site, work).unlink()
     listed = check_manifest(folder)
     release = work.found["release"] = release_id(folder)
     deployment = deployment_of(folder)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from edgeopt.errors import EdgeoptError, is_disk_full, no_room
-from edgeopt_agent.deployments.fetch import fetch
+from edgeopt_agent.deployments.fetch_layers import fetch_bundle
 from edgeopt_agent.deployments.hook import hook_of
 from edgeopt_agent.deployments.joint import Joint
 from edgeopt_agent.deployments.probing import probe, wait_ready
@@ -35,7 +35,7 @@ async def accept(site: Site, work: Work) -> Outcome:
 STEPS: Mapping[State, Step] = {
     State.ACCEPTED: accept,
     State.RECEIVING: receive,
-    State.FETCHING: fetch,
+    State.FETCHING: fetch_bundle,
     State.VERIFYING: verify,
     State.STAGED: stage,
     State.PROBING: probe,

@@ -1,0 +1,42 @@
+"""`edgeopt push`: puts a bundle into a registry."""
+
+from typing import TYPE_CHECKING
+
+from edgeopt import units
+from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.registry.request import PushRequest
+from edgeopt.views.blocks import Block, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgeopt.events import Emit
+    from edgeopt.registry.push import PushedBundle
+
+
+@asks(PushRequest)
+def push(request: PushRequest, json: JsonFlag = False) -> None:
+    """Push a bundle to an OCI registry, where devices and other machines pull it.
+
+    \b
+    Each file is a layer, so only files that the registry does not have are sent. The login is that of
+    `docker login`, in ~/.docker/config.json. Sign the bundle before you push it.
+
+    \b
+    Examples:
+      edgeopt push model.edgeopt oci://registry.example.com/models/detector:v1
+      edgeopt push model.edgeopt oci://127.0.0.1:5000/detector:v1
+      edgeopt push model.edgeopt oci://registry.lan:5000/detector:v1 --plain-http --json
+    """
+
+    def work(emit: "Emit") -> "PushedBundle":
+        from edgeopt.registry.push import push
+
+        return push(request, emit)
+
+    execute("push", work, _show, json, "the tag is unchanged; files that were sent need not be sent again")
+
+
+def _show(result: "PushedBundle") -> "Sequence[Block]":
+    sent = f"{result.sent_files} of {result.files} files were sent: {units.size(result.sent_bytes)}"
+    return lines([f"Pushed {result.reference}", f"{sent} of {units.size(result.total_bytes)}."])

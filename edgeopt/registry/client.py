@@ -1,0 +1,307 @@
+"""Connection to a registry: the library oras logs in; downloads continue where a connection broke."""
+
+import hashlib
+import io
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+from edgeopt.errors import (
+    BundleError,
+    EdgeoptError,
+    MissingError,
+    MissingExtraError,
+    error_text,
+    printable,
+    writing_to,
+)
+from edgeopt.registry.documents import INDEX, MANIFEST, MAX_BYTES, Descriptor
+from edgeopt.registry.reference import RegistryReference
+
+if TYPE_CHECKING:
+    from oras.provider import Registry
+    from requests import Response
+
+_TIMEOUTS_S = (10.0, 60.0)
+"""Time limits: to connect, and between two pieces of an answer."""
+_READ_BYTES = 1 << 18
+_MAX_FAILURES = 6
+"""Most failures in a row without a byte of progress."""
+_RETRY_S, _MAX_RETRY_S = 0.1, 5.0
+_KNOWN = 200
+_OK = range(200, 300)
+OnBytes = Callable[[int], None]
+_Result = TypeVar("_Result")
+
+
+class _BrokenError(Exception):
+    """A connection that ended early, and is worth another try."""
+
+
+class RegistryClient:
+    """A repository of a registry; uses the logins in `~/.docker/config.json`."""
+
+    def __init__(self, reference: RegistryReference, plain_http: bool = False) -> None:
+        self.reference = reference
+        self._plain = plain_http or reference.is_loopback
+        self._base = f"{'http' if self._plain else 'https'}://{reference.host}/v2"
+        self._repository = f"{self._base}/{reference.repository}"
+        if find_spec("oras") is None:
+            raise MissingExtraError("registry", "A registry of bundles")
+        self._oras = self._retried(self._connect)
+
+    def manifest(self, version: str) -> bytes:
+        """Reads a manifest or an index by its tag or digest; raises BundleError if the digest is another one."""
+
+        def read() -> bytes:
+            url, accept = f"{self._repository}/manifests/{version}", {"Accept": f"{MANIFEST}, {INDEX}"}
+            with self._ask("GET", url, accept, stream=True) as answer:
+                self._check(answer, f"{self.reference}")
+                return b"".join(self._pieces(answer, MAX_BYTES))
+
+        content = self._retried(read)
+        if version.startswith("sha256:") and digest_of(content) != version:
+            raise BundleError(
+                f"The registry '{self.reference.host}' sends another manifest than {version}.",
+                "Do not use this registry before it is repaired; another copy of it may be sound.",
+            )
+        return content
+
+    def put_manifest(self, content: bytes, version: str, media_type: str) -> None:
+        def put() -> None:
+            url = f"{self._repository}/manifests/{version}"
+            with self._ask("PUT", url, {"Content-Type": media_type}, content) as answer:
+                self._check(answer, str(self.reference))
+
+        self._retried(put)
+
+    def has_blob(self, digest: str) -> bool:
+        def look() -> bool:
+            with self._ask("HEAD", f"{self._repository}/blobs/{digest}") as answer:
+                if answer.status_code not in {_KNOWN, 404}:
+                    self._check(answer, str(self.reference))
+                return bool(answer.status_code == _KNOWN)
+
+        return self._retried(look)
+
+    def send_blob(self, blob: Descriptor, source: Path | bytes, on_bytes: OnBytes) -> None:
+        """Uploads a blob; one that breaks off is sent again from its begin.
+
+        docker-registry 2.8 forgets an upload that broke within a request, so nothing could be continued there.
+        """
+
+        def send() -> None:
+            with self._ask("POST", f"{self._repository}/blobs/uploads/") as answer:
+                self._check(answer, str(self.reference))
+                place = self._location(answer)
+            mark = "&" if urlsplit(place).query else "?"
+            headers = {"Content-Type": "application/octet-stream"}
+            with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
+                body = _Counted(file, blob.size, on_bytes)
+                with self._ask("PUT", f"{place}{mark}digest={blob.digest}", headers, body) as answer:
+                    self._check(answer, str(self.reference))
+
+        self._retried(send)
+
+    def fetch_blob(self, digest: str, size_bytes: int, file: Path, on_bytes: OnBytes) -> None:
+        """Writes a blob into a file, after the bytes that are there; raises BundleError for a wrong digest."""
+        restarted = False
+
+        def fetch() -> None:
+            nonlocal restarted
+            if not file.exists() or file.stat().st_size < size_bytes:
+                self._append(digest, size_bytes, file, on_bytes)
+            if file.stat().st_size == size_bytes and digest_of(file) == digest:
+                return
+            file.unlink()
+            if not restarted:  # an earlier run may have left other bytes
+                restarted = True
+                raise _BrokenError("the bytes that were here do not continue")
+            raise BundleError(
+                f"The registry '{self.reference.host}' sends a damaged {digest}: its digest differs.",
+                "Push the bundle again from its source, or pull it from another registry.",
+            )
+
+        self._retried(fetch, lambda: file.stat().st_size if file.exists() else 0)
+
+    def _append(self, digest: str, size_bytes: int, file: Path, on_bytes: OnBytes) -> None:
+        have = file.stat().st_size if file.exists() else 0
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
+        with self._ask("GET", f"{self._repository}/blobs/{digest}", headers, stream=True) as answer:
+            self._check(answer, digest)
+            goes_on = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(
+                f"bytes {have}-"
+            )
+            with writing_to(file), file.open("ab" if goes_on else "wb") as out:
+                for piece in self._pieces(answer, size_bytes - (have if goes_on else 0)):
+                    out.write(piece)
+                    on_bytes(len(piece))
+        if file.stat().st_size < size_bytes:
+            raise _BrokenError("the connection ended early")
+
+    @staticmethod
+    def _pieces(answer: "Response", max_bytes: int) -> Iterator[bytes]:
+        """Yields the body as it comes: `iter_content` would lose a part of what came before a break."""
+        from urllib3.exceptions import HTTPError
+
+        left = max_bytes
+        while True:
+            try:
+                piece = answer.raw.read1(_READ_BYTES)
+            except HTTPError as error:
+                raise _BrokenError(error_text(error)) from None
+            if not piece:
+                return
+            left -= len(piece)
+            if left < 0:
+                raise BundleError(
+                    f"The registry sends more than the {max_bytes} bytes of '{answer.url.rpartition('/')[2]}'.",
+                    "Do not use this registry before it is repaired.",
+                )
+            yield piece
+
+    def _location(self, answer: "Response") -> str:
+        """Returns where an upload goes on; raises MissingError where that would send it in the clear."""
+        found: str = urljoin(f"{self._base}/", answer.headers.get("Location", ""))
+        if urlsplit(found).scheme == "http" and not self._plain:
+            raise MissingError(
+                f"The registry '{self.reference.host}' asks for an upload without TLS.",
+                "Correct the address that the registry has of itself, or push with --plain-http.",
+            )
+        return found
+
+    def _connect(self) -> "Registry":
+        import oras.provider
+
+        logging.getLogger("oras").disabled = True  # its colours and levels are its own; errors are raised here
+        host = self.reference.host
+        found = self._session(oras.provider.Registry(host, insecure=self._plain))
+        challenge = found.session.get(f"{self._base}/").headers.get("WWW-Authenticate", "")
+        if challenge.lower().startswith("basic"):
+            found = self._session(oras.provider.Registry(host, insecure=self._plain, auth_backend="basic"))
+        found.auth.load_configs(found.get_container(f"{host}/{self.reference.repository}"))
+        if challenge.lower().startswith("basic") and not getattr(found.auth, "_basic_auth", None):
+            raise self._refused()
+        return found
+
+    def _session(self, registry: "Registry") -> "Registry":
+        # The library waits without an end.
+        registry.session.request = partial(registry.session.request, timeout=_TIMEOUTS_S)
+        # Neither a proxy nor a .netrc has to do with a registry on this device.
+        registry.session.trust_env = not self.reference.is_loopback
+        return registry
+
+    def _ask(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        data: "bytes | _Counted | None" = None,
+        *,
+        stream: bool = False,
+    ) -> "Response":
+        # Without the library's own retries, which wait for two minutes and know nothing of offsets.
+        request = type(self._oras).do_request.__wrapped__
+        auth = self._oras.auth
+        for _ in range(2):
+            # The library sends a user's name only after a refusal, which a long body does not wait for.
+            login = auth.get_auth_header() if hasattr(auth, "_basic_auth") and not hasattr(auth, "token") else {}
+            try:
+                answer = request(self._oras, url, method, data=data, headers={**headers, **login}, stream=stream)
+            except ValueError as error:
+                if "authentication" in str(error):
+                    raise self._refused() from None
+                raise
+            if answer.status_code != 401 or getattr(auth, "token", None) is None:
+                break
+            auth.token = None  # a token to read, or an old one: the library keeps it
+        found: Response = answer
+        return found
+
+    def _check(self, answer: "Response", what: str) -> None:
+        """Raises an error for an answer that is not what was asked for."""
+        status = answer.status_code
+        if status in _OK:
+            return
+        if status in {408, 429} or status >= 500:
+            raise _BrokenError(f"it answers {status} {answer.reason}")
+        if status in {401, 403}:
+            raise self._refused()
+        host = self.reference.host
+        if status == 404:
+            raise MissingError(
+                f"The registry '{host}' has no {what}.",
+                "Check the repository and the tag, and whether it was pushed.",
+            )
+        raise MissingError(
+            f"The registry '{host}' answers {status} {printable(answer.reason or '')}.",
+            "Check the address, and the registry's log.",
+        )
+
+    def _refused(self) -> MissingError:
+        return MissingError(
+            f"The registry '{self.reference.host}' refuses access to '{self.reference.repository}'.",
+            f"Log in with: docker login {self.reference.host} (or podman login --authfile ~/.docker/config.json).",
+        )
+
+    def _retried(self, work: Callable[[], _Result], progress: Callable[[], int] = lambda: 0) -> _Result:
+        """Repeats the work until it succeeds; raises MissingError after several failures without progress."""
+        from requests.exceptions import RequestException, SSLError
+
+        failures, known = 0, 0
+        while True:
+            try:
+                return work()
+            except EdgeoptError:
+                raise
+            except SSLError as error:
+                raise MissingError(
+                    f"The registry '{self.reference.host}' cannot be reached with TLS: {error_text(error)}.",
+                    "Check its certificate; a registry without TLS on another machine needs --plain-http.",
+                ) from None
+            except (RequestException, _BrokenError) as error:
+                failures += 1
+                why = error_text(error)
+            try:
+                now = progress()
+            except (RequestException, _BrokenError):
+                now = known
+            if now != known:
+                failures, known = 1, now
+            if failures >= _MAX_FAILURES:
+                raise MissingError(
+                    f"The registry '{self.reference.host}' cannot be reached or ended the connection: {why}.",
+                    "Run the same command again: what has arrived is kept.",
+                )
+            time.sleep(min(_MAX_RETRY_S, _RETRY_S * 2 ** (failures - 1)))
+
+
+def digest_of(content: bytes | Path) -> str:
+    if isinstance(content, bytes):
+        return f"sha256:{hashlib.sha256(content).hexdigest()}"
+    with content.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+class _Counted:
+    """A file as the body of a request, from its begin each time that it is sent; reports the bytes read."""
+
+    def __init__(self, file: BinaryIO, size_bytes: int, on_bytes: OnBytes) -> None:
+        self._file = file
+        self._size_bytes = size_bytes
+        self._on_bytes = on_bytes
+
+    def __len__(self) -> int:
+        return self._size_bytes
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        while piece := self._file.read(_READ_BYTES):
+            yield piece
+            self._on_bytes(len(piece))
