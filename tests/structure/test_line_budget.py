@@ -22,7 +22,7 @@ BUDGETS = {
     "edgeopt/text": 350,
     "edgeopt/bundle": 7500,
     "edgeopt/plugins": 400,
-    "edgeopt/fleet": 5800,
+    "edgeopt/fleet": 5850,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9100,
     "edgeopt/quant": 8950,
@@ -30,12 +30,13 @@ BUDGETS = {
     "edgeopt/pipeline": 9400,
     "edgeopt/remote": 1500,
     "edgeopt/lab": 1000,
+    "edgeopt/registry": 800,
     "edgeopt/views": 2700,
     "edgeopt/commands": 15_500,
-    "edgeopt/cli": 5700,
-    "agent": 21_300,
+    "edgeopt/cli": 5750,
+    "agent": 21_450,
     "gui": 25_200,
-    "tests": 116_400,
+    "tests": 116_850,
 }
 
 
