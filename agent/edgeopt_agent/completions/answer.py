@@ -2,7 +2,6 @@
 
 import time
 import uuid
-from typing import Protocol
 
 from edgeopt_agent.completions.records import (
     AnswerMessage,
@@ -21,37 +20,19 @@ from edgeopt_agent.completions.records import (
 from edgeopt_agent.workers.generations import Generation
 
 
-class AnswerWriter(Protocol):
-    """The form of the answers to one kind of requests."""
-
-    def whole(self, text: str, generation: Generation) -> Completion | ChatCompletion: ...
-
-    def first(self) -> Completion | ChatChunk | None:
-        """Returns what a stream begins with, if anything."""
-
-    def piece(self, text: str) -> Completion | ChatChunk: ...
-
-    def last(self, generation: Generation) -> Completion | ChatChunk: ...
-
-    def usage(self, generation: Generation) -> Completion | ChatChunk: ...
+class _Writer:
+    def __init__(self, prefix: str, model: str) -> None:
+        self._head = f"{prefix}-{uuid.uuid4().hex}", int(time.time()), model
 
 
-def writer_for(asked: CompletionRequest | ChatRequest) -> AnswerWriter:
-    created = int(time.time())
-    if isinstance(asked, ChatRequest):
-        return _Chat(f"chatcmpl-{uuid.uuid4().hex}", created, asked.model)
-    return _Completion(f"cmpl-{uuid.uuid4().hex}", created, asked.model)
-
-
-class _Completion:
-    def __init__(self, identifier: str, created: int, model: str) -> None:
-        self._head = identifier, created, model
+class CompletionWriter(_Writer):
+    """Answers to one request for the continuation of a text."""
 
     def whole(self, text: str, generation: Generation) -> Completion:
         return Completion(*self._head, [CompletionChoice(text, _reason(generation))], _usage(generation))
 
     def first(self) -> None:
-        return None
+        """Returns what a stream begins with: nothing."""
 
     def piece(self, text: str) -> Completion:
         return Completion(*self._head, [CompletionChoice(text)])
@@ -63,9 +44,8 @@ class _Completion:
         return Completion(*self._head, [], _usage(generation))
 
 
-class _Chat:
-    def __init__(self, identifier: str, created: int, model: str) -> None:
-        self._head = identifier, created, model
+class ChatWriter(_Writer):
+    """Answers to one request of a chat."""
 
     def whole(self, text: str, generation: Generation) -> ChatCompletion:
         choice = ChatChoice(AnswerMessage(text), _reason(generation))
@@ -82,6 +62,12 @@ class _Chat:
 
     def usage(self, generation: Generation) -> ChatChunk:
         return ChatChunk(*self._head, [], _usage(generation))
+
+
+def writer_for(asked: CompletionRequest | ChatRequest) -> CompletionWriter | ChatWriter:
+    if isinstance(asked, ChatRequest):
+        return ChatWriter("chatcmpl", asked.model)
+    return CompletionWriter("cmpl", asked.model)
 
 
 def _reason(generation: Generation) -> FinishReason:

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping
 
 import msgspec
 
-from edgeopt_agent.completions.answer import AnswerWriter, writer_for
+from edgeopt_agent.completions.answer import writer_for
 from edgeopt_agent.completions.records import (
     ChatRequest,
     CompletionErrorDocument,
@@ -97,12 +97,17 @@ def _list(models: Models) -> LanguageModels:
 
 
 async def _while_connected(receive: Receive, answer: Coroutine[None, None, None]) -> None:
-    """Runs until the end, or until the client has gone; then the answer is cancelled."""
+    """Runs until the end, or until the client has gone; raises RequestError if the agent stops before."""
     answering, gone = asyncio.ensure_future(answer), asyncio.ensure_future(_disconnect(receive))
     try:
         await asyncio.wait((answering, gone), return_when=asyncio.FIRST_COMPLETED)
         if answering.done():
             answering.result()
+    except asyncio.CancelledError:
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)
+        if answering.cancelled():  # no stream, which would have ended with this error
+            raise _stops() from None
     finally:
         for each in (answering, gone):
             each.cancel()
@@ -119,11 +124,10 @@ async def _answer(
 ) -> None:
     request = Request(asked.model, None, [prompt_of(asked)], client=client)
     limit_s = settings.generation_timeout_s
-    writer = writer_for(asked)
-    generation = Generation(models.of(asked.model), request, generate_message(asked), limit_s)
+    generation = Generation(models.of(asked.model), request, generate_message(asked), settings)
     async with generation:
         if asked.stream:
-            await _stream(generation, settings, asked, writer, send)
+            await _stream(generation, limit_s, asked, send)
             return
         pieces = []
         try:
@@ -132,15 +136,11 @@ async def _answer(
                     pieces.append(await generation.next())
         except TimeoutError:
             raise _late(limit_s) from None
-    await respond_json(send, 200, writer.whole("".join(pieces), generation))
+    await respond_json(send, 200, writer_for(asked).whole("".join(pieces), generation))
 
 
 async def _stream(
-    generation: Generation,
-    settings: Settings,
-    asked: CompletionRequest | ChatRequest,
-    writer: AnswerWriter,
-    send: Send,
+    generation: Generation, limit_s: float, asked: CompletionRequest | ChatRequest, send: Send
 ) -> None:
     """Sends the pieces as server-sent events; a stream that breaks off ends with an error as its last event."""
 
@@ -151,7 +151,7 @@ async def _stream(
         await event(msgspec.json.encode(error_document(error.status, error.sentence, _code(error))))
 
     await send({"type": "http.response.start", "status": 200, "headers": list(_STREAM)})
-    limit_s = settings.generation_timeout_s
+    writer = writer_for(asked)
     try:
         async with asyncio.timeout(limit_s):
             if (first := writer.first()) is not None:
@@ -168,10 +168,13 @@ async def _stream(
     except RequestError as error:
         await error_event(error)
     except asyncio.CancelledError:
-        await error_event(RequestError(503, "The agent stops, and the text is not complete."))
-        raise
+        await error_event(_stops())  # or to nobody, if the client has gone
     finally:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _stops() -> RequestError:
+    return RequestError(503, "The agent stops, and the text is not complete.")
 
 
 def _late(limit_s: float) -> RequestError:

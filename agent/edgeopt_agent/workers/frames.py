@@ -92,7 +92,7 @@ class Generate(msgspec.Struct, frozen=True, tag=True):
     """Begins a generation, without computing anything yet; the text is the prompt as JSON."""
 
     max_tokens: int | None = None
-    """None: up to the end of the context."""
+    """Maximum number of tokens; None: up to the end of the context."""
     temperature: float | None = None
     top_p: float | None = None
     seed: int | None = None

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from edgeopt.workers.protocol import NO_MEMORY, Failed
+from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.frames import (
     EndGeneration,
@@ -32,15 +33,15 @@ class PromptTooLongError(RequestError):
 class Generation:
     """The text that one request asks for; `async with` waits for its turn and gives that back.
 
-    Whoever leaves early ends the generation: the worker finishes the token that it computes, and no other.
+    Leaving it early ends the generation: the worker finishes the token that it computes, and no other.
     """
 
-    def __init__(self, router: Router, request: Request, message: Generate, limit_s: float) -> None:
+    def __init__(self, router: Router, request: Request, message: Generate, settings: Settings) -> None:
         self.prompt_tokens = self.tokens = 0
         self.ending = ""
         """The reason that there is no more text: `stop`, `max_tokens` or `context`; empty before."""
         self._router, self._request, self._message = router, request, message
-        self._limit_s = limit_s
+        self._settings = settings
         self._arrived = time.perf_counter()
         self._first_at = self._last_at = 0.0
         """Times of the first and the last token, by the clock of `_arrived`."""
@@ -81,7 +82,9 @@ class Generation:
         return piece.text
 
     async def _ask(self, message: Generate | NextPiece) -> FromWorker:
-        self._step = asyncio.ensure_future(self._worker.generate(message, self._request, self._limit_s))
+        # The first token computes the prompt.
+        limit_s = self._settings.request_timeout_s if self.tokens else self._settings.generation_timeout_s
+        self._step = asyncio.ensure_future(self._worker.generate(message, self._request, limit_s))
         try:
             # The step goes on without its client, with its time limit: the worker can hang in it.
             answer = await asyncio.shield(self._step)
@@ -114,7 +117,7 @@ class Generation:
             with suppress(WorkerDied):
                 if self._step is not None:
                     await self._step
-                await self._worker.generate(EndGeneration(), self._request, self._limit_s)
+                await self._worker.generate(EndGeneration(), self._request, self._settings.request_timeout_s)
         finally:
             self._worker.generating.release()
 

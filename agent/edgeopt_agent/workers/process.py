@@ -213,7 +213,7 @@ class Worker:
         """Returns the answer to a step of a generation; raises WorkerDied or WorkerTimeout."""
         body = request.parts if isinstance(message, Generate) else ()
         future = self._lanes.ask(message, request.size_bytes if body else 0, body, request)
-        return (await self._reply_to(future, limit_s, "while generating text")).message
+        return (await self._reply_to(future, limit_s, "")).message
 
     async def _run_reply(self, future: asyncio.Future[Received]) -> Received:
         return await self._reply_to(future, self._settings.request_timeout_s, "", self._run_limit.of_request)

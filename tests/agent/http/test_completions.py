@@ -193,7 +193,8 @@ def test_draws_are_repeatable_by_their_seed(server):
 
 
 def test_the_context_ends_a_text_and_refuses_a_longer_prompt(server, endless_bundle, serving_all, tmp_path):
-    status, answer = ask_json(server, PATH, prompt="The " * CONTEXT)
+    # So long that it goes to the worker with the large requests.
+    status, answer = ask_json(server, PATH, prompt="The " * 20_000)
     error = answer["error"]
     assert (status, error["code"], error["param"]) == (400, "context_length_exceeded", "prompt")
     assert re.match(rf"The prompt has \d+ tokens; the model takes {CONTEXT}\.", error["message"])
@@ -251,13 +252,21 @@ def test_errors_of_routes_have_the_form_of_the_protocol(server):
         (PATH, {"model": "none", "prompt": PROMPT}, "POST", (404, "model_not_found")),
         ("/v1/embeddings", {"input": "a"}, "POST", (404, "not_found")),
         (PATH, None, "GET", (405, None)),
-        (PATH, b" " * (MAX_REQUEST_BYTES + 1), "POST", (413, "body_too_large")),
         (PATH + "?n=1", {}, "POST", (400, "bad-query")),
     ):
         status, _, content = ask(server, path, body, method)
         error = json.loads(content)["error"]
         assert (status, error["code"]) == expected
         assert error.keys() == {"message", "type", "param", "code"}
+
+
+def test_a_request_that_announces_too_long_a_body_is_refused_unread(server):
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+        connection.putrequest("POST", PATH)
+        connection.putheader("Content-Length", str(MAX_REQUEST_BYTES + 1))
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert (answer.status, json.load(answer)["error"]["code"]) == (413, "body_too_large")
 
 
 def test_models_that_generate_text_are_listed(server, serving_all, conv_bundle):
@@ -341,7 +350,7 @@ def test_a_time_limit_ends_a_text_with_an_error(endless_bundle, serving_all, ope
 
 
 def test_a_stopping_worker_finishes_its_text_and_a_stopping_agent_says_so(
-    endless_bundle, serving_all, open_stream
+    endless_bundle, serving_all, open_stream, caplog
 ):
     server = serving_all(drain_s=0.2)
     worker = server.deploy(endless_bundle)
@@ -354,6 +363,19 @@ def test_a_stopping_worker_finishes_its_text_and_a_stopping_agent_says_so(
     server.stop()
     *_, last = stream.rest()
     assert last["error"]["message"] == "The agent stops, and the text is not complete."
+    assert "Traceback" not in caplog.text
+
+
+def test_a_stopping_agent_answers_whoever_waits_for_a_whole_text(endless_bundle, serving_all, caplog):
+    server = serving_all(drain_s=0.2)
+    worker = server.deploy(endless_bundle)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ask_json, server, PATH, prompt=PROMPT, max_tokens=30_000)
+        until(worker.generating.locked)
+        server.stop()
+        status, answer = waiting.result(60)
+    assert (status, answer["error"]["message"]) == (503, "The agent stops, and the text is not complete.")
+    assert "Traceback" not in caplog.text
 
 
 def test_texts_are_never_mixed_and_memory_stays_flat(endless):
