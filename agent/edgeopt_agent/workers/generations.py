@@ -56,6 +56,7 @@ class Generation:
         try:
             begun = await self._ask(self._message)
             if isinstance(begun, PromptRefused):
+                self._count_refusal()
                 raise (PromptTooLongError if begun.is_too_long else RequestError)(400, begun.sentence)
             assert isinstance(begun, GenerationBegun)  # noqa: S101 - what the question is answered with
             self.prompt_tokens = begun.prompt_tokens
@@ -99,9 +100,15 @@ class Generation:
 
     def _failure(self, status: int, sentence: str, begun: bool = True) -> RequestError:
         self._failed = True
-        if not self._worker.stopping:
+        if status == 507:  # the request needs too much, which says nothing about the release
+            self._count_refusal()
+        elif not self._worker.stopping:
             self._router.text_failed(self._worker, self._request, self._arrived, sentence, begun)
         return BusyError(status, sentence) if status == 503 else RequestError(status, sentence)
+
+    def _count_refusal(self) -> None:
+        took_s = time.perf_counter() - self._arrived
+        self._router.totals_of_worker(self._worker).fail("OTHER", took_s, time.time())
 
     def _close(self) -> None:
         self._count()

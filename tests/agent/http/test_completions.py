@@ -18,7 +18,7 @@ from edgeopt.bundle.write import put_text
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.completions.request import UNSUPPORTED
 from edgeopt_agent.http.completions import MAX_REQUEST_BYTES
-from tests.bundle.runtime.decoder import PAIRS
+from tests.bundle.runtime.decoder import HEADS, PAIRS, WIDTH
 from tests.bundle.runtime.scripted import ANSWER, CHAT, PROMPT, write_scripted
 from tests.bundle.runtime.test_generation import bundle_of
 
@@ -318,6 +318,12 @@ def test_one_text_at_a_time_and_a_queue_with_a_limit(endless, open_stream):
         assert (error["type"], error["code"]) == ("rate_limit_error", "queue_full")
         assert not waiting.done()
         # Single runs of the model are answered between two tokens.
+        integers = [
+            {"name": name, "datatype": "INT64", "shape": [1, 1], "data": [int(name == "attention_mask")]}
+            for name in ("input_ids", "attention_mask", "position_ids")
+        ]
+        past = [{"name": name, "datatype": "FP32", "shape": [1, HEADS, 0, WIDTH], "data": []} for name in PAIRS]
+        assert ask(endless, "/v2/models/m/infer", {"inputs": [*integers, *past]})[0] == 200
         assert ask(endless, "/v2/health/ready")[0] == 200
         stream.event()
         stream.close()
@@ -404,6 +410,27 @@ def test_metrics_count_tokens_and_times(server):
     assert metric(server, "edgeopt_tokens_per_second") > 0
     assert metric(server, "edgeopt_decode_duration_us") > 0
     assert metric(server, "edgeopt_first_token_histogram_ms_count") >= 1
+
+
+def test_refused_prompts_and_ended_workers_count_as_failed_requests(endless_bundle, serving_all, open_stream):
+    def failures():
+        _, _, text = ask(server, "/metrics")
+        found = re.findall(r'^nv_inference_request_failure{.*reason="(\w+)"} (\S+)$', text.decode(), re.MULTILINE)
+        return {reason: int(float(count)) for reason, count in found}
+
+    server = serving_all()
+    seen = []
+    server.router.watchers.append(lambda *outcome: seen.append(outcome))
+    worker = server.deploy(endless_bundle)
+    assert ask_json(server, PATH, prompt="")[0] == 400
+    assert failures() == {"REJECTED": 0, "BACKEND": 0, "OTHER": 1}
+    assert seen == []
+    stream = open_stream(server)
+    os.kill(worker.pid, signal.SIGKILL)
+    assert "error" in stream.rest()[-1]
+    assert failures() == {"REJECTED": 0, "BACKEND": 1, "OTHER": 1}
+    ((release, went_well, *_),) = seen
+    assert (release, went_well) == (worker.release_id, False)
 
 
 def test_every_parameter_is_known_once():
