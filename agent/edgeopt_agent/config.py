@@ -41,6 +41,7 @@ _PATHS = ("data_dir", "tls_cert", "tls_key", "watch_dir")
 NEEDS_RESTART = frozenset({
     "data_dir", "watch_dir", "host", "port", "grpc_port", "announce", "tls", "tls_cert", "tls_key",
     "max_body_bytes", "max_tensor_elements", "queue_length", "request_timeout_s", "body_timeout_s",
+    "generation_queue_length", "generation_timeout_s",
     "silent_call_s", "stream_idle_s", "drain_s", "ready_timeout_s", "crashes_allowed", "mqtt", "drift",
 })  # fmt: skip
 """Settings that are fixed once the agent serves; all others follow a SIGHUP."""

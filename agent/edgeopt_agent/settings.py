@@ -125,6 +125,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sequence_idle_s: float = 60.0
     """A sequence without a request for this long is forgotten."""
     request_timeout_s: float = 30.0
+    generation_queue_length: int = 8
+    """Most requests for text that wait for a worker; further ones are refused with 429."""
+    generation_timeout_s: float = 300.0
+    """Time limit of one generation, and of the wait for its turn."""
     body_timeout_s: float = 30.0
     silent_call_s: float = 5.0
     """A gRPC call ends when nothing of its message has come for this long."""

@@ -22,6 +22,7 @@ WINDOW_S = 60.0
 _MAX_ADDRESSES = 4096
 # Two changes within one tick of the disk's clock leave the same time on the folder.
 _SETTLED_NS = 1_000_000_000
+_TEXT = frozenset({"/v1/completions", "/v1/chat/completions"})
 _CHALLENGE = (b"www-authenticate", b"Bearer")
 _MAKE_ONE = "make one on the device: edgeopt-agent token add NAME --role deploy"
 logger = logging.getLogger(__name__)
@@ -89,7 +90,8 @@ def needed_role(scope: Scope) -> Role:
     path: str = scope["path"]
     if path == "/v2/repository/index":  # a list, though the protocol asks for it by POST
         return "view"
-    return "infer" if path.startswith("/v2/models/") and path.endswith("/infer") else "deploy"
+    infers = path.startswith("/v2/models/") and path.endswith("/infer")
+    return "infer" if infers or path.rstrip("/") in _TEXT else "deploy"
 
 
 def _bearer(sent: list[bytes]) -> str:

@@ -10,10 +10,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from edgeopt.nearest import nearest
+from edgeopt_agent.completions.records import error_document
 from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.http import metrics, openapi, telemetry
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.admissible import Refusal, refusal
+from edgeopt_agent.http.completions import make_completions
 from edgeopt_agent.http.inference import make_inference
 from edgeopt_agent.http.pairing import is_pairing
 from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, client_of, respond_json
@@ -32,13 +34,14 @@ def make_app(
     extra_routes: Sequence[BaseRoute] = (),
     access: Access | None = None,
 ) -> App:
-    """Makes the application: inference under `/v2` goes to its own code, the rest through Starlette's routes.
+    """Makes the application: plain ASGI under `/v2` and `/v1`, Starlette's routes for the rest.
 
     `state` tells the state of each model's last deployment, for `/metrics`. `access` is given where others
     share it.
     """
     allowed = access or Access(settings.host, DataDir(settings.data_dir).tokens)
     inference = make_inference(models, settings)
+    completions = make_completions(models, settings)
     others = Starlette(
         routes=[
             *extra_routes,
@@ -59,10 +62,16 @@ def make_app(
             return
         problem = _misspelt(scope) if scope.get("query_string") else ""
         if problem:
-            hint = "" if scope["path"].startswith("/v2") else "docs/agent.md lists the parameters of each route."
+            hint = (
+                ""
+                if scope["path"].startswith(("/v1/", "/v2"))
+                else "docs/agent.md lists the parameters of each route."
+            )
             await _refuse(scope, send, Refusal(400, "bad-query", problem, hint), settings)
         elif scope["type"] == "http" and scope["path"].startswith("/v2"):
             await inference(scope, receive, send)
+        elif scope["type"] == "http" and scope["path"].startswith("/v1/"):
+            await completions(scope, receive, send)
         elif scope["type"] == "websocket":
             await others(scope, _while_allowed(allowed, scope, receive, send), send)
         else:
@@ -105,11 +114,14 @@ async def _refuse(scope: Scope, send: Send, refused: Refusal, settings: Settings
         prefix = "" if scope["type"] == "http" else "websocket."
         await send({**message, "type": f"{prefix}{message['type']}"})
 
-    error: object = f"{refused.message} {hint}".rstrip()
-    if not scope["path"].startswith("/v2"):
-        error = {"code": refused.code, "message": refused.message, "hint": hint}
+    sentence = f"{refused.message} {hint}".rstrip()
+    document: object = {"error": sentence}
+    if scope["path"].startswith("/v1/"):
+        document = error_document(refused.status, sentence, refused.code)
+    elif not scope["path"].startswith("/v2"):
+        document = {"error": {"code": refused.code, "message": refused.message, "hint": hint}}
     # A body may be on its way, and is not read.
-    await respond_json(answer, refused.status, {"error": error}, *refused.headers, (b"connection", b"close"))
+    await respond_json(answer, refused.status, document, *refused.headers, (b"connection", b"close"))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

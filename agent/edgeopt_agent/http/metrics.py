@@ -41,6 +41,13 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
         "Time that pre- and postprocessing took, in microseconds",
         lambda t: t.processing_s * 1e6,
     ),
+    ("edgeopt_prompt_tokens", "Tokens of prompts", lambda t: t.prompt_tokens),
+    ("edgeopt_generated_tokens", "Tokens that were generated", lambda t: t.generated_tokens),
+    (
+        "edgeopt_decode_duration_us",
+        "Time that generated tokens took, without the first one of each text, in microseconds",
+        lambda t: t.decode_s * 1e6,
+    ),
     ("edgeopt_worker_hangs", "Workers killed because they did not answer", lambda t: t.hangs),
     ("edgeopt_worker_crashes", "Workers that ended by themselves", lambda t: t.crashes),
     (
@@ -77,7 +84,15 @@ class Figures:
                 family.add_sample(name, _labels(totals), value(totals))
             yield family
         yield self._failures()
-        yield self._latencies()
+        text = "Time from the request's arrival to its answer, in milliseconds"
+        yield self._histogram(
+            "nv_inference_first_response_histogram_ms", text, lambda t: (t.latencies, t.success_s)
+        )
+        text = "Time from the request's arrival to the first token of its text, in milliseconds"
+        yield self._histogram(
+            "edgeopt_first_token_histogram_ms", text, lambda t: (t.first_tokens, t.first_token_s)
+        )
+        yield from self._text()
         pending = GaugeMetricFamily(
             "nv_inference_pending_request_count", "Requests not answered yet", labels=_LABELS
         )
@@ -97,17 +112,33 @@ class Figures:
                 family.add_sample(family.name, {**_labels(totals), "reason": reason}, totals.failed[reason])
         return family
 
-    def _latencies(self) -> Metric:
-        text = "Time from the request's arrival to its answer, in milliseconds"
-        family = Metric("nv_inference_first_response_histogram_ms", text, "histogram")
+    def _histogram(self, name: str, text: str, values: Callable[[Totals], tuple[list[int], float]]) -> Metric:
+        """Returns a histogram of times; `values` are the counts of the buckets, and the sum in seconds."""
+        family = Metric(name, text, "histogram")
         for totals in self._models.totals():
             labels = _labels(totals)
+            counts, sum_s = values(totals)
             limits = [*(f"{limit:g}" for limit in BUCKETS_MS), "+Inf"]
-            for limit, count in zip(limits, accumulate(totals.latencies), strict=True):
+            for limit, count in zip(limits, accumulate(counts), strict=True):
                 family.add_sample(f"{family.name}_bucket", {**labels, "le": limit}, count)
-            family.add_sample(f"{family.name}_count", labels, totals.successes)
-            family.add_sample(f"{family.name}_sum", labels, totals.success_s * 1e3)
+            family.add_sample(f"{family.name}_count", labels, sum(counts))
+            family.add_sample(f"{family.name}_sum", labels, sum_s * 1e3)
         return family
+
+    def _text(self) -> Iterable[Metric]:
+        speed = GaugeMetricFamily(
+            "edgeopt_tokens_per_second", "Speed of the last text after its first token", labels=_LABELS
+        )
+        queue = GaugeMetricFamily(
+            "edgeopt_generation_queue_length", "Requests for text that wait for their turn", labels=_LABELS
+        )
+        for totals in self._models.totals():
+            if totals.tokens_per_s is not None:
+                speed.add_metric([totals.name, totals.release_id], totals.tokens_per_s)
+        for router in self._models.routers:
+            if (worker := router.serving) is not None and not worker.why_no_text:
+                queue.add_metric([worker.name, worker.release_id], router.waiting_for_text)
+        yield from (each for each in (speed, queue) if each.samples)
 
     def _memory(self) -> Iterable[Metric]:
         family = Metric("edgeopt_process_memory_bytes", "Resident memory", "gauge")

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from edgeopt.version import __version__
+from edgeopt_agent.completions.records import ChatChunk, CompletionErrorDocument
 from edgeopt_agent.http.access import needed_role
 from edgeopt_agent.http.pairing import is_pairing
 from edgeopt_agent.http.table import PREFIX, ROUTES, QueryParameter, RouteEntry
@@ -112,9 +113,9 @@ class _Schemas:
 
     def __init__(self) -> None:
         places = {place: _named(place) for entry in ROUTES for place in (entry.answer, entry.body) if ":" in place}
-        types = [*places.values(), ErrorDocument, ErrorSentence, Trusted]
+        types = [*places.values(), ChatChunk, CompletionErrorDocument, ErrorDocument, ErrorSentence, Trusted]
         found, self.components = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
-        *records, self.error, self.sentence, self.trusted = found
+        *records, self.chunk, self.text_error, self.error, self.sentence, self.trusted = found
         self._of = dict(zip(places, records, strict=True))
 
     def of(self, entry: RouteEntry) -> Document:
@@ -145,7 +146,9 @@ def _operation(entry: RouteEntry, path: str, schemas: _Schemas) -> Document:
     operation: Document = {
         "operationId": _identifier(entry.method, path),
         "summary": entry.summary,
-        "tags": ["control" if entry.is_control else "inference" if path.startswith("/v2") else "metrics"],
+        "tags": [
+            "control" if entry.is_control else "inference" if path.startswith(("/v1/", "/v2")) else "metrics"
+        ],
         "security": [] if pairing else [{"bearer": [needed_role(scope)]}],
         "responses": dict(_answers(entry, schemas, pairing)),
     }
@@ -201,12 +204,17 @@ def _answers(entry: RouteEntry, schemas: _Schemas, pairing: bool) -> Iterator[tu
         pass
     elif ":" in entry.answer:
         answer["content"] = {_JSON: {"schema": schemas.of(entry)}, **_with_tensors(entry)}
+        if entry.path.startswith("/v1/") and entry.body:
+            piece = schemas.chunk if "chat" in entry.path else schemas.of(entry)
+            answer["content"]["text/event-stream"] = {"schema": piece}
     elif entry.answer == _JSON:
         answer["content"] = {_JSON: {"schema": {"type": "object"}}}
     elif entry.answer:
         answer["content"] = {entry.answer: {"schema": {"type": "string"}}}
     yield str(entry.status), answer
     error = schemas.sentence if entry.path.startswith("/v2") else schemas.error
+    if entry.path.startswith("/v1/"):
+        error = schemas.text_error
     content = {_JSON: {"schema": error}}
     common = (status for status in _EVERY_ROUTE if not (pairing and status in {401, 429}))
     for status in sorted({*common, *entry.refusals}):

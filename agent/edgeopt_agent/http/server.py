@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 KEEP_ALIVE_S = 60
 _LOOK_AGAIN_S = 0.02
+_LAST_EVENT_S = 0.2
 _REASONS = {
     errno.EADDRINUSE: ("is taken by another program", "Choose another with {option}, or stop that program."),
     errno.EACCES: ("is reserved for the system's own programs", "Choose one above 1023 with {option}."),
@@ -123,8 +124,10 @@ async def _drain(state: ServerState, drain_s: float) -> None:
         await asyncio.sleep(_LOOK_AGAIN_S)
     if state.tasks:
         logger.warning("%d requests were aborted when the agent stopped", len(state.tasks))
-    for task in list(state.tasks):
-        task.cancel()
+        for task in list(state.tasks):
+            task.cancel()
+        # A stream sends an error as its last event.
+        await asyncio.wait(list(state.tasks), timeout=_LAST_EVENT_S)
     for connection in list(state.connections):
         connection.transport.abort()
     await asyncio.gather(*state.tasks, return_exceptions=True)

@@ -10,6 +10,8 @@ _MODELS = "/v2/models/{name}"
 _RECORDS = "edgeopt.fleet.records"
 _PROTOCOL = "edgeopt_agent.v2.records"
 _OWN = "edgeopt_agent.control.records"
+_TEXT = "edgeopt_agent.completions.records"
+_TEXT_REFUSALS = (404, 408, 413, 415, 422, 500, 503, 504, 507)
 _DEPLOYMENT = f"{_OWN}:DeploymentAnswer"
 
 
@@ -171,6 +173,17 @@ ROUTES: tuple[RouteEntry, ...] = (
         body=f"{_PROTOCOL}:InferRequest",
         refusals=(404, 408, 413, 415, 503, 504),
         versioned=True,
+    ),
+    RouteEntry("GET", "/v1/models", "The models that generate text", f"{_TEXT}:LanguageModels"),
+    RouteEntry(
+        *("POST", "/v1/completions", "Continue a text", f"{_TEXT}:Completion"),
+        body=f"{_TEXT}:CompletionRequest",
+        refusals=_TEXT_REFUSALS,
+    ),
+    RouteEntry(
+        *("POST", "/v1/chat/completions", "Answer a conversation", f"{_TEXT}:ChatCompletion"),
+        body=f"{_TEXT}:ChatRequest",
+        refusals=_TEXT_REFUSALS,
     ),
 )
 

@@ -88,6 +88,25 @@ class TryGolden(msgspec.Struct, frozen=True, tag=True):
     """Each golden input once, without the repeated timing: what a release that serves can bear every second."""
 
 
+class Generate(msgspec.Struct, frozen=True, tag=True):
+    """Begins a generation, without computing anything yet; the text is the prompt as JSON."""
+
+    max_tokens: int | None = None
+    """Maximum number of tokens; None: up to the end of the context."""
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+class NextPiece(msgspec.Struct, frozen=True, tag=True):
+    """Generates one token; the first one computes the prompt."""
+
+
+class EndGeneration(msgspec.Struct, frozen=True, tag=True):
+    """Ends the open generation and frees its cache."""
+
+
 class Loaded(msgspec.Struct, frozen=True, tag=True):
     name: str
     backend: str
@@ -101,6 +120,8 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     """The output that carries each state from run to run, by its input."""
     processed: Signature | None = None
     """Signature of the model with its processing; None for a bundle without processing."""
+    why_no_text: str = ""
+    """Reason why the model does not generate text, as a sentence; empty if it does."""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
@@ -153,8 +174,29 @@ class Compared(msgspec.Struct, frozen=True, tag=True):
     """Whether the other one holds NaN or infinity where this one holds numbers."""
 
 
-ToWorker = Load | Infer | Compare | TryGolden
-FromWorker = Loaded | Answered | Compared | Golden | Failed
+class GenerationBegun(msgspec.Struct, frozen=True, tag=True):
+    prompt_tokens: int
+
+
+class PromptRefused(msgspec.Struct, frozen=True, tag=True):
+    """The answer to a prompt or setting that the model does not take."""
+
+    sentence: str
+    is_too_long: bool = False
+
+
+class Piece(msgspec.Struct, frozen=True, tag=True):
+    """The text that became final with one token."""
+
+    text: str
+    tokens: int
+    """Tokens generated so far."""
+    ending: str
+    """Reason that the text has ended, as in `TextGeneration.ending`; empty before."""
+
+
+ToWorker = Load | Infer | Compare | TryGolden | Generate | NextPiece | EndGeneration
+FromWorker = Loaded | Answered | Compared | Golden | Failed | GenerationBegun | PromptRefused | Piece
 
 _encoder = msgspec.msgpack.Encoder()
 to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(thread_safe(ToWorker))

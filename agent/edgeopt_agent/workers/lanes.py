@@ -61,10 +61,16 @@ class Lanes:
         """Closes the mark after the process has ended; `at_work` stays known."""
         self._mark.close()
 
-    def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
-        """Sends a frame of the agent itself; the future gets the answer, or ChannelClosedError."""
+    def ask(
+        self,
+        message: ToWorker,
+        text_bytes: int = 0,
+        body: Sequence[Body] = (),
+        request: Request | None = None,
+    ) -> asyncio.Future[Received]:
+        """Sends a frame of the agent itself, or one for a client; the future gets the answer or an error."""
         channel = self._large if sum(map(len, body)) > LARGE_BYTES else self._small
-        return channel.ask(message, text_bytes, body)
+        return channel.ask(message, text_bytes, body, request)
 
     def run(self, message: Infer, request: Request) -> asyncio.Future[Received]:
         """Sends a client's request; the future gets the answer, or ChannelClosedError."""

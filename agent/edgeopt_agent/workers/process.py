@@ -22,10 +22,14 @@ from edgeopt_agent.workers.frames import (
     Answered,
     Compare,
     Compared,
+    EndGeneration,
+    FromWorker,
+    Generate,
     Golden,
     Infer,
     Load,
     Loaded,
+    NextPiece,
     Signature,
     TryGolden,
 )
@@ -51,6 +55,8 @@ class Worker:
     def __init__(self, release_id: str, settings: Settings, launched: Launched, memory_bytes: int) -> None:
         self.release_id = release_id
         self._slots = [asyncio.Semaphore(_AT_ONCE) for _ in ("small", "large")]
+        self.generating = asyncio.Lock()
+        """Held by the request whose text the worker generates."""
         self.ended = asyncio.Event()
         self.stopping = False
         self.loaded_s = 0.0
@@ -119,6 +125,7 @@ class Worker:
         self._run_limit.smallest_bytes = smallest_bytes(self.plain.inputs)
         self.processed = received.message.processed
         self.states = received.message.states
+        self.why_no_text = received.message.why_no_text
         self.sequence_idle_s = limits.sequence_idle_s
         self.limits = self._all_limits(received.message.limits)
         self.batching = received.message.batching
@@ -157,7 +164,7 @@ class Worker:
 
     async def answers(self, limit_s: float) -> bool:
         """Whether its process answers at once and its oldest run takes no longer than runs of this release do."""
-        busy_s = self._lanes.busy_s
+        busy_s = 0.0 if self.generating.locked() else self._lanes.busy_s  # a prompt has a time limit of its own
         late = busy_s > limit_s and busy_s > self._run_limit.seconds(limit_s)
         return not late and await self.heartbeat_answers(limit_s)
 
@@ -199,6 +206,14 @@ class Worker:
             raise WorkerError(received.message.message)
         assert isinstance(received.message, Compared)  # noqa: S101 - what the question is answered with
         return received.message
+
+    async def generate(
+        self, message: Generate | NextPiece | EndGeneration, request: Request, limit_s: float
+    ) -> FromWorker:
+        """Returns the answer to a step of a generation; raises WorkerDied or WorkerTimeout."""
+        body = request.parts if isinstance(message, Generate) else ()
+        future = self._lanes.ask(message, request.size_bytes if body else 0, body, request)
+        return (await self._reply_to(future, limit_s, "")).message
 
     async def _run_reply(self, future: asyncio.Future[Received]) -> Received:
         return await self._reply_to(future, self._settings.request_timeout_s, "", self._run_limit.of_request)
@@ -243,9 +258,10 @@ class Worker:
     async def stop(self, grace_s: float = 5.0) -> None:
         """Lets what is in flight finish, then ends the process; after the grace it is killed."""
         self.stopping = True
-        self._lanes.say_goodbye()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.ended.wait(), grace_s)
+            async with asyncio.timeout(grace_s), self.generating:
+                self._lanes.say_goodbye()
+                await self.ended.wait()
         if not self.ended.is_set():
             self.kill("stopped")
         await asyncio.shield(self._watching)

@@ -91,6 +91,8 @@ class Router:
         self._large = 0
         """Number of large requests among them."""
         self._large_bytes = 0
+        self.waiting_for_text = 0
+        """Requests for text that wait until the worker generates nothing else."""
 
     @property
     def waiting(self) -> int:
@@ -131,11 +133,11 @@ class Router:
         self.on_change()
 
     def _watch(self, new: Worker) -> None:
-        self._totals(new)  # counters start at zero, not at the first request
+        self.totals_of_worker(new)  # counters start at zero, not at the first request
         new.when_ended.append(partial(self._count_end, new))
 
     def _count_end(self, worker: Worker) -> None:
-        totals = self._totals(worker)
+        totals = self.totals_of_worker(worker)
         if worker.hung_s:
             totals.hangs += 1
         elif worker.ended_for_memory():
@@ -157,7 +159,7 @@ class Router:
         large_bytes = request.size_bytes if request.is_large else 0
         if self._is_full(large_bytes):
             if self.serving is not None and request.model in {each.name for each in served_models(self.serving)}:
-                self._totals(self.serving).fail("REJECTED", 0.0, time.time())
+                self.totals_of_worker(self.serving).fail("REJECTED", 0.0, time.time())
             raise QueueFullError(503, f"{self._waiting} requests are waiting already; try again in a moment.")
         self._waiting += 1
         self._large += bool(large_bytes)
@@ -233,6 +235,55 @@ class Router:
         if not found:
             self.named(name, version)
         return found
+
+    async def text_turn(self, request: Request) -> Worker:
+        """Returns the worker once it generates no other text; the caller releases its lock `generating`."""
+        await self._start_over()
+        worker = self._text_worker(request)
+        settings = self._settings
+        if worker.generating.locked() and self.waiting_for_text >= settings.generation_queue_length:
+            self.totals_of_worker(worker).fail("REJECTED", 0.0, time.time())
+            raise QueueFullError(429, f"{self.waiting_for_text} requests for text are waiting already.")
+        self.waiting_for_text += 1
+        try:
+            async with asyncio.timeout(settings.generation_timeout_s):
+                while True:
+                    await worker.generating.acquire()
+                    if worker is self.serving and worker.alive:
+                        return worker
+                    worker.generating.release()
+                    await self._successor(worker)
+                    worker = self._text_worker(request)
+        except TimeoutError:
+            self.totals_of_worker(worker).fail("REJECTED", settings.generation_timeout_s, time.time())
+            limit_s = settings.generation_timeout_s
+            raise QueueFullError(429, f"The request waited {limit_s:g} s for its turn.") from None
+        finally:
+            self.waiting_for_text -= 1
+
+    def _text_worker(self, request: Request) -> Worker:
+        worker = self.named(request.model, None).worker
+        if worker.why_no_text:
+            raise RequestError(400, worker.why_no_text)
+        if self._ending_requests.times(worker.release_id, request.parts) >= self._settings.request_ends_allowed:
+            raise RequestError(422, self._refused(worker).fault)
+        return worker
+
+    def text_generated(self, worker: Worker, request: Request, total_s: float, compute_s: float) -> None:
+        """Counts a text that was generated to its end.
+
+        The watchers of a soak see failures only: they compare latencies with those of single runs.
+        """
+        self._ending_requests.answered(worker.release_id, request.parts)
+        self._failing_clients.answered(worker.release_id, request.client)
+        totals = self.totals_of_worker(worker)
+        totals.largest_bytes = max(totals.largest_bytes, request.size_bytes)
+        totals.succeed(total_s, compute_s, 1, 1, time.time())
+
+    def text_failed(self, worker: Worker, request: Request, started: float, fault: str, begun: bool) -> None:
+        """Counts a text at which the model or its worker failed."""
+        client = self._failing_clients.alone(worker.release_id, request.client)
+        self._count_failure(worker, started, Attempt(None, fault, begun), request, client)
 
     async def _answered(self, request: Request) -> Answer:
         started = time.perf_counter()
@@ -313,12 +364,12 @@ class Router:
         try:
             await asyncio.wait_for(slots.acquire(), limit_s)
         except TimeoutError:
-            self._totals(worker).fail("REJECTED", limit_s, time.time())
+            self.totals_of_worker(worker).fail("REJECTED", limit_s, time.time())
             raise QueueFullError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
 
     async def _ask(self, worker: Worker, request: Request, processed: bool) -> Attempt:
         """Asks one worker and gives its slot back."""
-        parts, release, totals = request.parts, worker.release_id, self._totals(worker)
+        parts, release, totals = request.parts, worker.release_id, self.totals_of_worker(worker)
         try:
             if self._ending_requests.times(release, parts) >= self._settings.request_ends_allowed:
                 return self._refused(worker)
@@ -373,7 +424,7 @@ class Router:
 
     def _count_answer(self, worker: Worker, started: float, answer: Answer) -> None:
         """Counts a request that the model answered, and tells the watchers."""
-        took_s, totals, run = time.perf_counter() - started, self._totals(worker), answer.run
+        took_s, totals, run = time.perf_counter() - started, self.totals_of_worker(worker), answer.run
         ok = answer.status < 400
         totals.answers += ok or run.not_finite != ""
         totals.nan += run.not_finite == "nan"
@@ -395,14 +446,14 @@ class Router:
         All failures of `client` count as one: no other release was asked, and other clients are answered.
         """
         took_s = time.perf_counter() - started
-        self._totals(worker).fail("BACKEND", took_s, time.time())
+        self.totals_of_worker(worker).fail("BACKEND", took_s, time.time())
         if not attempt.begun:
             return  # another request's fault
         digest = _digest([client.encode()] if client else request.parts)
         for watcher in self.watchers:
             watcher(worker.release_id, False, took_s * 1e3, attempt.fault, digest)
 
-    def _totals(self, worker: Worker) -> Totals:
+    def totals_of_worker(self, worker: Worker) -> Totals:
         totals = self.totals.get(worker.release_id)
         if totals is None:
             totals = self.totals[worker.release_id] = Totals(worker.name, worker.release_id)

@@ -38,11 +38,14 @@ from edgeopt_agent.workers.frames import (
     Answered,
     Compare,
     Compared,
+    EndGeneration,
     FromWorker,
+    Generate,
     Golden,
     Infer,
     Load,
     Loaded,
+    NextPiece,
     NotFinite,
     OutputPowers,
     Port,
@@ -53,6 +56,7 @@ from edgeopt_agent.workers.frames import (
 from edgeopt_agent.workers.sequences import Sequences, carried_state
 
 if TYPE_CHECKING:
+    from edgeopt_agent.workers.open_text import OpenText
     from edgeopt_agent.workers.pipeline import Pipeline
 
 MAX_NAME_CHARACTERS = 128
@@ -88,8 +92,13 @@ def load_served(message: Load) -> "tuple[Served | None, FromWorker]":
         batching = _try_batches(session, message)
     states = carried_state(session)
     processed = pipeline.signature if pipeline is not None else None
+    open_text, why_no_text = _open_text(session, deployment)
     loaded = Loaded(
-        *(deployment.name, session.backend, *ports), batching=batching, states=dict(states), processed=processed
+        *(deployment.name, session.backend, *ports),
+        batching=batching,
+        states=dict(states),
+        processed=processed,
+        why_no_text=why_no_text,
     )
     sequences = Sequences(session, states, message.max_sequences, message.sequence_idle_s)
     sampler = (
@@ -97,7 +106,8 @@ def load_served(message: Load) -> "tuple[Served | None, FromWorker]":
         if message.look_every_s is None
         else TensorSampler(message.look_every_s, _open_axes(deployment, *ports))
     )
-    return Served(session, message, deployment.name, Signature(*ports), sequences, pipeline, sampler), loaded
+    signature = Signature(*ports)
+    return Served(session, message, deployment.name, signature, sequences, pipeline, sampler, open_text), loaded
 
 
 def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
@@ -107,6 +117,18 @@ def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
     from edgeopt_agent.workers.pipeline import pipeline_of
 
     return pipeline_of(session, plain)
+
+
+def _open_text(session: Session, deployment: Deployment) -> "tuple[OpenText | None, str]":
+    """Returns the generation of text, imported only by workers of language models, or why there is none."""
+    if deployment.cache is None:
+        return None, f"The model '{deployment.name}' generates no text: its bundle declares no cache."
+    from edgeopt_agent.workers.open_text import OpenText
+
+    try:
+        return OpenText(session), ""
+    except EdgeoptError as error:
+        return None, f"The model '{deployment.name}' generates no text. {error.message} {error.hint}".rstrip()
 
 
 def _try_batches(session: Session, message: Load) -> ServerBatching:
@@ -185,6 +207,7 @@ class Served:
     sequences: Sequences
     pipeline: "Pipeline | None" = None
     sampler: TensorSampler | None = None
+    open_text: "OpenText | None" = None
     pause: Pause = no_pause
 
     def answer(self, frame: Frame) -> Reply:
@@ -198,6 +221,9 @@ class Served:
                 return self.run(message, self.read(message, frame.text, frame.data))
             if isinstance(message, Compare):
                 return self._compare(message, frame.text, frame.data), b"", []
+            if isinstance(message, Generate | NextPiece | EndGeneration):
+                assert self.open_text is not None  # noqa: S101 - the agent asks language models only
+                return self.open_text.answer(message, frame.text), b"", []
             assert isinstance(message, TryGolden)  # noqa: S101 - it is loaded once
             return self._golden(message), b"", []
 

@@ -58,11 +58,31 @@ class Totals:
     """Number of times that the worker ended by itself, except for ends counted in `memory_restarts`."""
     memory_restarts: int = 0
     """Number of times that the worker ended because clients' requests made it take too much memory."""
+    prompt_tokens: int = 0
+    """Tokens of the prompts whose text was generated."""
+    generated_tokens: int = 0
+    decode_s: float = 0.0
+    """Seconds that generated tokens took, without the first one of each text."""
+    tokens_per_s: float | None = None
+    """Speed of the last text after its first token; None before there was one."""
+    first_token_s: float = 0.0
+    """Seconds from the arrival of each request for text to its first token, added up."""
     largest_bytes: int = 0
     """The largest request that was answered."""
     failed: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
     latencies: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_MS) + 1))
     """The successful requests by the first bucket that holds their latency; the last is for those above all."""
+    first_tokens: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_MS) + 1))
+    """The requests for text by the bucket of the time to their first token."""
+
+    def add_text(self, tokens: int, first_token_s: float, decode_s: float) -> None:
+        """Counts a text of at least one token, whether or not it came to its end."""
+        self.generated_tokens += tokens
+        self.first_tokens[bisect_left(BUCKETS_MS, first_token_s * 1e3)] += 1
+        self.first_token_s += first_token_s
+        self.decode_s += decode_s
+        if decode_s > 0:
+            self.tokens_per_s = (tokens - 1) / decode_s
 
     def fail(self, reason: Reason, total_s: float, now_s: float) -> None:
         self.last_s = now_s

@@ -14,6 +14,12 @@ from edgeopt.errors import DataError, ModelError, UsageError
 _MASK_RANK = 2
 
 
+class PromptTooLongError(DataError):
+    """A prompt with more tokens than the context of the model holds."""
+
+    code = "prompt-too-long"
+
+
 class Sampler:
     """A choice of the next token from the scores of all: the best one, or a draw from a seeded generator."""
 
@@ -88,7 +94,7 @@ class Generation(Iterator[int]):
         """The token ids of the prompt."""
         self._max_context = ports.max_context_tokens
         if self._max_context is not None and len(self._pending) > self._max_context:
-            raise DataError(
+            raise PromptTooLongError(
                 f"The prompt has {len(self._pending)} tokens; the model takes {self._max_context}.",
                 "Shorten the prompt.",
             )

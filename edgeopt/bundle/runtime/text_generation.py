@@ -40,19 +40,26 @@ class TextGeneration(Iterator[str]):
 
     def __next__(self) -> str:
         while not self._is_complete:
-            token = next(self._generation, None)
-            if token is None:
-                self._is_complete = True
-                piece = "" if self.ending == "closed" else self._stream.finish()
-            else:
-                piece = self._stream.push(token)
-            if self._stream.stopped:
-                self._is_complete = True
-                self._generation.close()
-            if piece:
-                self._pieces.append(piece)
+            if piece := self.step():
                 return piece
         raise StopIteration
+
+    def step(self) -> str:
+        """Generates one token; returns the text that became final, which may be empty."""
+        if self._is_complete:
+            return ""
+        token = next(self._generation, None)
+        if token is None:
+            self._is_complete = True
+            piece = "" if self.ending == "closed" else self._stream.finish()
+        else:
+            piece = self._stream.push(token)
+        if self._stream.stopped:
+            self._is_complete = True
+            self._generation.close()
+        if piece:
+            self._pieces.append(piece)
+        return piece
 
     def close(self) -> None:
         """Ends the generation and frees its cache."""

@@ -27,6 +27,7 @@ VIEWED = (
     ("GET", "/v2/models/null"),
     ("POST", "/v2/repository/index"),
     ("GET", "/metrics"),
+    ("GET", "/v1/models"),
     ("GET", "/nowhere"),
 )
 DEPLOYED = (
@@ -40,6 +41,8 @@ DEPLOYED = (
 ROUTES = (
     *((*route, "view") for route in VIEWED),
     ("POST", "/v2/models/null/infer", "infer"),
+    ("POST", "/v1/completions", "infer"),
+    ("POST", "/v1/chat/completions", "infer"),
     *((*route, "deploy") for route in DEPLOYED),
 )
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what tokens are for
@@ -90,7 +93,7 @@ def test_each_route_asks_for_its_role(guarded, made, method, path, needed):
     status, headers, answer = guarded.ask(method, path)
     assert (status, headers["www-authenticate"]) == (401, "Bearer")
     error = answer["error"]
-    said = error if path.startswith("/v2") else f"{error['message']} {error['hint']}"
+    said = error if path.startswith("/v2") else f"{error['message']} {error.get('hint', '')}"
     assert "requires an access token" in said
     assert "edgeopt-agent token add" in said
     for role, token in made.items():

@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 
 from edgeopt.fleet.transport import connect as connection_to
 from edgeopt_agent import tokens
-from edgeopt_agent.http import control, inference, metrics, openapi, telemetry, trials
+from edgeopt_agent.http import completions, control, inference, metrics, openapi, telemetry, trials
 from edgeopt_agent.http.access import needed_role
 from edgeopt_agent.http.table import PREFIX, ROUTES
 from edgeopt_agent.main import run
@@ -46,6 +46,9 @@ REQUESTS = (
     ("POST", "/v2/models/null/infer", {"inputs": [X]}, 200),
     ("POST", "/v2/models/null/infer", {"inputs": []}, 400),
     ("POST", "/api/v1/rollback", b"", 409),
+    ("GET", "/v1/models", None, 200),
+    ("POST", "/v1/completions", {"model": "null", "prompt": "a"}, 400),
+    ("POST", "/v1/chat/completions", {"model": "none", "messages": [{"role": "user", "content": "a"}]}, 404),
 )
 
 
@@ -116,6 +119,7 @@ def routes_in_code():
         if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "last":
             found.add(f"/v2/models/{{name}}/{node.comparators[0].value}")
     found |= set(re.findall(r'Route\("(/[^"]*)"', _source(metrics)))
+    found |= set(re.findall(r'"(/v1/[^"]*)"', _source(completions)))
     return found
 
 
@@ -188,6 +192,7 @@ def test_roles_are_those_that_the_agent_requires(document):
     assert roles["get", "/api/v1/status"] == "view"
     assert roles["post", "/v2/models/{name}/infer"] == "infer"
     assert roles["post", "/v2/models/{name}/versions/{version}/infer"] == "infer"
+    assert roles["post", "/v1/completions"] == roles["post", "/v1/chat/completions"] == "infer"
     assert roles["post", "/api/v1/deploy"] == "deploy"
     scope = {"type": "http", "method": "POST", "path": "/v2/repository/index"}
     assert roles["post", "/v2/repository/index"] == needed_role(scope) == "view"

@@ -1,0 +1,1 @@
+"""The requests and answers of OpenAI's protocol for text."""
