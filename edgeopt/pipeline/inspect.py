@@ -353,7 +353,7 @@ def _reference(
         try_after(attached, reference[0], runner.folder / "attached")
         again = runner.outputs(judge, which)
     usual = _check_steady(reference, again, settings.goal)
-    # The values of a cache are no inputs of the user, whose levels would differ.
+    # The user does not give the values of a cache, so their levels say nothing.
     levels = Levels(data.samples if data.decoder is None else Samples({}, {}))
     return AccuracyReference(data.split, settings.goal, reference, levels, labels, usual)
 

@@ -111,6 +111,8 @@ class GenerationProof(msgspec.Struct, frozen=True):
 
     prompts: int
     prompt_tokens: int
+    texts: int
+    """Number of texts that were run in each form."""
     steps: int
     """Number of tokens of each text whose logits were compared."""
     greedy_tokens: int

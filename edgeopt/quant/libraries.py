@@ -105,9 +105,16 @@ def compress_weights(base: Path, out: Path, *, four_bits: bool = False) -> Ledge
     _check_float(model)
     count = len(model.get_ops())
     with _quiet():
-        mode = nncf.CompressWeightsMode.INT4_SYM if four_bits else nncf.CompressWeightsMode.INT8_SYM
-        grouped = {"group_size": _GROUP} if four_bits else {}
-        made = nncf.compress_weights(model, mode=mode, **grouped)
+        if four_bits:
+            # Of layers that the group size does not divide, the size is reduced, or they get eight bits.
+            fallback = nncf.AdvancedCompressionParameters(
+                group_size_fallback_mode=nncf.GroupSizeFallbackMode.ADJUST
+            )
+            made = nncf.compress_weights(
+                model, mode=nncf.CompressWeightsMode.INT4_SYM, group_size=_GROUP, advanced_parameters=fallback
+            )
+        else:
+            made = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
     return write_quantized(made, out, "nncf-weights4" if four_bits else "nncf-weights", count)
 
 

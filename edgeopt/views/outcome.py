@@ -112,10 +112,11 @@ def _proved(outcome: Outcome) -> str:
 def _generated(proof: GenerationProof) -> str:
     """Describes the decoding by the written bundle."""
     forms = ", ".join(f"{form} {decibels(value)}" for form, value in proof.lowest_db.items())
-    texts = units.count(proof.prompts, "text")
+    texts = units.count(proof.texts, "text")
     return (
         f"Each of {proof.steps} steps of {texts} agrees with a full run of the bundle: {forms}. "
-        f"{units.count(proof.greedy_tokens, 'token')} after prompts of {proof.prompt_tokens}: first token "
+        f"{units.count(proof.greedy_tokens, 'token')} after each of {proof.prompts} prompts of "
+        f"{proof.prompt_tokens}: first token "
         f"{milliseconds(proof.first_token_ms)} (source {milliseconds(proof.source_first_token_ms)}), "
         f"{1e3 / proof.token_ms:.3g} tokens/s (source {1e3 / proof.source_token_ms:.3g}), not interleaved; "
         f"loops after {proof.loops} prompts (source {proof.source_loops})."

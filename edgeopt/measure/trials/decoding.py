@@ -17,6 +17,8 @@ from edgeopt.measure.trials.openers import Loads
 FULL, CACHED, CHUNKED, PADDED = "full", "cached", "chunked", "padded"
 FORMS = (CACHED, CHUNKED, PADDED)
 """Ways to run a text that must give the logits of one full run."""
+FORM_TEXTS = 2
+"""Number of texts that are run in each form; after the others, tokens are only generated."""
 _CHUNKS = 4
 _PADDING = 3
 
@@ -28,7 +30,7 @@ def decode(session: Loads, request: Decode) -> Decoded:
     generated, first_ms, token_ms = [], [], []
     for number, text in enumerate(request.texts):
         prompt, end = text[: request.prompt_tokens], text[request.prompt_tokens :]
-        for form, logits in decoder.forms(prompt, end):
+        for form, logits in decoder.forms(prompt, end) if number < FORM_TEXTS else ():
             arrays[f"{number}/{form}"] = logits
         tokens, laps_ms = decoder.greedy(prompt, request.greedy_tokens)
         generated.append(tokens)
@@ -61,16 +63,28 @@ class _Decoder:
         text, count = [*prompt, *end], len(end)
         one_by_one = [list(prompt), *([token] for token in end)]
         middle, size = max(1, len(prompt) // 2), max(1, -(-count // _CHUNKS))
-        chunks = [list(prompt[:middle]), list(prompt[middle:])]
-        chunks += [list(end[k : k + size]) for k in range(0, count, size)]
+        parts = [list(prompt[:middle]), list(prompt[middle:])]
+        parts += [list(end[k : k + size]) for k in range(0, count, size)]
+        chunks = [part for part in parts if part]
         found = [
-            (FULL, self._run([text], count)),
+            (FULL, self._full(text, count)),
             (CACHED, self._run(one_by_one, count)),
-            (CHUNKED, self._run([each for each in chunks if each], count)),
+            (CHUNKED, self._run(chunks, count)),
         ]
         if self._cache.mask and self._cache.positions:
-            found.append((PADDED, self._run(one_by_one, count, padding=_PADDING)))
+            found.append((PADDED, self._run(chunks, count, padding=_PADDING)))
         return found
+
+    def _full(self, text: Sequence[int], count: int) -> Array:
+        """Returns the logits of the last tokens from one run without a stream, whose faults it must not share."""
+        axis, states = self._cache.axis, {}
+        for info in self._session.inputs:
+            if info.name in self._cache.pairs:
+                sizes = enumerate(info.shape)
+                shape = [0 if k == axis else size if isinstance(size, int) else 1 for k, size in sizes]
+                states[info.name] = np.zeros(shape, np.dtype(info.dtype))
+        logits = self._session.run({**self._feeds(text, 0), **states})[self._cache.logits]
+        return np.array(logits.reshape(-1, logits.shape[-1])[-count:])
 
     def _run(self, chunks: Sequence[Sequence[int]], count: int, padding: int = 0) -> Array:
         """Returns the logits of the last tokens; `padding` tokens that the mask hides come before the first."""

@@ -14,7 +14,7 @@ from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.contender import Contender, ask, failed
 from edgeopt.measure.messages import Decode, Decoded
-from edgeopt.measure.trials.decoding import FORMS, FULL
+from edgeopt.measure.trials.decoding import FORM_TEXTS, FORMS, FULL
 from edgeopt.pipeline.outcome import GenerationProof
 
 STEP_DB = 90.0
@@ -54,7 +54,7 @@ def run_generation(
     greedy = max(1, min(GREEDY_TOKENS, context - prompt_tokens))
     file = folder / "decoded.npz"
     request = Decode(cache, tuple(texts), prompt_tokens, greedy, str(file))
-    runs = sum(map(len, texts)) * len(FORMS) + greedy * len(texts)
+    runs = sum(map(len, texts[:FORM_TEXTS])) * (len(FORMS) + 1) + greedy * len(texts)
     answer = ask(contender.child, request, contender.patience_s(runs))
     if not isinstance(answer, Decoded):
         raise failed(answer)
@@ -105,6 +105,7 @@ def prove_generation(
     pairs = zip(run.decoded.generated, task.source.decoded.generated, strict=True)
     return GenerationProof(
         prompts=len(task.texts),
+        texts=len(run.of(FULL)),
         prompt_tokens=task.prompt_tokens,
         steps=len(next(iter(run.logits.values()))),
         greedy_tokens=len(run.decoded.generated[0]),

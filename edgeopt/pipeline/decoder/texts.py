@@ -21,7 +21,7 @@ class Texts(NamedTuple):
 
     rows: tuple[tuple[int, ...], ...]
     warning: str = ""
-    """What the texts are if they are not the user's, as a sentence."""
+    """Warning that names the texts if they are not those of the user; otherwise empty."""
 
 
 def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabulary: int) -> Texts:
