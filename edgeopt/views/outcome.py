@@ -119,7 +119,7 @@ def _generated(proof: GenerationProof) -> str:
         f"{proof.prompt_tokens}: first token "
         f"{milliseconds(proof.first_token_ms)} (source {milliseconds(proof.source_first_token_ms)}), "
         f"{1e3 / proof.token_ms:.3g} tokens/s (source {1e3 / proof.source_token_ms:.3g}), not interleaved; "
-        f"loops after {proof.loops} prompts (source {proof.source_loops})."
+        f"loops after {units.count(proof.loops, 'prompt')} (source {proof.source_loops})."
     )
 
 
