@@ -61,7 +61,17 @@ def test_the_shipped_profiles():
         if profile.match.accelerator is None:
             # The forms after it are for where it is not ready in time.
             ladder = profile.precision.ladder
-            whole = ("nncf-int8", "nncf-transformer", "ort-dynamic", "nncf-weights", "ort-int8", "nncf-repaired")
+            whole = (
+                "nncf-int8",
+                "nncf-transformer",
+                "ort-dynamic",
+                "nncf-weights",
+                "ort-weights8",
+                "nncf-weights4",
+                "ort-weights4",
+                "ort-int8",
+                "nncf-repaired",
+            )
             if profile.name == "riscv-rvv":  # the libraries behind these have no builds for it
                 whole = ()
             place = ladder.index("planned")

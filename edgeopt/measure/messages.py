@@ -3,6 +3,7 @@
 import msgspec
 
 from edgeopt.backends.base import Placement, TensorInfo
+from edgeopt.bundle.deployment import Cache
 from edgeopt.decoding import thread_safe
 from edgeopt.workers.protocol import Failed
 
@@ -93,6 +94,19 @@ class Watch(msgspec.Struct, frozen=True, tag="watch"):
     """Time from the start of one run to the start of the next; None: as fast as possible."""
     anew: bool = False
     """Whether this is the first slice after a pause, during which no run was due or missed."""
+
+
+class Decode(msgspec.Struct, frozen=True, tag="decode"):
+    """Run texts through a decoder in several ways, save the logits of each, and generate from their beginnings."""
+
+    cache: Cache
+    texts: tuple[tuple[int, ...], ...]
+    """Token ids of texts of equal length."""
+    prompt_tokens: int
+    """Tokens of each text that are its prompt; logits are saved for the others."""
+    greedy_tokens: int
+    """Tokens to generate after each prompt."""
+    out_path: str
 
 
 class Places(msgspec.Struct, frozen=True, tag="places"):
@@ -188,6 +202,15 @@ class UnseenRun(msgspec.Struct, frozen=True, tag="unseen-run"):
     again_ms: tuple[float, ...]
 
 
+class Decoded(msgspec.Struct, frozen=True, tag="decoded"):
+    generated: tuple[tuple[int, ...], ...]
+    """The most likely tokens after each prompt."""
+    first_token_ms: float
+    """Median time of a prompt and its first token."""
+    token_ms: float
+    """Median time of each further token."""
+
+
 class Watched(msgspec.Struct, frozen=True, tag="watched"):
     latencies_ms: bytes
     """Packed as 32-bit floats, little-endian: thousands of runs fit into a slice."""
@@ -216,6 +239,6 @@ class Staged(msgspec.Struct, frozen=True, tag="staged"):
     times: StageTimes
 
 
-Answer = Staged | Placed | Loaded | Described | Timed | Saved | UnseenRun | Watched | Failed
+Answer = Staged | Placed | Loaded | Described | Timed | Saved | UnseenRun | Decoded | Watched | Failed
 
 decode_answer = msgspec.json.Decoder(thread_safe(Answer)).decode

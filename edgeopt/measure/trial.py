@@ -10,7 +10,21 @@ from edgeopt.backends.base import Array
 from edgeopt.data.samples import Samples, open_samples, write_archive
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.measure.instruments.counters import Counters, difference, open_counters
-from edgeopt.measure.messages import Load, Loaded, Outputs, Saved, Time, Timed, Unseen, UnseenRun, Watch, Watched
+from edgeopt.measure.messages import (
+    Decode,
+    Decoded,
+    Load,
+    Loaded,
+    Outputs,
+    Saved,
+    Time,
+    Timed,
+    Unseen,
+    UnseenRun,
+    Watch,
+    Watched,
+)
+from edgeopt.measure.trials.decoding import decode
 from edgeopt.measure.trials.laps import Pace, time_slice
 from edgeopt.measure.trials.memory import Phases, open_gauge
 from edgeopt.measure.trials.openers import Loads, Opener, answers, in_batches, opener
@@ -156,6 +170,9 @@ class Trial:
     def unseen(self, request: Unseen) -> UnseenRun:
         session, opened, samples = self._model()
         return run_unseen(session, opened, samples, request)
+
+    def decode(self, request: Decode) -> Decoded:
+        return decode(self._model()[0], request)
 
 
 def rotated(samples: Samples) -> int:

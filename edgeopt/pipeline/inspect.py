@@ -38,6 +38,8 @@ from edgeopt.pipeline.baseline import Baseline, first_running, judge_for
 from edgeopt.pipeline.builders.messages import Inspected
 from edgeopt.pipeline.builders.variants import inspect
 from edgeopt.pipeline.context import SearchContext
+from edgeopt.pipeline.decoder.generation import PROMPTS, GenerationTask, check_source, run_generation
+from edgeopt.pipeline.decoder.workloads import DecoderData, DecoderModel, decoder_data, decoder_in, settings_for
 from edgeopt.pipeline.goal import SearchGoal, goal_of
 from edgeopt.pipeline.notes import SearchNotes
 from edgeopt.pipeline.objectives import Objective
@@ -167,6 +169,8 @@ class SearchData:
     """Samples before preprocessing, if the user gave a preprocessing for the bundle."""
     shaped: Shaped | None = None
     """Samples and dimensions for the sizes that were asked for."""
+    decoder: DecoderData | None = None
+    """Texts and workloads of a decoder with a cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +223,23 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     client, allowed = place.builder.client, settings.allow_random
     facts = inspect(client, settings.model, made_up, _GENERATED_SAMPLES, allow_random=allowed)
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
-    try_out = partial(_references, settings, facts, profile, attached, place)
-    preset, references = with_preset(settings, facts, notes, stack, try_out)
+    model = decoder_in(facts, limits_in(settings.model))
+    settings = settings_for(settings, model)
+    if model is not None:
+        preset, references = None, _decoder_references(settings, model, profile, attached, place, stack)
+    else:
+        try_out = partial(_references, settings, facts, profile, attached, place)
+        preset, references = with_preset(settings, facts, notes, stack, try_out)
     data, baseline, reference = references
-    starts = starts_on(place.device, profile, facts.inputs, data.samples)
+    starts = starts_on(place.device, profile, facts.inputs, data.samples, growing=model is not None)
     incumbent = None
     if settings.baseline is not None:
         incumbent = incumbent_of(settings.baseline, settings.model, facts, runner, place.builder.client)
     _warn_of_the_target(target, profile, absent, place)
-    _warn_of_the_data(data, reference, settings.labels, notes)
+    if data.decoder is not None:
+        notes.warn_once(data.decoder.warning)
+    else:
+        _warn_of_the_data(data, reference, settings.labels, notes)
     if data.shaped is not None:
         others = open_samples(made_up) if data.of_user else None
         shaped = settle_buckets(data.shaped, runner, settings.model, baseline.candidate, others, notes)
@@ -293,6 +305,32 @@ def _references(
     return data, baseline, _reference(settings, data, labels, attached, runner, baseline)
 
 
+def _decoder_references(
+    settings: OptimizeRequest,
+    model: DecoderModel,
+    profile: TargetProfile,
+    attached: Attached | None,
+    place: SearchContext,
+    stack: ExitStack,
+) -> tuple[SearchData, Baseline, AccuracyReference]:
+    """Returns the texts of a decoder as samples, the baseline, which runs on, and its outputs."""
+    place.notes.emit(Progress("reading the model", "caches of the texts"))
+    found = decoder_data(settings, model, profile, place.runner)
+    runner = replace(place.runner, runs_a_sample=found.tokens)
+    save_samples(found.samples, runner.samples_path)
+    baseline = first_running(runner, settings.model, profile.backends.order)
+    stack.callback(baseline.contender.close)
+    place.notes.emit(Progress("reading the model", "steps with its cache"))
+    backend, texts = baseline.candidate.backend, found.prompts[:PROMPTS]
+    with judge_for(runner, baseline.contender, backend, settings.model) as judge:
+        source = run_generation(judge, model.cache, texts, found.prompt_tokens, runner.folder)
+    if problem := check_source(source):
+        raise ModelError(problem, "Export the model again, and compare a cached step with a full run.")
+    found = replace(found, generation=GenerationTask(model.cache, texts, found.prompt_tokens, source))
+    data = SearchData(found.samples, settings.data is not None, found.split, decoder=found)
+    return data, baseline, _reference(settings, data, None, attached, runner, baseline)
+
+
 def _time_limit(settings: OptimizeRequest, facts: Inspected, profile: TargetProfile) -> float:
     return settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
 
@@ -315,7 +353,9 @@ def _reference(
         try_after(attached, reference[0], runner.folder / "attached")
         again = runner.outputs(judge, which)
     usual = _check_steady(reference, again, settings.goal)
-    return AccuracyReference(data.split, settings.goal, reference, Levels(data.samples), labels, usual)
+    # The user does not give the values of a cache, so their levels say nothing.
+    levels = Levels(data.samples if data.decoder is None else Samples({}, {}))
+    return AccuracyReference(data.split, settings.goal, reference, levels, labels, usual)
 
 
 def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:

@@ -20,7 +20,7 @@ _MANY = 1000
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Figure of a deployment that a search optimizes; less is better, except for throughput."""
+    """Figure of a deployment that a search optimizes; less is better, unless its unit is something per second."""
 
     name: str
     title: str
@@ -33,12 +33,17 @@ class Objective:
     @property
     def of_time(self) -> bool:
         """Whether the objective gets better as each run takes less."""
-        return self.name in {LATENCY, THROUGHPUT, "p99", ENERGY}
+        return self.name in {LATENCY, THROUGHPUT, "p99", ENERGY, TOKENS_PER_SECOND, FIRST_TOKEN}
 
     @property
     def by_sample(self) -> bool:
         """Whether races compare the time per sample under a load, the inverse of throughput."""
         return self.name == THROUGHPUT
+
+    @property
+    def per_second(self) -> bool:
+        """Whether the figure is the inverse of the time that the races compare."""
+        return self.name in {THROUGHPUT, TOKENS_PER_SECOND}
 
     def figure_of(self, contender: Contender | None, size_bytes: int | None) -> float | None:
         """Returns the figure of a contender that runs; None if the races decide."""
@@ -71,9 +76,14 @@ def _run_joules(contender: Contender, _size_bytes: int) -> float | None:
 
 
 LATENCY, THROUGHPUT, ENERGY, MEMORY = "latency", "throughput", "energy", "memory"
+TOKENS_PER_SECOND, FIRST_TOKEN = "tokens-per-second", "first-token"
+OF_DECODERS = frozenset({TOKENS_PER_SECOND, FIRST_TOKEN})
+"""Objectives that only a decoder with a cache has."""
 OBJECTIVES = (
     Objective(LATENCY, "median latency", "ms", 1.0, None),
     Objective(THROUGHPUT, "throughput", "samples/s", 1.0, None),
+    Objective(TOKENS_PER_SECOND, "tokens per second", "tokens/s", 1.0, None),
+    Objective(FIRST_TOKEN, "time to the first token", "ms", 1.0, None),
     Objective("p99", "latency of 99 in 100 runs", "ms", 1.0, _tail_ms),
     Objective(MEMORY, "peak memory", "MiB", _MIB, _peak_bytes),
     Objective("size", "size of the files", "MiB", _MIB, _size_bytes),

@@ -41,18 +41,20 @@ def variant_inputs(search: Search, runner: TrialRunner) -> BuildInputs:
     data, profile, facts = search.data, search.profile, search.facts
     # With a mask in buckets, what is left out is cut off before the run, down to a size with a program of its own.
     is_cut = data.shaped is not None and bool(data.shaped.mask)
-    kept = kept_by(facts.inputs, data.samples) if data.of_user and not is_cut else 1.0
+    is_plain = data.of_user and not is_cut and data.decoder is None
+    kept = kept_by(facts.inputs, data.samples) if is_plain else 1.0
     return BuildInputs(
         model=search.request.model,
         size_bytes=facts.size_bytes,
         samples_path=data.shaped.usual_path if data.shaped is not None else runner.samples_path,
         split=data.split,
-        of_user=data.of_user,
+        of_user=data.of_user or data.decoder is not None,
         profile=profile,
         kept=kept,
         passes=graph_passes(profile, kept),
         operators=facts.operators,
         folder=runner.folder / "variants",
+        has_cache=data.decoder is not None,
         saves_memory=search.objective.name == MEMORY or search.goal.limits.memory_bytes is not None,
     )
 
@@ -92,6 +94,8 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
         search, baseline = prepare(settings, place, stack)
         if stop.is_set():
             raise nothing_proved_error("reading the model", kept=memory.on)
+        if search.data.decoder is not None:
+            place = replace(place, runner=replace(place.runner, runs_a_sample=search.data.decoder.tokens))
         clock, room = clock_for(begin_s, search.limit_s, baseline.contender), None
         meter = open_meter(search.objective, search.profile.backends.order, stack)
         if known is not None:

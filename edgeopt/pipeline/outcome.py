@@ -106,6 +106,32 @@ class SizeTimes(msgspec.Struct, frozen=True):
         return " ".join(f"{name}={size}" for name, size in self.sizes.items())
 
 
+class GenerationProof(msgspec.Struct, frozen=True):
+    """Decoding by the written bundle: in several ways, and greedily after some prompts."""
+
+    prompts: int
+    prompt_tokens: int
+    texts: int
+    """Number of texts that were run in each form."""
+    steps: int
+    """Number of tokens of each text whose logits were compared."""
+    greedy_tokens: int
+    lowest_db: dict[str, float]
+    """Lowest agreement of a step with a full run of the text, in dB, by form: cached, chunked, padded."""
+    divergences: dict[str, float]
+    """Mean divergence of the steps from the source, in nats, by form."""
+    loops: int
+    """Number of prompts after which the generated tokens end in a loop."""
+    source_loops: int
+    same_tokens: int
+    """Number of generated tokens before the first difference from the source's, over all prompts."""
+    first_token_ms: float
+    token_ms: float
+    """Medians of one process, not interleaved with the source's."""
+    source_first_token_ms: float
+    source_token_ms: float
+
+
 class Proof(msgspec.Struct, frozen=True):
     """Second measurement of the winner, from the written bundle, in fresh processes, on samples set aside."""
 
@@ -151,6 +177,8 @@ class Proof(msgspec.Struct, frozen=True):
     """Accuracy of the worst sample, and of the worst tenth of the samples."""
     weakest: LevelAccuracy | None = None
     """Level that decides if the samples have several levels: `accuracy_db` is the lowest of all levels."""
+    generation: GenerationProof | None = None
+    """Proof of decoding, for a decoder with a cache."""
     legs: int = 0
     """Number of fresh processes, over which differences between processes average out; 0: not recorded."""
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from edgeopt.pipeline.objectives import ResourceLimits
 
 
+MAX_TOKENS = 32_768
+
 AcceptUnproven = Annotated[
     bool,
     option(
@@ -35,21 +37,23 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
     data: Annotated[
         Path | None,
         option(
-            "Samples: .npz, or a folder of .npy files or pictures; 12 or more are best; half are for calibration."
+            "Samples: .npz, or a folder of .npy files or pictures; 12 or more are best; half are for calibration. "
+            "For a decoder with a cache: a text file, or an .npz of token ids."
         ),
     ] = None
     floor: Annotated[
         str | None,
         option(
             "Accuracy floor: exact (80 dB), transparent (30 dB, default), balanced (20 dB), aggressive (12 "
-            "dB, needs a task metric), a ratio such as 25dB, or the minimum of --metric."
+            "dB, needs a task metric), a ratio such as 25dB, or the minimum of --metric; for a decoder with a "
+            "cache kl=0.02,top1=93% (its default)."
         ),
     ] = None
     metric: Annotated[
         str | None,
         option(
-            "Accuracy metric: snr (default), cosine, max-error, top1, top5, top1-labels, or your own function"
-            " as file.py:function."
+            "Accuracy metric: snr (default), cosine, max-error, top1, top5, top1-labels, kl (default for a "
+            "decoder with a cache), or your own function as file.py:function."
         ),
     ] = None
     max_drop: Annotated[
@@ -61,7 +65,8 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
     objective: Annotated[
         str,
         option(
-            "Metric to minimize: latency, p99, memory, size, first-answer or energy; or to maximize: throughput."
+            "Metric to minimize: latency, p99, memory, size, first-answer, energy or first-token; or to maximize: "
+            "throughput or tokens-per-second (default for a decoder with a cache)."
         ),
     ] = "latency"
     shape: Annotated[
@@ -72,6 +77,12 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
             metavar="NAME=SIZES",
         ),
     ] = ()
+    prompt_tokens: Annotated[
+        int, option("Tokens of a prompt, for a decoder with a cache.", minimum=1, maximum=MAX_TOKENS)
+    ] = 64
+    new_tokens: Annotated[
+        int, option("Tokens generated after a prompt, for a decoder with a cache.", minimum=1, maximum=MAX_TOKENS)
+    ] = 32
     allow_random: AllowRandom = False
     max_memory_mib: Annotated[float | None, option("Maximum peak memory of the process, in MiB.")] = None
     max_size_mib: Annotated[float | None, option("Maximum size of the model files, in MiB.")] = None
@@ -175,6 +186,8 @@ class OptimizeKeywords(ProofKeywords, total=False):
     """Options of a search as keywords of `edgeopt.optimize`; a test compares the two classes."""
 
     objective: str
+    prompt_tokens: int
+    new_tokens: int
     allow_random: bool
     max_memory_mib: float | None
     max_size_mib: float | None

@@ -44,6 +44,8 @@ class TrialRunner:
     host: TrialHost
     folder: Path
     samples_path: Path
+    runs_a_sample: int = 1
+    """Number of timed runs that a sample may take as long as: a text of a decoder has many tokens."""
 
     def enter(
         self,
@@ -63,5 +65,12 @@ class TrialRunner:
     def outputs(self, contender: Contender, which: range, batch: int | None = None) -> Answers:
         """Returns a contender's outputs for some of the samples, in its own batch size or in `batch`."""
         file, size = self.folder / "outputs.npz", contender.batch if batch is None else batch
-        save_outputs(contender, which.start, len(which), str(file), contender.patience_s(len(which)), size)
+        save_outputs(
+            contender,
+            which.start,
+            len(which),
+            str(file),
+            contender.patience_s(len(which) * self.runs_a_sample),
+            size,
+        )
         return read_outputs(file)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from openvino import Model
 
 
+_GROUP, _BLOCK = 32, 32
+_MAX_FILE_BYTES = 1 << 30
+_EIGHT_BIT_INPUTS = 4  # accuracy level of MatMulNBits: activations are rounded to eight bits by blocks
 _QUANTIZED, _COMPRESSED = "FakeQuantize", {"i8", "u8", "i4", "u4"}
 
 
@@ -91,16 +94,28 @@ def quantized_by_nncf(
         )
 
 
-def compress_weights(base: Path, out: Path) -> LedgerEntry:
-    """Quantizes the weights of matrix products to eight bits, symmetric; activations stay float."""
+def compress_weights(base: Path, out: Path, *, four_bits: bool = False) -> LedgerEntry:
+    """Quantizes the weights of matrix products to eight bits, or four, symmetric; activations stay float.
+
+    Of four bits, NNCF leaves embeddings and the last layer in eight.
+    """
     import nncf
 
     model = read_model(base)
     _check_float(model)
     count = len(model.get_ops())
     with _quiet():
-        made = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
-    return write_quantized(made, out, "nncf-weights", count)
+        if four_bits:
+            # Of layers that the group size does not divide, the size is reduced, or they get eight bits.
+            fallback = nncf.AdvancedCompressionParameters(
+                group_size_fallback_mode=nncf.GroupSizeFallbackMode.ADJUST
+            )
+            made = nncf.compress_weights(
+                model, mode=nncf.CompressWeightsMode.INT4_SYM, group_size=_GROUP, advanced_parameters=fallback
+            )
+        else:
+            made = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
+    return write_quantized(made, out, "nncf-weights4" if four_bits else "nncf-weights", count)
 
 
 def _check_float(model: "Model") -> None:
@@ -121,7 +136,8 @@ def write_quantized(model: "Model", out: Path, name: str, nodes_before: int) -> 
     if not readers:
         raise ModelError("NNCF found nothing to quantize in this model.")
     write_model(model, out)
-    what = "read weights in eight bits" if name == "nncf-weights" else "computed in eight bits"
+    known = {"nncf-weights": "read weights in eight bits", "nncf-weights4": "read weights in four or eight bits"}
+    what = known.get(name, "computed in eight bits")
     nodes = tuple(dict.fromkeys(readers))
     return LedgerEntry(name, applied=(Change(what, nodes),), nodes_before=nodes_before, nodes_after=len(ops))
 
@@ -177,6 +193,31 @@ def quantize_dynamic(base: Path, out: Path, *, reduce_range: bool) -> LedgerEntr
             extra_options={"EnableSubgraph": True},
         )
     return _entry("ort-dynamic", base, out)
+
+
+def quantize_weights(base: Path, out: Path, bits: int) -> LedgerEntry:
+    """Stores the weights of matrix products in 8 or 4 bits by blocks; the kernels round activations to 8 bits."""
+    import onnx
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    model = onnx.load(base)
+    before = len(model.graph.node)
+    try:
+        with _root_advice_dropped(), contextlib.redirect_stdout(sys.stderr):
+            quantizer = MatMulNBitsQuantizer(
+                model, bits=bits, block_size=_BLOCK, is_symmetric=True, accuracy_level=_EIGHT_BIT_INPUTS
+            )
+            quantizer.process()
+            made = quantizer.model
+            made.save_model_to_file(str(out), made.model.ByteSize() > _MAX_FILE_BYTES)
+    except Exception as error:  # it raises whatever its parts raise
+        raise ModelError(f"ONNX Runtime's tools cannot quantize the model: {error_text(error)}") from error
+    nodes = made.model.graph.node
+    changed = tuple(node.name for node in nodes if node.op_type == "MatMulNBits")
+    if not changed:
+        raise ModelError("ONNX Runtime's tools found no product with constant weights in this model.")
+    change = Change(f"stored weights in {bits} bits by blocks", changed)
+    return LedgerEntry(f"ort-weights{bits}", applied=(change,), nodes_before=before, nodes_after=len(nodes))
 
 
 class _Reader:

@@ -4,7 +4,7 @@ from edgeopt import units
 from edgeopt.graph.accuracy import EQUAL_DB, agreement, decibels
 from edgeopt.measure.stats import IDENTICAL
 from edgeopt.pipeline.objectives import OBJECTIVES
-from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, Outcome, in_order
+from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, GenerationProof, Outcome, in_order
 from edgeopt.pipeline.shapes.shape_words import shape_lines
 from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
 from edgeopt.views.imports import import_sentence
@@ -78,7 +78,12 @@ def proof_lines(outcome: Outcome) -> list[str]:
     original = "" if outcome.original is None else original_speed(outcome.original)
     imported = f"Imported: {import_sentence(outcome.imported)}" if outcome.imported else ""
     preset = str(outcome.preset) if outcome.preset and outcome.preset.is_shown else ""
-    return [line for line in (_proved(outcome), proof.measured_while, weakest, preset, imported, original) if line]
+    generated = "" if proof.generation is None else _generated(proof.generation)
+    return [
+        line
+        for line in (_proved(outcome), generated, proof.measured_while, weakest, preset, imported, original)
+        if line
+    ]
 
 
 def _proved(outcome: Outcome) -> str:
@@ -101,6 +106,20 @@ def _proved(outcome: Outcome) -> str:
         f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
         f"{outcome.seconds:.0f} s."
+    )
+
+
+def _generated(proof: GenerationProof) -> str:
+    """Describes the decoding by the written bundle."""
+    forms = ", ".join(f"{form} {decibels(value)}" for form, value in proof.lowest_db.items())
+    texts = units.count(proof.texts, "text")
+    return (
+        f"Each of {proof.steps} steps of {texts} agrees with a full run of the bundle: {forms}. "
+        f"{units.count(proof.greedy_tokens, 'token')} after each of {proof.prompts} prompts of "
+        f"{proof.prompt_tokens}: first token "
+        f"{milliseconds(proof.first_token_ms)} (source {milliseconds(proof.source_first_token_ms)}), "
+        f"{1e3 / proof.token_ms:.3g} tokens/s (source {1e3 / proof.source_token_ms:.3g}), not interleaved; "
+        f"loops after {units.count(proof.loops, 'prompt')} (source {proof.source_loops})."
     )
 
 

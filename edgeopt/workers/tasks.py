@@ -18,6 +18,7 @@ TASKS = {
     "time": "edgeopt.measure.trial:Trial.time",
     "outputs": "edgeopt.measure.trial:Trial.save_outputs",
     "unseen": "edgeopt.measure.trial:Trial.unseen",
+    "decode": "edgeopt.measure.trial:Trial.decode",
     "watch": "edgeopt.measure.trial:Trial.watch",
     "places": "edgeopt.measure.trials.openers:times_by_place",
     "time-stages": "edgeopt.measure.trials.openers:time_stages",

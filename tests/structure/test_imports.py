@@ -27,7 +27,7 @@ FLOORS = (
 # The stages of `edgeopt.pipeline` in the order of a search: each imports those before it only.
 STAGES = (
     *("cache", "notes", "objectives", "outcome", "padding", "stopping"),
-    *("request", "builders", "runner", "preset", "baseline", "shapes", "goal", "context"),
+    *("request", "builders", "runner", "preset", "baseline", "shapes", "goal", "context", "decoder"),
     *("plans", "inspect", "screen", "race", "recall", "prove", "optimize"),
     *("quantize", "replay_steps", "replay"),
 )

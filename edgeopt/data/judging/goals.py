@@ -20,6 +20,9 @@ TASK_BUDGET = "aggressive"
 DEFAULT_BUDGET = "transparent"
 TAIL_DB = 3.0
 """Decibels that the worst tenth of samples may be below a floor in dB, which is an average over samples."""
+KL, TOP1 = "kl", "top1"
+TOKEN_FLOORS = {KL: 0.02, TOP1: 0.93}
+"""Default goal of a decoder: largest mean Kullback-Leibler divergence, and least top-1 agreement."""
 _LARGEST_BARE_DROP = 0.1
 """Largest drop accepted without a percent sign, because a larger number probably means percent."""
 
@@ -66,6 +69,8 @@ class Goal(msgspec.Struct, frozen=True):
     """Largest allowed drop below the source's own value, for metrics with a value for the source."""
     floor_db: float | None = None
     """Least ratio in dB that is required in addition to the metric."""
+    floor_top1: float | None = None
+    """Least share of positions with the source's most likely token, in addition to the divergence `kl`."""
     budget: str = DEFAULT_BUDGET
     """Name of the budget that gave the decibels; empty if the user gave a number."""
     accept_unproven: bool = False
@@ -161,6 +166,7 @@ class Goal(msgspec.Struct, frozen=True):
         text = f"{self.title} {self.shown(judged.value)}"
         if judged.high is not None:
             text += f" {self._interval(*sorted((judged.low, judged.high)))}"
+        text += judged.tokens.words if judged.tokens is not None else ""
         if self.max_drop is None or judged.drop is None or judged.source is None:
             return text
         text += f" against {self.shown(judged.source)}, drop {self.points(judged.drop)}"
@@ -228,6 +234,8 @@ class Goal(msgspec.Struct, frozen=True):
         lacks = self.tail_lacks(judged.tail)
         if self.floor_db is not None and judged.low_db is not None:
             lacks += max(0.0, self.floor_db - judged.low_db)
+        if self.floor_top1 is not None and judged.tokens is not None:
+            lacks += max(0.0, self.floor_top1 - judged.tokens.top1)
         if self.max_drop is not None and self.floor is not None:
             sign = -1.0 if judged.smaller_is_better else 1.0
             lacks += max(0.0, sign * (self.floor - judged.value))
@@ -245,6 +253,8 @@ class Goal(msgspec.Struct, frozen=True):
         if self.floor is not None:
             parts.append(f"{bound} {self.shown(self.floor)}")
         beside = f", and at least {self.floor_db:g} dB" if self.floor_db is not None else ""
+        if self.floor_top1 is not None:
+            beside += f", and top-1 agreement at least {100 * self.floor_top1:.4g} %"
         return f"{self.title} {' and '.join(parts)}{beside}"
 
     @property
@@ -283,6 +293,8 @@ def goal_from(
     accept_unproven: bool = False,
 ) -> Goal:
     """Returns the goal of `--metric`, `--floor` and `--max-drop`; raises UsageError if they give none."""
+    if metric == KL or (metric is None and floor is not None and "=" in floor):
+        return _token_goal(floor or "", max_drop)
     if metric is None or metric == "snr":
         return _ratio_goal(floor, max_drop)
     goal = Goal(metric, None, budget="", accept_unproven=accept_unproven)
@@ -315,6 +327,31 @@ def _ratio_goal(floor: str | None, max_drop: str | None) -> Goal:
         )
     text = DEFAULT_BUDGET if floor is None else floor
     return Goal(floor=floor_from(text), budget=_budget(text))
+
+
+def _token_goal(text: str, max_drop: str | None) -> Goal:
+    """Returns the goal of a decoder from `kl=0.02`, `top1=93%` or both; a plain number is that of `kl`."""
+    if max_drop is not None:
+        raise UsageError(
+            f"The metric '{KL}' compares with the source, so it has no drop.",
+            f"Give {_FLOOR} instead of {_DROP}.",
+            [_FLOOR, _DROP],
+        )
+    from edgeopt.data.judging.metrics import metric_named
+
+    floors: dict[str, float] = dict(TOKEN_FLOORS)
+    floor_db, budget = None, ""
+    for part in (each.strip() for each in text.split(",") if each.strip()):
+        name, _, value = part.rpartition("=")
+        if not name and _is_ratio(part):
+            floor_db, budget = floor_from(part), _budget(part)
+            continue
+        name = name.strip() or KL
+        if name not in floors:
+            example = OptionReference("floor", "kl=0.02,top1=93%")
+            raise UsageError(f"'{name}' has no floor.", f"Give one of these, or both: {example}.", [example])
+        floors[name] = _within(metric_named(name), _number(value, "floor", metric_named(name)), value.strip())
+    return Goal(KL, floors[KL], floor_db=floor_db, floor_top1=floors[TOP1], budget=budget)
 
 
 def _with_drop(goal: Goal, kind: "AccuracyMetric", text: str) -> Goal:

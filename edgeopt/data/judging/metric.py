@@ -50,6 +50,28 @@ class OutputValue(msgspec.Struct, frozen=True):
     high: float | None = None
 
 
+class TokenAgreement(msgspec.Struct, frozen=True):
+    """Agreement of a decoder's most likely tokens with the source's, and its worst text."""
+
+    top1: float
+    """Share of positions where both have the same most likely token."""
+    top1_low: float
+    top1_high: float
+    """The 95 % interval of the share on other texts, by resampling texts."""
+    positions: int
+    worst_kl: float
+    """Largest mean divergence of a text, in nats."""
+    worst_sample: int
+    """Place of that text among the judged samples."""
+
+    @property
+    def words(self) -> str:
+        return (
+            f", top-1 agreement {100 * self.top1:.4g} % [{100 * self.top1_low:.3g} {100 * self.top1_high:.3g}] on "
+            f"{self.positions:,} positions, worst text {self.worst_kl:.3g} (sample {self.worst_sample + 1})"
+        )
+
+
 class Judged(msgspec.Struct, frozen=True):
     """A metric's value over all samples, for the worst output."""
 
@@ -86,6 +108,8 @@ class Judged(msgspec.Struct, frozen=True):
     """The samples with the lowest ratios; None if no sample differs."""
     problem: str = ""
     """The reason, as a sentence, if the outputs cannot be compared; otherwise empty."""
+    tokens: TokenAgreement | None = None
+    """Agreement of the tokens, for the divergence `kl`."""
 
 
 Outputs = Sequence[Mapping[str, Array]]

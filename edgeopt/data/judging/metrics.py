@@ -18,6 +18,7 @@ from edgeopt.data.judging.metric import (
     Labels,
     Outputs,
     OutputValue,
+    TokenAgreement,
     user_metric,
 )
 from edgeopt.data.samples import Samples
@@ -41,6 +42,7 @@ _GROUP = 16
 """The number of resampled sets, as in `graph.accuracy`."""
 _CONFIDENCE = 0.95
 _BEST = 5
+_LOGITS = "logits"
 NAMES = ("label", "labels")
 
 
@@ -103,6 +105,51 @@ def _agreement(name: str, got: Outputs, reference: Outputs, best: int) -> Judged
         shares = np.array([_overlap(expected[output], result[output], best) for expected, result in pairs])
         outputs.append(OutputValue(output, float(shares.mean()), *share_interval(shares)))
     return _worst(name, tuple(outputs), len(got), "")
+
+
+def _kl(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
+    """Judges the divergence of the tokens' probabilities, over all positions; its interval is over texts."""
+    name = (
+        _LOGITS if _LOGITS in reference[0] else next((n for n, v in reference[0].items() if _is_scores(v, 2)), "")
+    )
+    if not name:
+        raise UsageError(
+            "No output has scores of tokens in its last dimension, so the metric 'kl' does not apply.",
+            "Choose another metric: snr, cosine or max-error.",
+        )
+    sides = [[{name: run[name]} for run in side] for side in (reference, got)]
+    problem = compare_outputs(*sides).problem
+    if problem:
+        return _worst("kl", (), len(got), problem, smaller_is_better=True)
+    found = np.array([_token_sums(one[name], other[name]) for one, other in zip(*sides, strict=True)])
+    draws = np.random.default_rng(SEED).integers(0, len(found), (RESAMPLES, len(found)))
+    divergence, same, count = found.T
+    kl, top1 = (float(sums.sum() / count.sum()) for sums in (divergence, same))
+    several = count[draws].sum(axis=1)
+    (least, most), (fewest, all_but) = (
+        [float(np.quantile(sums[draws].sum(axis=1) / several, q)) for q in (0.025, 0.975)]
+        for sums in (divergence, same)
+    )
+    means = divergence / count
+    worst = int(means.argmax())
+    agreement = TokenAgreement(top1, fewest, all_but, int(count.sum()), float(means[worst]), worst)
+    output = OutputValue(name, kl, most, least)
+    return Judged("kl", kl, most, len(got), True, (output,), high=least, tokens=agreement)
+
+
+def _token_sums(expected: Array, result: Array) -> tuple[float, float, float]:
+    """Returns the sum of the divergences, the number of equal best tokens, and the number of positions."""
+    first, second = (_log_shares(side) for side in (expected, result))
+    divergence = np.maximum((np.exp(first) * (first - second)).sum(axis=1), 0.0)
+    same = first.argmax(axis=1) == second.argmax(axis=1)
+    return float(divergence.sum()), float(same.sum()), float(len(first))
+
+
+def _log_shares(scores: Array) -> Values:
+    rows = scores.reshape(-1, scores.shape[-1]).astype(np.float64)
+    rows -= rows.max(axis=1, keepdims=True)
+    found: Values = rows - np.log(np.exp(rows).sum(axis=1, keepdims=True))
+    return found
 
 
 def _is_scores(value: object, classes: int) -> bool:
@@ -208,6 +255,8 @@ METRICS = (
            unit="%", most_samples=MAX_COUNTED),
     AccuracyMetric("top5", "top-5 agreement with the source", _top5, decided_by_low=False, is_counted=True,
            unit="%", most_samples=MAX_COUNTED),
+    AccuracyMetric("kl", "Kullback-Leibler divergence from the source", _kl, smaller_is_better=True,
+           range=(0.0, 100.0)),
     AccuracyMetric("top1-labels", "top-1 with labels", _top1_labels, needs_labels=True, has_source=True,
            decided_by_low=False, is_counted=True, unit="%", most_samples=MAX_COUNTED),
 )

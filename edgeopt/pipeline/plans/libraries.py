@@ -1,7 +1,8 @@
 """Recipes of libraries, which quantize the whole model in seconds: NNCF, and ONNX Runtime's own tools."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from edgeopt import units
@@ -9,7 +10,7 @@ from edgeopt.backends.base import Feeds
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.pipeline.builders.messages import REPAIR_BASE, REPAIRED, BuildTask
-from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe, Unsuited, suits_all
+from edgeopt.pipeline.plans.recipe import OPENVINO, ORT, Recipe
 
 _MAX_SAMPLES = 100
 
@@ -39,6 +40,18 @@ def _weights_by_nncf(task: BuildTask) -> Ledger:
     from edgeopt.quant.libraries import compress_weights
 
     return (compress_weights(task.base, task.out),)
+
+
+def _four_bit_weights_by_nncf(task: BuildTask) -> Ledger:
+    from edgeopt.quant.libraries import compress_weights
+
+    return (compress_weights(task.base, task.out, four_bits=True),)
+
+
+def _weights_by_onnxruntime(bits: int, task: BuildTask) -> Ledger:
+    from edgeopt.quant.libraries import quantize_weights
+
+    return (quantize_weights(task.base, task.out, bits),)
 
 
 def _by_onnxruntime(task: BuildTask) -> Ledger:
@@ -93,27 +106,39 @@ def _with_more_convolutions(operators: Mapping[str, int]) -> str:
     return f"the model has only {count} beside {units.count(convolutions, 'convolution')}"
 
 
-def _nncf(name: str, title: str, make: Callable[[BuildTask], Ledger], unsuited: Unsuited = suits_all) -> Recipe:
-    needs = ("nncf", "openvino")
-    return Recipe(name, title, "model.xml", OPENVINO, make, needs, needs_data=True, whole=True, unsuited=unsuited)
-
-
-def _ort(name: str, title: str, make: Callable[[BuildTask], Ledger], unsuited: Unsuited = suits_all) -> Recipe:
-    needs = ("onnxruntime", "onnx")
-    return Recipe(name, title, "model.onnx", ORT, make, needs, needs_data=True, whole=True, unsuited=unsuited)
-
-
-NNCF_INT8 = _nncf("nncf-int8", "all layers in int8, by NNCF", _by_nncf)
-NNCF_TRANSFORMER = _nncf(
-    REPAIR_BASE, "all layers in int8, by NNCF with transformer settings", _by_nncf_for_transformers
+_nncf = partial(
+    Recipe, file="model.xml", backends=OPENVINO, needs=("nncf", "openvino"), needs_data=True, whole=True
 )
-NNCF_WEIGHTS = _nncf("nncf-weights", "all weights in int8, by NNCF", _weights_by_nncf, _with_more_convolutions)
-ORT_INT8 = _ort("ort-int8", "all layers in int8, by ONNX Runtime", _by_onnxruntime)
+_ort = partial(Recipe, file="model.onnx", backends=ORT, needs=("onnxruntime", "onnx"), needs_data=True, whole=True)
+
+NNCF_INT8 = _nncf("nncf-int8", "all layers in int8, by NNCF", make=_by_nncf, calibrates=True)
+NNCF_TRANSFORMER = _nncf(
+    REPAIR_BASE,
+    "all layers in int8, by NNCF with transformer settings",
+    make=_by_nncf_for_transformers,
+    calibrates=True,
+)
+NNCF_WEIGHTS = _nncf(
+    "nncf-weights", "all weights in int8, by NNCF", make=_weights_by_nncf, unsuited=_with_more_convolutions
+)
+NNCF_WEIGHTS4 = _nncf(
+    "nncf-weights4", "weights of products in int4, by NNCF", make=_four_bit_weights_by_nncf, of_decoders=True
+)
+ORT_INT8 = _ort("ort-int8", "all layers in int8, by ONNX Runtime", make=_by_onnxruntime, calibrates=True)
 ORT_DYNAMIC = _ort(
     "ort-dynamic",
     "matrix products and recurrent layers in int8, by ONNX Runtime",
-    _dynamic_by_onnxruntime,
-    _without_products,
+    make=_dynamic_by_onnxruntime,
+    unsuited=_without_products,
+)
+ORT_WEIGHTS8, ORT_WEIGHTS4 = (
+    _ort(
+        f"ort-weights{bits}",
+        f"weights of products in {bits} bits by blocks, by ONNX Runtime",
+        make=partial(_weights_by_onnxruntime, bits),
+        of_decoders=True,
+    )
+    for bits in (8, 4)
 )
 NNCF_REPAIRED = Recipe(
     REPAIRED,

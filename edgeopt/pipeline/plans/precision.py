@@ -47,5 +47,6 @@ def recipe_of(scheme: Scheme) -> Recipe:
         _NEEDS,
         needs_data=scheme.name not in _FLOATS,
         uniform=True,
+        calibrates=scheme.needs_ranges,
         numeric=GROUPS if scheme.name == GROUPED else "precision",
     )

@@ -45,6 +45,10 @@ class Recipe:
     unsuited: Unsuited = suits_all
     uniform: bool = False
     """Whether all layers get one scheme, which a plan considers too: made only if there is no plan."""
+    calibrates: bool = False
+    """Whether the recipe finds ranges of activations from samples."""
+    of_decoders: bool = False
+    """Whether the recipe gains only where each run waits for the weights: in a decoder with a cache."""
     numeric: str = "precision"
     """Name of the runtime option that changes its numbers: every value of it is a candidate of its own."""
     offer: Offer | None = None

@@ -18,6 +18,7 @@ from edgeopt.pipeline.builders.messages import (
     MAPPED,
     PLANNED,
     PLUGIN,
+    REPAIRED,
     BuildTask,
     Made,
     Make,
@@ -76,12 +77,20 @@ class BuildInputs:
     """Folder of the variants, each in a folder of its own."""
     saves_memory: bool = False
     """Whether the search minimizes or limits memory."""
+    has_cache: bool = False
+    """Whether the model is a decoder with a cache."""
 
 
 def why_not(recipe: Recipe, inputs: BuildInputs) -> str:
     """Returns why the recipe cannot be made here; empty if it can."""
     if recipe.offer is not None and recipe.offer.problem:
         return recipe.offer.problem
+    if recipe.of_decoders and not inputs.has_cache:
+        return "gains only in a decoder with a cache, where each token waits for the weights"
+    if inputs.has_cache and recipe.name in {PLANNED, REPAIRED}:
+        return "not supported for a decoder with a cache: its layers are not chosen one by one"
+    if inputs.has_cache and recipe.calibrates:
+        return "not supported for a decoder with a cache: ranges of activations are not calibrated"
     if recipe.name == MAPPED and inputs.size_bytes < _MAPPED_BYTES:
         return f"the model has only {units.size(inputs.size_bytes)}"
     if recipe.needs_data and not inputs.of_user:

@@ -159,9 +159,15 @@ class StartOptions:
 
 
 def starts_on(
-    device: Device, profile: TargetProfile, inputs: Sequence[TensorInfo], samples: Samples
+    device: Device,
+    profile: TargetProfile,
+    inputs: Sequence[TensorInfo],
+    samples: Samples,
+    *,
+    growing: bool = False,
 ) -> StartOptions:
-    is_open = any(not isinstance(size, int) for info in inputs for size in info.shape)
+    """Returns the options; the shapes of a model stay open if they are `growing` from run to run."""
+    is_open = not growing and any(not isinstance(size, int) for info in inputs for size in info.shape)
     cores = device.limits.usable_cores
     return StartOptions(
         runtime_space(profile, device),

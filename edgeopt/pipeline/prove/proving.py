@@ -36,10 +36,12 @@ from edgeopt.measure.trial import rotated
 from edgeopt.pipeline.baseline import judge_for
 from edgeopt.pipeline.builders.variants import Variants
 from edgeopt.pipeline.context import SearchResources
+from edgeopt.pipeline.decoder.generation import prove_generation
+from edgeopt.pipeline.decoder.workloads import GOLDEN_STEPS
 from edgeopt.pipeline.inspect import Search
 from edgeopt.pipeline.notes import SearchNotes
-from edgeopt.pipeline.objectives import Objective
-from edgeopt.pipeline.outcome import Candidate, Proof
+from edgeopt.pipeline.objectives import FIRST_TOKEN, Objective
+from edgeopt.pipeline.outcome import Candidate, GenerationProof, Proof
 from edgeopt.pipeline.prove.report import plan_of
 from edgeopt.pipeline.prove.unseen import check_unseen
 from edgeopt.pipeline.race.race import meter_all
@@ -66,6 +68,8 @@ def put_golden(search: Search, folder: Path, found: "ProofRun", notes: SearchNot
     """Writes a few of the samples that prove, with the outputs of bundle and source, one sample at a time."""
     data, attached = search.data, search.attached
     places = write.golden_places(data.split.prove_count)
+    if data.decoder is not None:
+        places = [data.split.prove_count - 1 - k for k in reversed(range(GOLDEN_STEPS))]
     rows = [data.split.prove_first + k for k in places]
     answered = [found.outputs[k] for k in places]
     inputs = [data.samples.feeds(row) for row in rows]
@@ -171,6 +175,7 @@ def measured(
         if bundle.plan is not None and plugin_of(bundle.plan.run.backend):
             seed = int.from_bytes(os.urandom(4))
             check_unseen(pack.first, pack.others[0], seed, means.runner.folder, _accuracy_db(answered))
+        generation = _generation(search, means, pack.first, answered)
         means.ending.extend_for_proof(shortest_seconds(pack, starter))
         terms = terms_of(search.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
         found = _raced(means, pack, starter, terms)
@@ -181,6 +186,7 @@ def measured(
         against = _hardest(faced[: len(ways)])
         incumbent = _hardest(faced[len(ways) :]) if search.incumbent is not None else None
         proof = _proof(search, bundle, pack.first, against, incumbent, answered, found)
+        proof = msgspec.structs.replace(proof, generation=generation)
         return ProofRun(proof, answered.reference, answered.single)
 
 
@@ -193,6 +199,7 @@ def unchanged(search: Search, means: SearchResources, bundle: BundleDraft) -> Pr
     with ExitStack() as stack:
         pack = Starter(means.runner.host, sides, stack, search.objective.by_sample).first()
         answered, alone = _answered(search, means.runner, pack, bundle.calls.batch), pack.first
+        generation = _generation(search, means, alone, answered)
         pack.others[0].close()
         means.notes.warn_once(_weak(search, answered))
         watch = DeviceWatch(StateSampler(lambda: ()))
@@ -209,8 +216,19 @@ def unchanged(search: Search, means: SearchResources, bundle: BundleDraft) -> Pr
         found = Found(Pairs.of(0, rules_of(PROOF)), watch.states, 1, 1, 0.0)
         faced = _Faced(alone, decision, IDENTICAL)
         proof = _proof(search, bundle, alone, faced, None, answered, found)
-        proof = msgspec.structs.replace(proof, less=None, by_size=())
+        proof = msgspec.structs.replace(proof, less=None, by_size=(), generation=generation)
         return ProofRun(proof, answered.reference, answered.single)
+
+
+def _generation(
+    search: Search, means: SearchResources, bundle: Contender, answered: ProofOutputs
+) -> GenerationProof | None:
+    decoder = search.data.decoder
+    if decoder is None or decoder.generation is None:
+        return None
+    means.emit(Progress("proving", "steps with the cache, and generated tokens"))
+    goal, folder = search.reference.goal, means.runner.folder
+    return prove_generation(bundle, decoder.generation, goal, _accuracy_db(answered), folder)
 
 
 def _weak(search: Search, answered: ProofOutputs) -> str:
@@ -343,8 +361,10 @@ def _hardest(faced: Sequence[tuple[Contender, Decision | None]]) -> _Faced:
 
 
 def _figure(objective: Objective, contender: Contender, sample_ms: float, size_bytes: int) -> float | None:
-    if objective.by_sample:
+    if objective.per_second:
         return 1e3 / sample_ms
+    if objective.name == FIRST_TOKEN:
+        return sample_ms
     return objective.figure_of(contender, size_bytes)
 
 

@@ -17,11 +17,14 @@ def test_without_a_word_it_is_transparent():
     assert str(goal_from()) == "at least 30 dB (transparent)"
 
 
+DIVERGENCE = "Kullback-Leibler divergence from the source"
 SAID = (
     (("snr", "balanced", None), "at least 20 dB (balanced)"),
     ((None, "42dB", None), "at least 42 dB"),
     (("cosine", "0.999", None), "cosine at least 0.999"),
     (("max-error", "0.01", None), "largest error at most 0.01"),
+    ((None, "kl=0.05,top1=90%", None), f"{DIVERGENCE} at most 0.05, and top-1 agreement at least 90 %"),
+    (("kl", "0.1,20dB", None), f"{DIVERGENCE} at most 0.1, and at least 20 dB, and top-1 agreement at least 93 %"),
     (("top1", "99%", None), "top-1 agreement with the source at least 99 %"),
     (("top1", "0.99", None), "top-1 agreement with the source at least 99 %"),
     (("top1", None, "1%"), "top-1 agreement with the source at least 99 %"),
@@ -54,6 +57,9 @@ WRONG = (
     (("top1-labels", None, "-1%"), "how much worse", "0 or more"),
     (("top1-labels", None, "0.4"), "would be 40 points", "0.4%"),
     (("top1-labels", None, "much"), "is not a drop", "Give a number"),
+    (("kl", None, "1%"), "so it has no drop", "--floor"),
+    ((None, "top5=9", None), "'top5' has no floor", "kl=0.02,top1=93%"),
+    ((None, "top1=93", None), "is never 93", "93%"),
     (("nothing", None, None), "no metric 'nothing'", "There are"),
 )
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.judging.metrics import METRICS, judged_with_ratio, labels_for, metric_named
 from edgeopt.data.read import load_data
 from edgeopt.errors import DataError, UsageError
@@ -256,3 +257,40 @@ def test_labels_that_are_missing_or_wrong_are_said(read, name, arrays, said):
     with pytest.raises(DataError, match=said) as raised:
         read(name, **arrays)
     assert raised.value.hint
+
+
+def test_divergence_and_agreement_of_tokens_are_over_positions_and_name_the_worst_text():
+    random = np.random.default_rng(0)
+    reference = [{"logits": random.standard_normal((1, count, 50)).astype(np.float32)} for count in (30, 10, 20)]
+    got = [{"logits": each["logits"].copy()} for each in reference]
+    got[1]["logits"] += 2 * random.standard_normal(got[1]["logits"].shape).astype(np.float32)
+    goal = goal_from("kl")
+    same, found = goal.judge(reference, reference), goal.judge(got, reference)
+    assert (same.value, same.tokens.top1) == (0.0, 1.0)
+    assert goal.proves(same)
+    shares = [np.exp(side[1]["logits"][0]) for side in (reference, got)]
+    first, second = (each / each.sum(axis=1, keepdims=True) for each in shares)
+    divergence = (first * np.log(first / second)).sum()
+    assert found.value == pytest.approx(divergence / 60, rel=1e-4)
+    assert found.tokens.worst_kl == pytest.approx(divergence / 10, rel=1e-4)
+    assert (found.tokens.positions, found.tokens.worst_sample) == (60, 1)
+    assert found.high <= found.value <= found.low
+    assert "worst text" in goal.describe(found)
+
+
+def test_a_decoder_is_refused_for_its_tokens_although_its_divergence_is_small():
+    # Two tokens are nearly as likely: a small change swaps them at every position.
+    reference = [{"logits": np.tile(np.float32([3.0, 2.999, -5.0, -5.0]), (1, 16, 1))} for _ in range(8)]
+    got = [{"logits": each["logits"][..., [1, 0, 2, 3]]} for each in reference]
+    goal = goal_from(None, "kl=0.02")
+    judged = goal.judge(got, reference)
+    assert judged.low < 0.02
+    assert judged.tokens.top1 == 0
+    assert not goal.met(judged)
+    assert goal.met(goal.judge(reference, reference))
+
+
+def test_the_divergence_needs_logits():
+    one = [{"y": np.float32([1.0])}]
+    with pytest.raises(UsageError, match="No output has scores of tokens"):
+        goal_from("kl").judge(one, one)

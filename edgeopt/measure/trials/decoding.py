@@ -1,0 +1,121 @@
+"""Decoding in a trial: texts with and without the cache, in chunks, behind padding; and greedy generation."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from edgeopt.backends.base import Array, Feeds
+from edgeopt.bundle.deployment import Cache
+from edgeopt.bundle.runtime.generation import DecoderPorts
+from edgeopt.bundle.runtime.stream import Stream
+from edgeopt.data.samples import write_archive
+from edgeopt.measure.messages import Decode, Decoded
+from edgeopt.measure.trials.openers import Loads
+
+FULL, CACHED, CHUNKED, PADDED = "full", "cached", "chunked", "padded"
+FORMS = (CACHED, CHUNKED, PADDED)
+"""Ways to run a text that must give the logits of one full run."""
+FORM_TEXTS = 2
+"""Number of texts that are run in each form; after the others, tokens are only generated."""
+_CHUNKS = 4
+_PADDING = 3
+
+
+def decode(session: Loads, request: Decode) -> Decoded:
+    """Saves the logits after each token of the texts' ends as `TEXT/FORM`, and returns what was generated."""
+    decoder = _Decoder(session, request.cache)
+    arrays: dict[str, Array] = {}
+    generated, first_ms, token_ms = [], [], []
+    for number, text in enumerate(request.texts):
+        prompt, end = text[: request.prompt_tokens], text[request.prompt_tokens :]
+        for form, logits in decoder.forms(prompt, end) if number < FORM_TEXTS else ():
+            arrays[f"{number}/{form}"] = logits
+        tokens, laps_ms = decoder.greedy(prompt, request.greedy_tokens)
+        generated.append(tokens)
+        first_ms.append(laps_ms[0])
+        token_ms += laps_ms[1:] or laps_ms
+    write_archive(Path(request.out_path), arrays)
+    return Decoded(tuple(generated), float(np.median(first_ms)), float(np.median(token_ms)))
+
+
+class _Decoder:
+    """Sequences of steps of one session, each with a cache of its own."""
+
+    def __init__(self, session: Loads, cache: Cache) -> None:
+        self._session, self._cache = session, cache
+        self._ports = DecoderPorts(cache, session.inputs, session.outputs)
+
+    def _begin(self) -> Callable[[Feeds], Array]:
+        """Returns the function that runs the next step of a new sequence, and returns its logits by token."""
+        session = self._session
+        stream = Stream(session.run, session.inputs, session.outputs, None, None, self._cache)
+
+        def step(feeds: Feeds) -> Array:
+            logits = stream.step(feeds)[self._cache.logits]
+            return np.array(logits.reshape(-1, logits.shape[-1]))  # a runtime may use the buffer again
+
+        return step
+
+    def forms(self, prompt: Sequence[int], end: Sequence[int]) -> list[tuple[str, Array]]:
+        """Returns the logits after each token of the end, by form."""
+        text, count = [*prompt, *end], len(end)
+        one_by_one = [list(prompt), *([token] for token in end)]
+        middle, size = max(1, len(prompt) // 2), max(1, -(-count // _CHUNKS))
+        parts = [list(prompt[:middle]), list(prompt[middle:])]
+        parts += [list(end[k : k + size]) for k in range(0, count, size)]
+        chunks = [part for part in parts if part]
+        found = [
+            (FULL, self._full(text, count)),
+            (CACHED, self._run(one_by_one, count)),
+            (CHUNKED, self._run(chunks, count)),
+        ]
+        if self._cache.mask and self._cache.positions:
+            found.append((PADDED, self._run(chunks, count, padding=_PADDING)))
+        return found
+
+    def _full(self, text: Sequence[int], count: int) -> Array:
+        """Returns the logits of the last tokens from one run without a stream, whose faults it must not share."""
+        axis, states = self._cache.axis, {}
+        for info in self._session.inputs:
+            if info.name in self._cache.pairs:
+                sizes = enumerate(info.shape)
+                shape = [0 if k == axis else size if isinstance(size, int) else 1 for k, size in sizes]
+                states[info.name] = np.zeros(shape, np.dtype(info.dtype))
+        logits = self._session.run({**self._feeds(text, 0), **states})[self._cache.logits]
+        return np.array(logits.reshape(-1, logits.shape[-1])[-count:])
+
+    def _run(self, chunks: Sequence[Sequence[int]], count: int, padding: int = 0) -> Array:
+        """Returns the logits of the last tokens; `padding` tokens that the mask hides come before the first."""
+        step, cached, logits = self._begin(), 0, []
+        for chunk in chunks:
+            logits.append(step(self._padded(chunk, cached, padding) if padding else self._feeds(chunk, cached)))
+            cached += len(chunk)
+        return np.concatenate(logits)[-count:]
+
+    def _feeds(self, ids: Sequence[int], cached: int) -> Feeds:
+        return self._ports.feeds(np.asarray(ids), cached)
+
+    def _padded(self, ids: Sequence[int], cached: int, padding: int) -> Feeds:
+        is_first = not cached
+        hidden = [0] * padding if is_first else []
+        feeds = dict(self._feeds([*hidden, *ids], 0 if is_first else cached + padding))
+        mask, positions = (np.array(feeds[name]) for name in (self._cache.mask, self._cache.positions))
+        mask[:, :padding] = 0
+        feeds[self._cache.mask] = mask
+        feeds[self._cache.positions] = np.maximum(positions - padding, 0)
+        return feeds
+
+    def greedy(self, prompt: Sequence[int], count: int) -> tuple[tuple[int, ...], list[float]]:
+        """Returns the most likely tokens after a prompt, and the milliseconds of each."""
+        step, cached, pending = self._begin(), 0, list(prompt)
+        tokens: list[int] = []
+        laps_ms: list[float] = []
+        for _ in range(count):
+            begin = time.perf_counter()
+            token = int(step(self._feeds(pending, cached))[-1].argmax())
+            laps_ms.append((time.perf_counter() - begin) * 1e3)
+            tokens.append(token)
+            cached, pending = cached + len(pending), [token]
+        return tuple(tokens), laps_ms

@@ -1,0 +1,148 @@
+"""Proof that a decoder generates as its model says: with the cache as without it, and without new loops."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.bundle.deployment import Cache
+from edgeopt.data.judging.goals import BUDGETS_DB, KL, TOKEN_FLOORS, Goal
+from edgeopt.data.judging.metrics import metric_named
+from edgeopt.errors import TrialError
+from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.measure.contender import Contender, ask, failed
+from edgeopt.measure.messages import Decode, Decoded
+from edgeopt.measure.trials.decoding import FORM_TEXTS, FORMS, FULL
+from edgeopt.pipeline.outcome import GenerationProof
+
+STEP_DB = 90.0
+"""Least agreement of a float decoder's cached run with a full one, in dB, at each step."""
+PROMPTS, GREEDY_TOKENS = 4, 64
+_LONGEST_CYCLE, _FEWEST_LOOPED = 8, 24
+# Values of a few hundred positions scatter around those of all.
+_SLACK = 2.0
+
+
+class GenerationRun(NamedTuple):
+    """Logits of the ends of some texts, by text and form, and what was generated after their beginnings."""
+
+    logits: Mapping[str, Array]
+    decoded: Decoded
+
+    def of(self, form: str) -> list[dict[str, Array]]:
+        """Returns the logits by text, as outputs of runs."""
+        return [{"logits": self.logits[name]} for name in sorted(self.logits) if name.endswith(f"/{form}")]
+
+
+class GenerationTask(NamedTuple):
+    """Texts of a decoder to generate from, and the source model's own run, which is the reference."""
+
+    cache: Cache
+    texts: tuple[tuple[int, ...], ...]
+    prompt_tokens: int
+    source: GenerationRun
+
+
+def run_generation(
+    contender: Contender, cache: Cache, texts: Sequence[tuple[int, ...]], prompt_tokens: int, folder: Path
+) -> GenerationRun:
+    """Runs the texts in a trial; raises TrialError if it fails."""
+    # Without a known context, it is not known whether the model takes more tokens than the texts have.
+    context = cache.max_context_tokens or min(map(len, texts))
+    greedy = max(1, min(GREEDY_TOKENS, context - prompt_tokens))
+    file = folder / "decoded.npz"
+    request = Decode(cache, tuple(texts), prompt_tokens, greedy, str(file))
+    runs = sum(map(len, texts[:FORM_TEXTS])) * (len(FORMS) + 1) + greedy * len(texts)
+    answer = ask(contender.child, request, contender.patience_s(runs))
+    if not isinstance(answer, Decoded):
+        raise failed(answer)
+    with np.load(file, allow_pickle=False) as archive:
+        return GenerationRun({name: archive[name] for name in archive.files}, answer)
+
+
+def check_source(run: GenerationRun) -> str:
+    """Returns why the cache of the source model is wrong, as a sentence; empty if it is right."""
+    worst = _lowest_db(run)
+    form = min(worst, key=lambda name: worst[name])
+    if worst[form] >= STEP_DB:
+        return ""
+    return (
+        f"The model computes other logits with its cache than without it: {form} steps agree with a full run to "
+        f"{worst[form]:.1f} dB; the least is {STEP_DB:g} dB."
+    )
+
+
+def prove_generation(
+    contender: Contender, task: GenerationTask, goal: Goal, snr_db: float, folder: Path
+) -> GenerationProof:
+    """Returns the proof of a bundle; raises TrialError if a form differs from a full run, or if it loops.
+
+    A bundle that agrees with the source to 80 dB must agree with itself to 90 dB at each step. Kernels of fewer
+    bits round by chunks, so the logits of each form are compared with the source's instead.
+    """
+    run = run_generation(contender, task.cache, task.texts, task.prompt_tokens, folder)
+    lowest = _lowest_db(run)
+    limit = _SLACK * (goal.floor if goal.metric == KL and goal.floor is not None else TOKEN_FLOORS[KL])
+    reference, metric = task.source.of(FULL), metric_named(KL)
+    divergences = {form: metric.judge(run.of(form), reference, None).value for form in lowest}
+    form = min(lowest, key=lambda name: lowest[name])
+    if snr_db >= BUDGETS_DB["exact"] and lowest[form] < STEP_DB:
+        raise TrialError(
+            f"{form} steps agree with a full run to {lowest[form]:.1f} dB; the least is {STEP_DB:g} dB"
+        )
+    form = max(divergences, key=lambda name: divergences[name])
+    if not divergences[form] <= limit:
+        raise TrialError(
+            f"logits of {form} steps diverge from the source by {divergences[form]:.3g}; the most is {limit:.3g}"
+        )
+    loops, source_loops = (sum(map(is_loop, each.decoded.generated)) for each in (run, task.source))
+    if loops > source_loops:
+        raise TrialError(
+            f"it repeats itself after {loops} of {len(task.texts)} prompts, the source after {source_loops}"
+        )
+    pairs = zip(run.decoded.generated, task.source.decoded.generated, strict=True)
+    return GenerationProof(
+        prompts=len(task.texts),
+        texts=len(run.of(FULL)),
+        prompt_tokens=task.prompt_tokens,
+        steps=len(next(iter(run.logits.values()))),
+        greedy_tokens=len(run.decoded.generated[0]),
+        lowest_db=lowest,
+        divergences=divergences,
+        loops=loops,
+        source_loops=source_loops,
+        same_tokens=sum(_equal_begin(*pair) for pair in pairs),
+        first_token_ms=run.decoded.first_token_ms,
+        token_ms=run.decoded.token_ms,
+        source_first_token_ms=task.source.decoded.first_token_ms,
+        source_token_ms=task.source.decoded.token_ms,
+    )
+
+
+def is_loop(tokens: Sequence[int]) -> bool:
+    """Whether the last 24 tokens repeat a cycle of at most 8."""
+    end = list(tokens[-_FEWEST_LOOPED:])
+    if len(end) < _FEWEST_LOOPED:
+        return False
+    return any(end[size:] == end[:-size] for size in range(1, _LONGEST_CYCLE + 1))
+
+
+def _lowest_db(run: GenerationRun) -> dict[str, float]:
+    """Returns the lowest ratio in dB of a step with its full run, by form."""
+    found: dict[str, float] = {}
+    for form in FORMS:
+        for one, other in zip(run.of(FULL), run.of(form), strict=False):
+            for expected, result in zip(one["logits"], other["logits"], strict=True):
+                step = compare_outputs([{"logits": expected}], [{"logits": result}])
+                snr_db = -np.inf if step.problem else step.snr_db
+                found[form] = min(found.get(form, np.inf), float(snr_db))
+    return found
+
+
+def _equal_begin(tokens: Sequence[int], others: Sequence[int]) -> int:
+    """Returns the number of equal tokens before the first difference."""
+    return next(
+        (k for k, (one, other) in enumerate(zip(tokens, others, strict=False)) if one != other), len(tokens)
+    )

@@ -1,0 +1,107 @@
+"""Texts as token ids of equal length: those of the user, those of edgeopt, or random ids."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from edgeopt.data.read import read_arrays
+from edgeopt.errors import DataError, EdgeoptError, OptionReference, UsageError
+from edgeopt.text.sample_text import SAMPLE_TEXT
+from edgeopt.text.tokenizer import Tokenizer, load_tokenizer, text_folder
+
+FEWEST_TEXTS = 4
+_SEED, _RANDOM_TEXTS = 72, 32
+_IDS = "ids"
+_DATA, _PROMPT, _NEW = (OptionReference(name) for name in ("data", "prompt_tokens", "new_tokens"))
+
+
+class Texts(NamedTuple):
+    """Token ids of texts of equal length."""
+
+    rows: tuple[tuple[int, ...], ...]
+    warning: str = ""
+    """Warning that names the texts if they are not those of the user; otherwise empty."""
+
+
+def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabulary: int) -> Texts:
+    """Returns texts of `length` tokens; raises DataError if the data has fewer than four."""
+    if data is None:
+        return _without_data(model, length, vocabulary)
+    if data.suffix == ".npz" or data.is_dir():
+        rows = _rows_of(_ids_in(data, tokens), length)
+    else:
+        try:
+            text = data.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"The text '{data}' cannot be read: {error}.",
+                "Give a text file in UTF-8, or an .npz of token ids.",
+            ) from None
+        rows = _cut(load_tokenizer(text_folder(model)), text, length)
+    if len(rows) < FEWEST_TEXTS:
+        raise DataError(
+            f"The data has {len(rows)} texts of {length} tokens; a search needs at least {FEWEST_TEXTS}.",
+            f"Give a longer text, or fewer tokens with {_PROMPT} and {_NEW}.",
+            [_DATA, _PROMPT, _NEW],
+        )
+    wrong = next((each for row in rows for each in row if not 0 <= each < vocabulary), None)
+    if wrong is not None:
+        raise DataError(
+            f"There is no token {wrong}: the vocabulary has {vocabulary} tokens.",
+            "Use the tokenizer that belongs to the model.",
+            [_DATA],
+        )
+    return Texts(rows)
+
+
+def _without_data(model: Path, length: int, vocabulary: int) -> Texts:
+    try:
+        rows = _cut(load_tokenizer(text_folder(model)), SAMPLE_TEXT, length)
+    except EdgeoptError as error:
+        why = error.message
+    else:
+        if len(rows) >= FEWEST_TEXTS and max(map(max, rows)) < vocabulary:
+            return Texts(
+                rows, f"No data: measured and judged on a small text of edgeopt, not on yours. Pass {_DATA}."
+            )
+        why = f"The text of edgeopt has {len(rows)} texts of {length} tokens, which are too few."
+    random = np.random.default_rng(_SEED).integers(0, vocabulary, (_RANDOM_TEXTS, length))
+    return Texts(
+        tuple(tuple(row) for row in random.tolist()),
+        f"Measured and judged on random tokens, whose accuracy says little about texts. {why} Pass {_DATA}.",
+    )
+
+
+def _cut(tokenizer: Tokenizer, text: str, length: int) -> tuple[tuple[int, ...], ...]:
+    """Returns consecutive parts of a text; each begins with the tokens that the tokenizer puts before any text."""
+    first, second = (tokenizer.encode(each) for each in ("a", "b"))
+    begin: list[int] = []
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        begin.append(one)
+    own = tokenizer.encode(text)[len(begin) :]
+    size = max(1, length - len(begin))
+    return tuple((*begin, *own[k : k + size]) for k in range(0, len(own) - size + 1, size))
+
+
+def _ids_in(data: Path, tokens: str) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+    arrays = read_arrays(data)
+    found = next((arrays[name] for name in (tokens, _IDS) if name in arrays), None)
+    if found is None or found.dtype.kind not in "iu" or found.ndim not in (1, 2, 3):
+        raise UsageError(
+            f"'{data.name}' has no array '{tokens}' or '{_IDS}' of token ids.",
+            "Give a text file, or an .npz with a row of token ids for each text.",
+            [_DATA],
+        )
+    return found.astype(np.int64)
+
+
+def _rows_of(ids: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]", length: int) -> tuple[tuple[int, ...], ...]:
+    """Returns the first tokens of each row; rows that are too short are joined."""
+    rows = ids.reshape(-1, ids.shape[-1]) if ids.ndim > 1 else ids[None]
+    if rows.shape[1] < length:
+        joined = rows.reshape(-1)
+        rows = joined[: len(joined) // length * length].reshape(-1, length)
+    return tuple(tuple(row) for row in rows[:, :length].tolist())

@@ -1,0 +1,65 @@
+import re
+
+import numpy as np
+import pytest
+
+from edgeopt.errors import DataError, UsageError
+from edgeopt.pipeline.decoder.texts import read_texts
+from tests.text.tiny import SIZE, TEXT, write_tokenizer
+
+LENGTH = 12
+
+
+@pytest.fixture
+def model(tmp_path):
+    write_tokenizer(tmp_path / "model.text")
+    return tmp_path / "model.onnx"
+
+
+def test_a_text_file_becomes_texts_of_equal_length_that_do_not_overlap(model, tmp_path):
+    (tmp_path / "own.txt").write_text(TEXT * 8, encoding="utf-8")
+    found = read_texts(model, tmp_path / "own.txt", "input_ids", LENGTH, SIZE)
+    assert {len(row) for row in found.rows} == {LENGTH}
+    assert not found.warning
+    from edgeopt.text.tokenizer import load_tokenizer
+
+    ids = load_tokenizer(tmp_path / "model.text").encode(TEXT * 8)
+    assert [each for row in found.rows for each in row] == ids[: len(found.rows) * LENGTH]
+
+
+def test_too_short_a_text_is_refused(model, tmp_path):
+    (tmp_path / "own.txt").write_text("The cat.", encoding="utf-8")
+    with pytest.raises(DataError, match="a search needs at least 4"):
+        read_texts(model, tmp_path / "own.txt", "input_ids", LENGTH, SIZE)
+
+
+@pytest.mark.parametrize("name", ["ids", "input_ids"])
+def test_ids_of_an_archive_are_taken(model, tmp_path, name):
+    ids = np.arange(5 * 20).reshape(5, 20)
+    np.savez(tmp_path / "own.npz", **{name: ids})
+    found = read_texts(model, tmp_path / "own.npz", "input_ids", LENGTH, SIZE)
+    assert found.rows == tuple(map(tuple, ids[:, :LENGTH].tolist()))
+
+
+def test_ids_outside_of_the_vocabulary_are_refused(model, tmp_path):
+    np.savez(tmp_path / "own.npz", ids=np.full((5, 20), SIZE))
+    with pytest.raises(DataError, match=f"no token {SIZE}"):
+        read_texts(model, tmp_path / "own.npz", "input_ids", LENGTH, SIZE)
+
+
+def test_an_archive_without_ids_is_refused(model, tmp_path):
+    np.savez(tmp_path / "own.npz", x=np.zeros((5, 20)))
+    with pytest.raises(UsageError, match="no array 'input_ids' or 'ids'"):
+        read_texts(model, tmp_path / "own.npz", "input_ids", LENGTH, SIZE)
+
+
+def test_without_data_the_text_of_edgeopt_is_taken_and_named(model):
+    found = read_texts(model, None, "input_ids", LENGTH, SIZE)
+    assert len(found.rows) > 100
+    assert re.search("small text of edgeopt, not on yours.* --data", found.warning)
+
+
+def test_without_tokenizer_the_tokens_are_random_and_said_to_be(tmp_path):
+    found = read_texts(tmp_path / "model.onnx", None, "input_ids", LENGTH, SIZE)
+    assert len(set(found.rows)) == len(found.rows)
+    assert "random tokens" in found.warning
