@@ -29,9 +29,11 @@ READ = {
     "colorama": "BSD-3-Clause",
     "jinja2": "BSD-3-Clause",
     "mpmath": "BSD-3-Clause",
+    "partd": "BSD-3-Clause",
     "scipy": "BSD-3-Clause",
     "sympy": "BSD-3-Clause",
     "uvloop": "Apache-2.0 OR MIT",
+    "zict": "BSD-3-Clause",
 }
 WORDS = {
     "3-Clause BSD License": "BSD-3-Clause",
