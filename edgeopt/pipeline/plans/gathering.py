@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,11 +128,13 @@ class VariantBuilder:
         whole = [name for name in names if recipe_named(name).whole]
         plugins = [name for name in names if recipe_named(name).offer]
         others = {PLANNED, REPAIRED, *self._uniform(), *whole, *plugins}
-        yield self._exact(source, [name for name in names if name not in others])
-        if plugins:
-            yield self._by_plugins(plugins)
-        if whole:
-            yield self._by_libraries(whole)
+        exact = self._exact([name for name in names if name not in others])
+        made = ([self._by_plugins(plugins)] if plugins else []) + ([self._by_libraries(whole)] if whole else [])
+        if self._inputs.has_cache:
+            # The bits of its weights decide the speed, and proving rewrites of a large model takes long.
+            yield from (iter((source,)), *made, exact)
+        else:
+            yield from (chain((source,), exact), *made)
 
     def uniform(self) -> Iterator[ReadyVariant]:
         """Yields the variants with one scheme for all layers, except those that the plan covers."""
@@ -146,7 +149,7 @@ class VariantBuilder:
         apart = [
             e for e in names if (r := recipe_named(e)).uniform or r.whole or e in {PLANNED, REPAIRED} or r.offer
         ]
-        yield self._exact(self._source(), [each for each in names if each not in apart])
+        yield chain((self._source(),), self._exact([each for each in names if each not in apart]))
         if PLANNED in apart:
             yield self.planned(configs)
         elif apart and recipe_named(apart[0]).offer:
@@ -175,8 +178,7 @@ class VariantBuilder:
             else:
                 yield name
 
-    def _exact(self, source: ReadyVariant, names: list[str]) -> Iterator[ReadyVariant]:
-        yield source
+    def _exact(self, names: list[str]) -> Iterator[ReadyVariant]:
         if CLEANED in names:
             names.remove(CLEANED)
             for request, made in self._made([job(self._inputs, CLEANED, self._inputs.model)], _MAKING_SHARE):

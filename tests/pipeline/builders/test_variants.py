@@ -26,6 +26,7 @@ from edgeopt.pipeline.builders.messages import MAPPED, Made, Make
 from edgeopt.pipeline.builders.variants import BuildWorker, Variants, inspect, make_all
 from edgeopt.pipeline.context import open_context
 from edgeopt.pipeline.outcome import Candidate
+from edgeopt.pipeline.plans import gathering as gathering_module
 from edgeopt.pipeline.plans.gathering import PlanTerms, VariantBuilder
 from edgeopt.pipeline.plans.recipes import RECIPES, BuildInputs
 from edgeopt.pipeline.race import race
@@ -255,6 +256,17 @@ def test_weights_are_mapped_where_memory_counts_and_the_model_is_large(begin, sa
             "cleaned",
             "mapped",
         ]
+
+
+@pytest.mark.parametrize("has_cache", [False, True])
+def test_libraries_come_before_exact_rewrites_of_a_decoder(begin, has_cache):
+    gathering = begin("cleaned", "ort-int8")
+    gathering._inputs = dataclasses.replace(gathering._inputs, has_cache=has_cache)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gathering_module, "why_not", lambda *_: "")  # or a decoder would not get this one
+        found = [names(part) for part in gathering.first_parts()]
+    exact_first = [["source", "cleaned"], ["ort-int8"]]
+    assert found == ([["source"], ["ort-int8"], ["cleaned"]] if has_cache else exact_first)
 
 
 @pytest.fixture
