@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-TEXT = Path(__file__).parents[1] / "docs" / "quickstart.md"
+TEXT = Path(__file__).parents[1] / "docs" / "tutorial.md"
 COMMON = """
 import json, re, sys, time
 from pathlib import Path
