@@ -32,6 +32,13 @@ from edgeopt.hw.child import python_command
 from edgeopt.hw.device import Unavailable
 from edgeopt.importing import children
 from edgeopt.importing.decoding import decoding, greedy_note, reference_of, step_samples
+from edgeopt.importing.genai_source import (
+    SAMPLES,
+    builder_limits,
+    builder_model,
+    builder_texts,
+    fix_head_size,
+)
 from edgeopt.importing.onnx_source import check_runs
 from edgeopt.importing.preprocessing import FolderProcessor, Preprocessing, UncoveredError, take_over
 from edgeopt.importing.proof import Proof, first_difference, prove
@@ -54,6 +61,10 @@ NEWEST_IR_VERSION = 10
 """Newest IR version that the oldest supported ONNX Runtime reads."""
 SEED = 20240
 TEXT = "text-files"
+_OF_BUILDER = (
+    "Steps through the cache were compared with whole runs of the folder's own model, one text at a time; the "
+    "original, from which the builder made it, was not run."
+)
 Runs = list[dict[str, Array]]
 
 
@@ -115,6 +126,8 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
             feeds, reference = (saved_runs(folder / f"{name}.npz", names) for name, names in (
                 ("feeds", exported.inputs), ("outputs", exported.outputs),
             ))  # fmt: skip
+        elif source.source.kind == "genai":
+            exported, feeds, reference = _from_builder(request, Path(source.place), backend, folder)
         else:
             exported, feeds, reference = _from_onnx(request, Path(source.place), backend, folder)
         model = load(folder / "exported.onnx")
@@ -139,12 +152,13 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
             raise VerificationError(
                 f"The exported model does not answer as the original. {proof.difference}",
                 "Nothing was written. Try another --opset or version of the exporter; "
-                "for a model in half precision, set --floor.",
+                "for a model in half precision or with quantized weights, set --floor.",
             )
         pre, notes = _preprocessing(exported, _ports(model), request, folder)
         samples = feeds[: exported.base]
         if decodes:
-            notes = (*notes, greedy_note(model.path, feeds[-1], exported.generated, backend))
+            if exported.generated:
+                notes = (*notes, greedy_note(model.path, feeds[-1], exported.generated, backend))
             samples = step_samples(model.path, samples, backend)
             gather(Path(source.place), folder / "text", folder / TEXT)
         emit(events.Progress("write", str(request.out)))
@@ -315,6 +329,28 @@ def _from_onnx(request: ImportRequest, path: Path, backend: Backend, folder: Pat
     exported = Exported(
         f"edgeopt {__version__}", "ONNX", len(feeds), sizes, tuple(feeds[0]), tuple(reference[0]),
         notes=tuple(f"{note[:1].upper()}{note[1:]}." for note in notes),
+    )  # fmt: skip
+    return exported, feeds, reference
+
+
+def _from_builder(
+    request: ImportRequest, source: Path, backend: Backend, folder: Path
+) -> tuple[Exported, Runs, Runs]:
+    """Imports the decoder of a folder of ONNX Runtime GenAI, compared with itself without the use of its cache."""
+    from edgeopt.graph.model import load, save
+
+    if request.dynamic or request.shape or request.data is not None:
+        raise UsageError("The sizes of a decoder stay open.", "Leave out --dynamic, --shape and --data.")
+    model = load(builder_model(source))
+    check_runs(model)
+    fix_head_size(model.ir, source)
+    save(model.ir, folder / "exported.onnx")
+    feeds, reference, sizes = builder_texts(source, folder / "exported.onnx", backend)
+    names = [port.name for port in _ports(model)]
+    fed = tuple(name for name in feeds[0] if name in names)
+    exported = Exported(
+        "onnxruntime-genai", "ONNX Runtime GenAI", SAMPLES, sizes, fed, ("logits",),
+        notes=(_OF_BUILDER,), limits=builder_limits(source, names),
     )  # fmt: skip
     return exported, feeds, reference
 

@@ -43,6 +43,7 @@ SOURCES = (
     Source("tflite", "TFLite model", (".tflite",), "tf_child.py"),
     Source("savedmodel", "SavedModel", (), "tf_child.py", "saved_model.pb"),
     Source("huggingface", "Hugging Face folder", (), "hf_child.py", "config.json"),
+    Source("genai", "ONNX Runtime GenAI folder", marker="genai_config.json", decodes=True),
 )
 
 LANGUAGE_MODEL = Source("huggingface", "Hugging Face language model", child="lm_child.py", decodes=True)
@@ -131,6 +132,9 @@ def _of_folder(path: Path, trust: bool, task: str) -> Source:
             raise InputError(f"The folder '{path}' is not a model itself.", hint)
         what = "contains no model that can be imported" if any(path.iterdir()) else "is empty"
         raise InputError(f"The folder '{path}' {what}.", _known())
+    if len(found) > 1 and not (path / "model.safetensors").is_file():
+        # The builder's folders may also have the config.json of the original.
+        found = [each for each in found if each.kind == "genai"] or found
     if len(found) > 1:
         both = " and a ".join(f"{each.title} ({each.marker})" for each in found)
         raise InputError(f"The folder '{path}' holds a {both}.", "Move one of them to a folder of its own.")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from edgeopt.importing.genai_source import CONFIG, builder_settings
 from edgeopt.importing.huggingface import read_json
 from edgeopt.measure.files import writing
 
@@ -20,9 +21,9 @@ def text_folder(model: Path) -> Path:
 
 
 def gather(source: Path, converted: Path, folder: Path) -> None:
-    """Copies the files of a Hugging Face folder; `converted` has tokenizer.json if the folder has none.
+    """Copies the files of a folder; `converted` has tokenizer.json if the folder has none.
 
-    Settings that generation_config.json lacks come from config.json.
+    Settings that generation_config.json lacks come from config.json, or from the configuration of a builder.
     """
     folder.mkdir()
     tokenizer = converted if (converted / "tokenizer.json").is_file() else source
@@ -30,9 +31,9 @@ def gather(source: Path, converted: Path, folder: Path) -> None:
         place = tokenizer / name if (tokenizer / name).is_file() else source / name
         if place.is_file():
             shutil.copyfile(place, folder / name)
-    config = read_json(source / "config.json")
+    config = read_json(source / "config.json") if (source / "config.json").is_file() else {}
     known = read_json(source / GENERATION) if (source / GENERATION).is_file() else {}
-    settings = dict(known)
+    settings = {**(builder_settings(source) if (source / CONFIG).is_file() else {}), **known}
     for name in _FROM_CONFIG:
         value = config.get(name, config.get(_OTHER_NAMES.get(name, "")))
         if settings.get(name) is None and value is not None:

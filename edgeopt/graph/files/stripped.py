@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Proto = Any
 KEPT_BYTES = 1024  # shapes, axes, scales, which checks and inference may read
 STAND_IN = "edgeopt-stand-in"
-_EXCUSED = "edgeopt.deprecated"
+_EXCUSED = "edgeopt.excused"
+_RUNTIME_OWN = {("", "SimplifiedLayerNormalization"), ("ai.onnx", "SimplifiedLayerNormalization")}
 
 
 def skeleton(model: "ir.Model", everything: bool = True) -> "tuple[Proto, list[ir.TensorProtocol]]":
@@ -169,14 +170,16 @@ def checkable(proto: Proto) -> Proto:
             kind = value.type.WhichOneof("value")
             if kind in {"tensor_type", "sparse_tensor_type"}:
                 getattr(value.type, kind).shape.SetInParent()
-    _excuse_deprecated(proto)
+    _excuse_operators(proto)
     return proto
 
 
-def _excuse_deprecated(proto: Proto) -> None:
-    """Hides deprecated operators (GroupNormalization-18) from the checker, as exporters and runtimes use them."""
+def _excuse_operators(proto: Proto) -> None:
+    """Hides operators from the checker that exporters and runtimes use: deprecated ones, such as
+    GroupNormalization-18, and those that ONNX Runtime adds to the standard domain."""
     newest = {entry.domain: entry.version for entry in proto.opset_import}
     old = {(domain, name) for domain, name, since in _deprecated() if since <= newest.get(domain, 0)}
+    old |= _RUNTIME_OWN
     found = [node for graph in graphs_of(proto.graph) for node in graph.node if (node.domain, node.op_type) in old]
     for node in found:
         node.domain = _EXCUSED
