@@ -13,27 +13,16 @@ _KILL_ON_JOB_CLOSE = 0x2000
 _TERMINATE_AND_SET_QUOTA = 0x0001 | 0x0100
 
 
-class BasicLimits(ctypes.Structure):
-    """`JOBOBJECT_BASIC_LIMIT_INFORMATION`."""
+class ExtendedLimits(ctypes.Structure):
+    """`JOBOBJECT_EXTENDED_LIMIT_INFORMATION`, with neighbours of one type in one field."""
 
     _fields_ = (
-        ("PerProcessUserTimeLimit", ctypes.c_int64),
-        ("PerJobUserTimeLimit", ctypes.c_int64),
+        ("TimeLimits", ctypes.c_int64 * 2),
         ("LimitFlags", ctypes.c_uint32),
-        ("MinimumWorkingSetSize", ctypes.c_size_t),
-        ("MaximumWorkingSetSize", ctypes.c_size_t),
+        ("WorkingSetSizes", ctypes.c_size_t * 2),
         ("ActiveProcessLimit", ctypes.c_uint32),
         ("Affinity", ctypes.c_size_t),
-        ("PriorityClass", ctypes.c_uint32),
-        ("SchedulingClass", ctypes.c_uint32),
-    )
-
-
-class ExtendedLimits(ctypes.Structure):
-    """`JOBOBJECT_EXTENDED_LIMIT_INFORMATION`."""
-
-    _fields_ = (
-        ("BasicLimitInformation", BasicLimits),
+        ("PriorityAndSchedulingClass", ctypes.c_uint32 * 2),
         ("IoInfo", ctypes.c_uint64 * 6),
         ("MemoryLimitsAndPeaks", ctypes.c_size_t * 4),
     )
@@ -61,18 +50,15 @@ class ChildJob:
         self._job = None
 
     def _hold(self, pid: int) -> bool:
-        limits = ExtendedLimits()
-        limits.BasicLimitInformation.LimitFlags = _KILL_ON_JOB_CLOSE
-        size = ctypes.sizeof(limits)
-        if not self._kernel32.SetInformationJobObject(self._job, _EXTENDED_LIMITS, ctypes.byref(limits), size):
-            return False
+        limits = ExtendedLimits(LimitFlags=_KILL_ON_JOB_CLOSE)
+        about = (_EXTENDED_LIMITS, ctypes.byref(limits), ctypes.sizeof(limits))
         process = self._kernel32.OpenProcess(_TERMINATE_AND_SET_QUOTA, False, pid)
         if not process:
             return False
-        try:
-            return bool(self._kernel32.AssignProcessToJobObject(self._job, process))
-        finally:
-            self._kernel32.CloseHandle(process)
+        held = self._kernel32.SetInformationJobObject(self._job, *about)
+        held = held and self._kernel32.AssignProcessToJobObject(self._job, process)
+        self._kernel32.CloseHandle(process)
+        return bool(held)
 
 
 @cache
