@@ -1,16 +1,11 @@
 """Putting files and folders in place so that a crash or a power cut leaves the old state or the new one."""
 
 import contextlib
-import ctypes
-import os
 import shutil
-import sys
 from pathlib import Path
 
-from edgeopt.platform.files import rename_path, replace_path, sync_path
+from edgeopt.platform.files import exchange_paths, rename_path, replace_path, sync_path
 
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
 MARK = ".edgeopt-partial-"
 """Part of the hidden name of an incomplete file, followed by the number of the process that writes it."""
 OLD = ".old"
@@ -43,7 +38,7 @@ def _put(ready: Path, target: Path) -> None:
         rename_path(ready, target)
     elif ready.is_file() and target.is_file():
         replace_path(ready, target)
-    elif _exchange(ready, target):
+    elif exchange_paths(ready, target):
         remove(ready)  # the old one; the new one is in its place already
     else:
         old = ready.with_name(ready.name + OLD)
@@ -64,14 +59,3 @@ def remove(path: Path) -> None:
     else:
         with contextlib.suppress(OSError):
             path.unlink()
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Swaps two names at once (Linux `renameat2`); False where that is not to be had."""
-    if not sys.platform.startswith("linux"):
-        return False
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is None:
-        return False
-    done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), ctypes.c_uint(_RENAME_EXCHANGE))
-    return bool(done == 0)

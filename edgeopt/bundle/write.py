@@ -23,6 +23,7 @@ from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.data.samples import write_archive
 from edgeopt.errors import UsageError, writing_to
 from edgeopt.graph.rows.record import RowAnalysis
+from edgeopt.platform.files import rename_path
 from edgeopt.text.tokenizer import FOLDER, text_folder
 
 MODEL_FOLDER = "model"
@@ -231,6 +232,6 @@ def _sweep(parent: Path) -> None:
             continue
         with contextlib.suppress(OSError):
             if rest.endswith(OLD) and not (parent / name).exists():
-                left.rename(parent / name)
+                rename_path(left, parent / name)
             else:
                 remove(left)

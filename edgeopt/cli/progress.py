@@ -19,6 +19,7 @@ from edgeopt.cli.commands import COMMANDS
 from edgeopt.errors import legible, writing_to
 from edgeopt.platform.files import name_of
 from edgeopt.platform.pipes import PIECE_BYTES, wait_for_room
+from edgeopt.platform.processes import program_name
 from edgeopt.units import time_left
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def program_called() -> tuple[str, str]:
     path = Path(sys.argv[0])
     if path.name == "__main__.py":  # python -m
         return path.parent.name.replace("_", "-"), shlex.join([sys.executable, "-m", path.parent.name])
-    name = path.stem if sys.platform == "win32" else path.name
+    name = program_name(path)
     if name not in _PROGRAMS:  # called from a program of the user's own
         return _PROGRAMS[0], _PROGRAMS[0]
     found = shutil.which(name)

@@ -46,6 +46,7 @@ from edgeopt.importing.request import ImportRequest, SourceOptions
 from edgeopt.importing.sources import Recognized, recognize
 from edgeopt.importing.text_files import gather, publishing, text_folder
 from edgeopt.measure.files import check_place, writing
+from edgeopt.platform.child_job import ChildJob
 from edgeopt.platform.processes import crash_name, end_group, group_options
 from edgeopt.version import __version__
 from edgeopt.workers.host import last_words, outer_environment
@@ -246,6 +247,7 @@ def run_child(
             raise UsageError(
                 f"'{command[0]}' cannot be started: {error.strerror}.", "Correct --python."
             ) from error
+        job = ChildJob(process.pid)
         try:
             last = _last_record(process, emit)
             code = process.wait()
@@ -253,6 +255,7 @@ def run_child(
             # Also ends the processes that the child has started.
             end_group(process.pid)
             process.wait()
+            job.close()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()

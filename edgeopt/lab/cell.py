@@ -14,6 +14,7 @@ import msgspec
 
 from edgeopt.errors import printable
 from edgeopt.events import Error, Event, Progress, Result, decode
+from edgeopt.platform.child_job import ChildJob
 from edgeopt.platform.processes import can_pin, end_group, group_options, pin_thread, usable_cores
 
 PROGRAM = ("-m", "edgeopt.cli.attached")
@@ -81,6 +82,7 @@ def _run(
                 env={**os.environ, **task.environment},
                 **group_options(),
             )
+        job = ChildJob(process.pid)
         assert process.stdout is not None  # noqa: S101 - a pipe, as asked for
         reader = threading.Thread(target=_read, args=(process.stdout, last, report), daemon=True)
         reader.start()
@@ -92,6 +94,7 @@ def _run(
             _end(process)
         with process:
             reader.join(_PATIENCE_S)
+        job.close()
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - _LAST_WORDS_BYTES))
         words = errors.read().decode(errors="replace").strip().splitlines()
     return _ending(begin, process.returncode, last, printable(words[-1]) if words else "", stopped)

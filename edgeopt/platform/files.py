@@ -1,5 +1,6 @@
-"""Files and folders: durable renames, logs that several processes append to, locks."""
+"""Files and folders: durable renames, logs that several processes append to, buffers of the C library."""
 
+import ctypes
 import os
 import sys
 import time
@@ -8,6 +9,8 @@ from pathlib import Path
 
 _LONGEST_S = 2.0
 _AGAIN_S = 0.02
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 
 
 def replace_path(source: Path, target: Path) -> None:
@@ -32,6 +35,17 @@ def _patiently(move: Callable[[Path], object], target: Path) -> None:
             time.sleep(_AGAIN_S)
         else:
             return
+
+
+def exchange_paths(one: Path, other: Path) -> bool:
+    """Swaps two names in one step (Linux `renameat2`); returns False where the system cannot."""
+    if not sys.platform.startswith("linux"):
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), ctypes.c_uint(_RENAME_EXCHANGE))
+    return bool(done == 0)
 
 
 def sync_path(path: Path) -> None:
@@ -60,6 +74,12 @@ def append_only(log: int) -> None:
         import fcntl
 
         fcntl.fcntl(log, fcntl.F_SETFL, fcntl.fcntl(log, fcntl.F_GETFL) | os.O_APPEND)
+
+
+def flush_c_streams() -> None:
+    """Flushes what C code has printed; does nothing on Windows, where libraries have C runtimes of their own."""
+    if sys.platform != "win32":
+        ctypes.CDLL(None).fflush(None)
 
 
 def read_end(file: int, max_bytes: int) -> bytes:

@@ -21,6 +21,16 @@ _NT_CRASHES = {
 }
 
 
+def has_groups() -> bool:
+    """Whether a process can lead a group that is ended as a whole."""
+    return hasattr(os, "killpg")
+
+
+def program_name(path: Path) -> str:
+    """Returns the name that starts a program in a shell: on Windows without `.exe`."""
+    return path.stem if sys.platform == "win32" else path.name
+
+
 def group_options() -> dict[str, Any]:
     """Returns the options of `Popen` for a process that leads a group: Ctrl-C here does not reach it."""
     if sys.platform == "win32":

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from edgeopt import units
 from edgeopt.errors import Ending, TrialError
 from edgeopt.hw.child import python_command
+from edgeopt.platform.child_job import ChildJob
 from edgeopt.platform.files import append_only, read_end
 from edgeopt.platform.lifeline import Lifeline
 from edgeopt.platform.memory import kills_for_memory
@@ -220,6 +221,7 @@ class LocalChild:
                     **self._lifeline.options,
                     env=child_environment(log_folder, task != TRIAL, padding),
                 )
+                self._job = ChildJob(self._process.pid)
             finally:
                 self._lifeline.started()
             undone.pop_all()
@@ -291,6 +293,7 @@ class LocalChild:
         self._end_was = ending, words
         end_group(self._process.pid)
         self._process.wait()
+        self._job.close()
         self._lifeline.close()
         self._reader.close()
         for stream in (self._process.stdin, self._process.stdout, self._log):

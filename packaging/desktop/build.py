@@ -45,11 +45,14 @@ def main(arguments: list[str]) -> int:
     if find_spec("PyInstaller") is None:
         sys.stderr.write("build.py needs PyInstaller: pip install --group desktop -c constraints.txt\n")
         return 1
-    if said := debian.missing_tools():
+    on_linux = sys.platform == "linux"
+    if on_linux and (said := debian.missing_tools()):
         sys.stderr.write(said)
         return 1
     app = freeze(given.folder)
     print(app)
+    if not on_linux:
+        return 0
     with tempfile.TemporaryDirectory(dir=given.folder) as work:
         tree = Path(work, "tree")
         lay_out(tree)
@@ -79,7 +82,7 @@ def freeze(folder: Path) -> Path:
     if shutil.which("strip"):
         for library in (app / "_internal").glob("libpython*.so*"):
             subprocess.run(["strip", "--strip-unneeded", str(library)], check=True)
-    for name in LINKS:
+    for name in LINKS if contents.programs() == (PROGRAM,) else ():
         debian.link(app / name, PROGRAM)
     return app
 

@@ -1,10 +1,13 @@
 """What the desktop package holds, and what of it PyInstaller finds and no part of edgeopt uses."""
 
 import re
+import sys
 from collections.abc import Iterable
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+
+from edgeopt.version import __version__
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = ("optimize", "cpu", "gui", "fleet", "images", "sign")
@@ -62,8 +65,11 @@ _ALWAYS = re.compile(r"^edgeopt/")
 
 def kept(name: str, source: str) -> bool:
     """Whether a file goes into the package: its path there, and where it is now."""
+    name = name.replace("\\", "/")
     if _ALWAYS.match(name):
         return True
+    if sys.platform != "linux":  # what else Qt needs there has not been tried
+        return not _LEFT_OUT.search(name)
     if _OF_THE_SYSTEM.fullmatch(source):
         return Path(source).name.startswith(_PYTHON_LIBRARIES)
     if found := re.search(r"(^|/)libQt6([A-Za-z]+)\.so", name):
@@ -79,6 +85,39 @@ def distributions(modules: Iterable[str]) -> list[str]:
     tops = {module.partition(".")[0] for module in modules}
     found = {name for top in tops for name in homes.get(top, ())}
     return sorted(found - {"edgeopt", "pyinstaller", "pyinstaller-hooks-contrib"})
+
+
+def programs() -> tuple[str, ...]:
+    """Returns the programs of the folder; on Linux one, with links, elsewhere three, the app's first."""
+    return ("edgeopt-run",) if sys.platform == "linux" else ("edgeopt-gui", "edgeopt", "edgeopt-run")
+
+
+def draw_icon(file: Path) -> str:
+    """Draws the icon as a picture, which PyInstaller converts with Pillow."""
+    from PySide6.QtGui import QImage, QPainter
+    from PySide6.QtSvg import QSvgRenderer
+
+    picture = QImage(1024, 1024, QImage.Format.Format_ARGB32)
+    picture.fill(0)
+    painter = QPainter(picture)
+    QSvgRenderer(str(Path(__file__).with_name("edgeopt.svg"))).render(painter)
+    painter.end()
+    picture.save(str(file))
+    return str(file)
+
+
+def write_version(file: Path, program: str) -> str:
+    """Writes the version resource of a Windows program, in PyInstaller's notation."""
+    numbers = tuple(int(each) for each in [*re.findall(r"\d+", __version__), 0, 0, 0, 0][:4])
+    names = {"ProductName": "edgeopt", "FileDescription": program, "FileVersion": __version__}
+    rows = ", ".join(f"StringStruct({name!r}, {text!r})" for name, text in names.items())
+    file.write_text(
+        f"VSVersionInfo(FixedFileInfo({numbers}, {numbers}), "
+        f"[StringFileInfo([StringTable('040904B0', [{rows}])]), "
+        "VarFileInfo([VarStruct('Translation', [1033, 1200])])])",
+        encoding="utf-8",
+    )
+    return str(file)
 
 
 def data() -> list[tuple[str, str]]:

@@ -13,7 +13,12 @@ _LIBRARIES = "LD_LIBRARY_PATH"
 def main() -> None:
     """Runs one of the three, which ends the process."""
     _forget_own_libraries()
-    name = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib is not needed to start a worker
+    # Without pathlib, which is not needed to start a worker.
+    name = os.path.splitext(os.path.basename(os.path.normcase(sys.argv[0])))[0]  # noqa: PTH119, PTH122
+    if getattr(sys, "frozen", False):
+        own = sys.executable
+        # Child processes never start the app or the command line again.
+        sys.executable = os.path.join(os.path.dirname(own), "edgeopt-run" + os.path.splitext(own)[1])  # noqa: PTH118, PTH120, PTH122
     if name == "edgeopt":
         from edgeopt.cli.main import main as command_line
 

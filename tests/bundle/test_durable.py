@@ -1,5 +1,6 @@
 import os
 import shutil
+import sys
 import threading
 
 import pytest
@@ -31,7 +32,7 @@ def test_a_first_one(ready, tmp_path):
 @pytest.mark.parametrize("exchange", [True, False], ids=["in one step", "in two steps"])
 def test_a_replacement_leaves_nothing_behind(ready, tmp_path, monkeypatch, exchange):
     if not exchange:
-        monkeypatch.setattr(durable.sys, "platform", "elsewhere")
+        monkeypatch.setattr(sys, "platform", "elsewhere")
     out = tmp_path / "out.edgeopt"
     durable.publish_folder(ready(1), out)
     durable.publish_folder(ready(2), out)
@@ -41,7 +42,7 @@ def test_a_replacement_leaves_nothing_behind(ready, tmp_path, monkeypatch, excha
 
 def test_every_file_and_folder_is_synced_before_it_is_put_in_place(ready, tmp_path, monkeypatch):
     synced, real = [], os.fsync
-    monkeypatch.setattr(durable.os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_ino), real(fd)))
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_ino), real(fd)))
     folder = ready(1)
     inside = {p.stat().st_ino for p in (folder, *folder.rglob("*"))}
     durable.publish_folder(folder, tmp_path / "out.edgeopt")

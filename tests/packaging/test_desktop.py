@@ -1,18 +1,22 @@
 """The desktop package: what goes into it, the files around the app, and where PyInstaller is, the app itself."""
 
+import ast
 import configparser
 import importlib.util
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
 from PySide6.QtSvg import QSvgRenderer
 
 from edgeopt.version import __version__
@@ -122,6 +126,45 @@ def test_what_is_left_out_is_needed_by_no_import(build):
     failed, qt = json.loads(done.stdout.splitlines()[-1])
     assert failed == []
     assert {name.removeprefix("PySide6.Qt") for name in qt} <= build.contents.QT_LIBRARIES
+
+
+@pytest.mark.parametrize("system", ["linux", "win32", "darwin"])
+def test_the_specification_makes_what_each_system_starts(build, monkeypatch, tmp_path, system):
+    made, nothing = [], SimpleNamespace(pure=[], scripts=[], binaries=[], datas=[])
+
+    def step(kind):
+        return lambda *_, **options: made.append((kind, options)) or nothing
+
+    steps = {name: step(name) for name in ("Analysis", "PYZ", "EXE", "COLLECT", "BUNDLE")}
+    stub = SimpleNamespace(collect_submodules=lambda _: [], copy_metadata=lambda _: [], **steps)
+    for module in ("building.api", "building.build_main", "building.osx", "utils.hooks"):
+        monkeypatch.setitem(sys.modules, f"PyInstaller.{module}", stub)
+    monkeypatch.setattr(sys, "platform", system)
+    runpy.run_path(str(FOLDER / "edgeopt.spec"), {"SPECPATH": str(FOLDER), "workpath": str(tmp_path)})
+    programs = {options["name"]: options for name, options in made if name == "EXE"}
+    assert list(programs) == list(build.contents.programs())
+    assert all(options["console"] == (name != "edgeopt-gui") for name, options in programs.items())
+    if system != "linux":
+        assert Path(programs["edgeopt-gui"]["icon"]).stat().st_size > 10_000
+    if system == "win32":
+        resource = Path(programs["edgeopt"]["version"]).read_text()
+        assert f"'FileVersion', '{__version__}'" in ast.unparse(ast.parse(resource, mode="eval"))
+    bundles = [options for name, options in made if name == "BUNDLE"]
+    assert [each["version"] for each in bundles] == [__version__] * (system == "darwin")
+    assert not any(each["info_plist"]["LSBackgroundOnly"] for each in bundles)
+
+
+def test_the_workflow_builds_and_starts_the_app_on_three_systems():
+    text = (ROOT / ".github" / "workflows" / "desktop.yml").read_text()
+    assert "has not run" in text.splitlines()[0]
+    (job,) = yaml.safe_load(text)["jobs"].values()
+    assert {each.partition("-")[0] for each in job["strategy"]["matrix"]["os"]} == {"ubuntu", "windows", "macos"}
+    assert job["runs-on"] == "${{ matrix.os }}"
+    assert [step for step in job["steps"] if ("uses" in step) == ("run" in step)] == []
+    commands = " ".join(step.get("run", "") for step in job["steps"])
+    named = re.findall(r"(?<!\S)(?:packaging|tests|edgeopt)/[\w/.]+", commands)
+    assert len(named) == 3
+    assert all((ROOT / each).exists() for each in named)
 
 
 def test_files_that_no_import_finds_go_in(build):

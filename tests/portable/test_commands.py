@@ -260,6 +260,13 @@ def test_a_worker_that_crashes_or_hangs_is_a_result(python, tmp_path, null_model
     assert printed.splitlines()[-1].startswith(words), printed
 
 
+def test_a_worker_on_windows_is_in_a_job_that_ends_with_the_command(python, tmp_path, null_model):
+    shown = "import fake_kernel32\nprint(*[name for name, *_ in fake_kernel32.CALLS])"
+    process = python("win32", tmp_path, "-c", ASK + shown, str(null_model("faulty", crash="load")), "60")
+    printed, _ = process.communicate(timeout=60)
+    assert printed.splitlines()[-1].split()[-3:] == ["AssignProcessToJobObject", "CloseHandle", "CloseHandle"]
+
+
 ISOLATED = "import edgeopt, sys; edgeopt.load(sys.argv[1], isolate=True).close()"
 
 

@@ -78,7 +78,7 @@ LAYERS = (
         "edgeopt.pipeline.cache",
         (
             *("edgeopt.decoding", "edgeopt.errors", "edgeopt.options", "edgeopt.version"),
-            *("edgeopt.platform.user_folders", "edgeopt.pipeline.cache"),
+            *("edgeopt.platform.files", "edgeopt.platform.user_folders", "edgeopt.pipeline.cache"),
         ),
     ),
     # The engine of quantization measures nothing and hands nothing out, but for one of its folders.

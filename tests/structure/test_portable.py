@@ -1,4 +1,7 @@
-"""Only `edgeopt/platform` uses what not every system has, but for the places that are listed with their reason."""
+"""Only `edgeopt/platform` asks which system it runs on, uses what not every system has, and renames files.
+
+A rename on Windows must wait while another program has the file open. Exceptions are listed with their reason.
+"""
 
 import ast
 import re
@@ -16,6 +19,8 @@ EXCEPTIONS = (
     ("edgeopt.measure.memory", "names files of /proc, which `field_bytes` may not find"),
     ("edgeopt.measure.instruments.counters", "counts on Linux only, and says so elsewhere"),
     ("edgeopt.backends.openvino.model", "looks at device files on Linux only"),
+    ("edgeopt.backends.onnxruntime.nvidia", "names the driver's library on each system"),
+    ("edgeopt.backends.onnxruntime.provider", "compares the system with those that a provider is for"),
     ("edgeopt.backends.null", "a fault that tests plant on Linux"),
     ("edgeopt.bundle.runtime.forked", "asks whether there are forks"),
     ("edgeopt.bundle.runtime.isolated", "shares memory by files that are passed on; refused in words on Windows"),
@@ -28,7 +33,11 @@ EXCEPTIONS = (
 MODULES = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "select", "selectors", "posix", "syslog"}
 OPTIONS = {"pass_fds", "preexec_fn", "start_new_session", "process_group"}
 NAMES = {
+    "sys": {"platform"},
+    "platform": {"system"},
+    "shutil": {"move"},
     "os": {
+        *("name", "rename", "renames", "replace"),
         *("fork", "forkpty", "killpg", "kill", "setsid", "getsid", "setpgid", "getpgid", "getpgrp", "sched_yield"),
         *("sched_getaffinity", "sched_setaffinity", "getuid", "geteuid", "getgid", "getegid", "chown", "lchown"),
         *("fchown", "fchmod", "wait", "wait3", "wait4", "sysconf", "statvfs", "getloadavg", "uname", "mkfifo"),
@@ -75,6 +84,8 @@ def _names(node: ast.AST, prose: set[int]) -> list[str]:
             return [module] if module in MODULES else [each.name for each in names if each.name in lacking]
         case ast.Attribute(ast.Name(module), name) if name in NAMES.get(module, ()):
             return [f"{module}.{name}"]
+        case ast.Call(ast.Attribute(_, "rename" | "replace" as name), [_], []):
+            return [f".{name}()"]  # of a path: a text's has two arguments, a record's has keywords
         case ast.Call(ast.Name("getattr"), [ast.Name(module), ast.Constant(str(name)), *_]):
             return [f"{module}.{name}"] if name in NAMES.get(module, ()) else []
         case ast.Call(func, [ast.Constant(str(name)), *_]) if "import" in ast.unparse(func):
@@ -118,6 +129,8 @@ PLANTED = (
     *("socket.socket(socket.AF_UNIX)", "Popen([], pass_fds=(3,))", "run([], start_new_session=True)"),
     *("Popen([], **{'preexec_fn': f})", "open('/proc/self/stat')", "Path(f'/dev/{name}')", "PLACE = '/sys'"),
     *("importlib.import_module('termios')", "__import__('grp')", "multiprocessing.get_context('fork')"),
+    *("if sys.platform == 'win32': f()", "import os\nos.name", "from sys import platform", "platform.system()"),
+    *("path.rename(other)", "Path(part).replace(folder / name)", "os.replace(a, b)", "shutil.move(a, b)"),
 )
 
 
@@ -130,6 +143,7 @@ ALLOWED = (
     *("import os, signal, socket", "os.fsync(3)", "signal.signal(signal.SIGINT, f)", "socket.socketpair()"),
     *('"""/proc is read elsewhere."""', "hasattr(os, 'killpg')", "Path('/process')", "Popen([], env={})"),
     *("os.dup2(1, 2)", "from signal import SIGTERM", "other.fork()", "'a sentence about /proc'"),
+    *("path.name", "sys.version", "text.replace('a', 'b')", "when.replace(tzinfo=UTC)", "replace_path(a, b)"),
 )
 
 

@@ -13,6 +13,7 @@ from edgeopt.errors import VerificationError
 from edgeopt.graph.masks import STEP, is_mask
 from edgeopt.graph.model import digest_of, save
 from edgeopt.measure.exactness.runtimes import Feeds
+from edgeopt.platform.files import rename_path
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -141,7 +142,7 @@ def saved(folder: Path, model_ir: "ir.Model", *, plain: bool) -> Path:
     if place.exists():
         shutil.rmtree(saving)
     else:
-        saving.rename(place)
+        rename_path(saving, place)
     return place / CANDIDATE
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
+from edgeopt.platform.files import rename_path
 from edgeopt.version import __version__
 
 # Prefixes of the settings of libraries that run models: like their versions, they affect the speed.
@@ -277,7 +278,7 @@ class Store:
             write_record(part, whole)
             _drop(place)
             try:
-                part.rename(place)
+                rename_path(part, place)
             except OSError as error:
                 if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:  # another process kept the same just now
                     raise
@@ -360,7 +361,7 @@ def _drop(place: Path) -> None:
     """Removes an entry: renames it first, so that it disappears in one step."""
     gone = place.with_name(f"{_GONE}{os.getpid()}-{secrets.token_hex(6)}")
     with contextlib.suppress(OSError):
-        place.rename(gone)
+        rename_path(place, gone)
         shutil.rmtree(gone, ignore_errors=True)
 
 

@@ -1,10 +1,8 @@
 """The choices that save the most time within a noise budget: an integer linear program, solved by HiGHS."""
 
-import ctypes
 import math
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -14,6 +12,7 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.errors import MissingExtraError
 from edgeopt.graph.accuracy import EQUAL_DB
+from edgeopt.platform.files import flush_c_streams
 from edgeopt.quant.records import FLOAT, Layer, LayerGain, Sensitivity
 
 Choices = Mapping[str, str]
@@ -186,19 +185,13 @@ def solve(problem: Problem, budget: float, *, limit_s: float = _LIMIT_S) -> dict
 @contextmanager
 def _silent_stdout() -> Iterator[None]:
     """Silences stdout, which may be for JSON: HiGHS prints a line for each solution that it repairs."""
-    flush = _flush()
-    flush(None)
+    flush_c_streams()
     stdout, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     try:
         yield
     finally:
-        flush(None)
+        flush_c_streams()
         os.dup2(stdout, 1)
         os.close(stdout)
         os.close(nowhere)
-
-
-def _flush() -> Callable[[None], object]:
-    """Returns the C library's `fflush`; on Windows only its own runtime library would have the right one."""
-    return (lambda _: None) if sys.platform == "win32" else ctypes.CDLL(None).fflush

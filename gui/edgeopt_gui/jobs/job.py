@@ -1,7 +1,6 @@
 """One job: a child process that runs the command line with `--json`, its events as signals."""
 
 import contextlib
-import os
 import time
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
@@ -9,6 +8,7 @@ from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signa
 from edgeopt import events
 from edgeopt.hw.child import python_command
 from edgeopt.platform import processes, signals
+from edgeopt.platform.child_job import ChildJob
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending, ending_of
 from edgeopt_gui.jobs.lines import EventLines
@@ -56,7 +56,7 @@ class Job(QObject):
             for name, value in command.secrets:
                 environment.insert(name, value)
             self._process.setProcessEnvironment(environment)
-        if os.name == "posix":
+        if processes.has_groups():
             # A session of its own, so that the processes that the job starts can be ended with it.
             own = QProcess.UnixProcessParameters()
             own.flags = QProcess.UnixProcessFlag.CreateNewSession
@@ -97,6 +97,7 @@ class Job(QObject):
         self._ends_s = self._began_s + limit_s if limit_s is not None else None
         self._process.start()
         self._group = int(self._process.processId())
+        self._job = ChildJob(self._group)
 
     def cancel(self) -> None:
         """Asks the command to stop and clean up; after three seconds it is ended with all that it started."""
@@ -187,6 +188,7 @@ class Job(QObject):
         """Kills the process group of the job; after a clean exit, the group is empty."""
         if self._group > 1:
             processes.end_group(self._group)
+            self._job.close()
 
 
 def _left_s(ends_s: float | None) -> float | None:

@@ -18,6 +18,8 @@ import subprocess
 import sys
 import types
 
+from fake_kernel32 import FakeKernel32
+
 SYSTEM = os.environ.get("EDGEOPT_LACKING", "")
 WINDOWS = SYSTEM == "win32"
 OURS = {"edgeopt", "edgeopt_agent", "edgeopt_gui"}
@@ -270,7 +272,7 @@ def views():
         "socket": View(socket, {"AF_UNIX", "send_fds", "recv_fds", "SCM_RIGHTS", "MSG_DONTWAIT"}),
         "subprocess": View(subprocess, Popen=WindowsPopen, run=run, CREATE_NEW_PROCESS_GROUP=0x200),
         "platform": View(platform, system=lambda: "Windows", machine=lambda: "AMD64", release=lambda: "10"),
-        "ctypes": View(ctypes, CDLL=library),
+        "ctypes": View(ctypes, CDLL=library, WinDLL=lambda _: FakeKernel32()),
     }
 
 
