@@ -25,7 +25,7 @@ def track(request: TrackRequest, json: JsonFlag = False) -> None:
     Examples:
       edgeopt track model.edgeopt --to http://mlflow.lan:5000
       edgeopt track results --to http://mlflow.lan:5000 --experiment nightly
-      edgeopt bench new.edgeopt --against old.edgeopt --json | edgeopt track - --to http://mlflow.lan:5000
+      edgeopt bench new.edgeopt --against old.edgeopt --json | edgeopt track - --to http://mlflow:5000
     """
 
     def work(emit: "Emit") -> "TrackedRuns":
