@@ -77,9 +77,11 @@ class Store:
         found = client.search_runs([client.get_experiment_by_name(experiment).experiment_id])
         return {run.info.run_name: (run.info, run.data, self._files_of(run)) for run in found}
 
-    def count(self):
+    def statuses(self):
+        """The status of each run, also of two of one name."""
         client = self._client(self.uri)
-        return len(client.search_runs([client.get_experiment_by_name("edgeopt").experiment_id]))
+        found = client.search_runs([client.get_experiment_by_name("edgeopt").experiment_id])
+        return sorted(run.info.status for run in found)
 
 
 @pytest.fixture(params=["recorded", "mlflow"])
