@@ -107,9 +107,10 @@ def _mlflow_errors(uri: str) -> Iterator[None]:
         if not any(each.__module__.startswith(("mlflow", "requests")) for each in type(error).__mro__):
             raise
         text = error_text(error)
+        end = "" if text.endswith(".") else "."
         hint = (
             f"Set {_FILE_STORE}=true, or log to a server: mlflow server, then --to http://127.0.0.1:5000"
             if _FILE_STORE in str(error)
             else "Check the address, and that the server runs. A database needs a server: mlflow server."
         )
-        raise MissingError(f"MLflow does not take runs at '{uri}': {text.rstrip('.')}.", hint) from None
+        raise MissingError(f"MLflow does not take runs at '{uri}': {text}{end}", hint) from None
