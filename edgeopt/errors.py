@@ -213,6 +213,7 @@ EXTRAS = {
     "fleet": ("websockets", "aiomqtt", "paho-mqtt", "zeroconf"),
     "lab": ("distributed",),
     "registry": ("oras",),
+    "track": ("mlflow-skinny",),
     "gui": ("pyside6-essentials", "pyqtgraph"),
     "agent": (
         *("starlette", "uvicorn", "httptools", "uvloop", "websockets", "prometheus-client"),

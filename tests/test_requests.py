@@ -23,6 +23,7 @@ from edgeopt.commands.graph import request as drawing
 from edgeopt.commands.ops import request as ops
 from edgeopt.commands.report import request as reporting
 from edgeopt.commands.simplify import request as simplify
+from edgeopt.commands.track import request as tracking
 from edgeopt.errors import UsageError, flag_of
 from edgeopt.fleet import request as fleet
 from edgeopt.fleet import rollout_request as rollouts
@@ -52,6 +53,7 @@ REQUESTS = (
     running.SignRequest,
     registry.PushRequest,
     registry.PullRequest,
+    tracking.TrackRequest,
     probing.ProbeRequest,
     targets.ListRequest,
     targets.ShowRequest,

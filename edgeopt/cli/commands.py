@@ -4,7 +4,7 @@
 GROUPS = (
     ("Understand", ("probe", "targets", "presets", "backends", "plugins", "analyze", "graph", "ops", "passes")),
     ("Optimize", ("import", "optimize", "quantize", "simplify", "compare-calibrations", "compare", "lab")),
-    ("Measure", ("bench", "watch", "run", "verify", "report", "cost")),
+    ("Measure", ("bench", "watch", "run", "verify", "report", "cost", "track")),
     ("Deploy", ("export", "sign", "push", "pull", "replay", "profile", "fleet")),
     ("Other", ("cache", "schema", "demo")),
 )

@@ -31,7 +31,7 @@ def _lab(context: typer.Context) -> None:
     Examples:
       edgeopt lab run lab.toml model.onnx
       edgeopt lab run lab.toml -o tonight --against last
-      edgeopt lab show results
+      edgeopt lab show results --json
     """
     program.help_without_command(context)
 

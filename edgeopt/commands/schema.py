@@ -121,6 +121,7 @@ RESULTS = (
     RecordType("new-key", "A new pair of keys", ("edgeopt.bundle.sign:NewKey",)),
     RecordType("push", "A bundle in a registry", ("edgeopt.registry.push:PushedBundle",)),
     RecordType("pull", "A bundle that came from a registry", ("edgeopt.registry.pull:PulledBundle",)),
+    RecordType("track", "Runs that were logged to MLflow", ("edgeopt.commands.track.track:TrackedRuns",)),
     RecordType("replay", "A rebuilt bundle", ("edgeopt.pipeline.replay:Rebuilt",)),
     RecordType("profile-export", "A deployment profile", ("edgeopt.commands.profile:ExportedProfile",)),
     RecordType("profile-import", "What a deployment profile contains", ("edgeopt.commands.profile:Imported",)),

@@ -1,44 +1,35 @@
-"""`edgeopt lab`: a real search on two cores, what it shows, and its exit codes."""
+"""`edgeopt lab`: what it shows, and its exit codes; `test_lab_steps.py` has real searches."""
 
 import json
-import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from rich.console import Console
 
 from edgeopt.cli.lab import LabTable, _in_lines
+from edgeopt.commands import lab as commands
 from edgeopt.events import Progress, Update
-from edgeopt.lab.lab_run import UPDATE
+from edgeopt.lab.lab_run import UPDATE, run_lab
+from tests.lab import conftest as lab_fixtures
+from tests.lab.fake_lab import PROGRAM
 from tests.processes import ends
 
-CORES = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
-LAB = """
-[[device]]
-name = "first"
-cores = [{first}]
-share_host = true
-
-[[device]]
-name = "second"
-cores = [{second}]
-share_host = true
-
-[models.relu]
-file = '{model}'
-
-[options]
-time_limit_s = 1
-profile = '{profile}'
-"""
+fake_lab = lab_fixtures.fake_lab
 
 
-@pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
-def test_model_is_searched_for_on_two_cores(edgeopt, relu_model, quick_profile, tmp_path):
-    lab = tmp_path / "lab.toml"
-    lab.write_text(LAB.format(first=CORES[0], second=CORES[1], model=relu_model, profile=quick_profile))
-    code, out, err = edgeopt("lab", "run", lab, "-o", tmp_path / "results", "--json", PYTHONWARNINGS="error")
+@pytest.fixture
+def lab_here(fake_lab, edgeopt_here, monkeypatch):
+    """A lab of fake devices, and `edgeopt` in this process, whose cells are run by them."""
+    monkeypatch.setattr(commands, "run_lab", partial(run_lab, program=PROGRAM))
+    return fake_lab(models=("small",)), edgeopt_here
+
+
+def test_run_shows_and_writes_all_cells(lab_here):
+    lab, edgeopt = lab_here
+    results = lab.folder / "results"
+    code, out, err = edgeopt("lab", "run", lab.file, "-o", results, "--json")
     assert (code, err) == (0, "")
     *events, last = map(json.loads, out.splitlines())
     assert {each["data"]["status"] for each in events if each["event"] == "update"} == {
@@ -48,12 +39,11 @@ def test_model_is_searched_for_on_two_cores(edgeopt, relu_model, quick_profile, 
     }
     assert (last["event"], last["kind"]) == ("result", "lab")
     assert [each["status"] for each in last["data"]["cells"]] == ["done", "done"]
-    page = (tmp_path / "results" / "report.html").read_text()
-    assert page.count("<svg") == 2
-    assert "2 of 2 cells complete" in (tmp_path / "results" / "report.md").read_text()
-    code, out, _ = edgeopt("lab", "show", tmp_path / "results")
+    assert (results / "report.html").read_text().count("<svg") == 2
+    assert "2 of 2 cells complete" in (results / "report.md").read_text()
+    code, out, _ = edgeopt("lab", "show", results)
     assert code == 0
-    assert "relu" in out
+    assert "small" in out
     assert "2 of 2 cells complete." in out
 
 

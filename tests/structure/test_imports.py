@@ -120,6 +120,7 @@ HEAVY = (
     "jinja2",
     "oras",
     "requests",
+    "mlflow",
 )
 INSIDE_FUNCTIONS = (
     ("edgeopt.hw", (*HEAVY, "numpy")),

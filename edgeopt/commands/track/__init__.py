@@ -1,0 +1,1 @@
+"""Results of earlier commands, logged to MLflow: `edgeopt track`."""
