@@ -32,7 +32,7 @@ from edgeopt_gui.widgets.scrolled import Scrolled
 if TYPE_CHECKING:
     from edgeopt_gui.pages.optimize.core import MetricChoice
 
-_WIDE_LETTERS = 44
+_WIDE_LETTERS = 46
 _NO_DATA = (
     "Without data only the time is known: generated samples do not show the accuracy. "
     "Choose some, or drop it on the window."
