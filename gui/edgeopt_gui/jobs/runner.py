@@ -17,7 +17,7 @@ class JobRunner(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.lock: Path | None = None
-        """Path of the file that windows lock in turns while they measure; None if they do not wait."""
+        """Path of the file that a window locks while it measures; None if windows do not wait for each other."""
         self._jobs: list[Job] = []
 
     @property

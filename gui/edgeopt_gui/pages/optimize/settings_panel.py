@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
@@ -96,6 +96,7 @@ class SettingsPanel(QScrollArea):
     @property
     def choices(self) -> Choices:
         limit_s = self.limit.value()
+        limits: dict[str, Any] = {name: field.text().strip() for name, field in self.limits.fields.items()}
         return Choices(
             **asdict(self.accuracy.choices),
             target=str(self.target.currentData() or ""),
@@ -104,7 +105,7 @@ class SettingsPanel(QScrollArea):
             on=self.on.text().strip(),
             single_file=self.single_file.isChecked(),
             plugins=self.plugins.isChecked(),
-            **{name: field.text().strip() for name, field in self.limits.fields.items()},
+            **limits,
         )
 
     @property
