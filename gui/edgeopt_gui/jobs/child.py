@@ -3,7 +3,6 @@
 The app holds the other end of this process's stdin and never writes to it.
 """
 
-import contextlib
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ from edgeopt import events
 from edgeopt.cli.main import main
 from edgeopt.errors import EXIT_CANCELLED
 from edgeopt.platform import processes, signals
+from edgeopt.platform.files import try_lock
 from edgeopt_gui.jobs.command import LOCK_VARIABLE
 
 _PATIENCE_S = 3.0
@@ -40,26 +40,11 @@ def _wait_for_the_device() -> None:
     except OSError:
         return  # without a folder for caches, windows do not know of each other
     waiting = False
-    while not _is_locked(lock):
+    while not try_lock(lock):
         if not waiting:
             _write(_WAITING)
         waiting = True
         time.sleep(_RETRY_S)
-
-
-def _is_locked(file: int) -> bool:
-    """Locks a file for this process; returns whether that worked."""
-    with contextlib.suppress(OSError):
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
 
 
 def _write(event: events.Event) -> None:
