@@ -82,6 +82,22 @@ def flush_c_streams() -> None:
         ctypes.CDLL(None).fflush(None)
 
 
+def try_lock(file: int) -> bool:
+    """Locks an open file until this process ends; returns whether that worked."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def read_end(file: int, max_bytes: int) -> bytes:
     """Returns the last bytes of an open file, and leaves the place where it is written next."""
     size = os.fstat(file).st_size

@@ -8,6 +8,7 @@ from PySide6.QtCore import QSettings, QTimer
 from PySide6.QtWidgets import QApplication
 
 from edgeopt.errors import UsageError
+from edgeopt.platform.user_folders import user_cache_folder
 from edgeopt.version import __version__
 from edgeopt_gui.context import Context
 from edgeopt_gui.drops import sort_out
@@ -42,6 +43,8 @@ def run(path: Path | None, page: str) -> int:
     signals = EndSignals()
     Theme(application, settings)
     context = Context(settings)
+    cache = user_cache_folder()
+    context.jobs.lock = cache / "measuring.lock" if cache is not None else None
     subject = sort_out([path.absolute()], has_model=False).subject if path is not None else None
     if subject is not None:
         # Opened before the window is built, so that a child process reads the model meanwhile.

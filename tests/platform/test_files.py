@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -53,3 +55,17 @@ def test_the_end_of_a_log_is_read_the_same_way_without_pread(tmp_path, monkeypat
 )
 def test_a_crash_has_the_name_that_its_system_gives_it(code, name):
     assert crash_name(code) == name
+
+
+def test_a_lock_is_held_until_its_process_ends(tmp_path):
+    program = (
+        "import os, sys; from edgeopt.platform.files import try_lock; "
+        "print(try_lock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)), flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "lock")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as holder:
+        assert holder.stdout.readline() == "True\n"
+        assert subprocess.run(command, input="", capture_output=True, text=True, check=True).stdout == "False\n"
+        holder.communicate("")
+    assert subprocess.run(command, input="", capture_output=True, text=True, check=True).stdout == "True\n"

@@ -3,6 +3,8 @@
 import shlex
 from dataclasses import dataclass, field
 
+LOCK_VARIABLE = "EDGEOPT_GUI_DEVICE_LOCK"
+"""Environment variable with the path of the file that a command locks while it measures on this device."""
 _MEASURING = frozenset({"optimize", "bench", "quantize", "ops"})
 _MEASURES = frozenset({"--deep", "--profile-ops"})
 
@@ -25,6 +27,11 @@ class Command:
         if "--device" in self.arguments or self.arguments[:2] == ("bench", "compare"):
             return False
         return not _MEASURING.isdisjoint(self.arguments[:1]) or not _MEASURES.isdisjoint(self.arguments)
+
+    @property
+    def measures_here(self) -> bool:
+        """Whether it measures on this device and not on the one after `--on`."""
+        return self.measures and "--on" not in self.arguments
 
     @property
     def limit_s(self) -> float | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from pathlib import Path
 
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
@@ -9,7 +10,7 @@ from edgeopt import events
 from edgeopt.hw.child import python_command
 from edgeopt.platform import processes, signals
 from edgeopt.platform.child_job import ChildJob
-from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.command import LOCK_VARIABLE, Command
 from edgeopt_gui.jobs.ending import Ending, ending_of
 from edgeopt_gui.jobs.lines import EventLines
 
@@ -31,7 +32,8 @@ class Job(QObject):
     ended = Signal(object)
     """The `Ending`."""
 
-    def __init__(self, command: Command, parent: QObject | None = None) -> None:
+    def __init__(self, command: Command, parent: QObject | None = None, lock: Path | None = None) -> None:
+        """`lock` is the file that the command locks while it measures on this device."""
         super().__init__(parent)
         self.command = command
         self.cancelled = False
@@ -51,9 +53,12 @@ class Job(QObject):
         program, *arguments = python_command("-P", "-m", CHILD_MODULE, *command.arguments, "--json")
         self._process.setProgram(program)
         self._process.setArguments(arguments)
-        if command.secrets:
+        variables = command.secrets
+        if lock is not None and command.measures_here:
+            variables += ((LOCK_VARIABLE, str(lock)),)
+        if variables:
             environment = QProcessEnvironment.systemEnvironment()
-            for name, value in command.secrets:
+            for name, value in variables:
                 environment.insert(name, value)
             self._process.setProcessEnvironment(environment)
         if processes.has_groups():

@@ -1,5 +1,7 @@
 """Starts jobs, keeps them until they end, and ends them all when the app goes."""
 
+from pathlib import Path
+
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, Signal
 
 from edgeopt_gui.jobs.command import Command
@@ -14,6 +16,8 @@ class JobRunner(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self.lock: Path | None = None
+        """Path of the file that a window locks while it measures; None if windows do not wait for each other."""
         self._jobs: list[Job] = []
 
     @property
@@ -22,7 +26,7 @@ class JobRunner(QObject):
 
     def run(self, command: Command) -> Job:
         """Starts a job; connect to its signals before going back to the event loop, and nothing is missed."""
-        job = Job(command, self)
+        job = Job(command, self, self.lock)
         self._jobs.append(job)
         job.ended.connect(self._let_go)
         self.started.emit(job)

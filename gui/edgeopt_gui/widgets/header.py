@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QToolButton, QWidget
 
 from edgeopt_gui import theme
 from edgeopt_gui.actions.action import Action
@@ -13,6 +13,7 @@ from edgeopt_gui.pages.base import Entry
 from edgeopt_gui.subject import Subject
 from edgeopt_gui.theme.icons import icon
 from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.elided_label import ElidedLabel
 
 _SECONDARY = 2
 _MIN_NAME_LETTERS = 8
@@ -26,7 +27,7 @@ class Header(QWidget):
         self._book = book
         self._title = QLabel()
         self._title.setObjectName("title")
-        self._subject = _Elided()
+        self._subject = ElidedLabel()
         self._subject.setObjectName("subject")
         self._secondary = [ActionButton() for _ in range(_SECONDARY)]
         self._primary = ActionButton()
@@ -109,25 +110,3 @@ class Header(QWidget):
 
     def _dress(self) -> None:
         self._more.setIcon(icon("more"))
-
-
-class _Elided(QLabel):
-    """A label that cuts a long text in its middle to fit its width."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._whole = ""
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-
-    def set(self, text: str, tip: str) -> None:
-        self._whole = text
-        self.setToolTip(tip)
-        self.setAccessibleName(text)
-        self._cut()
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
-        super().resizeEvent(event)
-        self._cut()
-
-    def _cut(self) -> None:
-        self.setText(self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideMiddle, self.width()))

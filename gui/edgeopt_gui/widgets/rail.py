@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QKeySequence
+from PySide6.QtGui import QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QButtonGroup, QToolButton, QVBoxLayout, QWidget
 
 from edgeopt_gui import theme
@@ -25,6 +25,7 @@ class Rail(QWidget):
         self._icons = {entry.key: entry.icon for entry in entries}
         self._buttons = {entry.key: self._button(place, entry) for place, entry in enumerate(entries, 1)}
         group = QButtonGroup(self)
+        self._full_height = 0
         column = QVBoxLayout(self)
         column.setContentsMargins(0, self.fontMetrics().height() // 2, 0, 0)
         column.setSpacing(self.fontMetrics().height() // 4)
@@ -41,6 +42,26 @@ class Rail(QWidget):
         self._buttons[key].setChecked(True)
         if focused:
             self._buttons[key].setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        """Returns a minimum that has room for the names alone."""
+        lines = 2 * len(self._buttons) * self.fontMetrics().lineSpacing()
+        return QSize(super().minimumSizeHint().width(), lines)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        """Leaves out the icons in a low window, where the names would be cut."""
+        super().resizeEvent(event)
+        styles = Qt.ToolButtonStyle
+        if self._is_full:
+            self._full_height = super().minimumSizeHint().height()
+        style = styles.ToolButtonTextUnderIcon if self.height() >= self._full_height else styles.ToolButtonTextOnly
+        for button in self._buttons.values():
+            button.setToolButtonStyle(style)
+
+    @property
+    def _is_full(self) -> bool:
+        under = Qt.ToolButtonStyle.ToolButtonTextUnderIcon
+        return all(button.toolButtonStyle() == under for button in self._buttons.values())
 
     def button(self, key: str) -> QToolButton:
         return self._buttons[key]

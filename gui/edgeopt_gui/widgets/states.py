@@ -23,6 +23,8 @@ from edgeopt_gui.widgets.recent_files import RecentFiles
 OPENS_A_MODEL = "app.open-model"
 _WIDEST_LETTERS = 64
 _DOORS_LETTERS = 110
+_MOST = 1000
+"""Stretch of the column, which leaves the margins only what is beyond its maximum width."""
 
 
 class _State(QWidget):
@@ -38,7 +40,7 @@ class _State(QWidget):
         )
         self.button = ActionButton()
         column = QWidget()
-        column.setFixedWidth(self.fontMetrics().averageCharWidth() * letters)
+        column.setMaximumWidth(self.fontMetrics().averageCharWidth() * letters)
         self.middle = QVBoxLayout(column)
         self.middle.setContentsMargins(0, 0, 0, 0)
         self.middle.setSpacing(self.fontMetrics().height())
@@ -52,9 +54,9 @@ class _State(QWidget):
         outer.addStretch(2)
         # Between stretches instead of aligned: Qt gives wrapped text enough height only in this way.
         row = QHBoxLayout()
-        row.addStretch()
-        row.addWidget(column)
-        row.addStretch()
+        row.addStretch(1)
+        row.addWidget(column, _MOST)
+        row.addStretch(1)
         outer.addLayout(row)
         outer.addStretch(3)
 

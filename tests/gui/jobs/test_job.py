@@ -238,3 +238,27 @@ def test_events_arrive_whole_however_the_pipe_cuts_them(cuts):
 def test_what_is_no_event_is_skipped():
     noise = b'\nwarning: something\n{"event": "of a later version"}\n\xff\xfe\n[1, 2\n'
     assert list(EventLines().feed(noise + STREAM)) == TOLD
+
+
+@pytest.mark.cold
+def test_windows_that_search_at_once_wait_for_each_other(qtbot, runner, tmp_path):
+    """Each job has a process of its own, as the jobs of two windows have."""
+    runner.lock = tmp_path / "cache" / "measuring.lock"
+    first, _ = begin_search(qtbot, runner, tmp_path)
+    others = [runner.run(search(tmp_path)) for _ in range(2)]
+    for job in others:
+        qtbot.waitUntil(lambda job=job: job.progress is not None, timeout=PATIENCE_MS)
+        assert job.progress.phase == "waiting for another search or measurement on this device"
+    others[0].cancel()
+    qtbot.waitUntil(lambda: others[0].ending is not None, timeout=PATIENCE_MS)
+    assert others[0].ending.what == "Cancelled; nothing was changed."
+    assert others[1].progress.phase.startswith("waiting")
+    first.cancel()
+    qtbot.waitUntil(lambda: others[1].progress.phase == "reading the model", timeout=PATIENCE_MS)
+
+
+def test_a_search_on_another_device_does_not_wait():
+    arguments = ("optimize", "m.onnx", "-o", "m.edgeopt")
+    assert Command("", arguments).measures_here
+    assert not Command("", (*arguments, "--on", "ssh://pi@camera")).measures_here
+    assert not Command("", ("analyze", "m.onnx")).measures_here

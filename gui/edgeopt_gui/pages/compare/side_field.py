@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.elided_label import ElidedLabel
 from edgeopt_gui.widgets.heading import heading, quiet
-
-_WIDEST_CHARACTERS = 44
 
 
 class SideField(QFrame):
@@ -18,9 +16,7 @@ class SideField(QFrame):
         super().__init__()
         self.setProperty("role", "card")
         self._side = side
-        self.name = QLabel()
-        self.name.setTextFormat(Qt.TextFormat.PlainText)
-        self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.name = ElidedLabel()
         self.what = quiet()
         line = self.fontMetrics().height()
         top = QHBoxLayout()
@@ -40,9 +36,7 @@ class SideField(QFrame):
     def set(self, path: Path | None, note: str = "") -> None:
         """Shows the file of the side; `note` says where it comes from, or why it is empty."""
         shown = path.name if path is not None else "Nothing chosen"
-        wide = self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS
-        self.name.setText(self.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, wide))
-        self.name.setToolTip(str(path) if path is not None else "")
+        self.name.set(shown, str(path) if path is not None else "")
         self.name.setAccessibleName(f"Side {self._side}: {shown}")
         kind = subject_at(path).kind.capitalize() if path is not None else ""
         self.what.setText(" · ".join(part for part in (kind, note) if part) or "A model or bundle")

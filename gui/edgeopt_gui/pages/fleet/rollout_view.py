@@ -128,7 +128,7 @@ class RolloutView(QWidget):
         head.setSpacing(line // 2)
         head.addWidget(self.choice, 1)
         for key, text in (
-            ("fleet.pause", ""),
+            ("fleet.pause", "Pause…"),
             ("fleet.resume", ""),
             ("fleet.cancel", "Cancel…"),
             ("fleet.rollback", "Roll back…"),

@@ -20,7 +20,7 @@ from edgeopt.diagram.colours import MEASURED, Colouring, colourings
 from edgeopt.diagram.figures import group_figures
 from edgeopt.diagram.outline import Leaf, OutlineGroup, Path, leaves
 from edgeopt.diagram.scene import LEVELS, Diagram, End, Level, Scene
-from edgeopt.graph.analysis import NodeRow, OpTimes
+from edgeopt.graph.analysis import Analysis, NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.views.words import milliseconds
@@ -32,10 +32,12 @@ from edgeopt_gui.pages.graph.legend import Legend
 from edgeopt_gui.pages.graph.linked import LinkedCanvases
 from edgeopt_gui.pages.graph.panes import Panes, toggle
 from edgeopt_gui.pages.graph.revision_bar import RevisionBar
+from edgeopt_gui.pages.model.findings import may_change
 from edgeopt_gui.pages.model.links import NO_LINKS, WEIGHT, Links
 from edgeopt_gui.pages.model.measured import fastest
 from edgeopt_gui.pages.model.tables import Weight, searched
 from edgeopt_gui.pages.model.words import node_facts, tensor_text
+from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
 
@@ -144,6 +146,10 @@ class GraphContent(QWidget):
         is_new = first.changes is not None and not (before and before[0].changes)
         self._know_colours("change" if is_new else "")
         self._search(self.search.text())
+
+    def offer_rewrites(self, analysis: Analysis | None) -> None:
+        """Shows the button for the rewrites if there are some, or if that is unknown, until they are shown."""
+        self.rewrites.setVisible(analysis is not None and self.revisions.isHidden() and may_change(analysis))
 
     def show_scene(
         self, scene: Scene, keep: Path | None = None, becomes: Path | None = None, second: Scene | None = None
@@ -428,6 +434,8 @@ class GraphContent(QWidget):
             tools.addWidget(label)
             tools.addWidget(choice)
         tools.addStretch(1)
+        self.rewrites = ActionButton("graph.passes", text="Rewrites")
+        tools.addWidget(self.rewrites)
         tools.addWidget(self.map_button)
         tools.addWidget(self.panes.button)
         self.search.setMinimumWidth(line * 8)

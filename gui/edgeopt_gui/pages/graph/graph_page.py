@@ -80,6 +80,7 @@ class GraphPage(Page):
         self.view.reveal_requested.connect(self.reveal)
         context.nodes_changed.connect(self._nodes_changed)
         context.node_picked.connect(self._pick)
+        context.changed.connect(self._offer_rewrites)
         self._nodes_changed()
 
     def command(self) -> Command | None:
@@ -129,9 +130,6 @@ class GraphPage(Page):
     def begin_search(self) -> None:
         self.view.search.setFocus()
         self.view.search.selectAll()
-
-    def fit(self) -> None:
-        self.view.canvas.fit()
 
     def show_level(self, level: Level) -> None:
         if self._layout is not None:
@@ -243,9 +241,6 @@ class GraphPage(Page):
         if nodes and self.context.analysis is not None:
             self._build(self.context.analysis.digest, back=True, selected=selected)
 
-    def show_in_table(self) -> None:
-        self.context.go("model")
-
     def why_not_in_table(self) -> str:
         return self.why_no_graph() or ("" if self._position() is not None else "No node is selected.")
 
@@ -283,6 +278,9 @@ class GraphPage(Page):
         self._lay_out(self.opened | around(path), then=path)
 
     # Events
+
+    def _offer_rewrites(self) -> None:
+        self.view.offer_rewrites(self.context.analysis)
 
     def entered(self) -> None:
         if self.scene is not None and not self._positioned:

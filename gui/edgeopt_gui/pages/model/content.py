@@ -10,6 +10,7 @@ from edgeopt.graph.analysis.records import Opportunity
 from edgeopt_gui.pages.model import tables, words, work
 from edgeopt_gui.pages.model.details import over_details
 from edgeopt_gui.pages.model.findings import is_named, names_of
+from edgeopt_gui.pages.model.language_model import text_command
 from edgeopt_gui.pages.model.measured import Measured
 from edgeopt_gui.pages.model.nodes import Nodes
 from edgeopt_gui.pages.model.operators import Operators
@@ -18,6 +19,7 @@ from edgeopt_gui.pages.model.runtimes import Runtimes
 from edgeopt_gui.pages.model.weight_view import WeightView
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.bars import BarChart
+from edgeopt_gui.widgets.command_line import CommandLine
 from edgeopt_gui.widgets.counted_tabs import CountedTabs
 from edgeopt_gui.widgets.facts import FactsView
 from edgeopt_gui.widgets.filter_bar import FilterBar
@@ -41,6 +43,7 @@ class ModelContent(QWidget):
         self.categories_title = heading()
         self.measure = ActionButton("app.measure-device")
         self.source = ActionButton("app.open-source")
+        self.text_command = CommandLine()
         self.operators = BarChart("Operators by type")
         self.operators.chosen.connect(self._chose_operator)
         self.operators_table = Operators()
@@ -103,6 +106,7 @@ class ModelContent(QWidget):
         self._whole = work.totals(analysis)
         self.headline.setText(words.headline(analysis))
         self.facts.set_groups(words.summary(analysis))
+        self.text_command.set(text_command(analysis))
         self.notes.setText("\n".join(analysis.warnings))
         for widget in (self._notes_title, self.notes):
             widget.setVisible(bool(analysis.warnings))
@@ -234,6 +238,7 @@ class ModelContent(QWidget):
         column.setContentsMargins(0, 0, line, 0)
         column.setSpacing(line // 2)
         column.addWidget(self.facts)
+        column.addWidget(self.text_command)
         for button in (self.measure, self.source):
             column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         for widget in (self._notes_title, self.notes):

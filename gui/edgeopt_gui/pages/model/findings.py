@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from edgeopt import units
-from edgeopt.graph.analysis import CoverageRow, NodeRow
+from edgeopt.graph.analysis import Analysis, CoverageRow, NodeRow
 from edgeopt.graph.analysis.records import Opportunity, name_of
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.widgets.fact import Fact, FactGroup
@@ -43,6 +43,14 @@ def command_of(opportunity: Opportunity) -> Command | None:
     """Returns the command that uses an opportunity; None if it is not an `edgeopt` command."""
     words = shlex.split(opportunity.command)
     return Command(opportunity.title, tuple(words[1:])) if words[:1] == ["edgeopt"] else None
+
+
+def may_change(analysis: Analysis) -> bool:
+    """Whether passes change the model, or the search for opportunities has not ended, so that it is unknown."""
+    # The search also finds what each runtime supports.
+    is_known = bool(analysis.opportunities or analysis.coverage)
+    commands = map(command_of, analysis.opportunities)
+    return not is_known or any(each is not None and each.arguments[0] == "simplify" for each in commands)
 
 
 def names_of(opportunity: Opportunity) -> frozenset[str]:

@@ -7,6 +7,7 @@ from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow
 from edgeopt.views.imports import import_facts
 from edgeopt.views.words import dimensions
 from edgeopt_gui.pages.model import work
+from edgeopt_gui.pages.model.language_model import language_text
 from edgeopt_gui.pages.model.links import NO_LINKS, Links
 from edgeopt_gui.widgets.bars import Bar
 from edgeopt_gui.widgets.fact import Fact, FactGroup
@@ -84,6 +85,7 @@ def _facts(analysis: Analysis) -> Iterator[Fact]:
     opset = f", opset {analysis.opsets['']}" if "" in analysis.opsets else ""
     yield Fact("Format", f"{analysis.format}{opset}{ir}")
     yield Fact("Other opsets", opsets)
+    yield Fact("Language model", language_text(analysis))
     yield Fact("Made by", analysis.producer)
     yield Fact("Size", units.size(analysis.size_bytes))
     for file in analysis.external_files[:_MAX]:

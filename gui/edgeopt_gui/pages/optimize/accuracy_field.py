@@ -8,7 +8,16 @@ from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLabel, QLineEdit, QRad
 
 from edgeopt.options import option_named
 from edgeopt.pipeline.request import OptimizeRequest
-from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, OWN_FUNCTION, Choices
+from edgeopt_gui.pages.optimize.choices import (
+    BUDGETS,
+    MAXIMUM_DB,
+    METRIC,
+    MINIMUM_DB,
+    OWN,
+    OWN_FUNCTION,
+    AccuracyChoices,
+    Budget,
+)
 from edgeopt_gui.pages.optimize.in_the_app import TITLES
 from edgeopt_gui.pages.optimize.rows import Rows, narrow_combo
 from edgeopt_gui.pages.optimize.texts import problem_label, quiet, selectable
@@ -22,20 +31,21 @@ _FUNCTION_TITLE = "Your own function"
 class AccuracyField(QWidget):
     changed = Signal()
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: AccuracyChoices, budgets: Sequence[Budget] = BUDGETS) -> None:
         super().__init__()
+        self._sentences = {budget.key: budget.sentence for budget in budgets}
         self._metrics: dict[str, MetricChoice] = {}
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(self.fontMetrics().height() // 4)
         self.budgets: dict[str, QRadioButton] = {}
-        for budget in BUDGETS:
+        for budget in budgets:
             button = QRadioButton(budget.title)
             button.setToolTip(budget.sentence)
             button.setAccessibleDescription(budget.sentence)
             self.budgets[budget.key] = button
             column.addWidget(button)
-        self.own_db = QDoubleSpinBox(minimum=1, maximum=150, decimals=0, suffix=" dB")
+        self.own_db = QDoubleSpinBox(minimum=MINIMUM_DB, maximum=MAXIMUM_DB, decimals=1, suffix=" dB")
         self.own_db.setAccessibleName("Your own accuracy floor")
         self.sentence = quiet(selectable(QLabel()))
         self.which = narrow_combo()
@@ -67,9 +77,22 @@ class AccuracyField(QWidget):
 
     @property
     def budget(self) -> str:
-        return next((key for key, button in self.budgets.items() if button.isChecked()), Choices().budget)
+        return next((key for key, button in self.budgets.items() if button.isChecked()), AccuracyChoices().budget)
 
-    def set(self, choices: Choices) -> None:
+    @property
+    def choices(self) -> AccuracyChoices:
+        return AccuracyChoices(
+            budget=self.budget,
+            own_db=self.own_db.value(),
+            metric=str(self.which.currentData()),
+            function=self.function.text().strip(),
+            value=self.value.text().strip(),
+            max_drop=self.drop.text().strip(),
+            accept_unproven_drop=self.accept.isChecked(),
+            labels=self.labels.text().strip(),
+        )
+
+    def set(self, choices: AccuracyChoices) -> None:
         self.budgets[choices.budget].setChecked(True)
         self.own_db.setValue(choices.own_db)
         if self.which.findData(choices.metric) < 0:  # the list has not come yet
@@ -103,7 +126,7 @@ class AccuracyField(QWidget):
         """Shows the fields that the choice has."""
         budget, name = self.budget, str(self.which.currentData())
         metric, own = self._metrics.get(name), name == OWN_FUNCTION
-        self.sentence.setText(next(b.sentence for b in BUDGETS if b.key == budget))
+        self.sentence.setText(self._sentences[budget])
         self.own_db.setVisible(budget == OWN)
         self.rows.setVisible(budget == METRIC)
         self.accept.setVisible(budget == METRIC)

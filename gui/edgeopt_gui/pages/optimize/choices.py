@@ -1,6 +1,6 @@
 """The user's choices for a search, and the resulting command line."""
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.settings import Settings
 
 OWN, METRIC = "own", "metric"
+MINIMUM_DB, MAXIMUM_DB = 1.0, 150.0
 OWN_FUNCTION = "function"
 """Instead of a metric's name: the user's own function, named in `function`."""
 LATENCY = str(option_named(Search, "objective").default)
@@ -85,15 +86,14 @@ LIMITS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """The choices; optional numbers are stored as typed, so that a problem is shown beside its field."""
+class AccuracyChoices:
+    """The accuracy floor, or a metric with its limits, of a search or a plan of precision.
+
+    Optional numbers are stored as typed, so that a problem is shown beside its field.
+    """
 
     budget: str = "transparent"
     own_db: float = 40.0
-    target: str = ""
-    """Name of the target; "" lets edgeopt choose."""
-    time_limit_s: int | None = None
-    """Time limit in seconds; None lets edgeopt choose it by the size of the model."""
     metric: str = "top1"
     function: str = ""
     value: str = ""
@@ -101,15 +101,6 @@ class Choices:
     max_drop: str = ""
     accept_unproven_drop: bool = False
     labels: str = ""
-    objective: str = LATENCY
-    max_memory_mib: str = ""
-    max_size_mib: str = ""
-    max_latency_ms: str = ""
-    target_speedup: str = ""
-    single_file: bool = False
-    plugins: bool = True
-    on: str = ""
-    """Address of the device to measure on; "" for this one."""
 
     @property
     def floor(self) -> str:
@@ -124,6 +115,32 @@ class Choices:
         if self.budget != METRIC:
             return None
         return self.function if self.metric == OWN_FUNCTION else self.metric
+
+    def request(self) -> dict[str, object]:
+        """Returns the values of the options that the choices set."""
+        if self.budget != METRIC:
+            return {"floor": self.floor}
+        named: dict[str, object] = {name: getattr(self, name) for name in _OF_METRIC}
+        return {**named, "floor": self.floor, "metric": self.metric_name}
+
+
+@dataclass(frozen=True, slots=True)
+class Choices(AccuracyChoices):
+    """The choices of a search."""
+
+    target: str = ""
+    """Name of the target; "" lets edgeopt choose."""
+    time_limit_s: int | None = None
+    """Time limit in seconds; None lets edgeopt choose it by the size of the model."""
+    objective: str = LATENCY
+    max_memory_mib: str = ""
+    max_size_mib: str = ""
+    max_latency_ms: str = ""
+    target_speedup: str = ""
+    single_file: bool = False
+    plugins: bool = True
+    on: str = ""
+    """Address of the device to measure on; "" for this one."""
 
     def command(  # noqa: PLR0913 - all but the first three are optional and given by name
         self,
@@ -142,17 +159,13 @@ class Choices:
         With `pick` a candidate of the same search, done before, is delivered.
         """
         request: dict[str, object] = {name: getattr(self, name) for name in _AS_THEY_ARE}
-        if self.budget == METRIC:
-            request |= {name: getattr(self, name) for name in _OF_METRIC} | {"metric": self.metric_name}
+        request |= self.request()
         request |= {
             "model": model,
             "out": out,
             "data": data,
             "baseline": today,
             "shape": shape,
-            "floor": self.floor,
-        }
-        request |= {
             "pre": pre,
             "objective": self.objective if self.objective != LATENCY else "",
             "fresh": fresh,
@@ -163,7 +176,7 @@ class Choices:
 
     def for_plan(self, model: Path, data: Path | None, out: Path, record: Path) -> tuple[str, ...]:
         """Returns the arguments of a plan for a record; it measures nothing, so only the floor is kept."""
-        kept = Choices(self.budget, self.own_db, self.target, single_file=self.single_file)
+        kept = Choices(self.budget, self.own_db, target=self.target, single_file=self.single_file)
         return (*kept.command(model, data, out).arguments, "--device", str(record))
 
     def folded(self) -> str:
@@ -179,10 +192,14 @@ class Choices:
 
 
 _OF_METRIC = ("max_drop", "accept_unproven_drop", "labels")
-_TEXTS = tuple(each.name for each in fields(Choices) if each.type is str and each.name != "budget")
+_TEXTS = tuple(
+    each.name for each in fields(Choices)
+    if each.type is str and each.name not in AccuracyChoices.__dataclass_fields__
+)  # fmt: skip
+_TEXTS_OF_ACCURACY = ("metric", "function", "value", "max_drop", "labels")
 _AS_THEY_ARE = tuple(
     each.name for each in fields(Choices)
-    if each.name in Search.__struct_fields__ and each.name not in {"metric", *_OF_METRIC}
+    if each.name in Search.__struct_fields__ and each.name not in AccuracyChoices.__dataclass_fields__
 )  # fmt: skip
 """Names of the choices that are passed to the search unchanged."""
 
@@ -190,32 +207,46 @@ _AS_THEY_ARE = tuple(
 def remembered(settings: Settings) -> Choices:
     """Returns the choices of the last time; invalid ones are replaced by the defaults."""
     usual = Choices()
-    budget = settings.text("optimize.budget", usual.budget)
-    known = budget in {each.key for each in BUDGETS}
-    own_db = settings.number("optimize.own-db", usual.own_db)
     limit_s = int(settings.number("optimize.time-limit-s", 0))
     texts: dict[str, Any] = {name: settings.text(_key(name), getattr(usual, name)) for name in _TEXTS}
     return Choices(
-        budget=budget if known else usual.budget,
-        own_db=own_db if 0 < own_db <= 150 else usual.own_db,
+        **asdict(remembered_accuracy(settings, "optimize")),
         time_limit_s=limit_s if SHORTEST_LIMIT_S <= limit_s <= LONGEST_LIMIT_S else None,
         single_file=settings.flag("optimize.single-file"),
         plugins=settings.flag("optimize.plugins", True),
-        accept_unproven_drop=settings.flag("optimize.accept-unproven-drop"),
         **texts,
     )
 
 
 def remember(settings: Settings, choices: Choices) -> None:
-    settings.keep("optimize.budget", choices.budget)
-    settings.keep("optimize.own-db", choices.own_db)
+    remember_accuracy(settings, "optimize", choices)
     settings.keep("optimize.time-limit-s", choices.time_limit_s or 0)
     settings.keep("optimize.single-file", choices.single_file)
-    settings.keep("optimize.accept-unproven-drop", choices.accept_unproven_drop)
     settings.keep("optimize.plugins", choices.plugins)
     for name in _TEXTS:
         settings.keep(_key(name), getattr(choices, name))
 
 
-def _key(name: str) -> str:
-    return f"optimize.{name.replace('_', '-')}"
+def remembered_accuracy(settings: Settings, page: str) -> AccuracyChoices:
+    """Returns the accuracy that was chosen last on a page; invalid values are replaced by the defaults."""
+    usual = AccuracyChoices()
+    budget = settings.text(f"{page}.budget", usual.budget)
+    own_db = settings.number(f"{page}.own-db", usual.own_db)
+    texts: dict[str, Any] = {
+        name: settings.text(_key(name, page), getattr(usual, name)) for name in _TEXTS_OF_ACCURACY
+    }
+    return AccuracyChoices(
+        budget=budget if budget in {each.key for each in BUDGETS} else usual.budget,
+        own_db=own_db if MINIMUM_DB <= own_db <= MAXIMUM_DB else usual.own_db,
+        accept_unproven_drop=settings.flag(f"{page}.accept-unproven-drop"),
+        **texts,
+    )
+
+
+def remember_accuracy(settings: Settings, page: str, choices: AccuracyChoices) -> None:
+    for name in AccuracyChoices.__dataclass_fields__:
+        settings.keep(_key(name, page), getattr(choices, name))
+
+
+def _key(name: str, page: str = "optimize") -> str:
+    return f"{page}.{name.replace('_', '-')}"

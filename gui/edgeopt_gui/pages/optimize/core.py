@@ -15,7 +15,7 @@ from edgeopt.pipeline.objectives import OBJECTIVES, limits_from
 from edgeopt.pipeline.request import checked_target
 from edgeopt.plugins import installed_plugins
 from edgeopt.remote.address import read_address
-from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, Choices
+from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, AccuracyChoices, Choices
 from edgeopt_gui.pages.optimize.in_the_app import in_the_app
 
 
@@ -86,14 +86,19 @@ def vocabulary() -> Vocabulary:
 
 def problems(choices: Choices) -> Problems:
     return Problems(
-        _problem_of(lambda: _check_accuracy(choices)),
+        accuracy_problem(choices),
         _problem_of(lambda: _check_limits(choices)),
         _problem_of(lambda: checked_target(_number(choices.target_speedup, "2"))),
         _problem_of(lambda: read_address(choices.on) if choices.on else None),
     )
 
 
-def _check_accuracy(choices: Choices) -> None:
+def accuracy_problem(choices: AccuracyChoices) -> str:
+    """Returns the problem of the accuracy floor or the metric, as a sentence; "" if there is none."""
+    return _problem_of(lambda: _check_accuracy(choices))
+
+
+def _check_accuracy(choices: AccuracyChoices) -> None:
     if choices.budget != METRIC:
         return
     if choices.metric != OWN_FUNCTION:

@@ -153,7 +153,7 @@ class OptimizePage(Page):
             self.use_data(path)
 
     def choose_data_folder(self) -> None:
-        path = choose_folder(self, "Choose a folder of .npy files", "data")
+        path = choose_folder(self, "Choose a folder of samples", "data")
         if path is not None:
             self.use_data(path)
 

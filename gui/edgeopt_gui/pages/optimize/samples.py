@@ -20,13 +20,16 @@ Header = tuple[tuple[int, ...], Any]
 
 
 def count_samples(path: Path, inputs: tuple[TensorFacts, ...] | None = None) -> int:
-    """Counts the samples of an .npz or a folder of .npy; raises DataError if there are none for these inputs.
+    """Counts the samples of an .npz, or of a folder of .npy or pictures; raises DataError if none fit the inputs.
 
     Names, types and shapes are checked as the search checks them; values are not read.
     """
     how: str = slow("edgeopt.data.samples").HOW
     if not path.exists():
         raise DataError(f"There is no data at '{path}'.", "Choose it again, or another file.")
+    pictures: list[Path] = slow("edgeopt.data.preparation").picture_files(path)
+    if pictures:
+        return len(pictures)
     try:
         headers = dict(_headers_in_folder(path) if path.is_dir() else _headers_in_archive(path))
     except BadZipFile as error:

@@ -1,9 +1,9 @@
 """The settings of a search; limits and rarely used ones are folded."""
 
-import re
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
@@ -32,6 +32,7 @@ from edgeopt_gui.pages.optimize.choices import (
 )
 from edgeopt_gui.pages.optimize.data_field import DataField
 from edgeopt_gui.pages.optimize.in_the_app import TITLES
+from edgeopt_gui.pages.optimize.input_fields import PreparationBox, SizesField
 from edgeopt_gui.pages.optimize.limits_field import LimitsField
 from edgeopt_gui.pages.optimize.rows import narrow_combo
 from edgeopt_gui.pages.optimize.texts import SELECTABLE, large, problem_label, quiet, selectable
@@ -60,8 +61,6 @@ class SettingsPanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setFixedWidth(self.fontMetrics().averageCharWidth() * _WIDE_LETTERS)
         self._reasons: dict[str, str] = {}
-        self._pre: Path | None = None
-        """The preprocessing model for `--pre` that the import wrote; None if there is none."""
         self._check: Callable[[Choices], Problems] | None = None
         """Function that checks the choices; None until the core is imported, after the first window."""
         self._busy = True
@@ -93,47 +92,37 @@ class SettingsPanel(QScrollArea):
             signal.connect(self._refresh)
         self.fold.toggled.connect(lambda on: context.settings.keep(_OPEN, on))
         context.settings.changed.connect(self._reread)
-        context.inputs_changed.connect(self._offer_sizes)
-        context.nodes_changed.connect(self._offer_pre)
-        self._offer_sizes()
-        self._offer_pre()
 
     @property
     def choices(self) -> Choices:
         limit_s = self.limit.value()
+        limits: dict[str, Any] = {name: field.text().strip() for name, field in self.limits.fields.items()}
         return Choices(
-            budget=self.accuracy.budget,
-            own_db=self.accuracy.own_db.value(),
+            **asdict(self.accuracy.choices),
             target=str(self.target.currentData() or ""),
             time_limit_s=limit_s if limit_s >= SHORTEST_LIMIT_S else None,
-            metric=str(self.accuracy.which.currentData()),
-            function=self.accuracy.function.text().strip(),
-            value=self.accuracy.value.text().strip(),
-            max_drop=self.accuracy.drop.text().strip(),
-            accept_unproven_drop=self.accuracy.accept.isChecked(),
-            labels=self.accuracy.labels.text().strip(),
             objective=str(self.objective.currentData()),
             on=self.on.text().strip(),
             single_file=self.single_file.isChecked(),
             plugins=self.plugins.isChecked(),
-            **{name: field.text().strip() for name, field in self.limits.fields.items()},
+            **limits,
         )
 
     @property
     def pre(self) -> Path | None:
         """The preprocessing that goes into the bundle; None for several sizes, which do not allow one."""
-        return self._pre if self.with_pre.isChecked() and not self.shape else None
+        return self.with_pre.path if not self.shape else None
 
     @property
     def shape(self) -> tuple[str, ...]:
         """The sizes of open dimensions, as `--shape` takes them."""
-        return tuple(re.split(r"[;\s]+", self.sizes.text().strip())) if self.sizes.text().strip() else ()
+        return self.sizes.shape
 
     def forget_model(self) -> None:
         """Clears the settings that apply to the previous model only."""
         self.today.set(None)
         self.with_pre.setChecked(True)
-        self.sizes.clear()
+        self.sizes.line.clear()
         self.verticalScrollBar().setValue(0)
 
     def set_targets(self, verdicts: Sequence[TargetVerdict]) -> None:
@@ -215,32 +204,26 @@ class SettingsPanel(QScrollArea):
         self.single_file.setToolTip("Instead of as a folder; either can be deployed")
         self.single_file.setChecked(choices.single_file)
         self.single_file.toggled.connect(self._refresh)
-        self.with_pre = QCheckBox("Bundle the preprocessing")
-        self.with_pre.setChecked(True)
-        self.with_pre.toggled.connect(self._refresh)
+        self.with_pre = PreparationBox(self._context, "Bundle the preprocessing", "goes into the bundle")
+        self.with_pre.changed.connect(self._refresh)
         self.plugins = QCheckBox("Try what plug-ins offer")
         self.plugins.setChecked(choices.plugins)
         self.plugins.hide()
         self.plugins.toggled.connect(self._refresh)
-        self.sizes = QLineEdit(placeholderText="seq=16:32:128 batch=1,4")
-        self.sizes.setAccessibleName("Sizes of the model's open dimensions")
-        self.sizes.textChanged.connect(self._refresh)
+        self.sizes = SizesField(
+            self._context,
+            "seq=16:32:128 batch=1,4",
+            "Minimum, typical and maximum, or a list. A program is built for each size where that is faster.",
+        )
+        self.sizes.changed.connect(self._refresh)
         self.on = QLineEdit(choices.on, placeholderText="this device")
         self.on.setAccessibleName("Address of the device to measure on")
         self.on.setToolTip("ssh://user@host, or the address of its agent, such as https://host:8080")
         self.on.textChanged.connect(self._refresh)
         self.on_problem = problem_label()
-        sizes_use = (
-            "Minimum, typical and maximum, or a list. A program is built for each size where that is faster."
-        )
         column.addWidget(self.limits)
         self._group(column, TITLES["baseline"], self.today)
-        self.sizes_group = QWidget()
-        group = QVBoxLayout(self.sizes_group)
-        group.setContentsMargins(0, self.fontMetrics().height() * 2 // 3, 0, 0)
-        group.setSpacing(column.spacing())
-        self._group(group, TITLES["shape"], self.sizes, quiet(selectable(QLabel(sizes_use))))
-        column.addWidget(self.sizes_group)
+        column.addWidget(self.sizes)
         self._group(column, "Measure on", self.on, self.on_problem)
         self._group(column, TITLES["target"], self.target, self.reason)
         column.addSpacing(self.fontMetrics().height() // 2)
@@ -248,27 +231,6 @@ class SettingsPanel(QScrollArea):
         column.addWidget(self.with_pre)
         column.addWidget(self.plugins)
         return inside
-
-    def _offer_sizes(self) -> None:
-        """Shows the field for sizes unless all sizes of the inputs are fixed."""
-        inputs = self._context.inputs
-        # Inputs are None while they are unknown; sizes may then be open.
-        sizes = [size for tensor in inputs or () for size in (tensor.shape or (None,))]
-        self.sizes_group.setVisible(inputs is None or not all(isinstance(size, int) for size in sizes))
-
-    def _offer_pre(self) -> None:
-        """Offers to bundle the preprocessing if the import of the model wrote it."""
-        subject, analysis = self._context.subject, self._context.analysis
-        proof = analysis.imported if analysis is not None else None
-        file = (
-            subject.path.with_name(proof.pre) if subject is not None and proof is not None and proof.pre else None
-        )
-        self._pre = file if file is not None and file.is_file() else None
-        self.with_pre.setVisible(self._pre is not None)
-        if self._pre is not None and proof is not None:
-            agrees = f"agrees with the original to {proof.pre_db:.0f} dB"
-            self.with_pre.setToolTip(f"{self._pre.name} goes into the bundle; it {agrees}")
-        self._refresh()
 
     def _reread(self) -> None:
         """Reads the settings again after the app's dialog changed or reset them."""

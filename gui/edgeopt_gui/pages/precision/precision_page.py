@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import msgspec
 from PySide6.QtCore import QTimer
@@ -17,13 +18,16 @@ from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.optimize.in_the_app import ending_in_the_app
 from edgeopt_gui.pages.optimize.phases import progress_text
-from edgeopt_gui.pages.optimize.slow import slow
+from edgeopt_gui.pages.optimize.slow import core, slow
 from edgeopt_gui.pages.precision.plan_view import PlanView
 from edgeopt_gui.pages.precision.rows import PlanReport
 from edgeopt_gui.pages.precision.settings import PrecisionSettings
 from edgeopt_gui.widgets.command_line import CommandLine
 from edgeopt_gui.widgets.dialogs import BUNDLES, DATA, ONNX, choose_file, choose_folder, choose_save
 from edgeopt_gui.widgets.states import BusyState, EmptyState, ErrorState
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.core import Vocabulary
 
 _FOUND = "edgeopt_gui.pages.precision.found"
 _WIDE_LETTERS = 64
@@ -85,7 +89,7 @@ class PrecisionPage(Page):
             self.context.use_data(path)
 
     def choose_data_folder(self) -> None:
-        path = choose_folder(self, "Choose a folder of .npy files", "data")
+        path = choose_folder(self, "Choose a folder of samples", "data")
         if path is not None:
             self.context.use_data(path)
 
@@ -136,7 +140,7 @@ class PrecisionPage(Page):
             return "Open a model first."
         if subject.kind == "bundle":
             return "A bundle has its precision already: open the model that it was made from."
-        return self.settings.data.problem or self.context.why_not_measure_device()
+        return self.settings.problem or self.context.why_not_measure_device()
 
     def why_not_cancel(self) -> str:
         if not self._running:
@@ -185,7 +189,7 @@ class PrecisionPage(Page):
         model = self._model
         if model is None:
             return None
-        return self.settings.choices.command(model, self.context.data, self.settings.out)
+        return self.settings.command(model, self.context.data)
 
     def face_of_start(self) -> Face | None:
         return Face("Plan again") if self._model in self._reports and not self._running else None
@@ -205,7 +209,7 @@ class PrecisionPage(Page):
 
     def _prepare(self) -> None:
         """Imports in a background thread what reads a report, and asks for the backends."""
-        self._background.do(lambda: slow(_FOUND), self._found_imported)
+        self._background.do(lambda: (slow(_FOUND), core(), core().vocabulary()), self._imported)
         job = self.context.jobs.run(Command("Listing the backends", ("backends",)))
         job.ended.connect(self._backends_listed)
 
@@ -220,8 +224,10 @@ class PrecisionPage(Page):
     def _running(self) -> bool:
         return self._job is not None
 
-    def _found_imported(self, found: ModuleType) -> None:
+    def _imported(self, imported: "tuple[ModuleType, ModuleType, Vocabulary]") -> None:
+        found, accuracy, words = imported
         self.settings.set_methods(found.METHODS)
+        self.settings.set_metrics(words.metrics, accuracy.accuracy_problem)
         self._chosen()
 
     def _backends_listed(self, ending: Ending) -> None:
@@ -239,6 +245,7 @@ class PrecisionPage(Page):
         if not self._running:
             self._failure = None
             self.settings.set_out(None)
+            self.settings.sizes.line.clear()
         self._show()
 
     def _event_received(self, event: events.Event) -> None:

@@ -1,21 +1,25 @@
-"""The settings of a plan: data, floor, method, backend, time limit, and where the result is written."""
+"""The settings of a plan: data, accuracy, method, backend, time limit, and where the result is written."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QFrame, QScrollArea, QSpinBox
+from PySide6.QtWidgets import QComboBox, QFrame, QScrollArea, QSpinBox
 
+from edgeopt.options import read_shapes
 from edgeopt_gui.context import Context
-from edgeopt_gui.pages.optimize.choices import OWN
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.pages.optimize.accuracy_field import AccuracyField
+from edgeopt_gui.pages.optimize.choices import OWN, AccuracyChoices
 from edgeopt_gui.pages.optimize.data_field import DataField
+from edgeopt_gui.pages.optimize.input_fields import PreparationBox, SizesField
 from edgeopt_gui.pages.optimize.path_field import PathField
 from edgeopt_gui.pages.optimize.rows import Rows, narrow_combo
 from edgeopt_gui.pages.precision.choices import (
     FLOORS,
-    MAXIMUM_DB,
     MAXIMUM_LIMIT_S,
-    MINIMUM_DB,
     MINIMUM_LIMIT_S,
     PLAN,
     PrecisionChoices,
@@ -25,7 +29,10 @@ from edgeopt_gui.pages.precision.choices import (
 from edgeopt_gui.widgets.heading import heading
 from edgeopt_gui.widgets.scrolled import Scrolled
 
-_WIDE_LETTERS = 44
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.core import MetricChoice
+
+_WIDE_LETTERS = 46
 _NO_DATA = (
     "Without data only the time is known: generated samples do not show the accuracy. "
     "Choose some, or drop it on the window."
@@ -52,10 +59,12 @@ class PrecisionSettings(QScrollArea):
         self.out: Path | None = None
         """Path of the ONNX model or bundle to write; None to report only."""
         self.data = DataField(context, "precision", _NO_DATA)
-        self.floor, self.method, self.backend = narrow_combo(), narrow_combo(), narrow_combo()
-        for key, title in FLOORS:
-            self.floor.addItem(title, key)
-        self.own_db = QDoubleSpinBox(minimum=MINIMUM_DB, maximum=MAXIMUM_DB, decimals=1, suffix=" dB")
+        self.pre = PreparationBox(context, "Prepare the pictures", "prepares pictures in the data")
+        self.accuracy = AccuracyField(choices, FLOORS)
+        self.sizes = SizesField(*(context, "tokens=1x128"), "The shape of each input to plan for.", read_shapes)
+        self._check_accuracy: Callable[[AccuracyChoices], str] | None = None
+        """Function that returns the problem of the accuracy; None until it is imported, after the first window."""
+        self.method, self.backend = narrow_combo(), narrow_combo()
         self.limit = QSpinBox(minimum=MINIMUM_LIMIT_S - 1, maximum=MAXIMUM_LIMIT_S, suffix=" s")
         self.limit.setSpecialValueText("None")
         self.place = PathField(
@@ -68,8 +77,9 @@ class PrecisionSettings(QScrollArea):
         self._lay_out()
         self._show_choices(choices)
         self.set_out(None)
-        self.floor.currentIndexChanged.connect(self._chosen)
-        self.own_db.valueChanged.connect(self._chosen)
+        self.accuracy.changed.connect(self._chosen)
+        self.sizes.changed.connect(self.changed)
+        self.pre.changed.connect(self.changed)
         self.method.currentIndexChanged.connect(self._chosen)
         self.backend.currentIndexChanged.connect(self._chosen)
         self.limit.valueChanged.connect(self._chosen)
@@ -80,12 +90,25 @@ class PrecisionSettings(QScrollArea):
     def choices(self) -> PrecisionChoices:
         limit_s = self.limit.value()
         return PrecisionChoices(
+            **asdict(self.accuracy.choices),
             method=str(self.method.currentData()),
-            budget=str(self.floor.currentData()),
-            own_db=self.own_db.value(),
             backend=str(self.backend.currentData() or ""),
             time_limit_s=limit_s if limit_s >= MINIMUM_LIMIT_S else None,
         )
+
+    @property
+    def problem(self) -> str:
+        """The first problem with the settings, as a sentence; "" if there is none."""
+        return self.data.problem or self._problem_of_accuracy() or self.sizes.problem
+
+    def command(self, model: Path, data: Path | None) -> Command:
+        return self.choices.command(model, data, self.out, shape=self.sizes.shape, pre=self.pre.path)
+
+    def set_metrics(
+        self, metrics: Sequence["MetricChoice"], check_accuracy: Callable[[AccuracyChoices], str]
+    ) -> None:
+        self._check_accuracy = check_accuracy
+        self.accuracy.set_metrics(metrics)
 
     def set_out(self, path: Path | None) -> None:
         self.out = path
@@ -95,8 +118,8 @@ class PrecisionSettings(QScrollArea):
 
     def set_floor(self, value_db: float) -> None:
         """Makes it the user's own floor."""
-        self.own_db.setValue(value_db)
-        self.floor.setCurrentIndex(self.floor.findData(OWN))
+        self.accuracy.own_db.setValue(value_db)
+        self.accuracy.budgets[OWN].setChecked(True)
 
     def set_methods(self, names: Sequence[str]) -> None:
         self._set_methods(names, str(self.method.currentData()))
@@ -116,8 +139,7 @@ class PrecisionSettings(QScrollArea):
 
     def _show_choices(self, choices: PrecisionChoices) -> None:
         self._showing = True
-        self.floor.setCurrentIndex(self.floor.findData(choices.budget))
-        self.own_db.setValue(choices.own_db)
+        self.accuracy.set(choices)
         self.limit.setValue(choices.time_limit_s or self.limit.minimum())
         _pick(self.method, choices.method)
         _pick(self.backend, choices.backend)
@@ -133,9 +155,12 @@ class PrecisionSettings(QScrollArea):
     def _chosen(self) -> None:
         if self._showing:
             return
-        self._rows.show_row(self.own_db, self.floor.currentData() == OWN)
+        self.accuracy.say(self._problem_of_accuracy())
         remember(self._settings, self.choices)
         self.changed.emit()
+
+    def _problem_of_accuracy(self) -> str:
+        return self._check_accuracy(self.accuracy.choices) if self._check_accuracy is not None else ""
 
     def _lay_out(self) -> None:
         line = self.fontMetrics().height()
@@ -144,15 +169,19 @@ class PrecisionSettings(QScrollArea):
         column.setContentsMargins(0, 0, line, 0)
         column.setSpacing(line // 3)
         self._rows = Rows()
-        self._rows.add("Floor", self.floor, "Accuracy floor")
-        self._rows.add("At least", self.own_db, "Your own accuracy floor")
         self._rows.add("Method", self.method)
         self._rows.add("Backend", self.backend)
         self._rows.add("Time limit", self.limit)
-        self._rows.show_row(self.own_db, self.floor.currentData() == OWN)
-        for title, field in (("Data", self.data), ("Plan", self._rows), ("Result", self.place)):
+        groups = (
+            ("Data", (self.data, self.pre, self.sizes)),
+            ("Accuracy", (self.accuracy,)),
+            ("Plan", (self._rows,)),
+            ("Result", (self.place,)),
+        )
+        for title, fields in groups:
             column.addWidget(heading(title, 3))
-            column.addWidget(field)
+            for field in fields:
+                column.addWidget(field)
             column.addSpacing(line // 2)
         column.addStretch()
         self.setWidget(self.fields)

@@ -66,7 +66,7 @@ def test_they_move_and_zoom_together(page, qtbot):
     assert view_of(first) == view_of(second)
     first.verticalScrollBar().setValue(first.verticalScrollBar().value() + 120)
     assert view_of(first) == view_of(second)
-    page.fit()
+    page.view.canvas.fit()
     assert view_of(first) == view_of(second)
 
 

@@ -2,6 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 from onnx import TensorProto, helper, save
 from PySide6.QtCore import QPointF, Qt
@@ -9,8 +10,8 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QLabel
 
 from edgeopt.data.demo import MODEL
-from edgeopt.graph.analysis import OpTimeRow, OpTimes
-from edgeopt.graph.analysis.records import name_of
+from edgeopt.graph.analysis import CoverageRow, OpTimeRow, OpTimes
+from edgeopt.graph.analysis.records import Opportunity, name_of
 from edgeopt_gui.context import GraphPair
 from edgeopt_gui.pages.graph.page import ENTRY
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
@@ -185,8 +186,9 @@ def test_the_passes_are_stepped_through_and_the_selected_node_stays(qtbot, shown
     gemm = next(node for node in page.context.nodes if node.operator == "Gemm")
     page.view.pick(gemm.position)
     assert bar.isHidden()
-    window.book["graph.passes"].shown.trigger()
+    qtbot.mouseClick(page.view.rewrites, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: bar.isVisible() and page.view.colouring.key == "change")
+    qtbot.waitUntil(page.view.rewrites.isHidden)
     assert bar.label.text().startswith(f"2 of {bar.slider.maximum() + 1}: ")
     assert page.view.title.text() == "Gemm"
     place = canvas.mapFromScene(canvas.boxes[canvas.selected].boundingRect().topLeft())
@@ -201,6 +203,18 @@ def test_the_passes_are_stepped_through_and_the_selected_node_stays(qtbot, shown
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) == len(page.context.nodes))
     assert bar.isHidden()
     assert page.view.colours.findData("change") == -1
+    qtbot.waitUntil(page.view.rewrites.isVisible)
+
+
+def test_rewrites_are_offered_only_if_a_pass_changes_the_model(qtbot, shown):
+    page = shown(MODEL)
+    analysis, button = page.context.analysis, page.view.rewrites
+    assert button.isVisible(), "not known yet"
+    coverage = (CoverageRow("onnxruntime-cpu", "ONNX Runtime"),)
+    rewrite = Opportunity("layout", "Remove it", "why", command="edgeopt simplify m.onnx -o out.onnx")
+    for found, visible in (((), False), ((rewrite,), True)):
+        page.view.offer_rewrites(msgspec.structs.replace(analysis, opportunities=found, coverage=coverage))
+        assert button.isVisible() == visible
 
 
 def test_times_colours_and_selection_stay_when_the_rewrites_are_closed(qtbot, shown, window):
@@ -236,7 +250,7 @@ def test_the_whole_graph_is_in_sight_beside_the_scroll_bars(qtbot, shown, window
     page.show_level("nodes")
     qtbot.waitUntil(lambda: len(canvas.boxes) > 500)
     canvas.scale(0.001, 0.001)  # no scroll bars
-    page.fit()
+    page.view.canvas.fit()
     bars = canvas.verticalScrollBar().sizeHint().width(), canvas.horizontalScrollBar().sizeHint().height()
     seen = canvas.mapToScene(canvas.viewport().rect()).boundingRect()
     assert seen.contains(canvas.scene().itemsBoundingRect())
@@ -246,7 +260,7 @@ def test_the_whole_graph_is_in_sight_beside_the_scroll_bars(qtbot, shown, window
     assert whole.width() * fitted <= room[0] - bars[0]
     assert whole.height() * fitted <= room[1] - bars[1]
     qtbot.wait(50)
-    page.fit()
+    page.view.canvas.fit()
     assert canvas.transform().m11() == fitted
 
 

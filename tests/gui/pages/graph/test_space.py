@@ -110,13 +110,13 @@ def test_folded_blocks_have_readable_names_at_first_view(qtbot, tmp_path, shown)
     heights = text_heights(canvas)
     assert len(heights) >= 10
     assert min(heights) >= 10
-    page.fit()
+    page.view.canvas.fit()
     assert all(height >= 10 for height in text_heights(canvas))
 
 
 def test_a_search_hit_is_shown_at_a_readable_size(qtbot, shown):
     page = shown(MODEL)
-    page.fit()
+    page.view.canvas.fit()
     canvas = page.view.canvas
     assert canvas.transform().m11() < 0.7
     qtbot.keyClicks(page.view.search, "gemm")
@@ -141,7 +141,7 @@ def test_the_map_lies_in_a_corner_of_the_canvas_and_can_be_hidden(shown):
     assert minimap.isHidden()
     page.view.map_button.click()
     assert minimap.isVisible()
-    page.fit()
+    page.view.canvas.fit()
     assert minimap.isHidden()
 
 
@@ -175,7 +175,7 @@ def test_the_first_view_stays_the_first_when_the_window_grows(qtbot, shown, wind
     window.resize(1440, 900)
     QTest.qWait(0)
     assert canvas.mapFromScene(QPoint(0, round(top))).y() < 60
-    page.fit()
+    page.view.canvas.fit()
     window.resize(1024, 640)
     QTest.qWait(0)
     seen = canvas.mapToScene(canvas.viewport().rect()).boundingRect()

@@ -88,7 +88,7 @@ def test_what_is_set_of_a_metric_is_not_given_without_it():
 
 def test_choices_are_remembered(settings):
     choices = Choices(
-        OWN, 55, "cpu-avx2", 120, "cosine", "m.py:f", "0.99", "1%", True, "y", "size", "64", "8", "2.5", "2",
+        OWN, 55, "cosine", "m.py:f", "0.99", "1%", True, "y", "cpu-avx2", 120, "size", "64", "8", "2.5", "2",
         True, False, "ssh://pi@camera",
     )  # fmt: skip
     remember(settings, choices)

@@ -355,7 +355,7 @@ def test_what_runs_today_and_the_sizes_are_of_one_model(ready, context, tmp_path
     ready.panel.today.set(conv_bundle)
     assert f"--baseline {conv_bundle}" in ready.command_line.text()
     assert why_not(ready, "optimize.clear-today") == ""
-    ready.panel.sizes.setText("seq=16:32:128; batch=1,4")
+    ready.panel.sizes.line.setText("seq=16:32:128; batch=1,4")
     assert "--shape seq=16:32:128 --shape batch=1,4" in ready.command_line.text()
     context.open(Subject(tmp_path / "other.onnx", "model"))
     assert ready.panel.today.path is None

@@ -79,7 +79,7 @@ def test_everything_is_remembered_for_the_next_start(qtbot, context, panel):
     panel.limit.setValue(90)
     again = SettingsPanel(context)
     qtbot.addWidget(again)
-    assert again.choices == panel.choices == Choices("own", 62, "", 90)
+    assert again.choices == panel.choices == Choices("own", 62, time_limit_s=90)
 
 
 def test_the_shortest_limit_is_what_the_command_line_takes(panel):
@@ -284,6 +284,11 @@ def test_a_compressed_archive_and_a_folder_are_counted(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((9, 3)))
     assert count_samples(tmp_path / "d.npz") == 7
     assert count_samples(tmp_path) == 9
+    pictures = tmp_path / "pictures" / "cats"
+    pictures.mkdir(parents=True)
+    for name in ("a.png", "b.jpg", "notes.txt"):
+        (pictures / name).touch()
+    assert count_samples(pictures.parent) == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"no archive at all" * 10])
@@ -410,5 +415,5 @@ def test_the_preprocessing_of_an_import_goes_into_the_bundle(context, panel, tmp
     panel.with_pre.setChecked(False)
     assert panel.pre is None
     panel.with_pre.setChecked(True)
-    panel.sizes.setText("batch=1,4")  # a bundle for several sizes holds no preprocessing
+    panel.sizes.line.setText("batch=1,4")  # a bundle for several sizes holds no preprocessing
     assert panel.pre is None

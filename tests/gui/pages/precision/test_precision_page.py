@@ -5,6 +5,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from edgeopt.data.demo import DATA, MODEL
+from edgeopt.graph.analysis import TensorFacts
 from edgeopt.measure.stats import Interval
 from edgeopt.quant.measured.records import AccuracyProof, File, Quantized
 from edgeopt.quant.records import FrontierPoint, LayerVerdict, PrecisionPlan
@@ -13,7 +14,7 @@ from edgeopt_gui.pages.graph.page import ENTRY as GRAPH
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
 from edgeopt_gui.pages.precision.page import ENTRY
 from edgeopt_gui.pages.precision.rows import LayerFacts, PlanReport
-from edgeopt_gui.subject import subject_at
+from edgeopt_gui.subject import Subject, subject_at
 
 PLAN_MS = 120_000
 
@@ -67,10 +68,10 @@ def test_the_layers_of_a_bundle_in_eight_bits_are_a_click_away(qtbot, open_windo
 
 
 def test_the_command_line_follows_the_settings(ready, context, tmp_path):
-    floor, method, backend = ready.settings.floor, ready.settings.method, ready.settings.backend
+    accuracy, method, backend = ready.settings.accuracy, ready.settings.method, ready.settings.backend
     report = ("quantize", str(MODEL), "--data", str(DATA), "--floor", "transparent", "--sensitivity")
     assert ready.command().arguments == (*report, "--time-limit", "5")
-    floor.setCurrentIndex(floor.findData("balanced"))
+    accuracy.budgets["balanced"].setChecked(True)
     method.setCurrentIndex(method.findData("int8"))
     backend.setCurrentIndex(backend.findData("onnxruntime-cpu"))
     ready.settings.set_out(tmp_path / "digits.edgeopt")
@@ -80,6 +81,38 @@ def test_the_command_line_follows_the_settings(ready, context, tmp_path):
         assert part in line
     assert "--sensitivity" not in line
     assert "--data" not in line
+
+
+def test_a_metric_with_its_limits_is_planned_for(ready):
+    accuracy = ready.settings.accuracy
+    accuracy.budgets["metric"].setChecked(True)
+    accuracy.which.setCurrentIndex(accuracy.which.findData("max-error"))
+    assert "needs a floor" in accuracy.problem.text()
+    assert why_not(ready, "precision.start") == accuracy.problem.text()
+    accuracy.which.setCurrentIndex(accuracy.which.findData("top1-labels"))
+    accuracy.drop.setText("0.4%")
+    accuracy.labels.setText("digit")
+    accuracy.accept.setChecked(True)
+    assert why_not(ready, "precision.start") == ""
+    line = ready.command_line.text()
+    assert "--metric top1-labels --max-drop 0.4% --accept-unproven-drop --labels digit" in line
+    assert "--floor" not in line
+
+
+def test_open_sizes_have_a_field_and_belong_to_one_model(ready, context, tmp_path):
+    sizes = ready.settings.sizes
+    assert not sizes.isHidden(), "the batch of the example is open"
+    context.use_inputs((TensorFacts("ids", "int64", (1, 8)),))
+    assert sizes.isHidden()
+    context.use_inputs((TensorFacts("ids", "int64", (1, "length")),))
+    assert not sizes.isHidden()
+    sizes.line.setText("ids=1:8")
+    assert "is not a shape" in why_not(ready, "precision.start")
+    sizes.line.setText("ids=1x8; mask=1x8")
+    assert "--shape ids=1x8 --shape mask=1x8" in ready.command_line.text()
+    assert "is not a shape" not in why_not(ready, "precision.start")
+    context.open(Subject(tmp_path / "other.onnx", "model"))
+    assert "--shape" not in ready.command_line.text()
 
 
 def test_methods_and_available_backends_are_offered(ready):
