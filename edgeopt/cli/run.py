@@ -42,7 +42,6 @@ def run(request: RunRequest, json: JsonFlag = False) -> None:
     \b
     Examples:
       edgeopt run model.edgeopt --data data.npz -o results
-      edgeopt run model.edgeopt --data data.npz -o results --batch 32
       edgeopt run model.edgeopt --data raw.npz -o results --process
       edgeopt run model.onnx --data folder-of-npy -o results --json
       edgeopt run model.edgeopt --prompt "Once upon a time" --max-tokens 64
