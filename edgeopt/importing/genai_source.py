@@ -20,7 +20,7 @@ CONFIG = "genai_config.json"
 _AGAIN = "Write the folder again with the model builder of onnxruntime-genai."
 SAMPLES = 4
 _LENGTHS = (*[16] * SAMPLES, 1, 2, 7, 33, 2 * STEPS + 5, 130)
-"""Tokens of each text: of the samples, then of other sizes. Grouped attention takes chunks of one text only."""
+"""Tokens of each text: samples first, then other sizes. Grouped attention takes chunks of one text only."""
 _SETTINGS = ("do_sample", "temperature", "top_k", "top_p")
 _SEED = 7
 Runs = list[dict[str, Array]]
