@@ -132,7 +132,7 @@ try-packages: .venv/.desktop
 .venv/.dev: .venv/.gui
 	@sh packaging/system-packages.sh tests || echo "Tests that need it are skipped."
 	@echo 'Installing the agent and the tools for tests and checks into .venv ...'
-	@$(INSTALL) --editable '.[agent,fleet,images,registry]' --group dev
+	@$(INSTALL) --editable '.[agent,fleet,images,lab,registry,text]' --group dev
 	@touch $@
 
 .venv/.desktop: .venv/.dev
