@@ -3,7 +3,6 @@
 import contextlib
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -14,6 +13,7 @@ import msgspec
 
 from edgeopt.errors import printable
 from edgeopt.events import Error, Event, Progress, Result, decode
+from edgeopt.hw.child import python_command
 from edgeopt.platform.child_job import ChildJob
 from edgeopt.platform.processes import can_pin, end_group, group_options, pin_thread, usable_cores
 
@@ -75,7 +75,7 @@ def _run(
     with tempfile.TemporaryFile() as errors:
         with _pinned(task.cores):
             process = subprocess.Popen(
-                [sys.executable, *task.program, *command],
+                python_command(*task.program, *command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -86,7 +86,7 @@ def _plugin_of(distribution: Distribution) -> Plugin | None:
 def _called(distribution: Distribution) -> tuple[str, str]:
     """Returns the name and version of a package, whose metadata may be damaged."""
     facts = distribution.metadata
-    return facts["Name"] or "package without a name", facts["Version"] or ""
+    return facts.get("Name") or "package without a name", facts.get("Version") or ""
 
 
 def _plugin(name: str, version: str, entries: list[EntryPoint]) -> Plugin:

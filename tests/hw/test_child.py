@@ -115,7 +115,7 @@ def test_children_find_the_libraries_of_the_system_again():
     assert started("-c", show, env=given).stdout == "/mine False\n"
 
 
-_CHILDREN = ("child", "tf_child")
+_CHILDREN = ("child", "tf_child", "lm_child")
 
 
 def test_every_python_process_is_started_by_the_one_function():

@@ -172,3 +172,14 @@ def test_broken_entry_point_costs_its_own_line_only(plant, capfd, file, content,
     assert says in broken["problem"]
     assert run(["plugins"]) == 0
     assert "broken manifest" in capfd.readouterr().out
+
+
+def test_package_without_a_name_is_listed_beside_the_backport_of_importlib_metadata(plant, capfd):
+    """Its finder, which answers once something has imported it, raises KeyError for a missing field."""
+    pytest.importorskip("importlib_metadata")
+    package = plant("broken", BOOM, PASS)
+    folder = package.parent / "broken-1.0.dist-info"
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\n")
+    (folder / "entry_points.txt").write_bytes(b"[edgeopt.passes]\n\xff")
+    assert run(["plugins", "--json"]) == 0
+    assert "package without a name" in capfd.readouterr().out

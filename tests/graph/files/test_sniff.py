@@ -114,7 +114,7 @@ def test_other_json_is_a_text_file():
 @given(st.binary(min_size=1, max_size=64))
 def test_any_bytes_get_an_answer(data):
     sighting = what_is(data)
-    assert sighting is None or (sighting.what and sighting.hint)
+    assert sighting is None or (sighting.what and (sighting.hint or sighting.suffixes))
     assert is_cut_short(data) in {True, False}
 
 

@@ -231,7 +231,7 @@ def test_a_waiting_part_of_a_wave_has_an_edge_that_stands_out_in_the_dark(qtbot,
     assert max(edge) > background + 90
 
 
-@pytest.mark.parametrize("url", ["oci://registry/model", "http://models.example.com/m.edgeopt"])
+@pytest.mark.parametrize("url", ["docker://registry/model", "http://models.example.com/m.edgeopt"])
 def test_what_is_wrong_with_the_bundle_is_said_in_the_words_of_the_form(url):
     with pytest.raises(UsageError) as wrong:
         read_bundle_of(RolloutStartRequest(bundle=url, to="*"), ignore)
