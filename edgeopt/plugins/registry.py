@@ -86,7 +86,9 @@ def _plugin_of(distribution: Distribution) -> Plugin | None:
 def _called(distribution: Distribution) -> tuple[str, str]:
     """Returns the name and version of a package, whose metadata may be damaged."""
     facts = distribution.metadata
-    return facts.get("Name") or "package without a name", facts.get("Version") or ""
+    # An index raises KeyError for a missing field once the backport importlib_metadata is imported.
+    name, version = (str((facts.get_all(each) or [""])[0]) for each in ("Name", "Version"))
+    return name or "package without a name", version
 
 
 def _plugin(name: str, version: str, entries: list[EntryPoint]) -> Plugin:
