@@ -36,7 +36,7 @@ BUDGETS = {
     "edgeopt/cli": 5800,
     "agent": 22_400,
     "gui": 25_550,
-    "tests": 118_700,
+    "tests": 118_750,
 }
 
 
