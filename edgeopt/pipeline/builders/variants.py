@@ -9,7 +9,7 @@ from typing import Protocol
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.deployment import Step
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
-from edgeopt.graph.ledger import Ledger
+from edgeopt.graph.ledger import Ledger, LedgerEntry
 from edgeopt.pipeline.builders.messages import CLEANED, Inspect, Inspected, Made, Make
 from edgeopt.pipeline.outcome import Candidate, VariantReport
 from edgeopt.platform.pipes import wait_for_any
@@ -185,13 +185,18 @@ class Variants:
         )
 
     def steps(self, candidate: Candidate) -> list[Step]:
-        """Returns the steps that make the candidate's variant of the source model, cleaning first."""
+        """Returns the steps that make the candidate's variant of the source model, cleaning first.
+
+        Of a decoder, libraries quantize the source itself, before the cleaned model is made.
+        """
         variant, backend = candidate.variant, candidate.backend
-        own = self._steps.get((variant, backend)) or self._steps.get((variant, ""))
-        if own is None:
-            return []
-        cleaned = CLEANED if variant != CLEANED and self.has(CLEANED, backend) else None
-        return [*(self.steps(Candidate(cleaned, backend)) if cleaned else []), own]
+        for (name, where), step in self._steps.items():
+            if name == variant and where in {"", backend}:
+                return [step]
+            if name == CLEANED and where in {"", backend}:
+                own = self._steps.get((variant, backend)) or self._steps.get((variant, ""))
+                return [step, own] if own is not None else []
+        return []
 
     def recorded(self, candidate: Candidate) -> Recorded | None:
         """Returns the results of calibration; None if nothing was quantized."""
@@ -199,4 +204,10 @@ class Variants:
 
     def ledger(self, candidate: Candidate) -> Ledger:
         """Returns the passes behind a candidate: those of the cleaned model it starts from, then its own."""
-        return tuple(entry for one in self.reports if one.is_of(candidate) for entry in one.ledger)
+        found: list[LedgerEntry] = []
+        for one in self.reports:
+            if one.is_of(candidate):
+                found += one.ledger
+                if one.name == candidate.variant:
+                    break
+        return tuple(found)
