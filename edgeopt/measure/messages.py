@@ -105,7 +105,7 @@ class Decode(msgspec.Struct, frozen=True, tag="decode"):
     prompt_tokens: int
     """Tokens of each text that are its prompt; logits are saved for the others."""
     greedy_tokens: int
-    """Tokens to generate after each prompt."""
+    """Tokens to generate after each prompt, all prompts in one batch where the model takes one."""
     out_path: str
 
 
@@ -206,7 +206,7 @@ class Decoded(msgspec.Struct, frozen=True, tag="decoded"):
     generated: tuple[tuple[int, ...], ...]
     """The most likely tokens after each prompt."""
     first_token_ms: float
-    """Median time of a prompt and its first token."""
+    """Median time of a prompt and its first token, one prompt at a time."""
     token_ms: float
     """Median time of each further token."""
 

@@ -170,7 +170,8 @@ class DecoderPorts:
         self.logits = cache.logits
         logits = _port(outputs, cache.logits, "output")
         size = logits.shape[-1] if logits is not None and logits.shape else None
-        self._vocabulary = size if isinstance(size, int) else None
+        self.vocabulary = size if isinstance(size, int) else None
+        """Number of tokens that the model knows; None if its output has an open size."""
         length = self._tokens.shape[-1] if self._tokens is not None and self._tokens.shape else None
         self.tokens_in_a_step = length if isinstance(length, int) else None
         """The number of tokens that one step takes; None if it takes any number."""
@@ -182,7 +183,7 @@ class DecoderPorts:
 
     def check_ids(self, ids: Array, vocabulary: int | None = None) -> None:
         """Raises DataError for an id outside of the vocabulary, as far as its size is known."""
-        size = vocabulary or self._vocabulary
+        size = vocabulary or self.vocabulary
         wrong = ids[(ids < 0) | (ids >= size)] if size is not None else ids[ids < 0]
         if wrong.size:
             known = f"the vocabulary has {size} tokens" if size is not None else "ids begin at 0"
@@ -191,14 +192,16 @@ class DecoderPorts:
             )
 
     def feeds(self, ids: Array, cached: int) -> Feeds:
-        """Returns the feeds of one step: `ids`, after as many tokens as are in the cache."""
-        length = cached + len(ids)
+        """Returns the feeds of one step: `ids`, a row or several, after as many tokens as are in the cache."""
+        rows = np.atleast_2d(ids)
+        batch, count = rows.shape
+        length = cached + count
         values = (
-            (self._tokens, ids),
-            (self._mask, np.ones(length)),
-            (self._positions, np.arange(cached, length)),
+            (self._tokens, rows),
+            (self._mask, np.ones((batch, length))),
+            (self._positions, np.tile(np.arange(cached, length), (batch, 1))),
         )
-        return {info.name: array[None].astype(info.dtype) for info, array in values if info is not None}
+        return {info.name: array.astype(info.dtype) for info, array in values if info is not None}
 
 
 def _port(ports: Sequence[TensorInfo], name: str, kind: str) -> TensorInfo | None:

@@ -19,6 +19,11 @@ FORMS = (CACHED, CHUNKED, PADDED)
 """Ways to run a text that must give the logits of one full run."""
 FORM_TEXTS = 2
 """Number of texts that are run in each form; after the others, tokens are only generated."""
+TIMED_TOKENS = 32
+"""Maximum number of tokens that are generated after one prompt alone, to time them."""
+_ALONE = 6
+"""Number of prompts of a model that takes no batch."""
+_LARGEST_LOGITS_BYTES = 256 << 20
 _CHUNKS = 4
 _PADDING = 3
 
@@ -27,15 +32,19 @@ def decode(session: Loads, request: Decode) -> Decoded:
     """Saves the logits after each token of the texts' ends as `TEXT/FORM`, and returns what was generated."""
     decoder = _Decoder(session, request.cache)
     arrays: dict[str, Array] = {}
-    generated, first_ms, token_ms = [], [], []
-    for number, text in enumerate(request.texts):
+    prompts = [text[: request.prompt_tokens] for text in request.texts]
+    first_ms, token_ms = [], []
+    for number, text in enumerate(request.texts[:FORM_TEXTS]):
         prompt, end = text[: request.prompt_tokens], text[request.prompt_tokens :]
-        for form, logits in decoder.forms(prompt, end) if number < FORM_TEXTS else ():
+        for form, logits in decoder.forms(prompt, end):
             arrays[f"{number}/{form}"] = logits
-        tokens, laps_ms = decoder.greedy(prompt, request.greedy_tokens)
-        generated.append(tokens)
+        _, laps_ms = decoder.greedy([prompt], min(request.greedy_tokens, TIMED_TOKENS))
         first_ms.append(laps_ms[0])
         token_ms += laps_ms[1:] or laps_ms
+    if decoder.takes_batches:
+        generated, _ = decoder.greedy(prompts, request.greedy_tokens)
+    else:
+        generated = [decoder.greedy([each], request.greedy_tokens)[0][0] for each in prompts[:_ALONE]]
     write_archive(Path(request.out_path), arrays)
     return Decoded(tuple(generated), float(np.median(first_ms)), float(np.median(token_ms)))
 
@@ -46,6 +55,10 @@ class _Decoder:
     def __init__(self, session: Loads, cache: Cache) -> None:
         self._session, self._cache = session, cache
         self._ports = DecoderPorts(cache, session.inputs, session.outputs)
+        states = [*cache.pairs, cache.tokens, cache.mask, cache.positions]
+        first = (info.shape[:1] for info in session.inputs if info.name in states)
+        self.takes_batches = not any(isinstance(size, int) for sizes in first for size in sizes)
+        """Whether the model runs several sequences at once."""
 
     def _begin(self) -> Callable[[Feeds], Array]:
         """Returns the function that runs the next step of a new sequence, and returns its logits by token."""
@@ -107,15 +120,20 @@ class _Decoder:
         feeds[self._cache.positions] = np.maximum(positions - padding, 0)
         return feeds
 
-    def greedy(self, prompt: Sequence[int], count: int) -> tuple[tuple[int, ...], list[float]]:
-        """Returns the most likely tokens after a prompt, and the milliseconds of each."""
-        step, cached, pending = self._begin(), 0, list(prompt)
-        tokens: list[int] = []
-        laps_ms: list[float] = []
-        for _ in range(count):
+    def greedy(self, prompts: Sequence[Sequence[int]], count: int) -> tuple[list[tuple[int, ...]], list[float]]:
+        """Returns the most likely tokens after each prompt of a batch, and the milliseconds of each step."""
+        session, cache = self._session, self._cache
+        stream = Stream(session.run, session.inputs, session.outputs, None, None, cache)
+        ids = np.asarray(prompts)
+        known, tokens, laps_ms = 0, [], []
+        if ids.size * (self._ports.vocabulary or 0) * 4 > _LARGEST_LOGITS_BYTES:
+            for column in range(ids.shape[1] - 1):
+                stream.step(self._ports.feeds(ids[:, column : column + 1], column))
+            ids, known = ids[:, -1:], ids.shape[1] - 1
+        while len(tokens) < count:
             begin = time.perf_counter()
-            token = int(step(self._feeds(pending, cached))[-1].argmax())
+            logits = stream.step(self._ports.feeds(ids, known))[cache.logits]
+            ids, known = logits[:, -1:].argmax(-1), known + ids.shape[1]
             laps_ms.append((time.perf_counter() - begin) * 1e3)
-            tokens.append(token)
-            cached, pending = cached + len(pending), [token]
-        return tuple(tokens), laps_ms
+            tokens.append(ids[:, 0])
+        return [tuple(row) for row in np.stack(tokens, 1).tolist()], laps_ms

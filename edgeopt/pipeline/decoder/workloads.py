@@ -52,7 +52,7 @@ class DecoderData:
     prompt_tokens: int
     new_tokens: int
     prompts: tuple[tuple[int, ...], ...]
-    """Texts that only prove, as token ids."""
+    """Texts to generate from, as token ids: first those that neither time nor check candidates."""
     warning: str = ""
     generation: GenerationTask | None = None
     """Generation to prove; None until the source model has run it."""
@@ -164,7 +164,8 @@ def decoder_data(
     runs += [step(*each, prompt) for each in own[-GOLDEN_STEPS:]]
     first = ROTATION + checking
     split = Split(ROTATION, ROTATION, checking, first, proving + GOLDEN_STEPS)
-    prompts = tuple(parts[timed + checking :])
+    used = timed + checking
+    prompts = (*texts.rows[used:], *texts.rows[:used])
     return DecoderData(together(runs), split, prompt, new, prompts, texts.warning)
 
 

@@ -13,6 +13,7 @@ from edgeopt.measure.trials.decoding import FULL, decode
 from edgeopt.pipeline.decoder.generation import (
     GenerationRun,
     GenerationTask,
+    chance_of_loops,
     check_source,
     is_loop,
     prove_generation,
@@ -34,7 +35,7 @@ from tests.pipeline.decoder.conftest import drown_head, roll_cache
 
 CACHE = Cache(PAIRS, 2, "input_ids", "logits", "attention_mask", "position_ids", 64)
 PROMPT, LENGTH = 8, 14
-TEXTS = tuple(map(tuple, np.random.default_rng(3).integers(0, VOCABULARY, (4, LENGTH)).tolist()))
+TEXTS = tuple(map(tuple, np.random.default_rng(3).integers(0, VOCABULARY, (6, LENGTH)).tolist()))
 
 
 @pytest.fixture
@@ -74,7 +75,7 @@ def test_the_proof_of_a_sound_decoder_has_the_lowest_step_of_each_form(run, deco
     proof = run(decoder, source=run(decoder), snr_db=130.0)
     assert set(proof.lowest_db) == {"cached", "chunked", "padded"}
     assert min(proof.lowest_db.values()) >= 90
-    assert (proof.steps, proof.prompts, proof.same_tokens) == (LENGTH - PROMPT, 4, 4 * (64 - PROMPT))
+    assert (proof.steps, proof.prompts, proof.same_tokens) == (LENGTH - PROMPT, 6, 6 * (64 - PROMPT))
     assert proof.loops == proof.source_loops
 
 
@@ -98,7 +99,9 @@ def test_a_state_that_begins_at_length_one_is_refused(tmp_path, monkeypatch):
     # Without a mask nothing else tells that there is a token too many.
     path = write_decoder(tmp_path / "model.onnx", mask=False, positions=False)
     cache = msgspec.structs.replace(CACHE, mask="", positions="")
-    one = {name: np.zeros((1, HEADS, 1, WIDTH), np.float32) for name in PAIRS}
+
+    def one_token(_stream, feeds):
+        return {name: np.zeros((len(feeds["input_ids"]), HEADS, 1, WIDTH), np.float32) for name in PAIRS}
 
     def problem():
         session = backend_named("onnxruntime-cpu").load(path, {})
@@ -107,7 +110,7 @@ def test_a_state_that_begins_at_length_one_is_refused(tmp_path, monkeypatch):
             return check_source(GenerationRun({name: archive[name] for name in archive.files}, decoded))
 
     assert problem() == ""
-    monkeypatch.setattr(Stream, "_first", lambda _stream, _feeds: one)
+    monkeypatch.setattr(Stream, "_first", one_token)
     assert "other logits with its cache than without it" in problem()
 
 
@@ -125,11 +128,46 @@ def test_loops(tokens, looped):
     assert is_loop(tokens) is looped
 
 
+@pytest.mark.parametrize(
+    ("looped", "source_looped", "chance"),
+    [
+        ("................", "................", 1),
+        ("#...............", "................", 1 / 2),
+        ("#...............", ".#..............", 3 / 4),
+        (".#..............", "................", 1 / 2),
+        ("#####...........", "................", 1 / 32),
+        ("######..........", ".....##.........", 1 / 64 + 6 / 64),
+        ("################", "................", 1 / 2**16),
+        ("................", "################", 1),
+    ],
+)
+def test_the_chance_of_new_loops_is_that_of_a_sign_test(looped, source_looped, chance):
+    both = ([sign == "#" for sign in signs] for signs in (looped, source_looped))
+    assert chance_of_loops(*both) == pytest.approx(chance)
+
+
+def test_a_batch_of_prompts_is_continued_as_each_alone(decoder, tmp_path, monkeypatch):
+    session = backend_named("onnxruntime-cpu").load(decoder, {})
+
+    def generated(texts):
+        return decode(session, Decode(CACHE, texts, PROMPT, 12, str(tmp_path / "out.npz"))).generated
+
+    alone = [
+        decode(session, Decode(CACHE, (text,), PROMPT, 12, str(tmp_path / "out.npz"))).generated[0]
+        for text in TEXTS
+    ]
+    assert list(generated(TEXTS)) == alone
+    monkeypatch.setattr("edgeopt.measure.trials.decoding._LARGEST_LOGITS_BYTES", 0)  # prompts token by token
+    assert list(generated(TEXTS)) == alone
+
+
 def test_new_loops_are_refused(run, tmp_path):
     path = write_decoder(tmp_path / "looping.onnx", held=scripted_weights({k: k for k in range(29)}, VOCABULARY))
     source = run(path)
     assert all(map(is_loop, source.decoded.generated))
     assert run(path, source=source, snr_db=130.0).loops == len(TEXTS)
+    once = Decoded((*source.decoded.generated[1:], tuple(range(56))), 1.0, 1.0)
+    assert run(path, source=source._replace(decoded=once), snr_db=130.0).loops == len(TEXTS)
     calm = Decoded(tuple(tuple(range(56)) for _ in TEXTS), 1.0, 1.0)
-    with pytest.raises(TrialError, match="repeats itself after 4 of 4 prompts, the source after 0"):
+    with pytest.raises(TrialError, match="repeats itself after 6 of 6 prompts, the source after 0"):
         run(path, source=source._replace(decoded=calm), snr_db=130.0)

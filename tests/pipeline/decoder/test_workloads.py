@@ -64,10 +64,11 @@ def test_samples_that_judge_are_no_timed_texts_and_their_caches_are_those_of_the
     split = found.split
     assert split.check_first == ROTATION
     assert split.prove_first + split.prove_count == len(found.samples)
-    assert split.prove_count == len(found.prompts) + GOLDEN_STEPS
+    assert split.prove_count > GOLDEN_STEPS
     chunk = found.samples.feeds(split.prove_first + (split.check_count + 1) % 2)
     held = weights()
-    text = next(row for row in found.prompts if list(row[PROMPT:]) == chunk["input_ids"][0].tolist())
+    proving = found.prompts[: split.prove_count - GOLDEN_STEPS]
+    text = next(row for row in proving if list(row[PROMPT:]) == chunk["input_ids"][0].tolist())
     x = held["tokens"][list(text)] + held["places"][: len(text)]
     keys = (x @ held["key"]).reshape(len(text), HEADS, WIDTH).transpose(1, 0, 2)[:, :PROMPT]
     np.testing.assert_allclose(chunk["past_key_values.0.key"][0], keys, atol=1e-4)
