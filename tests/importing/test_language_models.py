@@ -157,9 +157,11 @@ def saved(frameworks, tmp_path_factory):
 )
 def test_language_model_of_transformers_is_proved(imports, frameworks, saved, tmp_path, name, longest, files):
     shutil.copytree(saved / name, tmp_path / name)
-    code, last, left = imports(name, "--python", frameworks)
+    # Without an opset, the model builder of ONNX Runtime GenAI writes the graph, where it is installed.
+    code, last, left = imports(name, "--python", frameworks, "--opset", "20")
     assert (code, left) == (0, {"out.onnx", "out.npz", "out.text"}), last
     found = last["data"]
+    assert found["exporter"].startswith("torch.onnx")
     assert found["proof"]["snr_db"] > 110
     assert any("same 32 tokens" in note for note in found["notes"])
     assert {path.name for path in (tmp_path / "out.text").iterdir()} >= {*files, "generation_config.json"}
@@ -170,6 +172,28 @@ def test_language_model_of_transformers_is_proved(imports, frameworks, saved, tm
     weights = {each.name for each in model.graph.initializer}
     (head,) = [node for node in model.graph.node if "logits" in node.output]
     assert head.input[1] in weights  # not a Transpose of the tied embedding
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("name", "exporter"), [("llama", "onnxruntime-genai"), ("gpt", "torch.onnx")])
+def test_model_builder_writes_the_graph_of_an_architecture_that_it_knows(
+    imports, frameworks, saved, tmp_path, name, exporter
+):
+    if subprocess.run([frameworks, "-c", "import onnxruntime_genai"], capture_output=True, check=False).returncode:
+        pytest.skip("the environment has no onnxruntime-genai")
+    shutil.copytree(saved / name, tmp_path / name)
+    code, last, _ = imports(name, "--python", frameworks)
+    found = last["data"]
+    assert code == 0, last
+    assert found["exporter"].startswith(exporter)
+    assert found["proof"]["snr_db"] > 100
+    grouped = any(node.op_type == "GroupQueryAttention" for node in onnx.load(tmp_path / "out.onnx").graph.node)
+    batches = {one["batch"] for one in found["proof"]["sizes"] if one}
+    assert (grouped, batches) == ((True, {1}) if name == "llama" else (False, {1, 3}))
+    assert any("one text at a time" in note for note in found["notes"]) is grouped
+    with edgeopt.load(tmp_path / "out.onnx") as session:
+        assert len(list(session.generate([5, 7, 11], max_tokens=8))) == 8
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import subprocess
 import sys
 import threading
 import time
@@ -38,6 +39,7 @@ SIZES = ((1, 1), (1, 2), (1, 33), (1, 65), (1, 129), (3, 1), (3, 2), (3, 12))
 """Batch and length of the texts of the proof beside the samples."""
 LARGEST_LENGTH, LARGEST_LOGITS_BYTES = 1025, 256 << 20
 """Limits of the texts at the borders of the model's context and windows."""
+BUILDER = "onnxruntime_genai.models.builder"
 PROGRESS_SECONDS = 10.0
 PAST, TOKENIZER = "past_key_values.", "tokenizer.json"
 OTHER_TOKENIZERS = ("vocab.json", "tokenizer.model", "spiece.model", "vocab.txt")
@@ -74,7 +76,7 @@ def load(job: Job) -> Any:
     if getattr(config, "is_decoder", None) is False and hasattr(config, "add_cross_attention"):
         config.is_decoder = True  # BERT and its relatives attend to later tokens otherwise
     original = hf_child.loaded(job, kind, config)
-    original.decoder = _decoder(original.module)
+    original.decoder, original.batches = _decoder(original.module), True
     return original
 
 
@@ -204,6 +206,12 @@ def layers(original: Any, feeds: Feeds, job: Job) -> dict[str, tuple[str, Any]]:
 
 def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str:  # noqa: ARG001
     """Exports one step with cache, whose batch, tokens and cached tokens are open."""
+    if builder := _built(original, job):
+        original.batches = False
+        job.notes.append(
+            f"{builder} wrote the graph, whose attention runs one text at a time; --opset selects torch.onnx."
+        )
+        return builder
     import torch
 
     ids = torch.from_numpy(np.array(example["input_ids"])).reshape(-1)
@@ -237,6 +245,44 @@ def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str: 
         _tidy(program.model, original.decoder.takes_positions)
         program.save(str(job.folder / "exported.onnx"))
     return f"torch.onnx {torch.__version__} (dynamo, with cache)"
+
+
+def _built(original: Any, job: Job) -> str:
+    """Exports with the model builder of ONNX Runtime GenAI; returns what it is, or nothing if it cannot."""
+    if job.opset is not None or not all(
+        importlib.util.find_spec(name) for name in ("onnxruntime_genai", "onnx_ir")
+    ):
+        return ""
+    import onnx_ir as ir
+
+    folder = job.folder / "built"
+    options = ("-i", job.place, "-o", str(folder), "-p", "fp32", "-e", "cpu", "-c", str(job.folder / "builder"))
+    command = (sys.executable, "-m", BUILDER, *options, "--extra_options", f"hf_remote={str(job.trust).lower()}")
+    config = original.module.config
+    with _progress(original.module, hf_child.setting(config, "num_hidden_layers", 0), job):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+    if done.returncode or not (folder / "model.onnx").is_file():
+        return ""  # it knows fewer architectures than transformers
+    model = ir.load(folder / "model.onnx")
+    graph = model.graph
+    taken = {value.name for value in graph.inputs}
+    layers = sum(name.endswith(".key") for name in taken if name.startswith(PAST))
+    known = {"input_ids", "attention_mask", "position_ids", *_names(PAST, layers)}
+    if (
+        not layers
+        or taken - known
+        or {value.name for value in graph.outputs} != {"logits", *_names("present.", layers)}
+    ):
+        return ""
+    heads = hf_child.setting(config, "num_attention_heads", 1)
+    width = hf_child.setting(config, "head_dim", None) or hf_child.setting(config, "hidden_size", 0) // heads
+    for value in (*graph.inputs, *graph.outputs):
+        if "." in value.name and value.shape is not None and not isinstance(value.shape[-1], int):
+            value.shape = ir.Shape([*value.shape[:-1], width])
+    ir.save(model, job.folder / "exported.onnx", external_data="exported.onnx.data")
+    from importlib.metadata import version as installed
+
+    return f"onnxruntime-genai {installed('onnxruntime-genai')} (model builder)"
 
 
 @contextmanager
@@ -309,6 +355,8 @@ def run_sizes(original: Any, job: Job, samples: list[Feeds]) -> Any:
     random = np.random.default_rng(SEED)
     for batch, length in sorted({*SIZES, *lengths}):
         if (longest and length > longest) or batch * length * vocabulary * 4 > LARGEST_LOGITS_BYTES:
+            continue
+        if batch > 1 and not original.batches:
             continue
         # The first text fills its row; the others are shorter, padded on the left.
         padding = np.minimum(np.arange(batch) * 3, length - 1)[:, None]

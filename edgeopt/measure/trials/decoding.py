@@ -125,7 +125,7 @@ class _Decoder:
         session, cache = self._session, self._cache
         stream = Stream(session.run, session.inputs, session.outputs, None, None, cache)
         ids = np.asarray(prompts)
-        known, tokens, laps_ms = 0, [], []
+        known, tokens, laps_ms = 0, list[Array](), list[float]()
         if ids.size * (self._ports.vocabulary or 0) * 4 > _LARGEST_LOGITS_BYTES:
             for column in range(ids.shape[1] - 1):
                 stream.step(self._ports.feeds(ids[:, column : column + 1], column))

@@ -135,7 +135,8 @@ def chance_of_loops(looped: Sequence[bool], source_looped: Sequence[bool]) -> fl
     """
     pairs = [(one, other) for one, other in zip(looped, source_looped, strict=True) if one != other]
     new = sum(one for one, _ in pairs)
-    return sum(math.comb(len(pairs), k) for k in range(new, len(pairs) + 1)) / 2 ** len(pairs)
+    as_many: int = sum(math.comb(len(pairs), k) for k in range(new, len(pairs) + 1))
+    return as_many / float(2 ** len(pairs))
 
 
 def is_loop(tokens: Sequence[int]) -> bool:
