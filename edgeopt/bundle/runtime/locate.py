@@ -1,4 +1,4 @@
-"""Where a session comes from: the model that a path leads to, with the backend and options that run it."""
+"""Locating the model that a path leads to, with the backend and options that run it."""
 
 import logging
 from dataclasses import dataclass

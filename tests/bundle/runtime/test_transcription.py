@@ -1,5 +1,6 @@
 """Speech in, text out: windows, languages, excluded tokens, and bundles with an encoder."""
 
+import hashlib
 import shutil
 
 import numpy as np
@@ -10,11 +11,13 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
 from edgeopt.bundle.runtime.stream import Stream
 from edgeopt.bundle.runtime.transcription import windows
 from edgeopt.errors import BundleError, DataError, ModelError, UsageError, VerificationError
 from edgeopt.events import ignore
+from edgeopt.pipeline.replay import replay
 from tests.bundle.runtime.decoder import write_decoder
 from tests.bundle.runtime.speech import (
     END_ID,
@@ -275,6 +278,16 @@ def test_verifying_a_bundle_covers_the_encoder(bundle):
     write_manifest(bundle)
     with pytest.raises(VerificationError, match="The bundle 'encoder' reaches"):
         check(bundle, ignore)
+
+
+def test_a_replayed_bundle_keeps_the_encoder(model, bundle, tmp_path):
+    profile = bundle / FILE
+    digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    profile.write_text(profile.read_text().replace("0" * 64, digest))
+    write_manifest(bundle)
+    replay(ReplayRequest(bundle, model, tmp_path / "again.edgeopt"))
+    with edgeopt.load(tmp_path / "again.edgeopt") as session:
+        assert "".join(session.transcribe(tone(LOW_HZ, 1))) == LOW
 
 
 @pytest.mark.parametrize("name", ["model/m.onnx", "deployment.toml", "manifest.json"])
