@@ -23,7 +23,7 @@ def present_name(past: str) -> str | None:
 
 
 def is_cross_attention(past: str) -> bool:
-    """Whether the input holds keys or values of an encoder, which the first step computes for all later ones."""
+    """Whether the input holds keys or values of an encoder, which later steps do not change."""
     found = _PAST.fullmatch(past)
     return found is not None and found[3] == "encoder"
 
@@ -65,6 +65,7 @@ def found_cache(
         mask=mask,
         positions=_named(inputs, _POSITIONS, _INTEGERS),
         max_context_tokens=limit.maximum if limit is not None else None,
+        given=[info.name for info in inputs if info.name not in pairs and is_cross_attention(info.name)],
     )
 
 

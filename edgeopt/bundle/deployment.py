@@ -235,6 +235,8 @@ class Cache(_Strict, frozen=True):
     """The input with the place of each new token in the sequence; empty if there is none."""
     max_context_tokens: int | None = None
     """The largest number of tokens that the model takes, cached ones included; None if it is not known."""
+    given: list[str] = []
+    """The inputs that the encoder computes once, which are the same at every step."""
 
 
 class Deployment(_Strict, frozen=True):

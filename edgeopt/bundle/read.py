@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _WORDS = ("_dir", "path", "folder", "directory", "librar", "plugin", "file_name")
 _HINT = "Copy the bundle again from its source."
 _MAX_READS = 20
+ENCODER = "encoder"
+"""Folder of a decoder's bundle with the bundle of its encoder."""
 
 
 def place_named(options: "Options") -> str | None:
@@ -48,6 +50,12 @@ class Bundle:
     @property
     def model(self) -> Path:
         return self.folder / self.deployment.run.model
+
+    @property
+    def encoder(self) -> Path | None:
+        """Returns the folder with the bundle of the encoder, or None if there is none."""
+        found = self.folder / ENCODER
+        return found if found.is_dir() else None
 
     def golden(self, name: str) -> "list[dict[str, Array]]":
         """Golden arrays (`inputs`, `outputs` or `reference`), one dict a sample."""
@@ -147,7 +155,24 @@ def _read(path: Path) -> Bundle:
             "Make the bundle again without that option.",
         )
     _check_processing(path, deployment, listed)
-    return Bundle(path, deployment)
+    found = Bundle(path, deployment)
+    _check_encoder(found)
+    return found
+
+
+def _check_encoder(bundle: Bundle) -> None:
+    """Raises BundleError if the encoder does not compute the inputs of the decoder."""
+    if bundle.encoder is None:
+        return
+    made = {each.name for each in read_deployment(bundle.encoder / FILE).outputs}
+    given = bundle.deployment.cache.given if bundle.deployment.cache is not None else []
+    missing = next((name for name in given if name not in made), None)
+    if missing is not None or not given:
+        reason = f"does not compute '{missing}'" if given else "computes no input of the model"
+        raise BundleError(
+            f"The encoder in the bundle '{bundle.folder.name}' {reason}.",
+            "Put the encoder of the same model there.",
+        )
 
 
 def _check_processing(path: Path, deployment: Deployment, listed: manifest.Manifest) -> None:

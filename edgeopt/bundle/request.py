@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -32,9 +32,22 @@ class RunRequest(msgspec.Struct, frozen=True):
         str | None,
         option("Text for a language model, instead of --data; - reads stdin.", metavar="TEXT"),
     ] = None
+    audio: Annotated[Path | None, option("WAV file for a speech model, instead of --data.", metavar="FILE")] = None
+    language: Annotated[
+        str | None, option("Language of the speech, such as de (default: detected).", metavar="CODE")
+    ] = None
+    task: Annotated[
+        str,
+        option("For speech: transcribe, or translate to write English.", metavar="transcribe|translate"),
+    ] = "transcribe"
     chat: Annotated[bool, option("Send the prompt as a user's message, in the model's chat template.")] = False
     system: Annotated[str | None, option("System message before the prompt, with --chat.", metavar="TEXT")] = None
-    max_tokens: Annotated[int, option("Maximum number of tokens to generate.", metavar="N", minimum=1)] = 128
+    max_tokens: Annotated[
+        int | None,
+        option(
+            "Maximum number of tokens to generate (default: 128; with --audio no limit).", metavar="N", minimum=1
+        ),
+    ] = None
     temperature: Annotated[
         float | None,
         option("Randomness of the tokens; 0 takes the most likely (default: the model's own).", minimum=0),
@@ -59,24 +72,31 @@ class RunRequest(msgspec.Struct, frozen=True):
     ] = ()
 
 
-_OF_DATA = ("out", "pre", "process", "batch")
-_OF_PROMPTS = ("chat", "system", "max_tokens", "temperature", "top_k", "top_p", "seed", "stop")
+RunInput = Literal["data", "prompt", "audio"]
+_OPTIONS: tuple[tuple[RunInput, tuple[str, ...]], ...] = (
+    ("data", ("out", "pre", "process", "batch")),
+    ("prompt", ("chat", "system", "max_tokens", "temperature", "top_k", "top_p", "seed", "stop")),
+    ("audio", ("language", "task", "max_tokens", "temperature", "seed")),
+)
+"""The options that each kind of input takes."""
 
 
-def is_generation(request: RunRequest) -> bool:
-    """Whether it generates text; raises UsageError for options that exclude or lack each other."""
-    if (request.prompt is None) == (request.data is None):
-        both = [OptionReference("data"), OptionReference("prompt")]
-        if request.data is not None:
-            raise UsageError("--data and --prompt exclude each other.", "Give one of them.", both)
+def input_of(request: RunRequest) -> RunInput:
+    """Returns the kind of the input; raises UsageError for options that exclude or lack each other."""
+    kinds = [kind for kind, _ in _OPTIONS if getattr(request, kind) is not None]
+    if len(kinds) > 1:
+        named = [OptionReference(kind) for kind in kinds[:2]]
+        raise UsageError(f"{named[0]} and {named[1]} exclude each other.", "Give one of them.", named)
+    if not kinds:
         raise UsageError(
             "There is nothing to run the model on.",
-            'Pass samples with --data and -o, or a text with --prompt "Once upon a time".',
-            both,
+            'Pass samples with --data and -o, a text with --prompt "Once upon a time", or speech with --audio.',
+            [OptionReference(kind) for kind, _ in _OPTIONS],
         )
-    others, needed = (_OF_PROMPTS, "prompt") if request.prompt is None else (_OF_DATA, "data")
+    taken = dict(_OPTIONS)[kinds[0]]
     for field in msgspec.structs.fields(request):
-        if field.name in others and getattr(request, field.name) != field.default:
+        needed = next((kind for kind, names in _OPTIONS if field.name in names), None)
+        if needed and field.name not in taken and getattr(request, field.name) != field.default:
             named = [OptionReference(field.name), OptionReference(needed)]
             raise UsageError(f"{named[0]} needs {named[1]}.", f"Leave {named[0]} out.", named)
     if request.system is not None and not request.chat:
@@ -85,7 +105,7 @@ def is_generation(request: RunRequest) -> bool:
     if request.data is not None and request.out is None:
         named = [OptionReference("data"), OptionReference("out")]
         raise UsageError("--data needs a folder for the outputs.", "Add -o FOLDER.", named)
-    return request.prompt is not None
+    return kinds[0]
 
 
 class VerifyRequest(msgspec.Struct, frozen=True):

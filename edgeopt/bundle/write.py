@@ -19,7 +19,7 @@ from edgeopt.bundle.archive import holds, pack_into
 from edgeopt.bundle.cache import found_cache
 from edgeopt.bundle.deployment import FILE, Cache, CalibrationRecord, Deployment, info_of, to_toml
 from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
-from edgeopt.bundle.read import Bundle, read_bundle
+from edgeopt.bundle.read import ENCODER, Bundle, read_bundle
 from edgeopt.data.samples import write_archive
 from edgeopt.errors import UsageError, writing_to
 from edgeopt.graph.rows.record import RowAnalysis
@@ -85,6 +85,11 @@ def put_text(folder: Path, model: Path, first: Bundle | None = None) -> None:
     source = next((each for each in places if each.is_dir()), None)
     if source is not None:
         shutil.copytree(source, folder / FOLDER)
+
+
+def put_encoder(folder: Path, encoder: Bundle) -> None:
+    """Copies the bundle of the encoder into that of its decoder, before the manifest is written."""
+    shutil.copytree(encoder.folder, folder / ENCODER)
 
 
 def fill(

@@ -1,4 +1,4 @@
-"""`edgeopt run`: a bundle over data, outputs to a file; or a language model that continues a prompt."""
+"""`edgeopt run`: a bundle over data, outputs to a file; or text of a prompt or of speech."""
 
 import re
 import sys
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from edgeopt import events
-from edgeopt.bundle.request import RunRequest, is_generation
+from edgeopt.bundle.request import RunRequest, input_of
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.cli.progress import standard_output
 from edgeopt.errors import UsageError, printable, writing_to
@@ -27,7 +27,7 @@ _ENDINGS = {
 
 @asks(RunRequest)
 def run(request: RunRequest, json: JsonFlag = False) -> None:
-    """Run a bundle or model on samples, or continue a prompt.
+    """Run a bundle or model on samples, continue a prompt, or transcribe speech.
 
     \b
     With --data, writes outputs.npz with one array per output, samples along the first axis. If the
@@ -37,17 +37,18 @@ def run(request: RunRequest, json: JsonFlag = False) -> None:
     After an interruption, the same command continues with the missing samples.
 
     \b
-    With --prompt, a language model with a tokenizer writes text to stdout as it generates it.
+    With --prompt, a language model with a tokenizer writes text to stdout as it generates it. With
+    --audio, a speech model does.
 
     \b
     Examples:
       edgeopt run model.edgeopt --data data.npz -o results
       edgeopt run model.edgeopt --data raw.npz -o results --process
-      edgeopt run model.onnx --data folder-of-npy -o results --json
       edgeopt run model.edgeopt --prompt "Once upon a time" --max-tokens 64
       edgeopt run model.edgeopt --prompt "What is an edge device?" --chat --temperature 0
+      edgeopt run whisper.onnx --audio speech.wav --language de
     """
-    if is_generation(request):
+    if input_of(request) != "data":
         execute("generate", lambda emit: _generate(request, emit, json), show_speed, json)
         return
     from edgeopt.bundle.runtime.offline import run_offline
@@ -67,6 +68,9 @@ def show(result: "OfflineRun") -> list[Block]:
 def show_speed(result: "PromptRun") -> str:
     """Prints how fast the text came to stderr: stdout has the text alone."""
     parts = [f"{result.tokens} tokens after {result.prompt_tokens}"]
+    if result.audio_s is not None:
+        language = f" ({result.language})" if result.language is not None else ""
+        parts = [f"{result.tokens} tokens of {result.audio_s:.1f} s of speech{language}"]
     if result.first_token_ms is not None:
         parts.append(f"the first in {result.first_token_ms:.0f} ms")
     if result.tokens_per_s is not None:
@@ -76,13 +80,17 @@ def show_speed(result: "PromptRun") -> str:
 
 
 def _generate(request: RunRequest, emit: events.Emit, json: bool) -> "PromptRun":
-    from edgeopt.bundle.runtime.prompt_run import run_prompt
+    from edgeopt.bundle.runtime.prompt_run import run_audio, run_prompt
 
-    prompt = _standard_input() if request.prompt == "-" else request.prompt or ""
+    def generate(emit: events.Emit) -> "PromptRun":
+        if request.audio is not None:
+            return run_audio(request, request.audio, emit)
+        return run_prompt(request, _standard_input() if request.prompt == "-" else request.prompt or "", emit)
+
     if json:
-        return run_prompt(request, prompt, emit)
+        return generate(emit)
     with _text_on_stdout(emit) as print_pieces:
-        return run_prompt(request, prompt, print_pieces)
+        return generate(print_pieces)
 
 
 @contextmanager

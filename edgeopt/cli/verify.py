@@ -94,7 +94,7 @@ def not_faster(result: "BundleCheck", model: Path | None) -> VerificationError |
 
 def show(result: "BundleCheck") -> list[Block]:
     texts = [f"{result.bundle}: all {result.files} files are as they were written.", _signature(result)]
-    texts += [f"Golden samples: {_golden(result)}.", result.processing, result.evidence]
+    texts += [f"Golden samples: {_golden(result)}.", result.processing, result.encoder, result.evidence]
     if result.predicted:
         return [*lines(texts)]
     texts.append(f"Speed: {result.speed_words}")
@@ -114,6 +114,7 @@ def _markdown(result: "BundleCheck") -> str:
         ("signature", _signature(result)),
         ("golden samples", _golden(result)),
         ("pre- and postprocessing", result.processing),
+        ("encoder", result.encoder.partition(": ")[2]),
         ("evidence", "" if result.predicted else result.evidence),
         ("speed", result.speed_words),
     ]

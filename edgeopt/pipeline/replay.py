@@ -18,7 +18,7 @@ from edgeopt.bundle.plan import now, on_device
 from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.profile import Profile, outside, read_profile
-from edgeopt.bundle.read import Bundle
+from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.bundle.request import ReplayRequest
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.levels import levels_in
@@ -275,6 +275,8 @@ def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
         deployment = _with_processing(work, _described(work, same, answered.own_answers, evidence))
         documents = _documents(work, ledger)
         write.put_text(folder, request.model, profile.bundle)
+        if profile.bundle is not None and profile.bundle.encoder is not None:
+            write.put_encoder(folder, read_bundle(profile.bundle.encoder))
         if request.measure:
             fill_timed(LocalHost(rest), folder, deployment, documents, profile.record, emit)
         else:

@@ -18,7 +18,7 @@ FOLDER = "text"
 Messages = Sequence[Mapping[str, str]]
 """A conversation: each message has a `role` and a `content`."""
 _HINT = "Save the tokenizer again with save_pretrained of transformers."
-_MODEL, _CONFIG, _TEMPLATE, _SETTINGS = (
+_MODEL, _CONFIG, _TEMPLATE, SETTINGS = (
     *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"),
 )
 _Read = TypeVar("_Read")
@@ -69,9 +69,9 @@ class Tokenizer:
     def __init__(self, folder: Path) -> None:
         """Reads the files; raises MissingExtraError without the library, ModelError for a damaged file."""
         self._encoder = _encoder(folder / _MODEL)
-        self._config: dict[str, Any] = _read(folder / _CONFIG, dict) or {}
+        self._config: dict[str, Any] = read_json(folder / _CONFIG, dict) or {}
         self._template = _template(folder, self._config)
-        self.settings = _read(folder / _SETTINGS, GenerationSettings) or GenerationSettings()
+        self.settings = read_json(folder / SETTINGS, GenerationSettings) or GenerationSettings()
         self.stop_ids = self._stop_ids()
         """Tokens that end an answer."""
 
@@ -88,6 +88,11 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of tokens, without special tokens."""
         return self._encoder.decode(ids, skip_special_tokens=True)
+
+    def token_id(self, text: str) -> int | None:
+        """Returns the id of the token with exactly this text; None if there is none."""
+        found: int | None = self._encoder.token_to_id(text)
+        return found
 
     def chat_text(self, messages: Messages) -> str:
         """Returns a conversation as the text that the model was trained on."""
@@ -136,7 +141,8 @@ def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in found.items() if isinstance(text, str)}
 
 
-def _read(path: Path, kind: type[_Read]) -> _Read | None:
+def read_json(path: Path, kind: type[_Read]) -> _Read | None:
+    """Returns the content of a file of a model, or None if there is none; raises ModelError for a damaged one."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=thread_safe(kind))
     except FileNotFoundError:

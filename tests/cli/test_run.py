@@ -11,6 +11,7 @@ from edgeopt.backends import null
 from edgeopt.cli import main
 from tests.bundle.runtime.decoder import write_decoder
 from tests.bundle.runtime.scripted import ANSWER, PROMPT, write_scripted
+from tests.bundle.runtime.speech import HIGH, HIGH_HZ, tone, write_speech, write_wav
 
 
 @pytest.fixture
@@ -98,6 +99,10 @@ def test_a_prompt_from_stdin_and_options_reach_the_model(speaker, capsys, monkey
         ([], 2, "There is nothing to run the model on"),
         (["--data", "b.npz"], 2, "--data needs a folder"),
         (["--data", "b.npz", "-o", "c", "--chat"], 2, "--chat needs --prompt"),
+        (["--audio", "a.wav", "--data", "b.npz"], 2, "--data and --audio exclude each other"),
+        (["--audio", "a.wav", "--chat"], 2, "--chat needs --prompt"),
+        (["--prompt", "a", "--language", "de"], 2, "--language needs --audio"),
+        (["--audio", "a.wav"], 2, "has no encoder"),
         (["--data", "b.npz", "-o", "c", "--max-tokens", "3"], 2, "--max-tokens needs --prompt"),
         (["--prompt", "a", "--batch", "2"], 2, "--batch needs --data"),
         (["--prompt", "a", "-o", "c"], 2, "--out needs --data"),
@@ -109,6 +114,39 @@ def test_a_prompt_from_stdin_and_options_reach_the_model(speaker, capsys, monkey
 def test_options_that_do_not_go_together_are_refused(speaker, capsys, arguments, code, says):
     assert main.run(["run", speaker, *arguments]) == code
     assert says in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def listener(tmp_path_factory):
+    """A speech model, and a file of speech."""
+    pytest.importorskip("onnxruntime")
+    folder = tmp_path_factory.mktemp("listener")
+    return str(write_speech(folder / "m.onnx")), str(write_wav(folder / "a.wav", tone(HIGH_HZ, 2)))
+
+
+def test_speech_is_written_to_stdout(listener, capsys):
+    model, audio = listener
+    assert main.run(["run", model, "--audio", audio]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{HIGH}\n"
+    assert err.splitlines()[-1].startswith("5 tokens of 2.0 s of speech (de), the first in ")
+    more = ["--language", "en", "--task", "translate", "--max-tokens", "1", "--json"]
+    assert main.run(["run", model, "--audio", audio, *more]) == 0
+    *pieces, result = map(events.decode, capsys.readouterr().out.splitlines())
+    assert [each.data["text"] for each in pieces] == ["日本"]  # the rest is an incomplete character
+    found = result.data
+    assert (result.kind, found["ending"], found["language"]) == ("generate", "max_tokens", "en")
+    assert (found["audio_s"], found["tokens"]) == (2, 1)
+
+
+def test_wrong_speech_says_why(listener, tmp_path, capsys):
+    model, audio = listener
+    assert main.run(["run", model, "--audio", str(tmp_path / "none.wav")]) == 3
+    assert "cannot be read" in capsys.readouterr().err
+    assert main.run(["run", model, "--audio", audio, "--language", "xx"]) == 2
+    assert "It has: de, en." in capsys.readouterr().err
+    assert main.run(["run", model, "--prompt", "a"]) == 2
+    assert "edgeopt run MODEL --audio FILE" in capsys.readouterr().err
 
 
 def test_models_that_cannot_take_a_prompt_say_why(tmp_path, null_model, capsys):

@@ -19,7 +19,20 @@ GROUND = (
 FLOORS = (
     *("errors", "decoding", "events", "version", "units", "nearest", "notebook", "privacy", "options", "keywords"),
     *("platform", "workspace", "plugins"),
-    *("hw", "graph", "diagram", "backends", "profiles", "data", "workers", "text", "bundle", "registry", "fleet"),
+    *(
+        "hw",
+        "graph",
+        "diagram",
+        "backends",
+        "profiles",
+        "data",
+        "workers",
+        "text",
+        "speech",
+        "bundle",
+        "registry",
+        "fleet",
+    ),
     *("measure", "quant", "importing", "pipeline", "remote", "lab"),
     *("views", "commands", "cli", "__main__"),
 )

@@ -16,6 +16,7 @@ from edgeopt.bundle.runtime.session import load
 from edgeopt.bundle.sign import PublicKey, claimed_key, verify_signature
 from edgeopt.errors import VerificationError
 from edgeopt.events import Emit, Progress
+from edgeopt.graph.accuracy import agreement
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
 
@@ -107,6 +108,8 @@ class BundleCheck(msgspec.Struct, frozen=True):
     """The verdict on the speed as a sentence, with the interval."""
     processing: str = ""
     """Sentence about the check of pre- and postprocessing; empty if the bundle has none."""
+    encoder: str = ""
+    """Sentence about the check of the encoder; empty if the bundle has none."""
 
 
 def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | None = None) -> BundleCheck:
@@ -132,7 +135,10 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
         raise VerificationError(wrong, f"Run `edgeopt optimize` again on this device.{since}")
     if unlike:
         raise VerificationError(unlike, "Run `edgeopt optimize` again with the same --pre and --post.")
-    stale = tuple(each.part for each in changes)
+    encoder = check(bundle.encoder, emit) if bundle.encoder is not None else None
+    if encoder is not None:
+        changes = (*changes, *(each for each in encoder.changes if each not in changes))
+    stale = tuple(dict.fromkeys(each.part for each in changes))
     if model is not None:
         changes = (*changes, *_source_changes(bundle.deployment, model))
     return BundleCheck(
@@ -152,7 +158,15 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
         speed=_speed(bundle.deployment),
         speed_words=_speed_words(bundle.deployment),
         processing=checked_words(bundle),
+        encoder=_encoder_words(encoder),
     )
+
+
+def _encoder_words(found: BundleCheck | None) -> str:
+    if found is None:
+        return ""
+    alike = agreement(found.accuracy_db, found.held_against, against=True)
+    return f"Golden samples of the encoder: {alike} (at least {found.floor_db:.1f} dB is needed)."
 
 
 def _source_changes(deployment: Deployment, model: Path) -> tuple[Changed, ...]:

@@ -24,8 +24,15 @@ class Sampler:
     """A choice of the next token from the scores of all: the best one, or a draw from a seeded generator."""
 
     def __init__(
-        self, temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int | None = None
+        self,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+        excluded: Sequence[int] = (),
+        excluded_first: Sequence[int] = (),
     ) -> None:
+        """`excluded`: ids that are never chosen; `excluded_first`: others that the first choice excludes."""
         if not (math.isfinite(temperature) and temperature >= 0):
             raise UsageError(
                 f"'temperature' cannot be {temperature}.", "Give 0 for the most likely token, or more."
@@ -38,9 +45,15 @@ class Sampler:
         self._top_k = top_k
         self._top_p = top_p
         self._random = np.random.default_rng(seed)
+        self._excluded = list(excluded)
+        self._excluded_now = [*excluded, *excluded_first]
 
     def choose(self, scores: Array) -> int:
         """Returns the id of the next token; raises ModelError where a score is not a number."""
+        if self._excluded_now:
+            scores = scores.copy()
+            scores[[each for each in self._excluded_now if 0 <= each < len(scores)]] = -np.inf
+            self._excluded_now = self._excluded
         best = int(scores.argmax())
         # argmax finds the first NaN; minus infinity excludes a token.
         if not np.isfinite(scores[best]):
@@ -154,7 +167,8 @@ class DecoderPorts:
     def __init__(self, cache: Cache, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo]) -> None:
         fed = (cache.tokens, cache.mask, cache.positions)
         self._tokens, self._mask, self._positions = (_port(inputs, name, "input") for name in fed)
-        other = next((each.name for each in inputs if each.name not in (*fed, *cache.pairs)), None)
+        known = (*fed, *cache.pairs, *cache.given)
+        other = next((each.name for each in inputs if each.name not in known), None)
         if other is not None:
             raise UsageError(
                 f"The model also takes '{other}', which [cache] does not declare, so it cannot generate alone.",

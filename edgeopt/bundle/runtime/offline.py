@@ -166,7 +166,7 @@ def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
     Until that is complete, the outputs so far lie beside it, and the same run goes on with them.
     """
     subject, data, out = request.subject, request.data, request.out
-    assert data is not None  # noqa: S101 - `is_generation` has checked both
+    assert data is not None  # noqa: S101 - `input_of` has checked both
     assert out is not None  # noqa: S101
     if request.batch > 1 and request.process:
         raise UsageError(

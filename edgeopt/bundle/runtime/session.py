@@ -2,21 +2,20 @@
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack, overload
 
-from edgeopt.backends import BACKENDS, backend_named
-from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo, closed
+from edgeopt.backends.base import Array, Feeds, Options, Placement, TensorInfo, closed
 from edgeopt.backends.base import fallback as fallen_back
-from edgeopt.backends.intended import intended, is_usable
-from edgeopt.bundle.deployment import Deployment, Processing
+from edgeopt.bundle.deployment import Cache, Deployment, Processing
 from edgeopt.bundle.plan import limits_in
-from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
+from edgeopt.bundle.read import Bundle
 from edgeopt.bundle.runtime.forked import by_name, close_nothing, never_free, refuse_fork, watch_forks
-from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs, pip_install
-from edgeopt.graph.files.sniff import check_file
+from edgeopt.bundle.runtime.locate import SessionPlace, locate
+from edgeopt.errors import BundleError, EdgeoptError, MissingError, UsageError, no_outputs
 from edgeopt.graph.import_proof import InputLimits
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.stream import Stream
     from edgeopt.bundle.runtime.text_generation import GenerateKeywords, Ids, Prompt, Stop, TextGeneration
+    from edgeopt.bundle.runtime.transcription import Transcription
     from edgeopt.text.tokenizer import Messages, Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -53,24 +53,28 @@ class Session:
             "_close",
             "_closed",
             "_concurrency",
+            "_encoder",
             "_held",
+            "_load_encoder",
             "_loaded",
             "_lock",
             "_model",
             "_replace_run",
             "_run_threads",
+            "_text",
             "_tokenizer",
         ),
     )
 
     def __init__(
         self,
-        place: "SessionPlace",
+        place: SessionPlace,
         *,
         strict: bool = False,
         custom_ops: tuple[str, ...] = (),
         concurrency: int | None = None,
         batching: "Batching | None" = None,
+        load_encoder: "Callable[[], Session] | None" = None,
     ) -> None:
         """Holds the place's bundle, which stays unpacked until the session is closed."""
         loaded = place.backend.load(place.model, place.options, strict=strict, custom_ops=custom_ops)
@@ -93,7 +97,10 @@ class Session:
         self._lock = threading.Lock()
         """Held while `run_async` gets its threads and while the session closes."""
         self._closed = False
+        self._text = place.text
         self._tokenizer: Tokenizer | None = None
+        self._load_encoder = load_encoder
+        self._encoder: Session | None = None
         watch_forks(self)
         if batching is not None:
             try:
@@ -164,13 +171,16 @@ class Session:
         """
         if self._closed:
             raise closed()
-        from edgeopt.bundle.cache import found_cache
         from edgeopt.bundle.runtime.generation import DecoderPorts, Generation, Sampler
         from edgeopt.bundle.runtime.text_generation import TextGeneration, is_text, split_stop
         from edgeopt.text.stream import TextStream
 
-        declared = self.deployment.cache if self.deployment is not None else None
-        cache = declared or found_cache(self.inputs, self.outputs, _limits_of(self.deployment, self._model))
+        cache = self._cache()
+        if cache.given:
+            raise UsageError(
+                "The model needs what its encoder computes, so it does not continue a prompt.",
+                "For speech, use session.transcribe(audio), or edgeopt run MODEL --audio FILE.",
+            )
         ports = DecoderPorts(cache, self.inputs, self.outputs)
         texts, ids = split_stop(stop)
         if not is_text(prompt):
@@ -185,15 +195,57 @@ class Session:
         generation = Generation(self.stream(cache.pairs), ports, tokens, max_tokens, stop_ids, sampler)
         return TextGeneration(generation, TextStream(tokenizer.decode, tokens, texts))
 
+    def transcribe(
+        self,
+        audio: "str | Path | Array",
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        max_tokens: int | None = None,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> "Transcription":
+        """Returns the text of speech, piece by piece; `close` of the iterator ends it.
+
+        `audio` is a WAV file, or float samples at the rate of the model (16 kHz). A `language`, such as `de`, is
+        that of the speech; without it, the model detects it. The `task` `translate` gives English text.
+        `max_tokens` limits the tokens of the whole text; by default only the context limits those of each window.
+        """
+        if self._closed:
+            raise closed()
+        from edgeopt.bundle.runtime.transcription import SpeechModel, Transcription
+
+        model = SpeechModel(self, self.encoder, self._cache(), self.tokenizer, self._text)
+        return Transcription(model, audio, language, task, max_tokens, temperature, seed)
+
+    @property
+    def encoder(self) -> "Session":
+        """Returns the session of the encoder, loaded when first used; raises UsageError if there is none."""
+        with self._lock:
+            if self._closed:
+                raise closed()
+            if self._encoder is None:
+                if self._load_encoder is None:
+                    raise UsageError(
+                        f"The model '{self._model.name}' has no encoder.",
+                        "Put it beside NAME.onnx as NAME.encoder.onnx; bundles have it in the folder encoder/.",
+                    )
+                self._encoder = self._load_encoder()
+            return self._encoder
+
+    def _cache(self) -> Cache:
+        from edgeopt.bundle.cache import found_cache
+
+        declared = self.deployment.cache if self.deployment is not None else None
+        return declared or found_cache(self.inputs, self.outputs, _limits_of(self.deployment, self._model))
+
     @property
     def tokenizer(self) -> "Tokenizer":
         """Returns the tokenizer of the bundle or beside the model; raises UsageError if there is none."""
         if self._tokenizer is None:
-            from edgeopt.text.tokenizer import FOLDER, load_tokenizer, text_folder
+            from edgeopt.text.tokenizer import load_tokenizer
 
-            self._tokenizer = load_tokenizer(
-                text_folder(self._model) if self._held is None else self._held.folder / FOLDER
-            )
+            self._tokenizer = load_tokenizer(self._text)
         return self._tokenizer
 
     @property
@@ -217,6 +269,8 @@ class Session:
         if self._run_threads is not None:
             self._run_threads.close()
         self._close()
+        if self._encoder is not None:
+            self._encoder.close()
         if self.processor is not None:
             self.processor.close()
         self._held = None
@@ -310,23 +364,6 @@ def _processor(deployment: Deployment | None, held: Bundle | None) -> "Processor
     return Processor(deployment.processing, held.folder, deployment.inputs)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPlace:
-    """Model file that a path leads to, with the backend and options that run it."""
-
-    backend: Backend
-    model: Path
-    options: Options
-    bundle: Bundle | None = None
-    """Bundle that holds the model; a single file stays unpacked as long as this object lives."""
-    replaces: str | None = None
-    """The missing backend of the bundle that `backend` runs instead of."""
-
-    @property
-    def deployment(self) -> Deployment | None:
-        return self.bundle.deployment if self.bundle is not None else None
-
-
 def load(  # noqa: PLR0913 - keywords, each with a default
     path: str | Path,
     backend: str | None = None,
@@ -366,8 +403,21 @@ def load(  # noqa: PLR0913 - keywords, each with a default
         limits = isolate if isinstance(isolate, Isolation) else Isolation()
         place = replace(place, backend=isolated(place.backend, limits))
     libraries = tuple(str(each) for each in custom_ops)
+    load_encoder = None
+    if place.encoder is not None:
+        run = (backend, options) if place.bundle is None else (None, None)
+        load_encoder = partial(
+            load, place.encoder, *run, strict=strict, custom_ops=libraries, isolate=isolate, fallback=fallback
+        )
     try:
-        session = Session(place, strict=strict, custom_ops=libraries, concurrency=concurrency, batching=batching)
+        session = Session(
+            place,
+            strict=strict,
+            custom_ops=libraries,
+            concurrency=concurrency,
+            batching=batching,
+            load_encoder=load_encoder,
+        )
     except EdgeoptError as error:
         if place.bundle is not None and place.bundle.held is not None:
             place.bundle.held.name_file_in(error)
@@ -410,79 +460,3 @@ def _check_fallback(session: Session, bundle: Bundle, missing: str) -> None:
         "'%s' was proved with %s, which is not available here; it runs with %s, so its speed is not proved.",
         *(name, missing, session.backend),
     )
-
-
-def locate(
-    path: Path, backend: str | None = None, options: Options | None = None, *, fallback: bool = False
-) -> SessionPlace:
-    """Returns the model that `load` would load, checked but not loaded yet."""
-    if is_bundle(path) or path.is_dir():
-        if backend or options:
-            raise UsageError(
-                f"The bundle '{path.name}' runs only with the backend and options it was proved with.",
-                "To try others, load the model file inside it.",
-            )
-        bundle = read_bundle(path)
-        run = bundle.deployment.run
-        try:
-            chosen = backend_named(run.backend)
-        except UsageError as error:
-            other = _available_reader(bundle.model) if run.plugin and fallback else None
-            if other is not None:
-                return SessionPlace(other, bundle.model, {}, bundle, replaces=run.backend)
-            if run.plugin:
-                raise MissingError(
-                    f"The bundle '{path.name}' needs the plug-in {run.plugin}, which is not installed.",
-                    f"Install it beside edgeopt: pip install {run.plugin.replace(' ', '==')}",
-                ) from None
-            raise BundleError(
-                f"The bundle '{path.name}': {error.message}", "A newer edgeopt may support it."
-            ) from None
-        if fallback and not isinstance(chosen.available(), Available):
-            other = _available_reader(bundle.model)
-            if other is not None:
-                return SessionPlace(other, bundle.model, {}, bundle, replaces=chosen.name)
-        _require(chosen, f"The bundle '{path.name}'")
-        return SessionPlace(chosen, bundle.model, run.options, bundle)
-    if not path.exists():
-        raise ModelError(f"There is no model or bundle at '{path}'.", "Check the path.")
-    made_for = intended(path) if backend is None and not options else None
-    if made_for is not None and is_usable(made_for.backend):
-        backend, options = made_for.backend, dict(made_for.options)
-    chosen = backend_named(backend) if backend else _first_available(path)
-    if made_for is not None and backend is None:
-        _log.warning("'%s' was made for %s; it runs on %s here.", path.name, made_for.backend, chosen.name)
-    _require(chosen, f"Running '{path.name}'")
-    if path.suffix == ".onnx":
-        check_file(path)  # a runtime would only say that its parser failed
-    return SessionPlace(chosen, path, options or {})
-
-
-def _available_reader(model: Path) -> Backend | None:
-    return next((b for b in _readers(model) if isinstance(b.available(), Available)), None)
-
-
-def _readers(model: Path) -> list[Backend]:
-    return [b for b in BACKENDS if model.suffix in b.formats or model.name.endswith(b.formats)]
-
-
-def _first_available(model: Path) -> Backend:
-    readers = _readers(model)
-    if not readers:
-        check_file(model)
-        # The null backend's own format is for tests: nobody has a model in it.
-        known = " and ".join(sorted({f for b in BACKENDS if b.package for f in b.formats}))
-        raise ModelError(f"No backend reads '{model.name}'; they read {known}.", "Export the model as ONNX.")
-    for backend in readers:
-        if isinstance(backend.available(), Available):
-            return backend
-    return readers[0]
-
-
-def _require(backend: Backend, who: str) -> None:
-    found = backend.available()
-    if not isinstance(found, Available):
-        raise MissingError(
-            f"{who} needs the backend {backend.name}, which is not available: {found.reason}.",
-            f"Install it with: {pip_install(found.extra)}" if found.extra else "See: edgeopt backends",
-        )

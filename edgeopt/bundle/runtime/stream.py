@@ -31,8 +31,12 @@ class Stream:
         declared: Mapping[str, str] | None,
         initial: Feeds | None,
         cache: Cache | None = None,
+        given: Feeds | None = None,
     ) -> None:
-        """`declared`: output by input, as `Session.stream` takes them; `initial`: first values by input name."""
+        """`declared`: output by input, as `Session.stream` takes them; `initial`: first values by input name.
+
+        `given`: arrays by input name that every step feeds; they are not copied, so leave them unchanged.
+        """
         if declared is None and cache is not None:
             declared = cache.pairs
         self.pairs = dict(declared) if declared is not None else found_pairs(inputs, outputs)
@@ -50,7 +54,8 @@ class Stream:
             self._growing |= {name: cache.axis for name in cache.pairs if name in self.pairs}
         self._run = run
         self._carried = tuple(info for info in inputs if info.name in self.pairs)
-        self._fed = tuple(info for info in inputs if info.name not in self.pairs)
+        self._given = dict(given or {})
+        self._fed = tuple(info for info in inputs if info.name not in self.pairs and info.name not in self._given)
         # Copies, here and in `state`: what the caller does to an array later must not change the sequence.
         self._initial = {name: np.array(array) for name, array in (initial or {}).items()}
         self._state: dict[str, Array] = {}
@@ -70,7 +75,7 @@ class Stream:
         other = shapes != self._shapes
         if other:
             self._check_sizes(shapes, state)
-        outputs = self._run({**named_feeds, **state})
+        outputs = self._run({**named_feeds, **self._given, **state})
         following = {name: outputs.pop(output) for name, output in self.pairs.items()}
         # Later steps do not compute the keys and values of the encoder again; some models return them empty.
         kept = self._state or self._initial

@@ -21,7 +21,7 @@ from edgeopt.backends.intended import is_usable
 from edgeopt.backends.options import MAX_THREADS, read_options, side_of
 from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.read import read_bundle
-from edgeopt.bundle.runtime.session import SessionPlace, locate
+from edgeopt.bundle.runtime.locate import SessionPlace, locate
 from edgeopt.commands.bench.naming import NamedSide, OptionValue, side_names
 from edgeopt.commands.bench.originals import check_options, open_originals
 from edgeopt.data.read import load_data

@@ -13,7 +13,8 @@ from edgeopt.backends.base import Array, TensorInfo
 
 # Every trial imports the module for bundles, which takes 5 MiB; otherwise only trials of bundles would start
 # larger.
-from edgeopt.bundle.runtime.session import Session, load, locate
+from edgeopt.bundle.runtime.locate import locate
+from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError
 from edgeopt.measure.memory import Sizes, exact_sizes, sizes_of_others

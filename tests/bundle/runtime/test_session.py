@@ -14,6 +14,7 @@ from edgeopt.backends.onnxruntime import cpu
 from edgeopt.backends.openvino import devices as openvino_cpu
 from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime import locate
 from edgeopt.bundle.runtime import session as module
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError
 from edgeopt.hw.device import Unavailable
@@ -77,8 +78,8 @@ def test_a_backend_nobody_knows_is_named(bundle, change_deployment):
 @pytest.fixture
 def without_onnxruntime(monkeypatch):
     gone = replace(cpu.BACKEND, available=lambda: Unavailable("onnxruntime is not installed", "cpu"))
-    monkeypatch.setattr(module, "BACKENDS", (gone,))
-    monkeypatch.setattr(module, "backend_named", lambda _: gone)
+    monkeypatch.setattr(locate, "BACKENDS", (gone,))
+    monkeypatch.setattr(locate, "backend_named", lambda _: gone)
 
 
 @pytest.fixture
@@ -87,8 +88,8 @@ def without_openvino(bundle, change_deployment, monkeypatch):
     gone = replace(
         openvino_cpu.CPU_BACKEND, available=lambda: Unavailable("openvino is not installed", "openvino")
     )
-    monkeypatch.setattr(module, "BACKENDS", (cpu.BACKEND, gone))
-    monkeypatch.setattr(module, "backend_named", lambda _: gone)
+    monkeypatch.setattr(locate, "BACKENDS", (cpu.BACKEND, gone))
+    monkeypatch.setattr(locate, "backend_named", lambda _: gone)
     change_deployment(bundle, run=Run("openvino-cpu", "model/conv.onnx", {"threads": 1}))
     return bundle
 
@@ -110,7 +111,7 @@ def test_backend_that_cannot_load_the_model_instead_names_the_missing_one(withou
     def load(*_, **__):
         raise ModelError("The operator Secret is unknown.", "Export the model again.")
 
-    monkeypatch.setattr(module, "BACKENDS", (replace(cpu.BACKEND, load=load),))
+    monkeypatch.setattr(locate, "BACKENDS", (replace(cpu.BACKEND, load=load),))
     with pytest.raises(MissingError, match=r"needs the backend openvino-cpu.*onnxruntime-cpu cannot.*Secret"):
         edgeopt.load(without_openvino)
 
@@ -135,7 +136,7 @@ def test_a_missing_runtime_names_the_extra(bundle, conv_model, without_onnxrunti
 
 def test_a_missing_device_is_not_told_as_a_missing_package(conv_model, monkeypatch):
     gone = replace(cpu.BACKEND, name="gpu", available=lambda: Unavailable("this system shows no GPU"))
-    monkeypatch.setattr(module, "backend_named", lambda _: gone)
+    monkeypatch.setattr(locate, "backend_named", lambda _: gone)
     with pytest.raises(
         MissingError, match=r"the backend gpu, which is not available: this system shows no GPU\."
     ) as raised:
@@ -149,7 +150,7 @@ def test_the_placement_is_the_one_of_now(conv_model, monkeypatch):
     loaded = type("Moving", (), {"placement": property(lambda _: next(places)), "inputs": (), "outputs": ()})
     loaded.run = loaded.close = lambda *_: None
     session = module.Session(
-        module.SessionPlace(replace(cpu.BACKEND, load=lambda *_, **__: loaded()), conv_model, {})
+        locate.SessionPlace(replace(cpu.BACKEND, load=lambda *_, **__: loaded()), conv_model, {})
     )
     assert [session.placement.nodes for _ in range(2)] == [{"CPU": 2}, {"GPU": 2}]
 

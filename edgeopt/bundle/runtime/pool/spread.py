@@ -8,7 +8,8 @@ from pathlib import Path
 from edgeopt.backends.base import Backend, Options
 from edgeopt.bundle.golden import answer_golden
 from edgeopt.bundle.runtime.isolated.session import Isolation, isolated
-from edgeopt.bundle.runtime.session import Session, SessionPlace, locate
+from edgeopt.bundle.runtime.locate import SessionPlace, locate
+from edgeopt.bundle.runtime.session import Session
 from edgeopt.errors import BundleError, UsageError
 from edgeopt.hw.device import Accelerator, Device
 from edgeopt.hw.host import Host, LocalHost
