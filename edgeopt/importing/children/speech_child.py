@@ -123,7 +123,11 @@ def feature_input(original: Any, job: Job) -> Input:
     """Returns features of noise; limits the samples, because the encoder returns many values for each."""
     config = original.module.config
     size = 8 * config.decoder_layers * config.max_source_positions * config.d_model
-    job.samples = min(job.samples, max(MINIMUM_SAMPLES, KEPT_BYTES // size))
+    limit = max(MINIMUM_SAMPLES, KEPT_BYTES // size)
+    wanted = min(job.samples, len(next(iter(job.data.values()))) if job.data is not None else job.samples)
+    if limit < wanted:
+        job.notes.append(f"{limit} of {wanted} samples were used: the encoder returns {size >> 20} MiB for each.")
+    job.samples = min(job.samples, limit)
     found: Input = hf_child.sound_input(job, config, FEATURES)
     return found
 
