@@ -1,5 +1,8 @@
 """Writes a small random Whisper as a Hugging Face folder; runs in an environment with transformers."""
 
+import json
+from pathlib import Path
+
 import torch
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
@@ -40,4 +43,6 @@ model.generation_config = GenerationConfig(
 )
 model.save_pretrained("whisper")
 PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=SPECIAL[0]).save_pretrained("whisper")
-WhisperFeatureExtractor(feature_size=20, chunk_length=1).save_pretrained("whisper")
+# As processors of transformers 5 save it, without preprocessor_config.json.
+extractor = WhisperFeatureExtractor(feature_size=20, chunk_length=1).to_dict()
+Path("whisper/processor_config.json").write_text(json.dumps({"feature_extractor": extractor}))

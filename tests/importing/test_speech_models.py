@@ -126,6 +126,8 @@ def test_whisper_of_transformers_is_proved_and_measured(imports, frameworks, sav
     assert files == {
         "tokenizer.json", "tokenizer_config.json", "generation_config.json", "preprocessor_config.json",
     }  # fmt: skip
+    extractor = json.loads((tmp_path / "out.text" / "preprocessor_config.json").read_text())
+    assert (extractor["feature_size"], extractor["nb_max_frames"]) == (20, 100)
 
     shapes = {}
     for name in ("out.onnx", "out.encoder.onnx"):
@@ -156,7 +158,7 @@ def test_whisper_of_transformers_is_proved_and_measured(imports, frameworks, sav
 @pytest.mark.timeout(900)
 def test_sounds_of_the_data_are_those_of_the_proof(imports, frameworks, saved, tmp_path):
     shutil.copytree(saved, tmp_path / "whisper")
-    (tmp_path / "whisper" / "preprocessor_config.json").unlink()
+    (tmp_path / "whisper" / "processor_config.json").unlink()
     sound = np.random.default_rng(0).standard_normal((3, 20, 100)).astype(np.float32)
     np.savez(tmp_path / "sound.npz", input_features=sound)
     code, last, left = imports("whisper", "--python", frameworks, "--data", tmp_path / "sound.npz")

@@ -47,7 +47,7 @@ def _encoder(model: Any) -> Any:
 
     attentions = [layer.encoder_attn for layer in model.get_decoder().layers]
 
-    class Encoder(torch.nn.Module):  # type: ignore[misc]  # Any, where torch is not installed
+    class SpeechEncoder(torch.nn.Module):  # type: ignore[misc]  # Any, where torch is not installed
         def __init__(self) -> None:
             super().__init__()
             self.encoder, self.config = model.get_encoder(), model.config
@@ -63,7 +63,7 @@ def _encoder(model: Any) -> Any:
                     found[f"{PAST}{layer}.encoder.{part}"] = heads.transpose(1, 2).contiguous()
             return found
 
-    return Encoder().eval()
+    return SpeechEncoder().eval()
 
 
 def _decoder(model: Any) -> Any:
@@ -73,7 +73,7 @@ def _decoder(model: Any) -> Any:
 
     name = lm_child.cache_name(model)
 
-    class Decoder(torch.nn.Module):  # type: ignore[misc]  # Any, where torch is not installed
+    class SpeechDecoder(torch.nn.Module):  # type: ignore[misc]  # Any, where torch is not installed
         def __init__(self) -> None:
             super().__init__()
             self.model = model
@@ -93,7 +93,7 @@ def _decoder(model: Any) -> Any:
             )
             return (made.logits, *lm_child.tensors(made[name].self_attention_cache))
 
-    return Decoder().eval()
+    return SpeechDecoder().eval()
 
 
 def _names(prefix: str, side: str, count: int) -> list[str]:
