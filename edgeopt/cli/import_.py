@@ -24,7 +24,8 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
     runs the original and the ONNX model on the same inputs, at several sizes of each open dimension.
     The samples are written beside the model, as OUT.npz, and what the processor of a Hugging Face
     folder does as OUT.pre.toml or OUT.pre.onnx. A language model is exported with its cache; its
-    tokenizer and generation settings are written as OUT.text/.
+    tokenizer and generation settings are written as OUT.text/. The encoder of Whisper is written
+    as OUT.encoder.onnx, with its samples.
 
     \b
     Exit code 0: written; 2: wrong usage, or a source with code without --trust; 3: a model or
@@ -51,7 +52,12 @@ def _next(result: "Imported") -> Commands:
     bundle = str(Path(result.output).with_suffix(".edgeopt"))
     pre = ["--pre", result.pre.file] if result.pre is not None else []
     command = ["edgeopt", "optimize", result.output, "--data", result.samples_file, *pre, "-o", bundle]
-    return Commands((("Find its fastest deployment:", shlex.join(command)),))
+    found = [("Find its fastest deployment:", shlex.join(command))]
+    if (encoder := result.encoder) is not None:
+        bundle = str(Path(encoder.output).with_suffix(".edgeopt"))
+        command = ["edgeopt", "optimize", encoder.output, "--data", encoder.samples_file, "-o", bundle]
+        found.append(("That of the encoder:", shlex.join(command)))
+    return Commands(tuple(found))
 
 
 def _preprocessing(result: "Imported") -> list[str]:
@@ -63,6 +69,16 @@ def _preprocessing(result: "Imported") -> list[str]:
     return [
         f"Preprocessing: {result.pre.file}, {agreement(result.pre.snr_db, result.pre.processor, True)} on {on}"
     ]
+
+
+def _encoder(result: "Imported") -> list[str]:
+    from edgeopt.graph.accuracy import agreement
+
+    if (encoder := result.encoder) is None:
+        return []
+    on = units.count(encoder.proof.samples, "sample")
+    agrees = agreement(encoder.proof.snr_db, "the original's keys and values", True)
+    return [f"Encoder: {encoder.output}, {agrees} on {on}; samples: {encoder.samples_file}"]
 
 
 def show(result: "Imported") -> list[Block]:
@@ -88,6 +104,7 @@ def show(result: "Imported") -> list[Block]:
                 f"Proved against {result.framework} on {on} in {proof.runtime}.",
                 f"Written by {result.exporter}, opset {result.opset}: {result.output}  ({result.seconds:.1f} s)",
                 f"Samples: {result.samples_file}",
+                *_encoder(result),
                 *([f"Tokenizer and generation settings: {result.text}"] if result.text else []),
                 *_preprocessing(result),
             ]),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.backends.base import Array, Backend, Feeds, Options, Session, TensorInfo
-from edgeopt.bundle.cache import found_cache
+from edgeopt.bundle.cache import found_cache, is_cross_attention
 
 STEPS = 32
 """Number of tokens that run one by one at the end of a text longer than twice as many."""
@@ -24,26 +24,35 @@ SAMPLES_BYTES = 256 << 20
 
 
 class TextSession:
-    """A session whose text goes through the cache in steps; the cache is empty at first."""
+    """A session whose text goes through the cache in steps; the cache is empty at first.
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    `encoder` computes what the cross attention reads, from the other inputs of a text.
+    """
+
+    def __init__(self, session: Session, encoder: Session | None = None) -> None:
+        self.session, self.encoder = session, encoder
         self.inputs, self.outputs, self.placement = session.inputs, session.outputs, session.placement
         self.cache = found_cache(session.inputs, session.outputs)
         self.empty = {info.name: info for info in session.inputs if info.name in self.cache.pairs}
+        self.given = tuple(
+            name
+            for info in session.inputs
+            if is_cross_attention(name := info.name) and name not in self.cache.pairs
+        )
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         """Returns the logits of each way; those of padding are 0."""
-        kept = feeds["attention_mask"].astype(bool)[..., None]
+        text, kept = self._encoded(feeds), _mask(feeds).astype(bool)[..., None]
         return {
             _name(way): np.where(
-                kept, np.concatenate([each[0] for each in self.steps(feeds, split(_length(feeds)))], 1), 0
+                kept, np.concatenate([each[0] for each in self.steps(text, split(_length(text)))], 1), 0
             )
             for way, split in WAYS
         }
 
     def steps(self, text: Feeds, counts: tuple[int, ...]) -> list[tuple[Array, dict[str, Array]]]:
         """Returns logits and inputs of each step."""
+        text = self._encoded(text)
         state = {name: self._empty(info, len(text["input_ids"])) for name, info in self.empty.items()}
         made, begin = [], 0
         for count in counts:
@@ -54,24 +63,32 @@ class TextSession:
             begin += count
         return made
 
-    def greedy(self, prompt: Array, count: int) -> Array:
-        """Returns the likeliest tokens after a prompt, each fed back."""
-        ids, step = prompt, prompt.shape[1]
-        text = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    def greedy(self, prompt: Feeds, count: int) -> Array:
+        """Returns the likeliest tokens after a prompt without padding, each fed back."""
+        text, ids = self._encoded(prompt), prompt["input_ids"]
+        step = begin = _length(prompt)
         state = {name: self._empty(info, len(ids)) for name, info in self.empty.items()}
         for _ in range(count):
+            text = {**text, "input_ids": ids, "attention_mask": np.ones_like(ids)}
             found = self.session.run(self._feeds(text, ids.shape[1] - step, ids.shape[1]) | state)
             state, step = {name: found[present] for name, present in self.cache.pairs.items()}, 1
             ids = np.concatenate([ids, found[self.cache.logits][:, -1:].argmax(-1).astype(ids.dtype)], 1)
-            text = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
-        return ids[:, prompt.shape[1] :]
+        return ids[:, begin:]
 
     def close(self) -> None:
         self.session.close()
+        if self.encoder is not None:
+            self.encoder.close()
+
+    def _encoded(self, text: Feeds) -> Feeds:
+        """Returns the text with the outputs of the encoder."""
+        if self.encoder is None or all(name in text for name in self.given):
+            return text
+        return {**text, **self.encoder.run({info.name: text[info.name] for info in self.encoder.inputs})}
 
     def _feeds(self, text: Feeds, begin: int, end: int) -> dict[str, Array]:
-        mask = text["attention_mask"][:, :end]
-        found = {self.cache.tokens: text["input_ids"][:, begin:end]}
+        mask = _mask(text)[:, :end]
+        found = {self.cache.tokens: text["input_ids"][:, begin:end], **{name: text[name] for name in self.given}}
         if self.cache.mask:
             found[self.cache.mask] = mask
         if self.cache.positions:
@@ -91,13 +108,18 @@ def _length(text: Feeds) -> int:
     return int(text["input_ids"].shape[1])
 
 
-def decoding(backend: Backend) -> Backend:
-    """Returns the backend with sessions that run texts through the cache of a model."""
+def _mask(text: Feeds) -> Array:
+    return text["attention_mask"] if "attention_mask" in text else np.ones_like(text["input_ids"])
+
+
+def decoding(backend: Backend, encoder: Path | None = None) -> Backend:
+    """Returns the backend with sessions that run texts through the cache of a model, after its encoder if any."""
 
     def load(
         path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
     ) -> TextSession:
-        return TextSession(backend.load(path, options, strict=strict, custom_ops=custom_ops))
+        session = backend.load(path, options, strict=strict, custom_ops=custom_ops)
+        return TextSession(session, None if encoder is None else backend.load(encoder, {}))
 
     return replace(backend, load=load)
 
@@ -106,17 +128,23 @@ def reference_of(texts: list[dict[str, Array]], original: list[dict[str, Array]]
     """Returns the original's logits for each way to run a text; those of padding are 0."""
     found = []
     for text, one in zip(texts, original, strict=True):
-        logits = np.where(text["attention_mask"].astype(bool)[..., None], one["logits"], 0)
+        logits = np.where(_mask(text).astype(bool)[..., None], one["logits"], 0)
         found.append({_name(way): logits for way, _ in WAYS})
     return found
 
 
-def greedy_note(path: Path, text: Mapping[str, Array], count: int, backend: Backend) -> str:
+def _open(path: Path, backend: Backend, encoder: Path | None) -> TextSession:
+    return TextSession(backend.load(path, {}), None if encoder is None else backend.load(encoder, {}))
+
+
+def greedy_note(
+    path: Path, text: Mapping[str, Array], count: int, backend: Backend, encoder: Path | None = None
+) -> str:
     """Returns a sentence on the tokens that model and original generate after the same prompt."""
     ids = text["input_ids"]
-    decoder = TextSession(backend.load(path, {}))
+    decoder = _open(path, backend, encoder)
     try:
-        got = decoder.greedy(ids[:, :-count], count)
+        got = decoder.greedy({**text, "input_ids": ids[:, :-count]}, count)
     finally:
         decoder.close()
     equal = (got == ids[:, -count:])[0]
@@ -128,9 +156,11 @@ def greedy_note(path: Path, text: Mapping[str, Array], count: int, backend: Back
     )
 
 
-def step_samples(path: Path, texts: list[dict[str, Array]], backend: Backend) -> list[dict[str, Array]]:
+def step_samples(
+    path: Path, texts: list[dict[str, Array]], backend: Backend, encoder: Path | None = None
+) -> list[dict[str, Array]]:
     """Returns the inputs of the second half of each text, whose first half is in the cache."""
-    decoder = TextSession(backend.load(path, {}))
+    decoder = _open(path, backend, encoder)
     found: list[dict[str, Array]] = []
     try:
         for text in texts:

@@ -11,6 +11,7 @@ INDEX = "model.safetensors.index.json"
 DECODERS = ("ForCausalLM", "LMHeadModel")
 """Ends of the names of architectures that generate with a decoder alone."""
 GENERATION_TASK = "text-generation"
+SPEECH_MODELS, SPEECH_TASK = ("WhisperForConditionalGeneration",), "automatic-speech-recognition"
 
 
 def check_folder(folder: Path, trust: bool) -> None:
@@ -33,9 +34,17 @@ def check_folder(folder: Path, trust: bool) -> None:
 
 def generates(folder: Path, task: str) -> bool:
     """Whether the folder is imported as a language model with its cache."""
+    return task in {"", GENERATION_TASK} and _architecture(folder).endswith(DECODERS)
+
+
+def transcribes(folder: Path, task: str) -> bool:
+    """Whether the folder is imported as a speech model: an encoder, and a decoder with its cache."""
+    return task in {"", SPEECH_TASK} and _architecture(folder) in SPEECH_MODELS
+
+
+def _architecture(folder: Path) -> str:
     names = read_json(folder / "config.json").get("architectures")
-    first = str(names[0]) if isinstance(names, list) and names else ""
-    return task in {"", GENERATION_TASK} and first.endswith(DECODERS)
+    return str(names[0]) if isinstance(names, list) and names else ""
 
 
 def read_json(path: Path) -> Mapping[str, object]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -61,7 +61,7 @@ RUNTIME = "onnxruntime-cpu"
 NEWEST_IR_VERSION = 10
 """Newest IR version that the oldest supported ONNX Runtime reads."""
 SEED = 20240
-TEXT = "text-files"
+TEXT, ENCODER = "text-files", "encoder"
 _OF_BUILDER = (
     "Steps through the cache were compared with whole runs of the folder's own model, one text at a time; the "
     "original, from which the builder made it, was not run."
@@ -88,6 +88,14 @@ class Exported(msgspec.Struct, frozen=True):
     """Number of tokens at the end of the last run that the original itself has generated."""
 
 
+class ImportedEncoder(msgspec.Struct, frozen=True):
+    """Encoder of a speech model, which is a model of its own."""
+
+    output: str
+    samples_file: str
+    proof: Proof
+
+
 class Imported(msgspec.Struct, frozen=True):
     output: str
     samples_file: str
@@ -103,18 +111,31 @@ class Imported(msgspec.Struct, frozen=True):
     pre: Preprocessing | None = None
     """Processor of a Hugging Face folder, as a file for `--pre`."""
     text: str = ""
-    """Folder with the tokenizer and the generation settings of a language model."""
+    """Folder with the tokenizer and the generation settings of a model that generates."""
+    encoder: ImportedEncoder | None = None
+
+
+class _Converted(NamedTuple):
+    """Exported model with its proof, not written yet."""
+
+    model: "Model"
+    samples: Runs
+    exported: Exported
+    proof: Proof
+    record: ImportProof
+    notes: tuple[str, ...]
+    pre: Preprocessing | None
 
 
 def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> Imported:
     """Writes the model and its samples; writes nothing if the model does not answer as the original does."""
-    from edgeopt.graph.model import load
-
     start = time.monotonic()
     samples_file = request.out.with_suffix(".npz")
     _check_places(request, samples_file)
     _check_data(request.data)
     source = recognize(request.source, request.trust, request.task)
+    if source.source.encoder_child:
+        check_place(encoder_file(request.out), "The encoder")
     if request.task and source.source.kind != "huggingface":
         raise UsageError(f"A {source.source.title} has no --task.", "Leave it out.")
     backend = backend_named(RUNTIME)
@@ -122,54 +143,85 @@ def import_model(request: ImportRequest, emit: events.Emit = events.ignore) -> I
         raise MissingError(f"{backend.title} is not available: {state.reason}", "pip install onnxruntime")
     with workspace(WORK) as folder, closing(IsolatedBackends()) as apart:
         backend = apart.of(backend)
-        if source.source.child:
-            exported = _in_child(request, source, folder, emit)
-            feeds, reference = (saved_runs(folder / f"{name}.npz", names) for name, names in (
-                ("feeds", exported.inputs), ("outputs", exported.outputs),
-            ))  # fmt: skip
-        elif source.source.kind == "genai":
-            exported, feeds, reference = _from_builder(request, Path(source.place), backend, folder)
-        else:
-            exported, feeds, reference = _from_onnx(request, Path(source.place), backend, folder)
-        model = load(folder / "exported.onnx")
-        _check_inputs(model, exported)
-        if not request.allow_random:
-            check_not_random(model.ir)
-        emit(events.Progress("prove", f"{len(feeds)} runs"))
-        sizes = exported.sizes[exported.base :]
-        decodes = source.source.decodes
-        if decodes:
-            reference = reference_of(feeds, reference)
-        runner = decoding(backend) if decodes else backend
-        proof = prove(
-            model.path, feeds, reference, exported.base, sizes, runner, request.floor_db, exported.values
-        )
-        if not proof.equal:
-            layers = _layers(folder, exported)
-            layer = (
-                first_difference(model, feeds[0], layers, backend, request.floor_db, folder) if layers else None
-            )
-            proof = msgspec.structs.replace(proof, layer=layer)
-            raise VerificationError(
-                f"The exported model does not answer as the original. {proof.difference}",
-                "Nothing was written. Try another --opset or version of the exporter; "
-                "for a model in half precision or with quantized weights, set --floor.",
-            )
-        pre, notes = _preprocessing(exported, _ports(model), request, folder)
-        samples = feeds[: exported.base]
-        if decodes:
-            if exported.generated:
-                notes = (*notes, greedy_note(model.path, feeds[-1], exported.generated, backend))
-            samples = step_samples(model.path, samples, backend)
-            gather(Path(source.place), folder / "text", folder / TEXT)
+        encoder = _encoder(request, source, backend, folder, emit)
+        made = _convert(request, source, backend, folder, emit, encoder)
         emit(events.Progress("write", str(request.out)))
-        record = _record(source, exported, proof, pre)
-        _write(model, request.out, samples_file, samples, record, folder)
+        _write(made, encoder, request.out, folder)
+    exported, model = made.exported, made.model
     return Imported(
         str(request.out), str(samples_file), source.source.kind, source.shown, exported.framework,
-        exported.exporter, model.ir.opset_imports.get("", 0), _ports(model), proof, notes,
-        time.monotonic() - start, pre, str(text_folder(request.out)) if decodes else "",
+        exported.exporter, model.ir.opset_imports.get("", 0), _ports(model), made.proof, made.notes,
+        time.monotonic() - start, made.pre, str(text_folder(request.out)) if source.source.decodes else "",
+        None if encoder is None else ImportedEncoder(
+            str(encoder_file(request.out)), str(encoder_file(samples_file)), encoder.proof
+        ),
     )  # fmt: skip
+
+
+def encoder_file(decoder: Path) -> Path:
+    """Returns the place of the encoder's file beside that of its decoder."""
+    return decoder.with_suffix(f".{ENCODER}{decoder.suffix}")
+
+
+def _encoder(
+    request: ImportRequest, source: Recognized, backend: Backend, folder: Path, emit: events.Emit
+) -> "_Converted | None":
+    """Imports the encoder of a speech model as a model of its own."""
+    if not source.source.encoder_child:
+        return None
+    (folder / ENCODER).mkdir()
+    child = msgspec.structs.replace(
+        source.source, child=source.source.encoder_child, decodes=False, encoder_child=""
+    )
+    alone = msgspec.structs.replace(source, source=child)
+    return _convert(request, alone, backend, folder / ENCODER, emit)
+
+
+def _convert(
+    request: ImportRequest, source: Recognized, backend: Backend, folder: Path, emit: events.Emit,
+    encoder: "_Converted | None" = None,
+) -> "_Converted":  # fmt: skip
+    """Exports the model and proves it against the original."""
+    from edgeopt.graph.model import load
+
+    if source.source.child:
+        exported = _in_child(request, source, folder, emit)
+        feeds, reference = (saved_runs(folder / f"{name}.npz", names) for name, names in (
+            ("feeds", exported.inputs), ("outputs", exported.outputs),
+        ))  # fmt: skip
+    elif source.source.kind == "genai":
+        exported, feeds, reference = _from_builder(request, Path(source.place), backend, folder)
+    else:
+        exported, feeds, reference = _from_onnx(request, Path(source.place), backend, folder)
+    model = load(folder / "exported.onnx")
+    if encoder is None:  # otherwise some inputs are the encoder's
+        _check_inputs(model, exported)
+    if not request.allow_random:
+        check_not_random(model.ir)
+    emit(events.Progress("prove", f"{len(feeds)} runs"))
+    sizes = exported.sizes[exported.base :]
+    decodes, before = source.source.decodes, None if encoder is None else encoder.model.path
+    if decodes:
+        reference = reference_of(feeds, reference)
+    runner = decoding(backend, before) if decodes else backend
+    proof = prove(model.path, feeds, reference, exported.base, sizes, runner, request.floor_db, exported.values)
+    if not proof.equal:
+        layers = _layers(folder, exported)
+        layer = first_difference(model, feeds[0], layers, backend, request.floor_db, folder) if layers else None
+        proof = msgspec.structs.replace(proof, layer=layer)
+        raise VerificationError(
+            f"The exported model does not answer as the original. {proof.difference}",
+            "Nothing was written. Try another --opset or version of the exporter; "
+            "for a model in half precision or with quantized weights, set --floor.",
+        )
+    pre, notes = _preprocessing(exported, _ports(model), request, folder)
+    samples = feeds[: exported.base]
+    if decodes:
+        if exported.generated:
+            notes = (*notes, greedy_note(model.path, feeds[-1], exported.generated, backend, before))
+        samples = step_samples(model.path, samples, backend, before)
+        gather(Path(source.place), folder / "text", folder / TEXT)
+    return _Converted(model, samples, exported, proof, _record(source, exported, proof, pre), notes, pre)
 
 
 def _check_places(request: ImportRequest, samples_file: Path) -> None:
@@ -407,24 +459,31 @@ def _record(source: Recognized, exported: Exported, proof: Proof, pre: Preproces
     )  # fmt: skip
 
 
-def _write(
-    model: "Model", out: Path, samples_file: Path, samples: Runs, record: ImportProof, folder: Path
-) -> None:
+def _write(made: "_Converted", encoder: "_Converted | None", out: Path, folder: Path) -> None:
     """Writes all files or none: the others get their names when the model has its own."""
     from edgeopt.graph.model import save
 
-    write_archive(folder / "samples.npz", from_feeds(samples))
-    model.ir.metadata_props.update(as_metadata(record))
-    if model.ir.opset_imports.get("", 0) <= 21:  # later ones need a newer IR version
-        model.ir.ir_version = min(model.ir.ir_version, NEWEST_IR_VERSION)
-    written = {"samples.npz": samples_file}
-    if record.pre:
-        written[record.pre] = out.with_name(record.pre)
+    for part in (made, *([encoder] if encoder is not None else [])):
+        ir = part.model.ir
+        ir.metadata_props.update(as_metadata(part.record))
+        if ir.opset_imports.get("", 0) <= 21:  # later ones need a newer IR version
+            ir.ir_version = min(ir.ir_version, NEWEST_IR_VERSION)
+    samples_file = out.with_suffix(".npz")
+    written = {folder / "samples.npz": samples_file}
+    write_archive(folder / "samples.npz", from_feeds(made.samples))
+    if made.record.pre:
+        written[folder / made.record.pre] = out.with_name(made.record.pre)
+    if encoder is not None:
+        ready = folder / "ready"
+        ready.mkdir()
+        save(encoder.model.ir, ready / encoder_file(out).name)
+        write_archive(ready / encoder_file(samples_file).name, from_feeds(encoder.samples))
+        written |= {path: out.with_name(path.name) for path in ready.iterdir()}
     with ExitStack() as stack:
         if (folder / TEXT).is_dir():
             stack.enter_context(publishing(folder / TEXT, text_folder(out)))
-        for name, place in written.items():
+        for source, place in written.items():
             file = stack.enter_context(writing(place))
-            file.write((folder / name).read_bytes())
+            file.write(source.read_bytes())
             file.flush()
-        save(model.ir, out)
+        save(made.model.ir, out)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.errors import InputError, ModelError, UsageError
-from edgeopt.importing.huggingface import check_folder, generates
+from edgeopt.importing.huggingface import check_folder, generates, transcribes
 
 if TYPE_CHECKING:
     from edgeopt.plugins import Offer
@@ -29,7 +29,9 @@ class Source(msgspec.Struct, frozen=True):
     pickled: bool = False
     zipped: bool = False
     decodes: bool = False
-    """Whether it is a language model, which is proved through its cache."""
+    """Whether it is a language or speech model, which is proved through its cache."""
+    encoder_child: str = ""
+    """Script that imports the encoder of a speech model as a model of its own."""
 
 
 SOURCES = (
@@ -47,6 +49,10 @@ SOURCES = (
 )
 
 LANGUAGE_MODEL = Source("huggingface", "Hugging Face language model", child="lm_child.py", decodes=True)
+SPEECH_MODEL = Source(
+    "huggingface", "Hugging Face speech model", child="speech_child.py", decodes=True,
+    encoder_child="speech_encoder_child.py",
+)  # fmt: skip
 
 
 def sources() -> tuple[Source, ...]:
@@ -141,6 +147,8 @@ def _of_folder(path: Path, trust: bool, task: str) -> Source:
     (source,) = found
     if source.kind == "huggingface":
         check_folder(path, trust)
+        if transcribes(path, task):
+            return SPEECH_MODEL
         return LANGUAGE_MODEL if generates(path, task) else source
     return source
 

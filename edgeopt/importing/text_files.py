@@ -1,4 +1,4 @@
-"""Files beside an imported language model that generation needs: tokenizer, chat template, settings."""
+"""Files beside an imported model that generation needs: tokenizer, chat template, settings, feature extractor."""
 
 import json
 import shutil
@@ -12,8 +12,11 @@ from edgeopt.measure.files import writing
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json")
 GENERATION = "generation_config.json"
-_FROM_CONFIG = ("bos_token_id", "eos_token_id", "pad_token_id", "max_position_embeddings")
-_OTHER_NAMES = {"max_position_embeddings": "n_positions"}
+_COPIED = (*TOKENIZER_FILES, "preprocessor_config.json")
+_FROM_CONFIG = (
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "max_position_embeddings"),
+)
+_OTHER_NAMES = {"max_position_embeddings": ("n_positions", "max_target_positions")}
 
 
 def text_folder(model: Path) -> Path:
@@ -21,21 +24,20 @@ def text_folder(model: Path) -> Path:
 
 
 def gather(source: Path, converted: Path, folder: Path) -> None:
-    """Copies the files of a folder; `converted` has tokenizer.json if the folder has none.
+    """Copies the files of a folder; `converted` has those that the folder has in another form only.
 
     Settings that generation_config.json lacks come from config.json, or from the configuration of a builder.
     """
     folder.mkdir()
-    tokenizer = converted if (converted / "tokenizer.json").is_file() else source
-    for name in TOKENIZER_FILES:
-        place = tokenizer / name if (tokenizer / name).is_file() else source / name
-        if place.is_file():
+    for name in _COPIED:
+        places = (each / name for each in (converted, source))
+        if place := next((each for each in places if each.is_file()), None):
             shutil.copyfile(place, folder / name)
     config = read_json(source / "config.json") if (source / "config.json").is_file() else {}
     known = read_json(source / GENERATION) if (source / GENERATION).is_file() else {}
     settings = {**(builder_settings(source) if (source / CONFIG).is_file() else {}), **known}
     for name in _FROM_CONFIG:
-        value = config.get(name, config.get(_OTHER_NAMES.get(name, "")))
+        value = next((config[each] for each in (name, *_OTHER_NAMES.get(name, ())) if each in config), None)
         if settings.get(name) is None and value is not None:
             settings[name] = value
     (folder / GENERATION).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
@@ -51,7 +53,7 @@ def publishing(made: Path, folder: Path) -> Iterator[None]:
             for path in made.iterdir():
                 stack.enter_context(writing(folder / path.name)).write(path.read_bytes())
             yield
-        for name in (*TOKENIZER_FILES, GENERATION):
+        for name in (*_COPIED, GENERATION):
             if not (made / name).is_file():
                 (folder / name).unlink(missing_ok=True)
     except BaseException:

@@ -16,6 +16,8 @@ from transformers import (
     RobertaModel,
     SegformerConfig,
     SegformerForSemanticSegmentation,
+    T5Config,
+    T5ForConditionalGeneration,
     ViTConfig,
     ViTForImageClassification,
     Wav2Vec2Config,
@@ -49,6 +51,9 @@ SAVED = {
         SegformerConfig(depths=[1] * 4, hidden_sizes=[8, 16, 40, 64], decoder_hidden_size=16)
     ),
     "whisper": WhisperForConditionalGeneration(WhisperConfig(**WHISPER)),
+    "t5": T5ForConditionalGeneration(
+        T5Config(vocab_size=60, d_model=32, d_kv=16, d_ff=64, num_layers=1, num_heads=2)
+    ),
     "speech": Wav2Vec2ForSequenceClassification(Wav2Vec2Config(**SPEECH)),
     "gpt": GPT2LMHeadModel(GPT2Config(n_embd=32, n_layer=1, n_head=2, vocab_size=60, n_positions=64)),
 }

@@ -45,6 +45,7 @@ TASKS = {
 """Class of each task; `encoder` is the encoder alone of a model with a decoder."""
 TOKENS, PIXELS, SAMPLE_RATE = 32, 224, 16_000
 _TOKENS_NOTE = "The bundle takes tokens, not text: edgeopt does not run the operators of onnxruntime-extensions."
+_PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
 
@@ -141,7 +142,8 @@ def _check_not_generating(job: Job, config: Any, kind: Any) -> None:
         job.refuse(
             "bad-model",
             f"{kind.__name__} generates with a decoder. Models that generate are imported if they are a decoder "
-            "alone, with an architecture named ...ForCausalLM or ...LMHeadModel.",
+            "alone, with an architecture named ...ForCausalLM or ...LMHeadModel, or speech models of the "
+            "architecture WhisperForConditionalGeneration.",
             "--task encoder imports the encoder alone."
             if decodes
             else "--task feature-extraction imports its body.",
@@ -158,7 +160,7 @@ def inputs(original: Any, job: Job) -> list[Input]:
         found.append(_pixels(job, config))
     for name in ("input_features", "input_values"):
         if name in taken:
-            found.append(_sound(job, config, name))
+            found.append(sound_input(job, config, name))
     if not job.axes:
         tokens = {each.name for each in found if each.dtype == "int64"}
         job.dims = {
@@ -262,13 +264,13 @@ def _pixels(job: Job, config: Any) -> Input:
     return job.Input("pixel_values", "float32", shape, draw=draw)
 
 
-def _sound(job: Job, config: Any, name: str) -> Input:
+def sound_input(job: Job, config: Any, name: str) -> Input:
     """Returns features or samples of noise, by the feature extractor of the folder if it has one."""
     import transformers
 
     frames = 2 * setting(config, "max_source_positions", 500)
     shape = (1, SAMPLE_RATE) if name == "input_values" else (1, setting(config, "num_mel_bins", 80), frames)
-    if name in job.shapes or not read_json(job, "preprocessor_config.json"):
+    if name in job.shapes or not any(read_json(job, each) for each in _PROCESSOR_FILES):
         return job.Input(name, "float32", job.shapes.get(name, shape))
     extractor = transformers.AutoFeatureExtractor.from_pretrained(job.place, trust_remote_code=job.trust)
 

@@ -50,24 +50,28 @@ def check(job: Job) -> None:
     if job.axes or job.shapes:
         job.refuse(
             "usage",
-            "Batch, sequence and cache of a language model are all open.",
+            "Batch, sequence and cache of a model that generates are all open.",
             "Leave out --dynamic and --shape.",
         )
 
 
-def load(job: Job) -> Any:
+def check_version(job: Job) -> None:
     from transformers import DynamicCache
 
     if not hasattr(DynamicCache(), "layers"):
         job.refuse(
             "missing",
-            f"Language models need transformers 4.54 or later, and this is {version().split(',')[0]}.",
+            f"Models that generate need transformers 4.54 or later, and this is {version().split(',')[0]}.",
             f"Install it: {sys.executable} -m pip install --upgrade transformers",
         )
+
+
+def load(job: Job) -> Any:
+    check_version(job)
     config = hf_child.read_config(job)
     _check_rope(job, config)
     kind = hf_child.architecture(job, config)
-    if not _cache_name(kind) or getattr(config, "is_encoder_decoder", False):
+    if not cache_name(kind) or getattr(config, "is_encoder_decoder", False):
         job.refuse(
             "bad-model",
             f"{kind.__name__} takes no cache of keys and values, which this import needs to generate.",
@@ -80,7 +84,7 @@ def load(job: Job) -> Any:
     return original
 
 
-def _cache_name(model: Any) -> str:
+def cache_name(model: Any) -> str:
     """Returns the name of the argument for the cache, which some versions of transformers call `cache`."""
     taken = inspect.signature(model.forward).parameters
     return next((name for name in ("past_key_values", "cache") if name in taken), "")
@@ -112,7 +116,7 @@ def _decoder(model: Any) -> Any:
     import torch
     from transformers import DynamicCache
 
-    name, positions = _cache_name(model), "position_ids" in inspect.signature(model.forward).parameters
+    name, positions = cache_name(model), "position_ids" in inspect.signature(model.forward).parameters
 
     class Decoder(torch.nn.Module):  # type: ignore[misc]  # Any, where torch is not installed
         def __init__(self) -> None:
@@ -126,12 +130,12 @@ def _decoder(model: Any) -> Any:
             for layer in range(len(past) // 2):
                 cache.update(past[2 * layer], past[2 * layer + 1], layer)
             made = self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=True, **more)
-            return (made.logits, *_tensors(made[name]))
+            return (made.logits, *tensors(made[name]))
 
     return Decoder().eval()
 
 
-def _tensors(cache: Any) -> list[Any]:
+def tensors(cache: Any) -> list[Any]:
     """Returns keys and values of each layer in turn."""
     return [each for layer in cache.layers for each in (layer.keys, layer.values)]
 
@@ -218,9 +222,9 @@ def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str: 
     batch, new, past = 2, 3, 5
     ids = ids.repeat(batch * new)[: batch * new].reshape(batch, new)
     with torch.no_grad():
-        made = original.module(input_ids=ids, use_cache=True)[_cache_name(original.module)]
+        made = original.module(input_ids=ids, use_cache=True)[cache_name(original.module)]
         try:
-            shapes = [tuple(each.shape) for each in _tensors(made)]
+            shapes = [tuple(each.shape) for each in tensors(made)]
         except AttributeError:
             shapes = []
     if not shapes or not all(len(shape) == 4 and shape[2] == new for shape in shapes):
@@ -235,14 +239,14 @@ def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str: 
     dynamic = torch.export.Dim.DYNAMIC
     both, grows = {0: dynamic, 1: dynamic}, {0: dynamic, 2: dynamic}
     count = len(shapes) // 2
-    with _progress(original.module, count, job), torch_child.quiet():
+    with progress(original.module, count, job), torch_child.quiet():
         program = torch.onnx.export(
             original.decoder, (ids, mask, positions, cache),
             input_names=["input_ids", "attention_mask", "position_ids", *_names(PAST, count)],
             output_names=["logits", *_names("present.", count)],
             dynamic_shapes=(both, both, both, [grows] * len(cache)), opset_version=job.opset, dynamo=True,
         )  # fmt: skip
-        _tidy(program.model, original.decoder.takes_positions)
+        tidy(program.model, original.decoder.takes_positions)
         program.save(str(job.folder / "exported.onnx"))
     return f"torch.onnx {torch.__version__} (dynamo, with cache)"
 
@@ -286,7 +290,7 @@ def _built(original: Any, job: Job) -> str:
 
 
 @contextmanager
-def _progress(model: Any, count: int, job: Job) -> Iterator[None]:
+def progress(model: Any, count: int, job: Job) -> Iterator[None]:
     """Says every few seconds how long the export has taken."""
     start, done = time.monotonic(), threading.Event()
     weights = sum(each.numel() for each in model.parameters()) / 1e6
@@ -306,7 +310,7 @@ def _progress(model: Any, count: int, job: Job) -> Iterator[None]:
         thread.join()
 
 
-def _tidy(model: Any, takes_positions: bool) -> None:
+def tidy(model: Any, takes_positions: bool) -> None:
     """Names the open dimensions, removes positions that nothing reads, and folds transposed weights of MatMul."""
     import onnx_ir as ir
 
@@ -316,6 +320,7 @@ def _tidy(model: Any, takes_positions: bool) -> None:
         length = {"attention_mask": "total_sequence"}.get(value.name, "sequence")
         if "." in value.name:
             length = "past_sequence" if value.name.startswith(PAST) else "total_sequence"
+            length = "encoder_sequence" if ".encoder." in value.name else length
         sizes = ["batch" if k == 0 else length if k == growing else size for k, size in enumerate(value.shape)]
         value.shape = ir.Shape(sizes)
     if not takes_positions:
@@ -367,7 +372,7 @@ def run_sizes(original: Any, job: Job, samples: list[Feeds]) -> Any:
     job.dims = {"input_ids": {1: "sequence"}, "attention_mask": {1: "sequence"}}
     if longest:
         job.ranges["sequence"] = (1, longest)
-    _save_tokenizer(job)
+    save_tokenizer(job)
     return done
 
 
@@ -388,7 +393,7 @@ def _generated(original: Any, job: Job, prompt: Any, longest: int | None) -> Any
     return ids
 
 
-def _save_tokenizer(job: Job) -> None:
+def save_tokenizer(job: Job) -> None:
     """Writes tokenizer.json for a folder whose tokenizer is in other files, if transformers can convert it."""
     there = [name for name in (TOKENIZER, *OTHER_TOKENIZERS) if (Path(job.place) / name).is_file()]
     if not there:
