@@ -263,7 +263,7 @@ def _built(original: Any, job: Job) -> str:
     options = ("-i", job.place, "-o", str(folder), "-p", "fp32", "-e", "cpu", "-c", str(job.folder / "builder"))
     command = (sys.executable, "-m", BUILDER, *options, "--extra_options", f"hf_remote={str(job.trust).lower()}")
     config = original.module.config
-    with _progress(original.module, hf_child.setting(config, "num_hidden_layers", 0), job):
+    with progress(original.module, hf_child.setting(config, "num_hidden_layers", 0), job):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
     if done.returncode or not (folder / "model.onnx").is_file():
         return ""  # it knows fewer architectures than transformers
