@@ -139,6 +139,31 @@ def test_a_metric_stands_where_the_floor_would(faster):
     assert comparison(kept)[2].change == "no floor in dB"
 
 
+@pytest.mark.parametrize(
+    ("objective", "what", "before", "after", "change"),
+    [
+        ("tokens-per-second", "Tokens per second", "5,495", "17,527", "+219.0 %"),
+        ("first-token", "First token", "182 µs", "57.1 µs", "-68.7 %"),
+    ],
+)
+def test_a_decoder_is_told_by_its_tokens(faster, objective, what, before, after, change):
+    tokens = {
+        "top1": 0.956,
+        "top1_low": 0.94,
+        "top1_high": 0.97,
+        "positions": 258,
+        "worst_kl": 0.03,
+        "worst_sample": 0,
+    }
+    metric = {"metric": "kl", "value": 0.0123, "low": 0.016, "high": 0.009, "samples": 18, "tokens": tokens}
+    proof = {**faster["proof"], "metric": {**metric, "smaller_is_better": True}}
+    speed, _, judged = comparison(read_result({**faster, "objective": objective, "floor_db": 0.0, "proof": proof}))
+    assert (speed.what, speed.before, speed.after) == (what, before, after)
+    assert speed.change.replace("\N{MINUS SIGN}", "-") == change
+    assert (judged.what, judged.after) == ("Divergence and top-1", "KL 0.012, 95.6 %")
+    assert judged.change == "intervals [0.009 0.016], [94 97] %"
+
+
 def test_the_weakest_level_of_input_is_named(faster):
     level = {"output": "y", "snr_db": 31.5, "low_db": 30.2, "samples": 3, "share": 0.01, "levels": 2}
     told = proof_line(read_result({**faster, "proof": {**faster["proof"], "weakest": level}}))
