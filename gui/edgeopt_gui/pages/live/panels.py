@@ -16,7 +16,7 @@ PANELS: tuple[PanelSpec, ...] = (
         "Latency",
         "ms",
         (
-            CurveSpec(LATENCY, "median of 0.1 s", None),
+            CurveSpec(LATENCY, "median", None, "the median of 0.1 s"),
             CurveSpec(P99, "p99", 1),
             CurveSpec(P90, "p90", 4),
             CurveSpec(P50, "p50", 0),
