@@ -98,7 +98,7 @@ def make_one_more(window):
     steps.append([time.perf_counter() - begin[0], time.process_time() - begin[1]])
 Window.make_one_more = make_one_more if made else lambda window: None
 def after(window):
-    while made and window._steps.gi_frame is not None:
+    while made and (window._steps.gi_frame is not None or window.page("live").view is None):
         QCoreApplication.processEvents()
     def switch(key):
         paint = FirstPaint()
