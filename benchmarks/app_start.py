@@ -79,19 +79,27 @@ def after(window):
 sys.exit(main.main([sys.argv[1]]))
 """
 )
-# Pages are made on their first visit here, and not one after another while the app is idle.
+# Without an argument, pages are made on their first visit, and not while the app is idle.
 SWITCHED = (
     _APP
     + """
 from PySide6.QtCore import QEvent, QObject
 from edgeopt_gui.pages import PAGES
+made = sys.argv[1:]
 class FirstPaint(QObject):
     def eventFilter(self, page, event):
         if event.type() == QEvent.Type.Paint and not self.at:
             self.at = time.perf_counter(), time.process_time()
         return False
-Window.make_one_more = lambda window: None
+make, steps = Window.make_one_more, []
+def make_one_more(window):
+    begin = time.perf_counter(), time.process_time()
+    make(window)
+    steps.append([time.perf_counter() - begin[0], time.process_time() - begin[1]])
+Window.make_one_more = make_one_more if made else lambda window: None
 def after(window):
+    while made and (window._steps.gi_frame is not None or window.page("live").view is None):
+        QCoreApplication.processEvents()
     def switch(key):
         paint = FirstPaint()
         paint.at = ()
@@ -103,7 +111,12 @@ def after(window):
         window.page(key).removeEventFilter(paint)
         return [end - start for start, end in zip(begin, paint.at)]
     keys = [entry.key for entry in PAGES]
-    print(json.dumps(["first visit", {key: switch(key) for key in keys[1:]}]), flush=True)
+    visits = {key: switch(key) for key in keys[1:]}
+    if made:
+        print(json.dumps(["first visit when made", {**visits, "longest step of making": max(steps)}]), flush=True)
+        window.quit_now()
+        return
+    print(json.dumps(["first visit", visits]), flush=True)
     pairs = {}
     for old in keys:
         for new in keys:
@@ -144,7 +157,7 @@ def _round(model: Path | None, packaged: Path | None) -> list[tuple[str, float, 
         found += [(f"packaged: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(STARTED, python=program)]
     if model is not None:
         found += [(f"{model.name}: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(OPENED, str(model))]
-    return found + _run(SWITCHED)[1:]
+    return found + _run(SWITCHED, "made")[1:] + _run(SWITCHED)[1:]
 
 
 def _run(program: str, *arguments: str, python: str = sys.executable) -> list[tuple[str, float, float]]:

@@ -49,6 +49,19 @@ class Metric(msgspec.Struct, frozen=True, tag_field="event", tag="metric"):
             raise ValueError(f"the metric '{self.name}' must be a finite number, not {self.value}")
 
 
+class TokenFigures(msgspec.Struct, frozen=True):
+    """Accuracy of a decoder's tokens against the source's, each figure with its 95 % interval on other texts."""
+
+    kl: float
+    """Mean Kullback-Leibler divergence, in nats."""
+    kl_low: float
+    kl_high: float
+    top1: float
+    """Share of positions where both have the same most likely token."""
+    top1_low: float
+    top1_high: float
+
+
 class Standing(msgspec.Struct, frozen=True, tag_field="event", tag="standing"):
     """Status of one candidate of a search: still racing, or out, with the reason."""
 
@@ -66,6 +79,8 @@ class Standing(msgspec.Struct, frozen=True, tag_field="event", tag="standing"):
     of_best: float | None = None
     """Speed as a share of the best candidate's, if the candidate lost."""
     schema: int = SCHEMA
+    tokens: TokenFigures | msgspec.UnsetType = msgspec.UNSET
+    """Accuracy of the tokens, if the search judges a decoder by them; omitted otherwise."""
 
 
 class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):

@@ -31,6 +31,8 @@ ROWS = (
     ("  90 % within", "latency_p90_ms", 1.0, "{:.3f} ms"),
     ("  99 % within", "latency_p99_ms", 1.0, "{:.3f} ms"),
     ("throughput", "throughput_per_s", 1.0, "{:,.1f} /s"),
+    ("first token", "first_token_p50_ms", 1.0, "{:,.1f} ms"),
+    ("tokens", "tokens_per_s", 1.0, "{:,.1f} /s"),
     ("requests sent", "sent_per_s", 1.0, "{:,.1f} /s"),
     ("requests failed", "failed_requests", 1.0, "{:,.0f}"),
     ("memory, process", "process_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),

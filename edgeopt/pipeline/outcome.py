@@ -6,6 +6,7 @@ import msgspec
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.judging.metric import Judged
+from edgeopt.events import TokenFigures
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.import_proof import ImportProof
 from edgeopt.graph.ledger import LedgerEntry
@@ -87,6 +88,8 @@ class CandidateReport(msgspec.Struct, frozen=True):
     proved: bool = False
     """Whether the speed-up is that of the written bundle, in fresh processes."""
     proof_verdict: str = ""
+    tokens: TokenFigures | None = None
+    """Accuracy of the tokens, if the search judges a decoder by them."""
 
 
 class SizeTimes(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from edgeopt.backends.plugin import plugin_of
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Judged
 from edgeopt.errors import Ending, TrialError
-from edgeopt.events import Emit, Progress, Standing
+from edgeopt.events import Emit, Progress, Standing, TokenFigures
 from edgeopt.measure.contender import PLUGIN_ANSWER_S, Contender
 from edgeopt.measure.messages import ONE, Calls, Loaded, Memory
 from edgeopt.measure.rounds import latency_ms, speedup
@@ -74,6 +74,7 @@ class PoolEntry:
     reason: str = ""
     accuracy_db: float | None = None
     accuracy_low_db: float | None = None
+    tokens: TokenFigures | None = None
     pace: RacePace = NOT_MEASURED
     lead: Lead | None = None
     of_best: float | None = None
@@ -144,6 +145,7 @@ def judge(reference: AccuracyReference, entry: PoolEntry, outputs: Answers) -> N
     goal = reference.goal
     judged = reference.judge(reference.split.check, outputs, reference.outputs)
     entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
+    entry.tokens = judged.token_figures
     if judged.problem:
         entry.drop("failed", judged.problem)
     elif not goal.may_meet(judged):
@@ -200,6 +202,7 @@ def racing(entry: PoolEntry, baseline: Contender | None = None) -> Standing:
         speedup_low=ratio.low if ratio else None,
         speedup_high=ratio.high if ratio else None,
         accuracy_db=entry.accuracy_db,
+        tokens=entry.tokens or msgspec.UNSET,
     )
 
 
@@ -221,6 +224,7 @@ def final(entry: PoolEntry | CandidateReport) -> Standing:
         speedup_low=ratio.low if ratio else None,
         speedup_high=ratio.high if ratio else None,
         accuracy_db=entry.accuracy_db,
+        tokens=entry.tokens or msgspec.UNSET,
         of_best=entry.of_best if entry.status == "lost" else None,
     )
 

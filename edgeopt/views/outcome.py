@@ -3,13 +3,13 @@
 from edgeopt import units
 from edgeopt.graph.accuracy import EQUAL_DB, agreement, decibels
 from edgeopt.measure.stats import IDENTICAL
-from edgeopt.pipeline.objectives import OBJECTIVES
+from edgeopt.pipeline.objectives import OBJECTIVES, TOKENS_PER_SECOND, objective_named
 from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, GenerationProof, Outcome, in_order
 from edgeopt.pipeline.shapes.shape_words import shape_lines
 from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
 from edgeopt.views.imports import import_sentence
 from edgeopt.views.originals import original_speed
-from edgeopt.views.words import MEMORY, memory, milliseconds, ratio, ratio_of
+from edgeopt.views.words import MEMORY, accuracy, memory, milliseconds, ratio, ratio_of
 
 _ON_THE_FRONT = "*"
 _KEPT = ("keep what you have", "undecided")
@@ -36,7 +36,7 @@ def _candidates(outcome: Outcome) -> Table:
             Marked(f"{number}{mark}", "faint"),
             _named(report),
             _speed(report),
-            decibels(report.accuracy_db) if report.accuracy_db is not None else "",
+            accuracy(report.accuracy_db, report.tokens) if report.accuracy_db is not None else "",
             memory(report.memory) if report.memory else "",
             "" if report.size_bytes is None else units.size(report.size_bytes),
             _verdict(report, outcome),
@@ -112,13 +112,13 @@ def _proved(outcome: Outcome) -> str:
 def _generated(proof: GenerationProof) -> str:
     """Describes the decoding by the written bundle."""
     forms = ", ".join(f"{form} {decibels(value)}" for form, value in proof.lowest_db.items())
-    texts = units.count(proof.texts, "text")
+    texts, shown = units.count(proof.texts, "text"), objective_named(TOKENS_PER_SECOND).shown
     return (
         f"Each of {proof.steps} steps of {texts} agrees with a full run of the bundle: {forms}. "
         f"{units.count(proof.greedy_tokens, 'token')} after each of {proof.prompts} prompts of "
         f"{proof.prompt_tokens}: first token "
         f"{milliseconds(proof.first_token_ms)} (source {milliseconds(proof.source_first_token_ms)}), "
-        f"{1e3 / proof.token_ms:.3g} tokens/s (source {1e3 / proof.source_token_ms:.3g}), not interleaved; "
+        f"{shown(1e3 / proof.token_ms)} (source {shown(1e3 / proof.source_token_ms)}), not interleaved; "
         f"loops after {units.count(proof.loops, 'prompt')} (source {proof.source_loops})."
     )
 

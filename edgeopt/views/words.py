@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from edgeopt import units
 
 if TYPE_CHECKING:
+    from edgeopt.events import TokenFigures
     from edgeopt.measure.stats import Interval
 
 UNKNOWN = "-"
@@ -102,6 +103,17 @@ def decibels(value: float | None) -> str:
     from edgeopt.graph import accuracy  # with it comes numpy, which not every reader needs
 
     return accuracy.decibels(value)
+
+
+def accuracy(value_db: float | None, tokens: "TokenFigures | None" = None) -> str:
+    """Returns `KL 0.0031, 97.1 %` of a decoder judged by its tokens, or else the ratio in decibels."""
+    return decibels(value_db) if tokens is None else f"KL {tokens.kl:.2g}, {100 * tokens.top1:.3g} %"
+
+
+def token_intervals(tokens: "TokenFigures") -> str:
+    """Returns divergence and agreement with their intervals."""
+    kl = f"KL {tokens.kl:.2g} [{tokens.kl_low:.2g} {tokens.kl_high:.2g}]"
+    return f"{kl}, top-1 {100 * tokens.top1:.3g} % [{100 * tokens.top1_low:.3g} {100 * tokens.top1_high:.3g}]"
 
 
 def change(before: float | None, after: float | None) -> str:

@@ -1,7 +1,7 @@
 """The window: rail, header, pages, menus, status bar, log; it connects them and knows nothing of models."""
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -59,6 +59,9 @@ class Window(QMainWindow):
         self.context = context
         self._entries = {entry.key: entry for entry in entries}
         self._pages: dict[str, Page] = {}
+        self._made: dict[str, Page] = {}
+        """Pages that are not in the window yet."""
+        self._steps = self._make_in_steps()
         self._shown = ""
         self.log = LogDock(context.jobs, self)
         self.book = ActionBook(self)
@@ -106,14 +109,15 @@ class Window(QMainWindow):
     def page(self, key: str) -> Page:
         if key not in self._pages:
             entry = self._entries[key]
-            page = entry.make(self.context)
+            page = self._made.pop(key, None) or entry.make(self.context)
             page.setObjectName(f"page-{key}")
             page.setAccessibleName(entry.title)
             self._pages[key] = page
             self._stack.addWidget(page)
             self.book.add(entry.actions, page)
+            for action in entry.actions:
+                self._reface(self.book[action.key])
             page.use(self.book)
-            self._dress()
             self._menus.fill()
         return self._pages[key]
 
@@ -122,13 +126,30 @@ class Window(QMainWindow):
             self.page(key)
 
     def make_one_more(self) -> None:
-        """Makes the pages one at a time while the app is idle, so that the first window does not wait for them."""
-        missing = next((key for key in self._entries if key not in self._pages), None)
-        if missing is not None:
-            self.page(missing)
+        """Makes the pages in short steps while the app is idle, so that neither window nor user waits for them."""
+        step = next(self._steps, None)
+        if step is not None:
             QTimer.singleShot(0, self, self.make_one_more)
         else:
             gc.freeze()
+
+    def _make_in_steps(self) -> Iterator[str]:
+        """Yields the key of a page after each step: made, put into the window, styled and laid out."""
+        for key, entry in self._entries.items():
+            if key not in self._pages:
+                self._made[key] = entry.make(self.context)
+                yield key
+            if key not in self._pages:
+                self.page(key)
+                yield key
+            if key != self._shown:
+                page = self._pages[key]
+                page.resize(self._stack.size())
+                page.grab()  # does what the first visit would wait for
+                yield key
+        for key, page in self._pages.items():
+            page.prepare()
+            yield key
 
     @property
     def shown_page(self) -> Page:

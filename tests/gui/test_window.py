@@ -28,6 +28,7 @@ from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.source_model import source_of
 from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.drop_hint import DropHint
+from edgeopt_gui.window import Window
 
 KEYS = [entry.key for entry in PAGES]
 
@@ -59,6 +60,20 @@ def counting(key):
 def few(*keys):
     """The entries of these pages."""
     return tuple(entry for entry in PAGES if entry.key in keys)
+
+
+def test_pages_are_made_in_steps_between_which_each_can_be_visited(qtbot, context):
+    window = Window(context, [counting(key) for key in ("first", "second", "third")])
+    qtbot.addWidget(window)
+    assert next(window._steps) == "second"
+    made = window._made["second"]
+    window.show_page("second")
+    assert window.shown_page is made
+    assert list(window._steps) == ["third"] * 3 + ["first", "second", "third"]
+    assert window.page("third").told == []
+    assert not window.book["third.note"].shown.icon().isNull()
+    window.book["third.note"].shown.trigger()
+    assert window.page("third").told == ["entered", "note"]
 
 
 def drag(kind, window, mime):

@@ -26,6 +26,7 @@ from edgeopt.data.judging.intervals import (
     unseen_share,
 )
 from edgeopt.errors import InputError, UsageError, error_text
+from edgeopt.events import TokenFigures
 from edgeopt.graph.accuracy import SEED, Array, compare_outputs
 from edgeopt.graph.levels import LevelAccuracy, Tail
 
@@ -110,6 +111,14 @@ class Judged(msgspec.Struct, frozen=True):
     """The reason, as a sentence, if the outputs cannot be compared; otherwise empty."""
     tokens: TokenAgreement | None = None
     """Agreement of the tokens, for the divergence `kl`."""
+
+    @property
+    def token_figures(self) -> TokenFigures | None:
+        """Returns the divergence with the agreement of the tokens; None for other metrics."""
+        found = self.tokens
+        if found is None or self.high is None:
+            return None
+        return TokenFigures(self.value, self.high, self.low, found.top1, found.top1_low, found.top1_high)
 
 
 Outputs = Sequence[Mapping[str, Array]]

@@ -367,6 +367,7 @@ def _race_report(
         of_best=entry.of_best if entry.status == "lost" else None,
         proved=proved,
         proof_verdict=entry.proof_verdict,
+        tokens=entry.tokens,
     )
 
 

@@ -120,6 +120,9 @@ class Page(QWidget):
         buttons = self._content.findChildren(ActionButton)
         return frozenset(b.key for b in buttons if b.always or b.isVisibleTo(self._content))
 
+    def prepare(self) -> None:
+        """Begins to import what the first visit needs, while the app is idle."""
+
     def entered(self) -> None:
         """Starts what the page does only while it is visible, such as drawing by a timer."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QIcon, QPainter, QPixmap
+from PySide6.QtGui import QIcon, QPainter, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt_gui.plots.plot import Plot, colour_of
@@ -49,11 +49,18 @@ class Panel(QWidget):
         head.addStretch()
         self._only = QLabel()
         head.addWidget(self._only)
+        self._legend = QWidget()
+        legend = QHBoxLayout(self._legend)
+        legend.setContentsMargins(0, 0, 0, 0)
+        legend.setSpacing(line // 2)
         for key, button in reversed(self.keys.items()):  # the last one is painted on top: it matters most
             button.toggled.connect(lambda on, key=key: self._hide(key, not on))
             button.setVisible(False)
-            head.addWidget(button)
-        rows = QVBoxLayout(self)
+            legend.addWidget(button)
+        legend.addStretch()
+        head.addWidget(self._legend)
+        self._head, self._narrow = head, False
+        self._rows = rows = QVBoxLayout(self)
         rows.setContentsMargins(0, line // 4, 0, 0)
         rows.setSpacing(0)
         rows.addLayout(head)
@@ -83,7 +90,7 @@ class Panel(QWidget):
         for curve in self.spec.curves:
             at = rings[curve.key].at(time_s) if time_s is not None and curve.key in rings else None
             value = None if at is None else at[1] * self.plot.factor
-            self.keys[curve.key].read(value)
+            self.keys[curve.key].read(value, alone=self._narrow)
             if len(self.keys) == 1:
                 self._only.setText("" if value is None else significant(value))
 
@@ -92,6 +99,21 @@ class Panel(QWidget):
         found = ((curve.label, rings[curve.key].at(time_s)) for curve in self.spec.curves if curve.key in rings)
         values = [f"{name} {significant(at[1] * self.plot.factor)}" for name, at in found if at is not None]
         return f"{self.spec.title}: {', '.join(values)} {self.unit}" if values else ""
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        """Moves the legend to a row of its own where it has no room beside the title, with values or without."""
+        super().resizeEvent(event)
+        if len(self.keys) == 1:
+            return
+        needed = sum(key.width_with_value() for key in self.keys.values())
+        narrow = self.width() < needed + self.title.sizeHint().width() + self.logarithm.sizeHint().width()
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self._legend.setContentsMargins(self.fontMetrics().height() // 2 if narrow else 0, 0, 0, 0)
+            if narrow:
+                self._rows.insertWidget(1, self._legend)
+            else:
+                self._head.addWidget(self._legend)
 
     def dress(self) -> None:
         self.plot.dress()
@@ -128,15 +150,22 @@ class _Key(QCheckBox):
         self.setText(curve.label)
         self.setChecked(True)
         self.setAccessibleName(f"{title}: {curve.label}")
-        self.setToolTip(f"Show or hide {curve.label}")
+        self.setToolTip(f"Show or hide {curve.tip or curve.label}")
         line = self.fontMetrics().height()
         self.setIconSize(QSize(line, line // 2))
         self.dress()
 
-    def read(self, value: float | None) -> None:
-        text = self._curve.label if value is None else f"{self._curve.label} {significant(value)}"
+    def read(self, value: float | None, *, alone: bool) -> None:
+        """Shows the name with a value, or the value `alone` where there is no room for both."""
+        text = self._curve.label if value is None else significant(value)
+        text = text if value is None or alone else f"{self._curve.label} {text}"
         if text != self.text():
             self.setText(text)
+
+    def width_with_value(self) -> int:
+        metrics = self.fontMetrics()
+        texts = (self.text(), f"{self._curve.label} 0,000")
+        return self.sizeHint().width() + metrics.horizontalAdvance(texts[1]) - metrics.horizontalAdvance(texts[0])
 
     def dress(self) -> None:
         size, ratio = self.iconSize(), self.devicePixelRatio()

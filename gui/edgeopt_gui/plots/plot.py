@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QMouseEvent, QPalette, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QFrame, QGraphicsLinearLayout
 
@@ -86,6 +86,10 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self.setBackground(palette.color(QPalette.ColorRole.Base))
         for curve in self.spec.curves:
             self._curves[curve.key].setPen(pg.mkPen(colour_of(curve), width=1))
+
+    def sizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        """Returns the minimum size: a plot takes what room there is, and needs no more."""
+        return QSize(self.minimumWidth(), self.minimumHeight())
 
     def show_times(self, on: bool) -> None:
         """Shows or hides the clock labels below, which only the lowest plot has."""

@@ -10,6 +10,8 @@ class CurveSpec:
     label: str
     colour: int | None
     """Index for `theme.colours.series`; None for the muted colour of baselines."""
+    tip: str = ""
+    """Longer name for the tooltip."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class ActionButton(QPushButton):
         self.setEnabled(bound.shown.isEnabled())
         self.setToolTip(bound.shown.toolTip())
         primary = bound.action.primary or self.stands_out
-        if self.property("primary") != primary:
+        if bool(self.property("primary")) != primary:
             self.setProperty("primary", primary)
             self.style().unpolish(self)
             self.style().polish(self)

@@ -13,12 +13,15 @@ from contextlib import ExitStack, closing
 import msgspec
 import psutil
 import pytest
+from websockets.sync.client import connect
 
 from edgeopt.bundle.deployment import Cache
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.write import put_text
+from edgeopt.events import Metric, decode
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.completions.request import UNSUPPORTED
+from edgeopt_agent.http import telemetry
 from edgeopt_agent.http.completions import MAX_REQUEST_BYTES
 from tests.bundle.runtime.decoder import HEADS, PAIRS, WIDTH
 from tests.bundle.runtime.scripted import ANSWER, CHAT, PROMPT, write_scripted
@@ -460,3 +463,24 @@ def test_every_parameter_is_known_once():
     for kind in (ChatRequest, CompletionRequest):
         fields = {field.name for field in msgspec.structs.fields(kind)}
         assert not fields & (IGNORED | UNSUPPORTED.keys())
+
+
+def test_telemetry_has_the_speed_of_texts_only_where_the_model_generates_text(server, serving, null_bundle):
+    def latest(of, until):
+        found = {}
+        with connect(f"ws://{of.place}{telemetry.PATH}") as viewer:
+            viewer.recv(10)  # the counters are read before the first frame
+            if of is server:
+                ask_json(of, PATH, prompt=PROMPT, max_tokens=64)
+            while until not in found:
+                events = map(decode, viewer.recv(10).splitlines())
+                found |= {event.name: event.value for event in events if isinstance(event, Metric)}
+        return found
+
+    found = latest(server, "tokens_per_s")
+    assert found["tokens_per_s"] > 0
+    assert found["first_token_p50_ms"] > 0
+    assert found["generated_tokens"] == metric(server, "edgeopt_generated_tokens")
+    other = serving()
+    other.deploy(null_bundle())
+    assert not {"tokens_per_s", "first_token_p50_ms", "generated_tokens"} & set(latest(other, "load_percent"))

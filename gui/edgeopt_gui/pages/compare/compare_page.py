@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import cast
 
 import msgspec
-from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt.errors import EdgeoptError
 from edgeopt_gui.actions.action import Face
@@ -350,13 +351,17 @@ class ComparePage(Page):
             self.failure.set(endings[0], "compare.start")
             self._right.setCurrentWidget(self.failure)
         else:
-            self._right.setCurrentWidget(self.view)
+            self._right.setCurrentWidget(self._scrolled)
 
     def _laid_out(self) -> QWidget:
         content = QWidget()
         line = self.fontMetrics().height()
         self._right = QStackedWidget()
-        for widget in (self.ready, self.view, self.failure):
+        scrolled = self._scrolled = QScrollArea(widgetResizable=True)  # in a low window only
+        scrolled.setFrameShape(QFrame.Shape.NoFrame)
+        scrolled.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scrolled.setWidget(self.view)
+        for widget in (self.ready, scrolled, self.failure):
             self._right.addWidget(widget)
         column = QVBoxLayout(content)
         column.setContentsMargins(line, line, line, line)

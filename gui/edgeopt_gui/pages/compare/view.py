@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgeopt.measure.report import SideReport
     from edgeopt_gui.pages.compare.found import Verdict
 
-_NODE_LETTERS = 70
+_NODE_LETTERS, _TABS_LINES = 70, 24
 _OUTPUT_COLUMNS: tuple[Column[OutputRow], ...] = (
     Column("output", lambda row: row.name, tip=lambda row: row.problem),
     Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
@@ -121,6 +121,7 @@ class CompareView(QWidget):
             column.addWidget(widget)
         column.addSpacing(line // 2)
         column.addWidget(self.tabs, 1)
+        self.tabs.setMinimumHeight(line * _TABS_LINES)
 
     def parts(self) -> tuple[tuple[Section, tuple[Part, ...]], ...]:
         """Returns each section with the jobs that it needs."""

@@ -238,6 +238,9 @@ class LivePage(Page):
         self._failure = ending
         self._with_charts(self._settle)
 
+    def prepare(self) -> None:
+        self._with_charts(self._settle)
+
     def entered(self) -> None:
         self._with_charts(self._settle)
 

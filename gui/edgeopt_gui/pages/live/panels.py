@@ -4,6 +4,7 @@ from edgeopt_gui.plots.spec import CurveSpec, PanelSpec
 
 LATENCY, P50, P90, P99 = "latency_ms", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms"
 THROUGHPUT, RUNS, PERCENTILE_RUNS = "throughput_per_s", "runs", "percentile_runs"
+TOKENS_PER_S, FIRST_TOKEN, GENERATED = "tokens_per_s", "first_token_p50_ms", "generated_tokens"
 PROCESS_MEMORY, DEVICE_MEMORY = "process_memory_bytes", "device_memory_bytes"
 LOAD, TEMPERATURE, CLOCK = "load_percent", "temperature_c", "clock_hz"
 
@@ -15,7 +16,7 @@ PANELS: tuple[PanelSpec, ...] = (
         "Latency",
         "ms",
         (
-            CurveSpec(LATENCY, "median of 0.1 s", None),
+            CurveSpec(LATENCY, "median", None, "the median of 0.1 s"),
             CurveSpec(P99, "p99", 1),
             CurveSpec(P90, "p90", 4),
             CurveSpec(P50, "p50", 0),
@@ -24,6 +25,8 @@ PANELS: tuple[PanelSpec, ...] = (
         small=("µs", 1e3),
         spread=(P50, P99),
     ),
+    PanelSpec("Tokens per second", "median of 10 s", (CurveSpec(TOKENS_PER_S, "tokens per second", 0),)),
+    PanelSpec("First token", "ms, median of 10 s", (CurveSpec(FIRST_TOKEN, "first token", 4),)),
     PanelSpec("Process memory", "MiB", (CurveSpec(PROCESS_MEMORY, "process", 3),), _MIB),
     PanelSpec("Device memory in use", "MiB", (CurveSpec(DEVICE_MEMORY, "device", 2),), _MIB),
     PanelSpec("Load", "% of all cores", (CurveSpec(LOAD, "load", 5),), highest=100.0),

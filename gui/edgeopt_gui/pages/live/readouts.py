@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from edgeopt import units
 from edgeopt_gui.pages.live import panels
 from edgeopt_gui.pages.live.history import History
-from edgeopt_gui.plots.ticks import latency, significant
+from edgeopt_gui.plots.ticks import latency, latency_text, significant
 
 NOTHING = "\N{EN DASH}"
 PERCENTILES = ((panels.P50, "p50"), (panels.P90, "p90"), (panels.P99, "p99"))
@@ -46,6 +46,11 @@ def read(history: History, missing: Mapping[str, str]) -> tuple[Readout, ...]:
     so_far = f"{_runs(latest[panels.RUNS])} so far" if panels.RUNS in latest else ""
     rate = NOTHING if throughput is None else significant(throughput)
     rows.append(Readout("Runs per second", rate, note=so_far))
+    if panels.GENERATED in latest:
+        speed, first_ms = latest.get(panels.TOKENS_PER_S), latest.get(panels.FIRST_TOKEN)
+        so_far = f"{units.count(int(latest[panels.GENERATED]), 'token')} since the agent started"
+        rows.append(Readout("Tokens per second", NOTHING if speed is None else significant(speed), note=so_far))
+        rows.append(Readout("First token", NOTHING if first_ms is None else latency_text(first_ms)))
     for key, name in ((panels.PROCESS_MEMORY, "Process memory"), (panels.DEVICE_MEMORY, "Device memory")):
         peak = f"peak {units.size(peaks[key])}" if key in peaks else why_not(key)
         rows.append(Readout(name, units.size(latest[key]) if key in latest else NOTHING, note=peak))

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from edgeopt import units
 from edgeopt_gui.pages.live import panels
@@ -13,6 +13,7 @@ from edgeopt_gui.plots.histogram import Histogram
 from edgeopt_gui.plots.spec import Level
 from edgeopt_gui.plots.ticks import clock_text, latency_text
 from edgeopt_gui.settings import Settings
+from edgeopt_gui.widgets.flow import FlowLayout
 
 _DIGITS = 3
 
@@ -30,11 +31,9 @@ class RunsStrip(QWidget):
         self.title.setProperty("role", "heading")
         self.percentiles = QLabel()
         self.histogram = Histogram()
-        head = QHBoxLayout()
+        head = FlowLayout(line, 0)
         head.setContentsMargins(line // 2, line // 4, line // 2, 0)
-        head.setSpacing(line)
         head.addWidget(self.title)
-        head.addStretch()
         head.addWidget(self.percentiles)
         rows = QVBoxLayout(self)
         rows.setContentsMargins(0, 0, 0, 0)

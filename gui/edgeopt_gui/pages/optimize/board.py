@@ -78,6 +78,8 @@ class Row:
     size_bytes: int | None = None
     leading: bool = False
     """Whether the candidate is the fastest of those still racing."""
+    tokens: events.TokenFigures | None = None
+    """Accuracy of a decoder that is judged by its tokens."""
     proof_verdict: str = ""
     """Verdict of the candidate's proof; "" if it had none."""
 
@@ -178,6 +180,11 @@ class Board:
         self.warnings = list(result.warnings)
 
     @property
+    def of_tokens(self) -> bool:
+        """Whether candidates are judged by their tokens, as those of a decoder."""
+        return any(row.tokens for row in self.rows.values())
+
+    @property
     def best(self) -> Row | None:
         """The fastest candidate still racing that is faster than the baseline; None if there is none."""
         alive = [row for row in self.rows.values() if row.speedup and not row.out]
@@ -204,6 +211,7 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
         high=standing.speedup_high if measured else row.high,
         accuracy_db=_known(standing.accuracy_db, row.accuracy_db),
         of_best=standing.of_best,
+        tokens=standing.tokens or row.tokens,
     )
 
 
@@ -238,6 +246,7 @@ def _reported(report: "CandidateReport", result: "Outcome") -> Row:
         report.proved,
         report.memory,
         report.size_bytes,
+        tokens=report.tokens,
         proof_verdict=report.proof_verdict,
     )
     if status in {"baseline", "kept"}:

@@ -1,15 +1,29 @@
 """The table of candidates: the fastest first, each with its interval and what became of it."""
 
+from dataclasses import replace
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt import units
-from edgeopt.views.words import MEMORY, UNKNOWN, decibels, memory, memory_parts, milliseconds, ratio, size, span
+from edgeopt.views.words import (
+    MEMORY,
+    UNKNOWN,
+    accuracy,
+    memory,
+    memory_parts,
+    milliseconds,
+    ratio,
+    size,
+    span,
+    token_intervals,
+)
 from edgeopt_gui import theme
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
 from edgeopt_gui.pages.optimize.interval_bar import AxisHeader, IntervalBar
 from edgeopt_gui.pages.optimize.words import short_name
+from edgeopt_gui.plots.ticks import significant
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
@@ -42,6 +56,24 @@ def _look(row: Row) -> Look:
     return "strong" if row.leads else "quiet" if row.out else "plain"
 
 
+_LATENCY: Column[Row] = Column(
+    "Latency",
+    lambda r: r.latency_ms,
+    lambda r: milliseconds(r.latency_ms),
+    "right",
+    title_tip="Your model's time in the proof, divided by the speed",
+)
+_TIMES = {
+    "tokens-per-second": replace(
+        _LATENCY,
+        title="Tokens/s",
+        value=lambda r: r.latency_ms and 1e3 / r.latency_ms,
+        text=lambda r: f"{significant(1e3 / r.latency_ms)}" if r.latency_ms else UNKNOWN,
+        title_tip="Tokens per second after the first one: your model's in the proof, times the speed",
+    ),
+    "first-token": replace(_LATENCY, title="First token"),
+}
+_TIME = 5
 COLUMNS: tuple[Column[Row], ...] = (
     Column(
         "Candidate",
@@ -79,18 +111,15 @@ COLUMNS: tuple[Column[Row], ...] = (
     ),
     Column(
         "Accuracy",
-        lambda r: r.accuracy_db,
-        lambda r: decibels(r.accuracy_db),
+        lambda r: -r.tokens.kl if r.tokens else r.accuracy_db,
+        lambda r: accuracy(r.accuracy_db, r.tokens),
         "right",
-        title_tip="Signal-to-noise ratio of the outputs against your model's; more is better",
+        tip=lambda r: token_intervals(r.tokens) if r.tokens else "",
+        title_tip="Signal-to-noise ratio of the outputs against your model's; more is better.\n"
+        "Of a decoder: Kullback-Leibler divergence from your model in nats, less is better, and the share of "
+        "tokens that your model also finds most likely",
     ),
-    Column(
-        "Latency",
-        lambda r: r.latency_ms,
-        lambda r: milliseconds(r.latency_ms),
-        "right",
-        title_tip="Your model's time in the proof, divided by the speed",
-    ),
+    _LATENCY,
     Column(
         MEMORY,
         lambda r: r.memory and r.memory.added_bytes,
@@ -156,6 +185,14 @@ class Candidates(QWidget):
         layout.addLayout(below)
         theme.scheme_changed.connect(self.table.viewport().update)
 
+    def call_time(self, objective: str) -> None:
+        """Shows tokens per second or the first token instead of the latency, by the objective of a decoder."""
+        column = _TIMES.get(objective, _LATENCY)
+        if self.records.columns[_TIME] is not column:
+            self.records.columns = (*COLUMNS[:_TIME], column, *COLUMNS[_TIME + 1 :])
+            self.records.headerDataChanged.emit(Qt.Orientation.Horizontal, _TIME, _TIME)
+            self.records.touch_column(_TIME)
+
     def show_board(self, board: Board) -> None:
         """Replaces all rows."""
         self.records.set_rows(board.rows.values())
@@ -198,12 +235,13 @@ class Candidates(QWidget):
         self._details.setVisible(row is not None)
         texts: tuple[str, ...] = ()
         if row is not None:
-            texts = (short_name(f"{row.name}: {row.outcome}"), row.trade, self._left_out(row))
+            tokens = token_intervals(row.tokens) if row.tokens else ""
+            texts = (short_name(f"{row.name}: {row.outcome}"), tokens, row.trade, self._left_out(row))
         self._details.setText("\n".join(part for part in texts if part))
         self._deliver.setVisible(row is not None and bool(row.trade))
         self.picked.emit()
 
     def _left_out(self, row: Row) -> str:
         """Returns the values of the columns without room."""
-        hidden = (column for place, column in enumerate(COLUMNS) if self.table.isColumnHidden(place))
+        hidden = (column for place, column in enumerate(self.records.columns) if self.table.isColumnHidden(place))
         return ", ".join(f"{each.title} {each.text_of(row)}" for each in hidden if each.value(row))

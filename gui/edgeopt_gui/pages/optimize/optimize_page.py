@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import msgspec
 from PySide6.QtCore import QStandardPaths, QTimer
@@ -33,6 +34,9 @@ from edgeopt_gui.pages.optimize.welcome import Welcome
 from edgeopt_gui.widgets.command_line import CommandLine
 from edgeopt_gui.widgets.dialogs import DATA, choose_file, choose_folder
 from edgeopt_gui.widgets.states import ErrorState
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.core import Vocabulary
 
 _REDRAW_MS = 100
 NEXT_STEPS = {
@@ -216,11 +220,14 @@ class OptimizePage(Page):
     def command(self) -> Command | None:
         return self._shown
 
-    def entered(self) -> None:
+    def prepare(self) -> None:
         # Imported in a background thread, long before a search has an outcome.
         self._background.do(slow.result, lambda _: None)
         if not self.delivery.formats:
-            self._background.do(slow.core, self._core_read)
+            self._background.do(lambda: (slow.core(), slow.core().vocabulary()), self._core_read)
+
+    def entered(self) -> None:
+        self.prepare()
         if not self._targets_requested:
             self._targets_requested = True
             job = self.context.jobs.run(Command("Listing the targets", ("targets",)))
@@ -273,8 +280,8 @@ class OptimizePage(Page):
         run.board.finish(run.result)
         return ending
 
-    def _core_read(self, core: ModuleType) -> None:
-        words = core.vocabulary()
+    def _core_read(self, read: tuple[ModuleType, "Vocabulary"]) -> None:
+        core, words = read
         self.delivery.formats = words.formats
         self.panel.set_core(words, core.problems)
 

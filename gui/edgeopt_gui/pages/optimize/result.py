@@ -11,6 +11,7 @@ from edgeopt.decoding import thread_safe
 from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import with_open_ends
+from edgeopt.pipeline.objectives import FIRST_TOKEN, TOKENS_PER_SECOND
 from edgeopt.pipeline.outcome import CURRENT, CandidateReport, Outcome
 from edgeopt.views.words import (
     MEMORY,
@@ -23,6 +24,8 @@ from edgeopt.views.words import (
     memory_parts,
     milliseconds,
 )
+from edgeopt.views.words import accuracy as accuracy_text
+from edgeopt_gui.plots.ticks import significant
 
 UNCHANGED = "unchanged"
 
@@ -77,19 +80,26 @@ def comparison(result: Outcome) -> tuple[Compared, ...]:
     before, after = proof.baseline_memory, proof.memory
     # Computed from the proved speed-up: the medians of all runs would give another ratio.
     bundle_ms = proof.baseline_ms / proof.speedup.median if proof.speedup.median > 0 else proof.latency_ms
+    tokens = proof.metric.token_figures if proof.metric is not None else None
     accuracy = "the same outputs" if proof.accuracy_db >= EQUAL_DB else decibels(proof.accuracy_db)
-    rows = [
-        (
-            "Latency",
-            milliseconds(proof.baseline_ms),
-            milliseconds(bundle_ms),
-            change(proof.baseline_ms, bundle_ms),
-        ),
-        (MEMORY, *_memory(before, after)),
-    ]
+    what, times = "Latency", (milliseconds(proof.baseline_ms), milliseconds(bundle_ms))
+    moved = change(proof.baseline_ms, bundle_ms)
+    if result.objective == TOKENS_PER_SECOND and bundle_ms > 0:
+        what, moved = "Tokens per second", change(bundle_ms, proof.baseline_ms)
+        times = (f"{significant(1e3 / proof.baseline_ms)}", f"{significant(1e3 / bundle_ms)}")
+    elif result.objective == FIRST_TOKEN:
+        what = "First token"
+    rows = [(what, *times, moved), (MEMORY, *_memory(before, after))]
     if result.winner == result.baseline:
-        rows = [("Latency", "", rows[0][1], UNCHANGED), (MEMORY, "", memory(before), UNCHANGED)]
-    return (*(Compared(*row) for row in rows), Compared("Accuracy", "reference", accuracy, _floor(result)))
+        rows = [(what, "", times[0], UNCHANGED), (MEMORY, "", memory(before), UNCHANGED)]
+    judged = Compared("Accuracy", "reference", accuracy, _floor(result))
+    if tokens is not None:
+        top1 = f"[{100 * tokens.top1_low:.3g} {100 * tokens.top1_high:.3g}]"
+        kl = f"[{tokens.kl_low:.2g} {tokens.kl_high:.2g}]"
+        judged = Compared(
+            "Divergence and top-1", "reference", accuracy_text(None, tokens), f"intervals {kl}, {top1} %"
+        )
+    return (*(Compared(*row) for row in rows), judged)
 
 
 def _memory(before: Memory | None, after: Memory | None) -> tuple[str, str, str]:

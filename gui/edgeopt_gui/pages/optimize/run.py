@@ -83,6 +83,14 @@ class Run:
         return self.result is None and self.failure is None
 
     @property
+    def objective(self) -> str:
+        """Objective of the search of a decoder; "" for other models."""
+        if not self.board.of_tokens:
+            return ""
+        chosen = self.result.objective if self.result else self.order.choices.objective if self.order else ""
+        return chosen if chosen == "first-token" else "tokens-per-second"
+
+    @property
     def cancelled(self) -> bool:
         return self.failure is not None and self.failure.how == "cancelled"
 

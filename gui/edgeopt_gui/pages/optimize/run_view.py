@@ -68,6 +68,7 @@ class RunView(QScrollArea):
         self.standing.setVisible(result is None)
         self.verdict.setVisible(result is not None)
         self._floor_db = result.floor_db if result is not None else None
+        self.candidates.call_time(run.objective)
         self.candidates.show_board(run.board)
         self._offer_front()
         self.tabs.setTabVisible(1, result is not None)
@@ -85,6 +86,7 @@ class RunView(QScrollArea):
         """Shows the progress of a run; `rows` are those changed since the last call."""
         self._run = run
         self._update_standing()
+        self.candidates.call_time(run.objective)
         if rows:
             self.candidates.put(rows)
         self.scatter.show_rows(run.board.rows.values(), self._floor_db)
@@ -100,7 +102,9 @@ class RunView(QScrollArea):
         run = self._run
         if run is not None and run.running:
             job = run.job
-            self.standing.set(run.board, job.cancelled, stopping=job.stopping, picked=run.picked)
+            self.standing.set(
+                run.board, job.cancelled, objective=run.objective, stopping=job.stopping, picked=run.picked
+            )
 
     def _offer_front(self) -> None:
         """Shows the box that filters candidates only on their tab."""

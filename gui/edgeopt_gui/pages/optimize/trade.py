@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.views.words import MEMORY, decibels, memory, ratio_of, size
+from edgeopt.views.words import MEMORY, accuracy, memory, ratio_of, size
 
 if TYPE_CHECKING:
     from edgeopt.pipeline.outcome import CandidateReport, Outcome
@@ -25,7 +25,7 @@ def trade_of(report: "CandidateReport", result: "Outcome") -> str:
     if report.speedup and winner.speedup and winner.speedup.median > 0:
         parts.append(units.behind(report.speedup.median / winner.speedup.median).removesuffix(", too close"))
     if report.accuracy_db is not None and winner.accuracy_db is not None:
-        mine, others = decibels(report.accuracy_db), decibels(winner.accuracy_db)
+        mine, others = (accuracy(each.accuracy_db, each.tokens) for each in (report, winner))
         parts.append(f"accuracy {mine}" if mine == others else f"accuracy {mine} instead of {others}")
     mine_added, added = (each.memory.added_bytes if each.memory else None for each in (report, winner))
     if _noted(mine_added, added):

@@ -1,16 +1,15 @@
 """The head of a finished search: the verdict, what it rests on, before and after."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt.units import count
 from edgeopt_gui.pages.optimize.in_the_app import without_flags
 from edgeopt_gui.pages.optimize.texts import by_mouse, large, quiet, selectable
 from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.flow import FlowLayout
 
 if TYPE_CHECKING:
     from edgeopt.pipeline.outcome import Outcome
@@ -36,8 +35,9 @@ class Verdict(QWidget):
         self.retry = ActionButton(text="Choose another place…")
         self._tiles = [_Tile() for _ in range(3)]
         height = self.fontMetrics().height()
-        tiles = _row(self._tiles, height * 3 // 2)
-        buttons = QHBoxLayout()
+        tiles, buttons = FlowLayout(height * 3 // 2, height // 2), FlowLayout(height // 2, height // 3)
+        for tile in self._tiles:
+            tiles.addWidget(tile)
         self.buttons: dict[str, ActionButton] = {}
         for key, text in (
             ("optimize.save", "Save as…"),
@@ -49,7 +49,6 @@ class Verdict(QWidget):
         ):
             self.buttons[key] = ActionButton(key, text=text)
             buttons.addWidget(self.buttons[key])
-        buttons.addStretch()
         self.condition = QLabel()
         self.condition.setObjectName("condition")
         self._again = QWidget()
@@ -107,25 +106,17 @@ class Verdict(QWidget):
         self.note.setVisible(bool(sentence))
 
 
-def _row(tiles: "Sequence[_Tile]", spacing: int) -> QHBoxLayout:
-    row = QHBoxLayout()
-    row.setSpacing(spacing)
-    for tile in tiles:
-        row.addLayout(tile)
-    row.addStretch()
-    return row
-
-
-class _Tile(QGridLayout):
+class _Tile(QWidget):
     """A tile with a caption, the present value, and the previous one."""
 
     def __init__(self) -> None:
         super().__init__()
         self._caption, self._value, self._was = quiet(QLabel()), large(QLabel(), 1.3), quiet(QLabel())
-        self.setVerticalSpacing(0)
-        self.setRowStretch(3, 1)  # its neighbour may have a line more
-        for place, label in enumerate((self._caption, self._value, self._was)):
-            self.addWidget(label, place, 0, Qt.AlignmentFlag.AlignLeft)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        for label in (self._caption, self._value, self._was):
+            column.addWidget(label)
 
     def set(self, compared: "Compared") -> None:
         self._caption.setText(compared.what)

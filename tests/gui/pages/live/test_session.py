@@ -53,6 +53,22 @@ def test_what_ran_before_is_there_to_compare(session):
     assert session.level() is None
 
 
+def test_speed_of_texts_is_shown_only_where_the_model_generates_text(session):
+    session.begin("the agent at device", "device")
+    session.take(metric("latency_p50_ms", 3.0, 0), NOW_S)
+    names = [each.name for each in session.readouts()]
+    assert not {"Tokens per second", "First token"} & set(names)
+    session.take(metric("generated_tokens", 0.0, 0), NOW_S)
+    reserved = [each.name for each in session.readouts()]
+    for name, value in (("generated_tokens", 640.0), ("tokens_per_s", 41.27), ("first_token_p50_ms", 86.0)):
+        session.take(metric(name, value, 1), NOW_S + 1)
+    shown = {each.name: each for each in session.readouts()}
+    assert list(shown) == reserved
+    assert [each for each in reserved if each in names] == names
+    assert (shown["Tokens per second"].value, shown["First token"].value) == ("41.3", "86.0 ms")
+    assert shown["Tokens per second"].note == "640 tokens since the agent started"
+
+
 def test_a_request_to_an_agent_is_not_compared_with_a_run_in_a_process(session):
     session.begin("the agent at device", "device")
     session.take(metric("latency_p50_ms", 0.298, 0), NOW_S)

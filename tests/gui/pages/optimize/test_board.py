@@ -1,9 +1,11 @@
 """The board: a real search's events in, the story that its outcome tells out."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QStyleOptionViewItem
@@ -12,7 +14,10 @@ from edgeopt import events
 from edgeopt.measure.messages import Memory
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
 from edgeopt_gui.pages.optimize.candidates import COLUMNS, Candidates
+from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.interval_bar import IntervalBar
+from edgeopt_gui.pages.optimize.run import Order, Run
+from edgeopt_gui.pages.optimize.standing import Standing
 from edgeopt_gui.theme import colours
 from edgeopt_gui.widgets.records import RecordsModel
 from edgeopt_gui.widgets.speed_axis import place_on, span_around, ticks
@@ -255,6 +260,39 @@ def test_what_can_be_delivered_instead_says_what_is_traded(qtbot, shown):
         shown.table.pick("b")
     assert "0.90x the speed" in shown._details.text()
     assert shown._deliver.isVisible()
+
+
+TOKENS = events.TokenFigures(0.0123, 0.009, 0.016, 0.956, 0.94, 0.97)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "title", "text"),
+    [
+        ("latency", "Tokens/s", "40.0"),
+        ("tokens-per-second", "Tokens/s", "40.0"),
+        ("first-token", "First token", "25.0 ms"),
+    ],
+)
+def test_a_decoder_is_shown_by_its_tokens(shown, chosen, title, text):
+    order = Order(Path("m.onnx"), None, None, Choices(objective=chosen))
+    run = Run(Path("m.onnx"), Path("b"), None, None, order=order)
+    shown.call_time(run.objective)
+    assert shown.records.headerData(5, Qt.Orientation.Horizontal) == "Latency"
+    shown.put(
+        list(run.board.apply(events.Standing("a", "racing", latency_ms=25.0, accuracy_db=30.0, tokens=TOKENS)))
+    )
+    # The last standing of a candidate that failed has no figures.
+    shown.put(list(run.board.apply(events.Standing("a", "racing", speedup=2.0, accuracy_db=30.0))))
+    shown.call_time(run.objective)
+    assert shown.records.headerData(5, Qt.Orientation.Horizontal) == title
+    cells = [shown.records.index(0, place).data() for place in (4, 5)]
+    assert cells == ["KL 0.012, 95.6 %", text]
+    shown.table.pick("a")
+    assert "KL 0.012 [0.009 0.016], top-1 95.6 % [94 97]" in shown._details.text()
+    standing = Standing()
+    standing.set(run.board, cancelling=False, objective=run.objective)
+    assert "accuracy KL 0.012, 95.6 %" in standing.detail.text()
+    assert ("40.0 tokens/s" if title == "Tokens/s" else "25.0 ms") in standing.detail.text()
 
 
 def test_the_front_can_be_shown_alone(shown):

@@ -16,6 +16,7 @@ from edgeopt import events
 from edgeopt.bundle.manifest import check_manifest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data.demo import DATA
+from edgeopt.data.judging.metric import Judged, TokenAgreement
 from edgeopt.data.levels import alike_inputs
 from edgeopt.data.samples import Samples
 from edgeopt.errors import BundleError, EdgeoptError, UsageError
@@ -137,6 +138,22 @@ def test_a_metric_stands_where_the_floor_would(faster):
     assert "top-1 with labels at least 97 %" in proof_line(kept)
     assert "top-1 with labels 98 %" in proof_line(kept)
     assert comparison(kept)[2].change == "no floor in dB"
+
+
+DECODERS = [
+    ("tokens-per-second", ("Tokens per second", "5,495", "17,527", "+219.0 %")),
+    ("first-token", ("First token", "182 µs", "57.1 µs", "-68.7 %")),
+]
+
+
+@pytest.mark.parametrize(("objective", "told"), DECODERS)
+def test_a_decoder_is_told_by_its_tokens(faster, objective, told):
+    tokens = TokenAgreement(0.956, 0.94, 0.97, 258, 0.03, 0)
+    metric = msgspec.to_builtins(Judged("kl", 0.0123, 0.016, 18, high=0.009, tokens=tokens))
+    proof = {**faster["proof"], "metric": metric}
+    speed, _, judged = comparison(read_result({**faster, "objective": objective, "proof": proof}))
+    assert (speed.what, speed.before, speed.after, speed.change.replace("\N{MINUS SIGN}", "-")) == told
+    assert (judged.after, judged.change) == ("KL 0.012, 95.6 %", "intervals [0.009 0.016], [94 97] %")
 
 
 def test_the_weakest_level_of_input_is_named(faster):

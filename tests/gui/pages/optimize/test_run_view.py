@@ -46,6 +46,8 @@ def test_a_result_scrolls_in_a_low_window_and_not_sideways(qtbot, won):
     view = RunView()
     qtbot.addWidget(view)
     view.verdict.set(won)
+    for button in view.verdict.buttons.values():
+        button.setText("Compare with the source")
     view.standing.hide()
     view.resize(450, 300)
     view.show()
