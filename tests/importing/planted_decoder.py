@@ -31,7 +31,7 @@ def version():
 
 def load(job):
     config = json.loads((Path(job.place) / "config.json").read_text())
-    return SimpleNamespace(module=SimpleNamespace(config=SimpleNamespace(**config)))
+    return SimpleNamespace(module=SimpleNamespace(config=SimpleNamespace(**config)), batches=True)
 
 
 def run(original, feeds, job):

@@ -35,9 +35,9 @@ BUDGETS = {
     "edgeopt/views": 2700,
     "edgeopt/commands": 16_000,
     "edgeopt/cli": 5900,
-    "agent": 22_500,
-    "gui": 25_550,
-    "tests": 120_900,
+    "agent": 22_700,
+    "gui": 25_750,
+    "tests": 121_300,
 }
 
 
