@@ -28,7 +28,7 @@ BUDGETS = {
     "edgeopt/measure": 9350,
     "edgeopt/quant": 9000,
     "edgeopt/importing": 4600,
-    "edgeopt/pipeline": 10_050,
+    "edgeopt/pipeline": 10_150,
     "edgeopt/remote": 1500,
     "edgeopt/lab": 1000,
     "edgeopt/registry": 800,
@@ -37,7 +37,7 @@ BUDGETS = {
     "edgeopt/cli": 5900,
     "agent": 22_700,
     "gui": 25_750,
-    "tests": 121_300,
+    "tests": 120_300,
 }
 
 
