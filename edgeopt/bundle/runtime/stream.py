@@ -61,6 +61,18 @@ class Stream:
         self._state: dict[str, Array] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         """The shapes that the other inputs had in the last step."""
+        # Made once: a decoder has dozens of states, and a step of it may take a few milliseconds.
+        self._equal = tuple(
+            (info.name, axis, other.name, place)
+            for info, other, axis, dimension in self._dimensions()
+            for place, name in enumerate(other.shape)
+            if dimension and name == dimension and self._growing.get(other.name) != place
+        )
+        self._unnamed = tuple(
+            (info.name, axis, other.name)
+            for info, other, axis, dimension in self._dimensions()
+            if not dimension and axis < len(other.shape) and not other.shape[axis]
+        )
 
     @property
     def state(self) -> dict[str, Array]:
@@ -91,28 +103,25 @@ class Stream:
 
     def _check_sizes(self, shapes: Mapping[str, tuple[int, ...]], state: Mapping[str, Array]) -> None:
         """A dimension of one name has one size: runtimes would broadcast the state of another batch."""
-        for info, other, axis, dimension in self._dimensions(shapes):
-            for place, name in enumerate(other.shape[: state[other.name].ndim]):
-                found, kept = shapes[info.name][axis], state[other.name].shape[place]
-                if dimension and name == dimension and found != kept and self._growing.get(other.name) != place:
-                    raise _other_size(info.name, axis, found, other.name, kept)
+        for fed, axis, other, place in self._equal:
+            sizes, kept = shapes.get(fed, ()), state[other].shape
+            if axis < len(sizes) and place < len(kept) and sizes[axis] != kept[place]:
+                raise _other_size(fed, axis, sizes[axis], other, kept[place])
 
     def _check_broadcast(self, shapes: Mapping[str, tuple[int, ...]], following: Mapping[str, Array]) -> None:
         """OpenVINO names no dimensions: that sizes which were the same are so no longer shows a broadcast."""
-        for info, other, axis, dimension in self._dimensions(shapes):
-            kept, before = self._state[other.name].shape, self._shapes.get(info.name, ())
-            if dimension or axis >= min(len(kept), len(before), len(other.shape)) or other.shape[axis]:
+        for fed, axis, other in self._unnamed:
+            now, kept, before = shapes.get(fed, ()), self._state[other].shape, self._shapes.get(fed, ())
+            if axis >= min(len(now), len(kept), len(before)):
                 continue
-            sizes = shapes[info.name][axis], kept[axis]
-            if before[axis] == kept[axis] and 1 in sizes and following[other.name].shape[axis] == max(sizes) > 1:
-                raise _other_size(info.name, axis, sizes[0], other.name, sizes[1])
+            sizes = now[axis], kept[axis]
+            if before[axis] == kept[axis] and 1 in sizes and following[other].shape[axis] == max(sizes) > 1:
+                raise _other_size(fed, axis, sizes[0], other, sizes[1])
 
-    def _dimensions(
-        self, shapes: Mapping[str, tuple[int, ...]]
-    ) -> Iterator[tuple[TensorInfo, TensorInfo, int, str | None]]:
+    def _dimensions(self) -> Iterator[tuple[TensorInfo, TensorInfo, int, str | None]]:
         """Every open dimension of the other inputs, with every state."""
         for info in self._fed:
-            for axis, dimension in enumerate(info.shape[: len(shapes.get(info.name, ()))]):
+            for axis, dimension in enumerate(info.shape):
                 if not isinstance(dimension, int):
                     yield from ((info, other, axis, dimension) for other in self._carried)
 
