@@ -5,23 +5,27 @@ import logging
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
-from edgeopt.backends.base import Feeds
+from edgeopt.backends.base import Array, Feeds
 from edgeopt.backends.openvino.model import read_model, write_model
 from edgeopt.errors import ModelError, error_text
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.quant.openvino_defects import avoid_defects
 
 if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto, TensorProto
     from openvino import Model
 
 
 _GROUP, _BLOCK = 32, 32
+_SMALLEST_TABLE = 1 << 18
+"""Values of a table below which eight bits save too little memory."""
 _MAX_FILE_BYTES = 1 << 30
 _EIGHT_BIT_INPUTS = 4  # accuracy level of MatMulNBits: activations are rounded to eight bits by blocks
 _QUANTIZED, _COMPRESSED = "FakeQuantize", {"i8", "u8", "i4", "u4"}
@@ -209,6 +213,7 @@ def quantize_weights(base: Path, out: Path, bits: int) -> LedgerEntry:
             )
             quantizer.process()
             made = quantizer.model
+            tables = _tables_in_eight_bits(made.model.graph)
             made.save_model_to_file(str(out), made.model.ByteSize() > _MAX_FILE_BYTES)
     except Exception as error:  # it raises whatever its parts raise
         raise ModelError(f"ONNX Runtime's tools cannot quantize the model: {error_text(error)}") from error
@@ -216,8 +221,79 @@ def quantize_weights(base: Path, out: Path, bits: int) -> LedgerEntry:
     changed = tuple(node.name for node in nodes if node.op_type == "MatMulNBits")
     if not changed:
         raise ModelError("ONNX Runtime's tools found no product with constant weights in this model.")
-    change = Change(f"stored weights in {bits} bits by blocks", changed)
-    return LedgerEntry(f"ort-weights{bits}", applied=(change,), nodes_before=before, nodes_after=len(nodes))
+    applied = [Change(f"stored weights in {bits} bits by blocks", changed)]
+    if tables:
+        applied.append(Change("stored embeddings in 8 bits by blocks", tables))
+    return LedgerEntry(f"ort-weights{bits}", applied=tuple(applied), nodes_before=before, nodes_after=len(nodes))
+
+
+def _tables_in_eight_bits(graph: "GraphProto") -> tuple[str, ...]:
+    """Quantizes the large tables that Gather reads rows of; returns the names of these nodes.
+
+    The library itself only knows four bits, which are too few for them.
+    """
+    from onnx import numpy_helper
+
+    weights = {each.name: each for each in graph.initializer}
+    made = {node.output[0]: node for node in graph.node}
+    changed: list[str] = []
+    for node in graph.node:
+        axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+        if node.op_type != "Gather" or node.domain or axis:
+            continue
+        values = _table(node.input[0], weights, made)
+        if values is None or values.size < _SMALLEST_TABLE or values.shape[1] % _BLOCK:
+            continue
+        blocks = values.reshape(len(values), -1, _BLOCK)
+        scales = np.abs(blocks).max(-1) / 127
+        levels = np.round(blocks / np.where(scales, scales, 1)[..., None]) + 128  # 128 is the default zero point
+        stored = {
+            f"{node.output[0]}.levels": levels.astype(np.uint8).reshape(values.shape),
+            f"{node.output[0]}.scales": scales.astype(np.float32),
+        }
+        graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in stored.items())
+        table, scale = stored
+        _read_blocks(node, [table, node.input[1], scale])
+        changed.append(node.name or node.output[0])
+    _drop_unread(graph)
+    return tuple(changed)
+
+
+def _table(name: str, weights: "Mapping[str, TensorProto]", made: "Mapping[str, NodeProto]") -> Array | None:
+    """Returns a constant matrix of float32 values, also if it is transposed first, as a tied head is."""
+    from onnx import TensorProto, numpy_helper
+
+    node = made.get(name)
+    is_turned = node is not None and node.op_type == "Transpose"
+    found = weights.get(node.input[0] if node is not None and is_turned else name)
+    if found is None or found.data_type != TensorProto.FLOAT or len(found.dims) != 2:
+        return None
+    values: Array = numpy_helper.to_array(found)
+    if node is None:
+        return values
+    order = [list(each.ints) for each in node.attribute if each.name == "perm"]
+    return values.T if order in ([], [[1, 0]]) else values
+
+
+def _read_blocks(node: "NodeProto", inputs: Sequence[str]) -> None:
+    from onnx import helper
+
+    settings = {"gather_axis": 0, "quantize_axis": 1, "block_size": _BLOCK, "bits": 8}
+    blocked = helper.make_node(
+        "GatherBlockQuantized", inputs, list(node.output), domain="com.microsoft", **settings
+    )
+    blocked.name = node.name
+    node.CopyFrom(blocked)
+
+
+def _drop_unread(graph: "GraphProto") -> None:
+    """Removes a Transpose and weights that nothing reads any more."""
+    for kind in (graph.node, graph.initializer):
+        read = {name for node in graph.node for name in node.input} | {each.name for each in graph.output}
+        for each in [*kind]:
+            name = each.output[0] if kind is graph.node else each.name
+            if name not in read and (kind is graph.initializer or each.op_type == "Transpose"):
+                kind.remove(each)
 
 
 class _Reader:

@@ -1,6 +1,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
 
 from edgeopt.backends import backend_named
@@ -30,6 +31,44 @@ def test_weights_in_eight_bits_meet_the_floor_and_those_in_four_do_not(decoder, 
     goal = goal_from("kl")
     judged = goal.judge(answers(tmp_path / "made.onnx"), answers(decoder))
     assert goal.met(judged) is met, goal.describe(judged)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_large_embeddings_are_stored_in_eight_bits(tmp_path, tied, bits):
+    rows, width = 6000, 64
+    table = np.random.default_rng(8).standard_normal((rows, width), np.float32)
+    table[7] = 0
+    nodes = [
+        onnx.helper.make_node("Gather", ["turned" if tied else "table", "ids"], ["found"], name="embedding"),
+        onnx.helper.make_node("MatMul", ["found", "head"], ["logits"], name="product"),
+    ]
+    weights = {"head": np.ascontiguousarray(table.T)}
+    if tied:
+        nodes.insert(0, onnx.helper.make_node("Transpose", ["head"], ["turned"], perm=[1, 0]))
+    else:
+        weights["table"] = table
+    ports = [
+        onnx.helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, [1, "n"]),
+        onnx.helper.make_tensor_value_info("logits", onnx.TensorProto.FLOAT, [1, "n", rows]),
+    ]
+    held = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:], held)
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "m.onnx")
+
+    entry = libraries.quantize_weights(tmp_path / "m.onnx", tmp_path / "out.onnx", bits)
+    assert entry.applied[1].nodes == ("embedding",)
+    made = onnx.load(tmp_path / "out.onnx")
+    assert [node.op_type for node in made.graph.node] == ["GatherBlockQuantized", "MatMulNBits"]
+    assert not any(
+        each.data_type == onnx.TensorProto.FLOAT and each.dims[-1] == rows for each in made.graph.initializer
+    )
+    ids = np.array([[7, 0, 5999]])
+    made.graph.output.insert(0, onnx.helper.make_tensor_value_info("found", onnx.TensorProto.FLOAT, None))
+    onnx.save(made, tmp_path / "out.onnx")
+    found = backend_named("onnxruntime-cpu").load(tmp_path / "out.onnx", {}).run({"ids": ids})["found"]
+    np.testing.assert_allclose(found[0], table[ids[0]], atol=np.abs(table).max() / 254)
 
 
 def test_nncf_makes_weights_in_four_bits_where_groups_of_32_do_not_fit(decoder, tmp_path):
