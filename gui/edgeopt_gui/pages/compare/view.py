@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from edgeopt.measure.report import SideReport
     from edgeopt_gui.pages.compare.found import Verdict
 
-_NODE_LETTERS, _TABS_LINES = 70, 24
+_NODE_LETTERS, _TABS_LINES = 70, 20
 _OUTPUT_COLUMNS: tuple[Column[OutputRow], ...] = (
     Column("output", lambda row: row.name, tip=lambda row: row.problem),
     Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
@@ -50,6 +50,13 @@ _LAYER_COLUMNS: tuple[Column[LayerRow], ...] = (
     Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
     Column("max abs", lambda row: row.max_abs, lambda row: f"{row.max_abs:.1e}", align="right"),
 )
+
+
+class _Column(QVBoxLayout):
+    """A column in a scroll area, which would give texts that wrap their preferred height and scroll too early."""
+
+    def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
+        return False
 
 
 class CompareView(QWidget):
@@ -114,7 +121,7 @@ class CompareView(QWidget):
             if len(sections) > 1:
                 inside.addStretch()
             self.tabs.addTab(page, title)
-        column = QVBoxLayout(self)
+        column = _Column(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(line // 3)
         for widget in (self.headline, self.interval, self.accuracy):
