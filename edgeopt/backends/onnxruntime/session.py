@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,10 +26,15 @@ from edgeopt.platform.freed_memory import give_back
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg, RunOptions
 
+    from edgeopt.backends.onnxruntime.shared_cache import SharedCache
+
 RECORD = "session.record_ep_graph_assignment_info"
 """The session config entry that makes the runtime record the placement of nodes."""
 
 _INPUT, _OUTPUT, _NAME, _OPERATOR = 1, 2, 3, 4  # in NodeProto
+_GROUPED, _PASTS, _PRESENTS = "GroupQueryAttention", slice(3, 5), slice(1, 3)
+_BRANCHING = ("If", "Loop", "Scan")
+_STATE_RANK = 4  # batch, heads, tokens, width
 # The runtime appends this to the names of nodes into which it split a node.
 _TOKEN = re.compile(r"_token_\d+$")
 
@@ -118,9 +123,13 @@ class OrtSession:
         placement: Placement | None = None,
         run: BoundRun | None = None,
         run_options: "RunOptions | None" = None,
+        path: Path | None = None,
     ) -> None:
+        """`path` is that of a model whose states may stay in the runtime: on the CPU, without bound memory."""
         import numpy as np
 
+        self._session: InferenceSession | None = session
+        self._path = path
         self.inputs = inputs
         self.outputs = outputs
         self.placement = placement
@@ -149,8 +158,20 @@ class OrtSession:
         except self._errors:
             return self._run_checked(feeds)
 
+    def shared_cache(self, pairs: Mapping[str, str]) -> "SharedCache | None":
+        """Returns a new sequence whose states stay in the runtime; None where they must be fed at each step."""
+        from edgeopt.backends.onnxruntime.shared_cache import SharedCache
+
+        states = [info for info in self.inputs if info.name in pairs]
+        if self._session is None or self._path is None:
+            return None
+        known = all(len(each.shape) == _STATE_RANK and _is_sized(each.shape[1::2]) for each in states)
+        if not known or not _shares_cache(file_nodes(self._path), pairs):
+            return None
+        return SharedCache(self._session, states, pairs, self._names, self._options)
+
     def close(self) -> None:
-        self._run = None
+        self._run = self._session = None
         give_back()
 
     def _run_checked(self, feeds: Feeds) -> dict[str, Array]:
@@ -165,6 +186,24 @@ class OrtSession:
                 f"ONNX Runtime could not run the model: {error_text(error)}",
                 "Check the values and the named dimensions of the data against the model.",
             ) from error
+
+
+def _shares_cache(nodes: Sequence[PlacedNode], pairs: Mapping[str, str]) -> bool:
+    """Whether grouped attention alone reads and writes these states.
+
+    It takes the number of valid tokens from elsewhere, so a longer buffer means the same to it. Any other node
+    that reads a state would see the buffer's length.
+    """
+    attention = [node for node in nodes if node.operator == _GROUPED]
+    own = {pair for node in attention for pair in zip(node.inputs[_PASTS], node.outputs[_PRESENTS], strict=False)}
+    if not pairs or set(pairs.items()) != own or any(node.operator in _BRANCHING for node in nodes):
+        return False
+    reads = [name for node in nodes for name in node.inputs if name in pairs or name in pairs.values()]
+    return len(reads) == len(pairs)
+
+
+def _is_sized(heads_and_width: Iterable[int | str | None]) -> bool:
+    return all(isinstance(size, int) for size in heads_and_width)
 
 
 def load_session(
@@ -191,7 +230,8 @@ def load_session(
     inputs = tuple(_tensor_info(info, known, path) for info in session.get_inputs())
     outputs = tuple(_tensor_info(info, known, path) for info in session.get_outputs())
     run = _bound_run(provider, session, chosen, (*inputs, *outputs))
-    return OrtSession(session, inputs, outputs, found, run, run_options(chosen, provider.gpu(chosen)))
+    shared = path if provider.key == CPU and run is None else None
+    return OrtSession(session, inputs, outputs, found, run, run_options(chosen, provider.gpu(chosen)), shared)
 
 
 def _refuse(provider: Provider, found: Placement | None, path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.bundle.deployment import Cache
-from edgeopt.bundle.runtime.stream import Stream
+from edgeopt.bundle.runtime.stream import Steps
 from edgeopt.errors import DataError, ModelError, UsageError
 
 _MASK_RANK = 2
@@ -84,7 +84,7 @@ class Generation(Iterator[int]):
 
     def __init__(
         self,
-        stream: Stream,
+        stream: Steps,
         ports: "DecoderPorts",
         ids: Sequence[int] | Array,
         max_tokens: int,
@@ -111,7 +111,7 @@ class Generation(Iterator[int]):
                 f"The prompt has {len(self._pending)} tokens; the model takes {self._max_context}.",
                 "Shorten the prompt.",
             )
-        self._stream: Stream | None = stream
+        self._stream: Steps | None = stream
         self._cached = 0
         self._left = max_tokens
         self._stop = frozenset(int(each) for each in stop)
@@ -147,7 +147,7 @@ class Generation(Iterator[int]):
     def _end(self, ending: str) -> None:
         self._stream, self.ending = None, ending
 
-    def _scores(self, stream: Stream) -> Array:
+    def _scores(self, stream: Steps) -> Array:
         """Runs the tokens that are not in the cache yet; returns the scores after the last one."""
         length = self._ports.tokens_in_a_step or len(self._pending)
         while True:

@@ -19,6 +19,7 @@ from edgeopt.errors import BundleError, EdgeoptError, MissingError, UsageError, 
 from edgeopt.graph.import_proof import InputLimits
 
 if TYPE_CHECKING:
+    from edgeopt.backends.onnxruntime.shared_cache import SharedCache
     from edgeopt.bundle.processing.run import Processor
     from edgeopt.bundle.runtime.batch_trial import BatchSubject, BatchTrial
     from edgeopt.bundle.runtime.batching import Batcher, Batching, RunThreads
@@ -172,6 +173,7 @@ class Session:
         if self._closed:
             raise closed()
         from edgeopt.bundle.runtime.generation import DecoderPorts, Generation, Sampler
+        from edgeopt.bundle.runtime.stream import decoder_steps
         from edgeopt.bundle.runtime.text_generation import TextGeneration, is_text, split_stop
         from edgeopt.text.stream import TextStream
 
@@ -187,13 +189,18 @@ class Session:
             if texts:
                 raise UsageError("Token ids cannot stop at a text.", "Give 'stop' as ids, or the prompt as text.")
             sampler = Sampler(temperature or 0.0, top_k or 0, 1.0 if top_p is None else top_p, seed)
-            return Generation(self.stream(cache.pairs), ports, prompt, max_tokens, ids, sampler)
+            return Generation(decoder_steps(self, cache), ports, prompt, max_tokens, ids, sampler)
         tokenizer = self.tokenizer
         sampler = Sampler(*tokenizer.settings.sampling(temperature, top_k, top_p), seed)
         tokens = tokenizer.encode(prompt)
         stop_ids = (*ids, *tokenizer.stop_ids)
-        generation = Generation(self.stream(cache.pairs), ports, tokens, max_tokens, stop_ids, sampler)
+        generation = Generation(decoder_steps(self, cache), ports, tokens, max_tokens, stop_ids, sampler)
         return TextGeneration(generation, TextStream(tokenizer.decode, tokens, texts))
+
+    def shared_cache(self, pairs: Mapping[str, str]) -> "SharedCache | None":
+        """Returns a new sequence whose states stay in the runtime; None where `stream` has to carry them."""
+        share = getattr(self._loaded, "shared_cache", None)
+        return share(pairs) if share is not None and self._close is not close_nothing else None
 
     def transcribe(
         self,

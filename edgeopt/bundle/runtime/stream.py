@@ -1,6 +1,7 @@
 """Models that carry state from run to run: recurrent networks, streaming audio."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -9,12 +10,50 @@ from edgeopt.bundle.cache import cache_axes, is_cross_attention, present_name
 from edgeopt.bundle.deployment import Cache
 from edgeopt.errors import DataError, UsageError
 
+if TYPE_CHECKING:
+    from edgeopt.backends.onnxruntime.shared_cache import SharedCache
+
 Run = Callable[[Feeds], dict[str, Array]]
 
 _AFTER_INPUTS = ("", "_in", "_prev", "_0", "0")
 _AFTER_OUTPUTS = ("N", "n", "_n", "_out", "_next", "_new", "_1", "1", "Out", "Next", "")
 _BEFORE_INPUTS = ("", "in_", "input_", "prev_")
 _BEFORE_OUTPUTS = ("", "out_", "output_", "next_", "new_")
+
+
+class Steps(Protocol):
+    """One sequence of steps of a decoder."""
+
+    def step(self, feeds: Feeds) -> dict[str, Array]:
+        """Runs a step; returns the outputs without the state."""
+
+
+def decoder_steps(session: "DecoderSession", cache: Cache, given: Feeds | None = None) -> Steps:
+    """Returns a new sequence, whose cache stays in the runtime where it can."""
+    share = getattr(session, "shared_cache", None)
+    shared = share(cache.pairs) if share is not None and not given else None
+    if shared is not None:
+        return _SharedSteps(shared, cache.tokens)
+    return Stream(session.run, session.inputs, session.outputs, None, None, cache, given)
+
+
+class DecoderSession(Protocol):
+    """A session of a backend or of a bundle."""
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]: ...
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]: ...
+    @property
+    def run(self) -> Run: ...
+
+
+class _SharedSteps:
+    def __init__(self, shared: "SharedCache", tokens: str) -> None:
+        self._shared, self._tokens = shared, tokens
+
+    def step(self, feeds: Feeds) -> dict[str, Array]:
+        return self._shared.run(feeds, feeds[self._tokens].shape[-1])
 
 
 class Stream:

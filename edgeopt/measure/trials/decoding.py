@@ -9,7 +9,7 @@ import numpy as np
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.bundle.deployment import Cache
 from edgeopt.bundle.runtime.generation import DecoderPorts
-from edgeopt.bundle.runtime.stream import Stream
+from edgeopt.bundle.runtime.stream import decoder_steps
 from edgeopt.data.samples import write_archive
 from edgeopt.measure.messages import Decode, Decoded
 from edgeopt.measure.trials.openers import Loads
@@ -62,8 +62,7 @@ class _Decoder:
 
     def _begin(self) -> Callable[[Feeds], Array]:
         """Returns the function that runs the next step of a new sequence, and returns its logits by token."""
-        session = self._session
-        stream = Stream(session.run, session.inputs, session.outputs, None, None, self._cache)
+        stream = decoder_steps(self._session, self._cache)
 
         def step(feeds: Feeds) -> Array:
             logits = stream.step(feeds)[self._cache.logits]
@@ -122,8 +121,8 @@ class _Decoder:
 
     def greedy(self, prompts: Sequence[Sequence[int]], count: int) -> tuple[list[tuple[int, ...]], list[float]]:
         """Returns the most likely tokens after each prompt of a batch, and the milliseconds of each step."""
-        session, cache = self._session, self._cache
-        stream = Stream(session.run, session.inputs, session.outputs, None, None, cache)
+        cache = self._cache
+        stream = decoder_steps(self._session, cache)
         ids = np.asarray(prompts)
         known, tokens, laps_ms = 0, list[Array](), list[float]()
         if ids.size * (self._ports.vocabulary or 0) * 4 > _LARGEST_LOGITS_BYTES:
