@@ -3,6 +3,7 @@
 import re
 import struct
 import wave
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_pcm_of_every_width_is_read_and_channels_are_averaged(tmp_path, width, w
     with wave.open(str(tmp_path / "a.wav"), "wb") as file:
         file.setparams((2, width, 8000, 0, "NONE", ""))
         file.writeframes(data)
-    found, rate_hz = read_wav(tmp_path / "a.wav")
+    found, rate_hz = read_wav(Path("a.wav"), (tmp_path / "a.wav").read_bytes())
     assert (rate_hz, found.dtype) == (8000, np.float32)
     assert np.abs(found - (left + right) / 2).max() <= 1.01 * worst
 
