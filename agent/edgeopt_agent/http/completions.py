@@ -83,7 +83,7 @@ class _Job(NamedTuple):
     is_plain: bool = False
     """Whether the answer is the text alone."""
     advice: str = "Ask for fewer tokens"
-    """What keeps a text within the time limit."""
+    """Sentence for a client whose text took too long, without its end."""
 
 
 def make_completions(models: Models, settings: Settings) -> App:
