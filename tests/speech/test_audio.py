@@ -92,6 +92,7 @@ def test_a_file_that_was_written_to_a_pipe_has_the_samples_that_are_there(tmp_pa
         (riff(b"12345678", 17, 4), "the WAV format 17 with", "ffmpeg"),
         (riff(b"12345678", 1, 64), "the WAV format 1 with 64 bits", "ffmpeg"),
         (riff(b"1", 1, 16)[:40], "is damaged", "again"),
+        (riff(b"12", 1, 16).replace(struct.pack("<I", RATE_HZ), b"\1\0\0\0"), "sampling rate of 1 Hz", "again"),
         (riff(b"", 1, 16), "has no audio samples", "recorded"),
         (riff(np.float32([np.nan]).tobytes(), 3, 32), "not finite", "recorded"),
         (None, "cannot be read: No such file", "path"),
