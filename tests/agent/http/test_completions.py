@@ -227,7 +227,6 @@ def test_draws_are_repeatable_by_their_seed(server):
 
 
 def test_the_context_ends_a_text_and_refuses_a_longer_prompt(server, endless_bundle, serving_all, tmp_path):
-    # So long that it goes to the worker with the large requests.
     status, answer = ask_json(server, PATH, prompt="The " * 20_000)
     error = answer["error"]
     assert (status, error["code"], error["param"]) == (400, "context_length_exceeded", "prompt")

@@ -12,7 +12,10 @@ from edgeopt_agent.completions.request import IGNORED
 from edgeopt_agent.completions.speech import UNSUPPORTED_SPEECH
 from edgeopt_agent.http import completions
 from edgeopt_agent.http.completions import MAX_AUDIO_BYTES
+from edgeopt_agent.workers.channel import Channel
+from edgeopt_agent.workers.frames import NextPiece, Transcribe
 from edgeopt_agent.workers.memory import memory_limit_bytes
+from edgeopt_agent.workers.requests import LARGE_BYTES
 from tests.agent.http.test_completions import ask, ask_json, events, metric, text_bundle, until
 from tests.bundle.runtime.scripted import CHAT, PROMPT
 from tests.bundle.runtime.speech import HIGH, HIGH_HZ, LOW, LOW_HZ, WINDOW_S, tone, write_speech, write_wav
@@ -296,6 +299,22 @@ def test_audio_at_once_is_limited_and_given_back(serving_all, endless_bundle, au
             assert (status, answer["error"]["code"]) == (503, "unavailable")
             first.event()
         until(lambda: not server.router.serving.generating.locked())
+
+
+def test_requests_that_wait_while_a_large_file_is_read_wait_behind_it(server, audio, monkeypatch):
+    asked = []
+    ask_channel = Channel.ask
+
+    def recorded(channel, message, *given):
+        asked.append((channel, type(message)))
+        return ask_channel(channel, message, *given)
+
+    monkeypatch.setattr(Channel, "ask", recorded)
+    assert len(audio["long"]) > LARGE_BYTES
+    assert post_json(server, form(audio["long"]))[0] == 200
+    small = server.router.serving._lanes._small
+    assert {(small, Transcribe), (small, NextPiece)} <= set(asked)
+    assert all(channel is small for channel, _ in asked)
 
 
 def test_metrics_count_tokens_and_failures(server, audio):
