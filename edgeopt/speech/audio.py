@@ -12,6 +12,7 @@ from edgeopt.errors import DataError
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 _READABLE = (*((_PCM, bits) for bits in (8, 16, 24, 32)), (_FLOAT, 32), (_FLOAT, 64))
+_RATES_HZ = range(1000, 768_001)
 _ZERO_CROSSINGS = 32
 """Zero crossings of the filter on each side: its stop band begins at half of the lower rate."""
 _CUTOFF = 0.9325
@@ -20,12 +21,13 @@ _KAISER_BETA = 6.76
 """Attenuates the stop band by 70 dB."""
 
 
-def samples_of(audio: str | Path | Array, rate_hz: int) -> Array:
-    """Returns a file, or an array that has the rate already, as one channel of float32 samples."""
-    if isinstance(audio, str | Path):
-        samples, found_hz = read_wav(Path(audio))
+def samples_of(audio: str | Path | bytes | memoryview | Array, rate_hz: int) -> Array:
+    """Returns a file, its content, or an array of the rate `rate_hz`, as one channel of float32 samples."""
+    if isinstance(audio, str | Path | bytes | memoryview):
+        path = Path(audio) if isinstance(audio, str | Path) else Path("AUDIO")
+        samples, found_hz = read_wav(path, _content(path) if isinstance(audio, str | Path) else audio)
         samples = resample(samples, found_hz, rate_hz)
-        where = f"'{Path(audio).name}'"
+        where = f"'{path.name}'"
     else:
         samples, where = np.asarray(audio), "The array"
         if samples.ndim != 1 or samples.dtype.kind != "f":
@@ -40,23 +42,31 @@ def samples_of(audio: str | Path | Array, rate_hz: int) -> Array:
     return samples.astype(np.float32)
 
 
-def read_wav(path: Path) -> tuple[Array, int]:
-    """Returns the samples of a WAV file, channels averaged, and their rate in Hz."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"The audio file '{path}' cannot be read: {error.strerror}.", "Check the path.") from None
+def read_wav(path: Path, content: bytes | memoryview) -> tuple[Array, int]:
+    """Returns the samples in the content of a WAV file, channels averaged, and their rate in Hz."""
     layout, data = _chunks(path, content)
     kind, channels, rate_hz, bits = layout
     if (kind, bits) not in _READABLE:
         raise _unsupported(path, f"has the WAV format {kind} with {bits} bits")
+    if rate_hz not in _RATES_HZ:
+        raise DataError(
+            f"The WAV file '{path.name}' has a sampling rate of {rate_hz} Hz, which no audio has.",
+            "Record or convert it again.",
+        )
     width = bits // 8
     whole = data[: len(data) // (channels * width) * channels * width]
     samples: Array = _decoded(whole, kind, width).reshape(-1, channels).mean(axis=1)
     return samples, rate_hz
 
 
-def _chunks(path: Path, content: bytes) -> tuple[tuple[int, int, int, int], bytes]:
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"The audio file '{path}' cannot be read: {error.strerror}.", "Check the path.") from None
+
+
+def _chunks(path: Path, content: bytes | memoryview) -> tuple[tuple[int, int, int, int], bytes | memoryview]:
     """Returns the format, the number of channels, the rate and the bits of a sample, and the data."""
     if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
         raise _unsupported(path, "is not a WAV file")
@@ -75,11 +85,11 @@ def _chunks(path: Path, content: bytes) -> tuple[tuple[int, int, int, int], byte
     raise DataError(f"The WAV file '{path.name}' is damaged: it has no audio data.", "Record or convert it again.")
 
 
-def _number(content: bytes) -> int:
+def _number(content: bytes | memoryview) -> int:
     return int.from_bytes(content, "little")
 
 
-def _decoded(data: bytes, kind: int, width: int) -> Array:
+def _decoded(data: bytes | memoryview, kind: int, width: int) -> Array:
     if kind == _FLOAT:
         return np.frombuffer(data, f"<f{width}").astype(np.float32)
     if width == 1:

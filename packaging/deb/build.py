@@ -23,7 +23,7 @@ import debian  # noqa: E402 - beside this folder, which no package is
 
 PREFIX = "opt/edgeopt-agent"
 PROGRAM = "usr/bin/edgeopt-agent"
-EXTRAS = "agent,cpu,fleet"
+EXTRAS = "agent,cpu,fleet,text"
 PYTHON = "python{}.{}".format(*sys.version_info)
 SITE = f"{PREFIX}/lib/{PYTHON}/site-packages"
 SOCKET = ROOT / "packaging/edgeopt-agent.socket"

@@ -3,6 +3,7 @@
 import re
 import struct
 import wave
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def test_pcm_of_every_width_is_read_and_channels_are_averaged(tmp_path, width, w
     with wave.open(str(tmp_path / "a.wav"), "wb") as file:
         file.setparams((2, width, 8000, 0, "NONE", ""))
         file.writeframes(data)
-    found, rate_hz = read_wav(tmp_path / "a.wav")
+    found, rate_hz = read_wav(Path("a.wav"), (tmp_path / "a.wav").read_bytes())
     assert (rate_hz, found.dtype) == (8000, np.float32)
     assert np.abs(found - (left + right) / 2).max() <= 1.01 * worst
 
@@ -91,6 +92,7 @@ def test_a_file_that_was_written_to_a_pipe_has_the_samples_that_are_there(tmp_pa
         (riff(b"12345678", 17, 4), "the WAV format 17 with", "ffmpeg"),
         (riff(b"12345678", 1, 64), "the WAV format 1 with 64 bits", "ffmpeg"),
         (riff(b"1", 1, 16)[:40], "is damaged", "again"),
+        (riff(b"12", 1, 16).replace(struct.pack("<I", RATE_HZ), b"\1\0\0\0"), "sampling rate of 1 Hz", "again"),
         (riff(b"", 1, 16), "has no audio samples", "recorded"),
         (riff(np.float32([np.nan]).tobytes(), 3, 32), "not finite", "recorded"),
         (None, "cannot be read: No such file", "path"),

@@ -1,6 +1,6 @@
 """Requests and answers of OpenAI's protocol, as far as the agent speaks it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
@@ -42,6 +42,52 @@ class ChatMessage(msgspec.Struct, frozen=True):
 class ChatRequest(TextRequest, frozen=True, kw_only=True):
     messages: Annotated[list[ChatMessage], msgspec.Meta(min_length=1)]
     max_completion_tokens: _Tokens | None = None
+
+
+SpeechFormat = Literal["json", "text"]
+SPEECH_FORMATS: tuple[SpeechFormat, ...] = get_args(SpeechFormat)
+
+
+class SpeechRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of both kinds of requests with audio, beside the file."""
+
+    model: str
+    response_format: SpeechFormat = "json"
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+
+
+class TranscriptionRequest(SpeechRequest, frozen=True, kw_only=True):
+    language: str | None = None
+    """Code of the language of the speech; detected by default."""
+    stream: bool = False
+
+
+class TranslationRequest(SpeechRequest, frozen=True, kw_only=True):
+    """A request for the text of speech in English."""
+
+
+class SpeechUsage(msgspec.Struct, frozen=True):
+    seconds: float
+    type: Literal["duration"] = "duration"
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    text: str
+    usage: SpeechUsage
+
+
+class TranscriptDelta(msgspec.Struct, frozen=True):
+    """A piece of a text that is streamed."""
+
+    delta: str
+    type: Literal["transcript.text.delta"] = "transcript.text.delta"
+
+
+class TranscriptDone(msgspec.Struct, frozen=True):
+    """The whole text, as the last event of a stream."""
+
+    text: str
+    type: Literal["transcript.text.done"] = "transcript.text.done"
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ import msgspec
 
 from edgeopt.decoding import thread_safe
 from edgeopt.nearest import nearest
-from edgeopt_agent.completions.records import ChatRequest, CompletionRequest, TextRequest
-from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.completions.errors import ParameterError
+from edgeopt_agent.completions.records import ChatRequest, CompletionRequest, SpeechRequest, TextRequest
 from edgeopt_agent.workers.frames import Generate
 
 _DEFAULT_TOKENS = 16
@@ -42,15 +42,7 @@ UNSUPPORTED: Mapping[str, tuple[bytes, ...]] = {
     "web_search_options": (),
 }
 """Parameters that are not supported, with the values, as JSON, that have no effect; null never has one."""
-_Asked = TypeVar("_Asked", bound=TextRequest)
-
-
-class ParameterError(RequestError):
-    """A request whose parameter `param` cannot be used."""
-
-    def __init__(self, sentence: str, param: str | None, code: str) -> None:
-        super().__init__(400, sentence)
-        self.param, self.code = param, code
+_Asked = TypeVar("_Asked", bound=TextRequest | SpeechRequest)
 
 
 def read_request(body: bytes, kind: type[_Asked]) -> _Asked:
@@ -59,18 +51,25 @@ def read_request(body: bytes, kind: type[_Asked]) -> _Asked:
         given = msgspec.json.decode(body, type=thread_safe(dict[str, Any]))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParameterError(f"The body is not a JSON object: {error}.", None, "invalid_json") from None
+    return read_parameters(given, kind, UNSUPPORTED)
+
+
+def read_parameters(
+    given: dict[str, Any], kind: type[_Asked], unsupported: Mapping[str, tuple[bytes, ...]], strict: bool = True
+) -> _Asked:
+    """Returns a request with these parameters, which a form, without `strict`, has as texts."""
     known = {field.name for field in msgspec.structs.fields(kind)}
     for name, value in given.items():
         if name in known or name in IGNORED:
             continue
-        if name not in UNSUPPORTED:
+        if name not in unsupported:
             hint = nearest(name, sorted(known))
             raise ParameterError(f"There is no parameter '{name[:40]}'. {hint}", name[:40], "unknown_parameter")
-        if value is not None and msgspec.json.encode(value) not in UNSUPPORTED[name]:
+        if value is not None and msgspec.json.encode(value) not in unsupported[name]:
             message = f"The parameter '{name}' is not supported with this value. Leave it out."
             raise ParameterError(message, name, "unsupported_parameter")
     try:
-        return msgspec.convert(given, type=thread_safe(kind))
+        return msgspec.convert(given, type=thread_safe(kind), strict=strict)
     except msgspec.ValidationError as error:
         found = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"field `(\w+)`", str(error))
         raise ParameterError(f"{error}.", found[1] if found else None, "invalid_value") from None

@@ -22,7 +22,9 @@ WINDOW_S = 60.0
 _MAX_ADDRESSES = 4096
 # Two changes within one tick of the disk's clock leave the same time on the folder.
 _SETTLED_NS = 1_000_000_000
-_TEXT = frozenset({"/v1/completions", "/v1/chat/completions"})
+_TEXT = frozenset({
+    "/v1/completions", "/v1/chat/completions", "/v1/audio/transcriptions", "/v1/audio/translations",
+})  # fmt: skip
 _CHALLENGE = (b"www-authenticate", b"Bearer")
 _MAKE_ONE = "make one on the device: edgeopt-agent token add NAME --role deploy"
 logger = logging.getLogger(__name__)

@@ -136,7 +136,7 @@ class Figures:
             if totals.tokens_per_s is not None:
                 speed.add_metric([totals.name, totals.release_id], totals.tokens_per_s)
         for router in self._models.routers:
-            if (worker := router.serving) is not None and not worker.why_no_text:
+            if (worker := router.serving) is not None and worker.generates_text:
                 queue.add_metric([worker.name, worker.release_id], router.waiting_for_text)
         yield from (each for each in (speed, queue) if each.samples)
 

@@ -14,7 +14,12 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from edgeopt.version import __version__
-from edgeopt_agent.completions.records import ChatChunk, CompletionErrorDocument
+from edgeopt_agent.completions.records import (
+    ChatChunk,
+    CompletionErrorDocument,
+    TranscriptDelta,
+    TranscriptDone,
+)
 from edgeopt_agent.http.access import needed_role
 from edgeopt_agent.http.pairing import is_pairing
 from edgeopt_agent.http.table import PREFIX, ROUTES, QueryParameter, RouteEntry
@@ -113,9 +118,13 @@ class _Schemas:
 
     def __init__(self) -> None:
         places = {place: _named(place) for entry in ROUTES for place in (entry.answer, entry.body) if ":" in place}
-        types = [*places.values(), ChatChunk, CompletionErrorDocument, ErrorDocument, ErrorSentence, Trusted]
-        found, self.components = msgspec.json.schema_components(types, ref_template=_TEMPLATE)
-        *records, self.chunk, self.text_error, self.error, self.sentence, self.trusted = found
+        events = (ChatChunk, TranscriptDelta, TranscriptDone)
+        others = (CompletionErrorDocument, ErrorDocument, ErrorSentence, Trusted)
+        found, self.components = msgspec.json.schema_components(
+            [*places.values(), *events, *others], ref_template=_TEMPLATE
+        )
+        *records, self.chunk, delta, done, self.text_error, self.error, self.sentence, self.trusted = found
+        self.transcript_event = {"anyOf": [delta, done]}
         self._of = dict(zip(places, records, strict=True))
 
     def of(self, entry: RouteEntry) -> Document:
@@ -190,7 +199,14 @@ def _in_query(parameter: QueryParameter) -> Document:
 def _body(entry: RouteEntry, schemas: _Schemas) -> Document:
     if ":" not in entry.body:
         return {entry.body: {}}
+    if _is_speech(entry):
+        file = {"type": "object", "required": ["file"], "properties": {"file": {"contentMediaType": "audio/wav"}}}
+        return {"multipart/form-data": {"schema": {"allOf": [schemas.body(entry), file]}}}
     return {_JSON: {"schema": schemas.body(entry)}, **_with_tensors(entry)}
+
+
+def _is_speech(entry: RouteEntry) -> bool:
+    return entry.path.startswith("/v1/audio/")
 
 
 def _with_tensors(entry: RouteEntry) -> Document:
@@ -204,7 +220,11 @@ def _answers(entry: RouteEntry, schemas: _Schemas, pairing: bool) -> Iterator[tu
         pass
     elif ":" in entry.answer:
         answer["content"] = {_JSON: {"schema": schemas.of(entry)}, **_with_tensors(entry)}
-        if entry.path.startswith("/v1/") and entry.body:
+        if _is_speech(entry):
+            answer["content"]["text/plain"] = {"schema": {"type": "string"}}
+            if "transcriptions" in entry.path:
+                answer["content"]["text/event-stream"] = {"schema": schemas.transcript_event}
+        elif entry.path.startswith("/v1/") and entry.body:
             piece = schemas.chunk if "chat" in entry.path else schemas.of(entry)
             answer["content"]["text/event-stream"] = {"schema": piece}
     elif entry.answer == _JSON:

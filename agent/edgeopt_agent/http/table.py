@@ -185,6 +185,16 @@ ROUTES: tuple[RouteEntry, ...] = (
         body=f"{_TEXT}:ChatRequest",
         refusals=_TEXT_REFUSALS,
     ),
+    RouteEntry(
+        *("POST", "/v1/audio/transcriptions", "Transcribe speech", f"{_TEXT}:Transcript"),
+        body=f"{_TEXT}:TranscriptionRequest",
+        refusals=_TEXT_REFUSALS,
+    ),
+    RouteEntry(
+        *("POST", "/v1/audio/translations", "Translate speech to English", f"{_TEXT}:Transcript"),
+        body=f"{_TEXT}:TranslationRequest",
+        refusals=_TEXT_REFUSALS,
+    ),
 )
 
 PARAMETERS: Mapping[str, tuple[str, ...]] = {

@@ -99,8 +99,20 @@ class Generate(msgspec.Struct, frozen=True, tag=True):
     stop: tuple[str, ...] = ()
 
 
+class Transcribe(msgspec.Struct, frozen=True, tag=True):
+    """Begins the text of speech, without computing anything yet; the text is the audio file."""
+
+    task: str
+    language: str | None = None
+    """Code of the language of the speech; None: the model detects it."""
+    temperature: float = 0.0
+
+
+Begin = Generate | Transcribe
+
+
 class NextPiece(msgspec.Struct, frozen=True, tag=True):
-    """Generates one token; the first one computes the prompt."""
+    """Generates one token, or computes a part of a long prompt."""
 
 
 class EndGeneration(msgspec.Struct, frozen=True, tag=True):
@@ -121,7 +133,9 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     processed: Signature | None = None
     """Signature of the model with its processing; None for a bundle without processing."""
     why_no_text: str = ""
-    """Reason why the model does not generate text, as a sentence; empty if it does."""
+    """Reason why the model does not continue prompts, as a sentence; empty if it does."""
+    why_no_speech: str = ""
+    """Reason why the model does not transcribe speech, as a sentence; empty if it does."""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
@@ -175,7 +189,9 @@ class Compared(msgspec.Struct, frozen=True, tag=True):
 
 
 class GenerationBegun(msgspec.Struct, frozen=True, tag=True):
-    prompt_tokens: int
+    prompt_tokens: int = 0
+    audio_s: float = 0.0
+    """Seconds of speech."""
 
 
 class PromptRefused(msgspec.Struct, frozen=True, tag=True):
@@ -186,7 +202,7 @@ class PromptRefused(msgspec.Struct, frozen=True, tag=True):
 
 
 class Piece(msgspec.Struct, frozen=True, tag=True):
-    """The text that became final with one token."""
+    """The text that became final with one token; empty after a part of the prompt."""
 
     text: str
     tokens: int
@@ -195,7 +211,7 @@ class Piece(msgspec.Struct, frozen=True, tag=True):
     """Reason that the text has ended, as in `TextGeneration.ending`; empty before."""
 
 
-ToWorker = Load | Infer | Compare | TryGolden | Generate | NextPiece | EndGeneration
+ToWorker = Load | Infer | Compare | TryGolden | Begin | NextPiece | EndGeneration
 FromWorker = Loaded | Answered | Compared | Golden | Failed | GenerationBegun | PromptRefused | Piece
 
 _encoder = msgspec.msgpack.Encoder()

@@ -1,4 +1,4 @@
-"""Generations of text on the agent's side: one for each request, driven token by token."""
+"""Generations of text on the agent's side: one for each request, driven step by step."""
 
 import asyncio
 import time
@@ -10,13 +10,14 @@ from edgeopt.workers.protocol import NO_MEMORY, Failed
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.workers.frames import (
+    Begin,
     EndGeneration,
     FromWorker,
-    Generate,
     GenerationBegun,
     NextPiece,
     Piece,
     PromptRefused,
+    Transcribe,
 )
 from edgeopt_agent.workers.outcomes import RequestTooLarge, WorkerDied
 from edgeopt_agent.workers.process import Worker
@@ -36,8 +37,10 @@ class Generation:
     Leaving it early ends the generation: the worker finishes the token that it computes, and no other.
     """
 
-    def __init__(self, router: Router, request: Request, message: Generate, settings: Settings) -> None:
+    def __init__(self, router: Router, request: Request, message: Begin, settings: Settings) -> None:
         self.prompt_tokens = self.tokens = 0
+        self.audio_s = 0.0
+        """Seconds of speech."""
         self.ending = ""
         """The reason that there is no more text: `stop`, `max_tokens` or `context`; empty before."""
         self._router, self._request, self._message = router, request, message
@@ -52,14 +55,14 @@ class Generation:
 
     async def __aenter__(self) -> Self:
         """Waits for the turn and begins; raises RequestError if the prompt is refused or nothing serves."""
-        self._worker = await self._router.text_turn(self._request)
+        self._worker = await self._router.text_turn(self._request, isinstance(self._message, Transcribe))
         try:
             begun = await self._ask(self._message)
             if isinstance(begun, PromptRefused):
                 self._count_refusal()
                 raise (PromptTooLongError if begun.is_too_long else RequestError)(400, begun.sentence)
             assert isinstance(begun, GenerationBegun)  # noqa: S101 - what the question is answered with
-            self.prompt_tokens = begun.prompt_tokens
+            self.prompt_tokens, self.audio_s = begun.prompt_tokens, begun.audio_s
         except BaseException:
             self._close()
             raise
@@ -71,7 +74,7 @@ class Generation:
         self._close()
 
     async def next(self) -> str:
-        """Returns the text that became final with one more token; raises RequestError if the worker fails."""
+        """Returns the text that became final with one more step; raises RequestError if the worker fails."""
         start = time.perf_counter()
         piece = await self._ask(NextPiece())
         assert isinstance(piece, Piece)  # noqa: S101 - what the question is answered with
@@ -82,9 +85,10 @@ class Generation:
         self.tokens, self.ending = piece.tokens, piece.ending
         return piece.text
 
-    async def _ask(self, message: Generate | NextPiece) -> FromWorker:
-        # The first token computes the prompt.
-        limit_s = self._settings.request_timeout_s if self.tokens else self._settings.generation_timeout_s
+    async def _ask(self, message: Begin | NextPiece) -> FromWorker:
+        # The first token computes the prompt, and any token of speech may begin with the next window.
+        is_short = self.tokens and not isinstance(self._message, Transcribe)
+        limit_s = self._settings.request_timeout_s if is_short else self._settings.generation_timeout_s
         self._step = asyncio.ensure_future(self._worker.generate(message, self._request, limit_s))
         try:
             # The step goes on without its client, with its time limit: the worker can hang in it.

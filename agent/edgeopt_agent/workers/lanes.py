@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from edgeopt_agent.workers.channel import Body, Channel, Question, Received
-from edgeopt_agent.workers.frames import Infer, ToWorker
+from edgeopt_agent.workers.frames import Generate, Infer, ToWorker, Transcribe
 from edgeopt_agent.workers.lane_mark import LARGE, SMALL, LaneMark
 from edgeopt_agent.workers.requests import LARGE_BYTES, Request
 
@@ -69,7 +69,10 @@ class Lanes:
         request: Request | None = None,
     ) -> asyncio.Future[Received]:
         """Sends a frame of the agent itself, or one for a client; the future gets the answer or an error."""
-        channel = self._large if sum(map(len, body)) > LARGE_BYTES else self._small
+        is_large = sum(map(len, body)) > LARGE_BYTES
+        # Reading long audio takes seconds without a pause: in the lane of its next steps, a request that waits
+        # behind it does not count as hung.
+        channel = self._large if is_large and not isinstance(message, Generate | Transcribe) else self._small
         return channel.ask(message, text_bytes, body, request)
 
     def run(self, message: Infer, request: Request) -> asyncio.Future[Received]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.bundle.read import ENCODER
 from edgeopt.decoding import thread_safe
 from edgeopt_agent.settings import MIB, Settings
 
@@ -37,7 +38,8 @@ def memory_limit_bytes(settings: Settings, folder: Path) -> int:
     maximum = int(_machine_bytes() * _MACHINE_SHARE)
     if settings.worker_memory_bytes:
         return min(settings.worker_memory_bytes, maximum)
-    return min(max(_FACTOR * _recorded_bytes(folder), _MIN_BYTES), maximum)
+    recorded = _recorded_bytes(folder) + _recorded_bytes(folder / ENCODER)
+    return min(max(_FACTOR * recorded, _MIN_BYTES), maximum)
 
 
 def _machine_bytes() -> int:

@@ -20,6 +20,7 @@ from edgeopt_agent.workers.channel import ChannelClosedError, Received
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit
 from edgeopt_agent.workers.frames import (
     Answered,
+    Begin,
     Compare,
     Compared,
     EndGeneration,
@@ -31,6 +32,7 @@ from edgeopt_agent.workers.frames import (
     Loaded,
     NextPiece,
     Signature,
+    Transcribe,
     TryGolden,
 )
 from edgeopt_agent.workers.launch import Launched, launch
@@ -126,6 +128,7 @@ class Worker:
         self.processed = received.message.processed
         self.states = received.message.states
         self.why_no_text = received.message.why_no_text
+        self.why_no_speech = received.message.why_no_speech
         self.sequence_idle_s = limits.sequence_idle_s
         self.limits = self._all_limits(received.message.limits)
         self.batching = received.message.batching
@@ -152,6 +155,11 @@ class Worker:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def generates_text(self) -> bool:
+        """Whether it continues prompts or transcribes speech."""
+        return not (self.why_no_text and self.why_no_speech)
 
     @property
     def alive(self) -> bool:
@@ -208,10 +216,10 @@ class Worker:
         return received.message
 
     async def generate(
-        self, message: Generate | NextPiece | EndGeneration, request: Request, limit_s: float
+        self, message: Begin | NextPiece | EndGeneration, request: Request, limit_s: float
     ) -> FromWorker:
         """Returns the answer to a step of a generation; raises WorkerDied or WorkerTimeout."""
-        body = request.parts if isinstance(message, Generate) else ()
+        body = request.parts if isinstance(message, Generate | Transcribe) else ()
         future = self._lanes.ask(message, request.size_bytes if body else 0, body, request)
         return (await self._reply_to(future, limit_s, "")).message
 

@@ -236,10 +236,10 @@ class Router:
             self.named(name, version)
         return found
 
-    async def text_turn(self, request: Request) -> Worker:
+    async def text_turn(self, request: Request, is_speech: bool = False) -> Worker:
         """Returns the worker once it generates no other text; the caller releases its lock `generating`."""
         await self._start_over()
-        worker = self._text_worker(request)
+        worker = self._text_worker(request, is_speech)
         settings = self._settings
         if worker.generating.locked() and self.waiting_for_text >= settings.generation_queue_length:
             self.totals_of_worker(worker).fail("REJECTED", 0.0, time.time())
@@ -253,7 +253,7 @@ class Router:
                         return worker
                     worker.generating.release()
                     await self._successor(worker)
-                    worker = self._text_worker(request)
+                    worker = self._text_worker(request, is_speech)
         except TimeoutError:
             self.totals_of_worker(worker).fail("REJECTED", settings.generation_timeout_s, time.time())
             limit_s = settings.generation_timeout_s
@@ -261,10 +261,10 @@ class Router:
         finally:
             self.waiting_for_text -= 1
 
-    def _text_worker(self, request: Request) -> Worker:
+    def _text_worker(self, request: Request, is_speech: bool) -> Worker:
         worker = self.named(request.model, None).worker
-        if worker.why_no_text:
-            raise RequestError(400, worker.why_no_text)
+        if reason := worker.why_no_speech if is_speech else worker.why_no_text:
+            raise RequestError(400, reason)
         if self._ending_requests.times(worker.release_id, request.parts) >= self._settings.request_ends_allowed:
             raise RequestError(422, self._refused(worker).fault)
         return worker

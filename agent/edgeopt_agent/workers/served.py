@@ -51,6 +51,7 @@ from edgeopt_agent.workers.frames import (
     Port,
     Signature,
     ToWorker,
+    Transcribe,
     TryGolden,
 )
 from edgeopt_agent.workers.sequences import Sequences, carried_state
@@ -92,13 +93,14 @@ def load_served(message: Load) -> "tuple[Served | None, FromWorker]":
         batching = _try_batches(session, message)
     states = carried_state(session)
     processed = pipeline.signature if pipeline is not None else None
-    open_text, why_no_text = _open_text(session, deployment)
+    open_text, why_no_text, why_no_speech = _open_text(session, deployment)
     loaded = Loaded(
         *(deployment.name, session.backend, *ports),
         batching=batching,
         states=dict(states),
         processed=processed,
         why_no_text=why_no_text,
+        why_no_speech=why_no_speech,
     )
     sequences = Sequences(session, states, message.max_sequences, message.sequence_idle_s)
     sampler = (
@@ -119,16 +121,25 @@ def _pipeline(session: Session, plain: Signature) -> "Pipeline | None":
     return pipeline_of(session, plain)
 
 
-def _open_text(session: Session, deployment: Deployment) -> "tuple[OpenText | None, str]":
-    """Returns the generation of text, imported only by workers of language models, or why there is none."""
+def _open_text(session: Session, deployment: Deployment) -> "tuple[OpenText | None, str, str]":
+    """Returns the generation of text, and the reasons that the model takes no prompts and no speech.
+
+    Only workers of language models import it.
+    """
+    model = f"The model '{deployment.name}'"
     if deployment.cache is None:
-        return None, f"The model '{deployment.name}' generates no text: its bundle declares no cache."
+        why = f"{model} generates no text: its bundle declares no cache."
+        return None, why, why
     from edgeopt_agent.workers.open_text import OpenText
 
     try:
-        return OpenText(session), ""
+        found = OpenText(session)
     except EdgeoptError as error:
-        return None, f"The model '{deployment.name}' generates no text. {error.message} {error.hint}".rstrip()
+        why = f"{model} generates no text. {error.message} {error.hint}".rstrip()
+        return None, why, why
+    if found.is_speech:
+        return found, f"{model} transcribes speech: send audio to /v1/audio/transcriptions.", ""
+    return found, "", f"{model} continues text: send a prompt to /v1/completions or /v1/chat/completions."
 
 
 def _try_batches(session: Session, message: Load) -> ServerBatching:
@@ -221,7 +232,7 @@ class Served:
                 return self.run(message, self.read(message, frame.text, frame.data))
             if isinstance(message, Compare):
                 return self._compare(message, frame.text, frame.data), b"", []
-            if isinstance(message, Generate | NextPiece | EndGeneration):
+            if isinstance(message, Generate | Transcribe | NextPiece | EndGeneration):
                 assert self.open_text is not None  # noqa: S101 - the agent asks language models only
                 return self.open_text.answer(message, frame.text), b"", []
             assert isinstance(message, TryGolden)  # noqa: S101 - it is loaded once

@@ -90,8 +90,9 @@ class Generation(Iterator[int]):
         max_tokens: int,
         stop: Sequence[int],
         sampler: Sampler,
+        max_step_tokens: int | None = None,
     ) -> None:
-        """Checks the prompt; the first token computes it."""
+        """Checks the prompt; the first token computes it, with at most `max_step_tokens` tokens in a run."""
         self.ending = ""
         """The reason that there are no more tokens: `stop`, `max_tokens`, `context` or `closed`; empty before."""
         self.tokens: list[int] = []
@@ -100,7 +101,12 @@ class Generation(Iterator[int]):
         """Seconds that computing the prompt and the first token took; None before."""
         if max_tokens < 1:
             raise UsageError(f"It cannot generate {max_tokens} tokens.", "Give at least 1 as 'max_tokens'.")
+        if max_step_tokens is not None and max_step_tokens < 1:
+            raise UsageError(
+                f"A run cannot take {max_step_tokens} tokens.", "Give at least 1 as 'max_step_tokens'."
+            )
         self._ports = ports
+        self._max_step_tokens = ports.tokens_in_a_step or max_step_tokens
         self._pending = _prompt(ids)
         self._ports.check_ids(self._pending)
         self.prompt_tokens: list[int] = self._pending.tolist()
@@ -116,6 +122,18 @@ class Generation(Iterator[int]):
         self._left = max_tokens
         self._stop = frozenset(int(each) for each in stop)
         self._sampler = sampler
+        self._prompt_s = 0.0
+        """Seconds that the runs of the prompt but for the last one took."""
+
+    def prefill(self) -> bool:
+        """Computes a part of the prompt; returns False, without a run, once only the last part is left."""
+        length = self._max_step_tokens
+        if self._stream is None or length is None or len(self._pending) <= length:
+            return False
+        begin = time.perf_counter()
+        self._run(self._stream, length)
+        self._prompt_s += time.perf_counter() - begin
+        return True
 
     def __next__(self) -> int:
         if self._stream is None:
@@ -126,14 +144,16 @@ class Generation(Iterator[int]):
             self._end("context")
         if self._stream is None:
             raise StopIteration
+        while self.prefill():
+            pass
         begin = time.perf_counter()
-        scores = self._scores(self._stream)
-        token = self._sampler.choose(scores)
+        logits = self._run(self._stream, len(self._pending))
+        token = self._sampler.choose(logits.reshape(-1, logits.shape[-1])[-1])
         if token in self._stop:
             self._end("stop")
             raise StopIteration
         if not self.tokens:
-            self.first_token_s = time.perf_counter() - begin
+            self.first_token_s = self._prompt_s + time.perf_counter() - begin
         self.tokens.append(token)
         self._pending = np.array([token])
         self._left -= 1
@@ -147,18 +167,14 @@ class Generation(Iterator[int]):
     def _end(self, ending: str) -> None:
         self._stream, self.ending = None, ending
 
-    def _scores(self, stream: Steps) -> Array:
-        """Runs the tokens that are not in the cache yet; returns the scores after the last one."""
-        length = self._ports.tokens_in_a_step or len(self._pending)
-        while True:
-            fed, rest = self._pending[:length], self._pending[length:]
-            logits = stream.step(self._ports.feeds(fed, self._cached))[self._ports.logits]
-            # Some runtimes return values of another token for an id that the embedding does not have.
-            self._ports.check_ids(fed, logits.shape[-1])
-            self._pending, self._cached = rest, self._cached + len(fed)
-            if not rest.size:
-                scores: Array = logits.reshape(-1, logits.shape[-1])[-1]
-                return scores
+    def _run(self, stream: Steps, count: int) -> Array:
+        """Runs the next `count` tokens that are not in the cache yet; returns the logits."""
+        fed, rest = self._pending[:count], self._pending[count:]
+        logits: Array = stream.step(self._ports.feeds(fed, self._cached))[self._ports.logits]
+        # Some runtimes return values of another token for an id that the embedding does not have.
+        self._ports.check_ids(fed, logits.shape[-1])
+        self._pending, self._cached = rest, self._cached + len(fed)
+        return logits
 
 
 class DecoderPorts:

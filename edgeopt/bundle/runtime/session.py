@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.stream import Stream
     from edgeopt.bundle.runtime.text_generation import GenerateKeywords, Ids, Prompt, Stop, TextGeneration
-    from edgeopt.bundle.runtime.transcription import Transcription
+    from edgeopt.bundle.runtime.transcription import SpeechModel, Transcription
     from edgeopt.text.tokenizer import Messages, Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Session:
     @overload
     def generate(self, prompt: "Ids", **keywords: "Unpack[GenerateKeywords]") -> "Generation": ...
 
-    def generate(
+    def generate(  # noqa: PLR0913 - keywords, each with a default
         self,
         prompt: "Prompt",
         *,
@@ -160,6 +160,7 @@ class Session:
         top_k: int | None = None,
         top_p: float | None = None,
         seed: int | None = None,
+        max_step_tokens: int | None = None,
     ) -> "Generation | TextGeneration":
         """Returns what a decoder continues a prompt with, piece by piece; `close` of the iterator ends it.
 
@@ -168,7 +169,8 @@ class Session:
         full. At `temperature` 0 each token is the most likely one; otherwise it is drawn from the `top_k` most
         likely ones (0: all) and the fewest that have the probability `top_p` together, and `seed` makes the draws
         repeatable. For text, the model's own settings are the defaults of these three, and its end tokens stop
-        too; for ids, the most likely token is the default.
+        too; for ids, the most likely token is the default. A prompt with more than `max_step_tokens` tokens is
+        computed in several runs, which needs less memory than the default: one run.
         """
         if self._closed:
             raise closed()
@@ -189,12 +191,14 @@ class Session:
             if texts:
                 raise UsageError("Token ids cannot stop at a text.", "Give 'stop' as ids, or the prompt as text.")
             sampler = Sampler(temperature or 0.0, top_k or 0, 1.0 if top_p is None else top_p, seed)
-            return Generation(decoder_steps(self, cache), ports, prompt, max_tokens, ids, sampler)
+            return Generation(decoder_steps(self, cache), ports, prompt, max_tokens, ids, sampler, max_step_tokens)
         tokenizer = self.tokenizer
         sampler = Sampler(*tokenizer.settings.sampling(temperature, top_k, top_p), seed)
         tokens = tokenizer.encode(prompt)
         stop_ids = (*ids, *tokenizer.stop_ids)
-        generation = Generation(decoder_steps(self, cache), ports, tokens, max_tokens, stop_ids, sampler)
+        generation = Generation(
+            decoder_steps(self, cache), ports, tokens, max_tokens, stop_ids, sampler, max_step_tokens
+        )
         return TextGeneration(generation, TextStream(tokenizer.decode, tokens, texts))
 
     def shared_cache(self, pairs: Mapping[str, str]) -> "SharedCache | None":
@@ -204,7 +208,7 @@ class Session:
 
     def transcribe(
         self,
-        audio: "str | Path | Array",
+        audio: "str | Path | bytes | memoryview | Array",
         *,
         language: str | None = None,
         task: str = "transcribe",
@@ -214,16 +218,23 @@ class Session:
     ) -> "Transcription":
         """Returns the text of speech, piece by piece; `close` of the iterator ends it.
 
-        `audio` is a WAV file, or float samples at the rate of the model (16 kHz). A `language`, such as `de`, is
+        `audio` is a WAV file, its path or its bytes, or float samples at the rate of the model (16 kHz). A
+        `language`, such as `de`, is
         that of the speech; without it, the model detects it. The `task` `translate` gives English text.
         `max_tokens` limits the tokens of the whole text; by default only the context limits those of each window.
         """
         if self._closed:
             raise closed()
-        from edgeopt.bundle.runtime.transcription import SpeechModel, Transcription
+        from edgeopt.bundle.runtime.transcription import Transcription
 
-        model = SpeechModel(self, self.encoder, self._cache(), self.tokenizer, self._text)
-        return Transcription(model, audio, language, task, max_tokens, temperature, seed)
+        return Transcription(self.speech_model, audio, language, task, max_tokens, temperature, seed)
+
+    @property
+    def speech_model(self) -> "SpeechModel":
+        """Returns the model with its encoder, as `transcribe` uses it; raises UsageError if it takes no audio."""
+        from edgeopt.bundle.runtime.transcription import SpeechModel
+
+        return SpeechModel(self, self.encoder, self._cache(), self.tokenizer, self._text)
 
     @property
     def encoder(self) -> "Session":

@@ -27,6 +27,7 @@ class GenerateKeywords(TypedDict, total=False):
     top_k: int | None
     top_p: float | None
     seed: int | None
+    max_step_tokens: int | None
 
 
 class TextGeneration(Iterator[str]):
@@ -45,8 +46,8 @@ class TextGeneration(Iterator[str]):
         raise StopIteration
 
     def step(self) -> str:
-        """Generates one token; returns the text that became final, which may be empty."""
-        if self._is_complete:
+        """Generates one token, or computes a part of the prompt; returns the new text, which may be empty."""
+        if self._is_complete or self._generation.prefill():
             return ""
         token = next(self._generation, None)
         if token is None:

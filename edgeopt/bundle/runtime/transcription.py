@@ -91,7 +91,7 @@ class Transcription(Iterator[str]):
     def __init__(
         self,
         model: SpeechModel,
-        audio: str | Path | Array,
+        audio: str | Path | bytes | memoryview | Array,
         language: str | None,
         task: str,
         max_tokens: int | None,
@@ -123,6 +123,7 @@ class Transcription(Iterator[str]):
         self._tokens: list[int] = []
         self._pieces: list[str] = []
         self._filled = False
+        self._prompt_s = 0.0
 
     def __next__(self) -> str:
         while not self.ending:
@@ -137,8 +138,9 @@ class Transcription(Iterator[str]):
         begin = time.perf_counter()
         window = self._window = self._window or self._begin_window()
         piece = window.step()
-        if self.first_token_s is None and window.tokens:
-            self.first_token_s = time.perf_counter() - begin
+        if self.first_token_s is None:
+            self._prompt_s += time.perf_counter() - begin
+            self.first_token_s = self._prompt_s if window.tokens else None
         if window.ending:
             self._end_window(window)
         if not self._pieces:

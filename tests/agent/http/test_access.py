@@ -43,6 +43,8 @@ ROUTES = (
     ("POST", "/v2/models/null/infer", "infer"),
     ("POST", "/v1/completions", "infer"),
     ("POST", "/v1/chat/completions", "infer"),
+    ("POST", "/v1/audio/transcriptions", "infer"),
+    ("POST", "/v1/audio/translations", "infer"),
     *((*route, "deploy") for route in DEPLOYED),
 )
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what tokens are for

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -23,6 +24,9 @@ from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.completions.request import UNSUPPORTED
 from edgeopt_agent.http import telemetry
 from edgeopt_agent.http.completions import MAX_REQUEST_BYTES
+from edgeopt_agent.workers.frames import Piece
+from edgeopt_agent.workers.open_text import MAX_STEP_TOKENS
+from edgeopt_agent.workers.process import Worker
 from tests.bundle.runtime.decoder import HEADS, PAIRS, WIDTH
 from tests.bundle.runtime.scripted import ANSWER, CHAT, PROMPT, write_scripted
 from tests.bundle.runtime.test_generation import bundle_of
@@ -130,6 +134,16 @@ def until(ready, limit_s=30):
         time.sleep(0.01)
 
 
+def infer_once(server):
+    """Returns the status of a single run of the model."""
+    integers = [
+        {"name": name, "datatype": "INT64", "shape": [1, 1], "data": [int(name == "attention_mask")]}
+        for name in ("input_ids", "attention_mask", "position_ids")
+    ]
+    past = [{"name": name, "datatype": "FP32", "shape": [1, HEADS, 0, WIDTH], "data": []} for name in PAIRS]
+    return ask(server, "/v2/models/m/infer", {"inputs": [*integers, *past]})[0]
+
+
 def kill_at_work(server, worker):
     """Kills a worker while it computes a token: an end between two tokens is no fault of the text."""
     process = psutil.Process(worker.pid)
@@ -216,7 +230,6 @@ def test_draws_are_repeatable_by_their_seed(server):
 
 
 def test_the_context_ends_a_text_and_refuses_a_longer_prompt(server, endless_bundle, serving_all, tmp_path):
-    # So long that it goes to the worker with the large requests.
     status, answer = ask_json(server, PATH, prompt="The " * 20_000)
     error = answer["error"]
     assert (status, error["code"], error["param"]) == (400, "context_length_exceeded", "prompt")
@@ -341,18 +354,40 @@ def test_one_text_at_a_time_and_a_queue_with_a_limit(endless, open_stream):
         assert (error["type"], error["code"]) == ("rate_limit_error", "queue_full")
         assert not waiting.done()
         # Single runs of the model are answered between two tokens.
-        integers = [
-            {"name": name, "datatype": "INT64", "shape": [1, 1], "data": [int(name == "attention_mask")]}
-            for name in ("input_ids", "attention_mask", "position_ids")
-        ]
-        past = [{"name": name, "datatype": "FP32", "shape": [1, HEADS, 0, WIDTH], "data": []} for name in PAIRS]
-        assert ask(endless, "/v2/models/m/infer", {"inputs": [*integers, *past]})[0] == 200
+        assert infer_once(endless) == 200
         assert ask(endless, "/v2/health/ready")[0] == 200
         stream.event()
         stream.close()
         status, answer = waiting.result(60)
     assert (status, answer["usage"]["completion_tokens"]) == (200, 3)
     assert metric(endless, "edgeopt_generation_queue_length") == 0
+
+
+def test_other_requests_are_answered_between_the_parts_of_a_long_prompt(endless, monkeypatch):
+    parts, between, go_on = [], threading.Event(), threading.Event()
+    generate = Worker.generate
+
+    async def watched(*given):
+        answer = await generate(*given)
+        if isinstance(answer, Piece) and not answer.tokens:
+            parts.append(answer)
+            between.set()
+            await asyncio.to_thread(go_on.wait, 60)
+        return answer
+
+    monkeypatch.setattr(Worker, "generate", watched)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ask_json, endless, PATH, prompt="The " * 700 + PROMPT, max_tokens=3)
+        try:
+            assert between.wait(60)
+            assert infer_once(endless) == 200
+            assert not waiting.done()
+        finally:
+            go_on.set()
+        status, answer = waiting.result(60)
+    usage = answer["usage"]
+    assert (status, usage["completion_tokens"]) == (200, 3)
+    assert len(parts) == (usage["prompt_tokens"] - 1) // MAX_STEP_TOKENS > 0
 
 
 def test_a_worker_that_dies_ends_its_stream_with_an_error(endless_bundle, serving_all, open_stream):

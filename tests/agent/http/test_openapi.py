@@ -49,6 +49,8 @@ REQUESTS = (
     ("GET", "/v1/models", None, 200),
     ("POST", "/v1/completions", {"model": "null", "prompt": "a"}, 400),
     ("POST", "/v1/chat/completions", {"model": "none", "messages": [{"role": "user", "content": "a"}]}, 404),
+    ("POST", "/v1/audio/transcriptions", b"", 415),
+    ("POST", "/v1/audio/translations", b"", 415),
 )
 
 

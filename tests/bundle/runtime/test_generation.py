@@ -23,6 +23,7 @@ from edgeopt.bundle.deployment import (
 )
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.runtime.generation import Sampler
+from edgeopt.bundle.runtime.stream import Stream
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.graph.import_proof import SizeLimits
 from tests.bundle.runtime.decoder import (
@@ -135,6 +136,33 @@ def test_a_decoder_without_some_ports_or_with_single_steps_generates_the_same(tm
         assert list(session.generate(PROMPT, max_tokens=8)) == greedy(PROMPT, 8)
 
 
+@pytest.mark.parametrize("size", [1, 2, 4, 5, 9])
+def test_a_prompt_computed_in_parts_gives_the_same_tokens(session, monkeypatch, size):
+    expected = list(session.generate(PROMPT, max_tokens=STEPS))
+    fed = []
+    run = Stream.step
+    monkeypatch.setattr(
+        Stream, "step", lambda self, feeds: fed.append(feeds["input_ids"].size) or run(self, feeds)
+    )
+    generation = session.generate(PROMPT, max_tokens=STEPS, max_step_tokens=size)
+    while generation.prefill():
+        assert generation.tokens == []
+    assert list(generation) == expected
+    parts = [len(PROMPT[place : place + size]) for place in range(0, len(PROMPT), size)]
+    assert fed == parts + [1] * (STEPS - 1)
+    del fed[:]
+    assert list(session.generate(PROMPT, max_tokens=STEPS, max_step_tokens=size)) == expected
+    assert fed == parts + [1] * (STEPS - 1)
+
+
+def test_closing_ends_a_generation_between_two_parts_of_its_prompt(session):
+    generation = session.generate(PROMPT, max_step_tokens=2)
+    assert generation.prefill()
+    generation.close()
+    assert not generation.prefill()
+    assert (list(generation), generation.ending) == ([], "closed")
+
+
 def test_the_example_of_the_documentation_runs(tmp_path, monkeypatch, capsys):
     write_decoder(tmp_path / "decoder.onnx")
     monkeypatch.chdir(tmp_path)
@@ -222,6 +250,7 @@ def test_scores_that_are_not_numbers_are_refused(wrong, temperature):
         ({"top_p": 0}, "'top_p' cannot be 0"),
         ({"top_p": 1.5}, "'top_p' cannot be 1.5"),
         ({"max_tokens": 0}, "cannot generate 0 tokens"),
+        ({"max_step_tokens": 0}, "cannot take 0 tokens"),
     ],
 )
 def test_wrong_settings_are_refused_before_the_first_step(on_runtime, settings, says):

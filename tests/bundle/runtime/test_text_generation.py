@@ -42,6 +42,16 @@ def test_text_continues_a_prompt_until_the_end_token(session, prompt):
     assert list(generation) == []
 
 
+def test_parts_of_a_prompt_give_no_text_and_count_as_time_to_the_first_token(session):
+    generation = session.generate(CHAT, max_step_tokens=1)
+    for _ in generation.prompt_tokens[1:]:
+        assert (generation.step(), generation.tokens, generation.first_token_s) == ("", [], None)
+    begun_s = generation._generation._prompt_s
+    generation.step()
+    assert generation.first_token_s > begun_s > 0
+    assert generation.text + "".join(generation) == ANSWER
+
+
 def test_ids_continue_ids_without_a_tokenizer_and_its_end_token(session):
     ids = session.tokenizer.encode(PROMPT)
     generation = session.generate(ids, max_tokens=12)

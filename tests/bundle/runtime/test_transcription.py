@@ -4,6 +4,7 @@ import hashlib
 import shutil
 
 import numpy as np
+import onnx
 import pytest
 
 import edgeopt
@@ -250,6 +251,30 @@ def speech_bundle(model, folder):
 @pytest.fixture
 def bundle(model, tmp_path):
     return speech_bundle(model, tmp_path / "m.edgeopt")
+
+
+@pytest.mark.parametrize("kind", [bytes, memoryview])
+def test_the_content_of_a_file_is_transcribed_like_the_file(session, tmp_path, kind):
+    content = write_wav(tmp_path / "a.wav", tone(LOW_HZ, 1), 44_100).read_bytes()
+    expected = "".join(session.transcribe(tmp_path / "a.wav"))
+    assert "".join(session.transcribe(kind(content))) == expected
+    with pytest.raises(DataError, match="'AUDIO' is not a WAV file"):
+        session.transcribe(kind(b"ID3"))
+
+
+def test_time_to_the_first_token_has_every_run_before_it(tmp_path, monkeypatch):
+    model = write_speech(tmp_path / "m.onnx")
+    decoder = onnx.load(model)
+    decoder.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1
+    onnx.save(decoder, model)
+    with edgeopt.load(model, "onnxruntime-cpu") as session:
+        found = session.transcribe(tone(LOW_HZ, 1))
+        for _ in range(3):  # of 4 tokens of the prompt
+            assert (found.step(), found.first_token_s) == ("", None)
+        before_s = found._prompt_s
+        found.step()
+        assert found.first_token_s > before_s > 0
+        assert found.text + "".join(found) == LOW
 
 
 def test_a_bundle_transcribes_with_its_encoder(bundle):
