@@ -201,9 +201,14 @@ def replace_document(out: Path, name: str, document: object) -> None:
     bundle = read_bundle(out)
     with draft(out) as folder:
         shutil.copytree(bundle.folder, folder, dirs_exist_ok=True)
-        _write_document(folder, name, document)
-        manifest.write_manifest(folder)
+        put_document(folder, name, document)
         publish(folder, out, single_file=out.is_file())
+
+
+def put_document(folder: Path, name: str, document: object) -> None:
+    """Writes a JSON document into the draft of a bundle, and the manifest of all its files."""
+    _write_document(folder, name, document)
+    manifest.write_manifest(folder)
 
 
 def _write_document(folder: Path, name: str, document: object) -> None:
