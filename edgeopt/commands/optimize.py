@@ -85,11 +85,15 @@ def optimize(
 def search_files(settings: OptimizeSourceRequest) -> SearchFiles:
     """Returns files beside the bundle, under names that no one else writes."""
     from edgeopt.bundle.plan import IMPORTED
+    from edgeopt.bundle.runtime.locate import encoder_beside
 
     if not settings.is_of_source:
-        return SearchFiles(settings.model, settings.data)
+        # The decoder of a speech model does not take the audio itself.
+        is_speech = encoder_beside(settings.model) is not None
+        return SearchFiles(settings.model, None if is_speech else settings.data)
     imported = settings.out.with_name(f"{settings.out.stem}{IMPORTED}.onnx")
-    return SearchFiles(imported, settings.data or imported.with_suffix(".npz"))
+    own = imported.with_suffix(".npz")
+    return SearchFiles(imported, own if encoder_beside(imported) is not None else settings.data or own)
 
 
 def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading.Event) -> "Outcome":

@@ -51,11 +51,22 @@ def search_speech(settings: OptimizeRequest, encoder: Path, emit: Emit, stop: th
         )
     if settings.shape:
         raise UsageError(f"{_SHAPE} does not apply to a speech model.", "Leave it out.", [_SHAPE])
+    own = settings.baseline
+    # A single file stays unpacked as long as its bundle is held.
+    held = read_bundle(own) if own is not None and is_bundle(own) else None
+    beside = encoder_beside(own) if own is not None else None
+    baseline = held.encoder if held is not None else beside
     with workspace(WORK) as folder:
         features = folder / "features.npz"
         is_audio = _write_features(settings, encoder, features, emit)
         parts = {
-            ENCODER: _of_encoder(settings, encoder, features if is_audio else None, folder / ENCODER),
+            ENCODER: msgspec.structs.replace(
+                _of_encoder(settings),
+                model=encoder,
+                out=folder / ENCODER,
+                data=features if is_audio else None,
+                baseline=baseline,
+            ),
             _DECODER: msgspec.structs.replace(settings, out=folder / _DECODER, data=features, single_file=False),
         }
         found, decoder = (run_search(own, _named(part, emit), stop) for part, own in parts.items())
@@ -76,14 +87,11 @@ def _join(decoder: Path, encoder: Path, outcome: Outcome, *, single_file: bool) 
         write.publish(folder, out, single_file=single_file)
 
 
-def _of_encoder(settings: OptimizeRequest, encoder: Path, features: Path | None, out: Path) -> OptimizeRequest:
+def _of_encoder(settings: OptimizeRequest) -> OptimizeRequest:
     """Returns the settings that concern the encoder; a goal that is no ratio in dB concerns the decoder alone."""
     is_ratio = settings.goal.is_ratio
     return msgspec.structs.replace(
         settings,
-        model=encoder,
-        out=out,
-        data=features,
         floor=settings.floor if is_ratio else None,
         metric=settings.metric if is_ratio else None,
         max_drop=None,
@@ -91,18 +99,11 @@ def _of_encoder(settings: OptimizeRequest, encoder: Path, features: Path | None,
         labels="",
         objective=LATENCY if settings.objective in OF_DECODERS else settings.objective,
         max_latency_ms=None,
-        baseline=_encoder_of(settings.baseline),
         pre=None,
         post=None,
         single_file=False,
         pick="",
     )
-
-
-def _encoder_of(baseline: Path | None) -> Path | None:
-    if baseline is None:
-        return None
-    return read_bundle(baseline).encoder if is_bundle(baseline) else encoder_beside(baseline)
 
 
 def _named(part: str, emit: Emit) -> Emit:

@@ -2,16 +2,22 @@
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
 
 import edgeopt
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
+from edgeopt.commands.on_device import OptimizeOn
+from edgeopt.commands.optimize import OptimizeSourceRequest
 from edgeopt.errors import DataError, UsageError
 from edgeopt.events import Progress, ignore
 from edgeopt.pipeline.outcome import Outcome
+from edgeopt.pipeline.recall import Keys, differences
+from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.views.outcome import show
 from tests.bundle.runtime.speech import HIGH, HIGH_HZ, LOW, LOW_HZ, tone, write_speech, write_wav
+from tests.conftest import this_device
 
 
 @pytest.fixture
@@ -60,3 +66,17 @@ def test_data_without_audio_or_features_is_refused(model, tmp_path):
     np.savez(tmp_path / "other.npz", input_ids=np.zeros((4, 8), np.int64))
     with pytest.raises(DataError, match="no WAV files and no array 'input_features'"):
         edgeopt.optimize(model, tmp_path / "out.edgeopt", data=tmp_path / "other.npz")
+
+
+def test_a_search_on_a_device_is_refused_for_a_speech_model(model, audio, tmp_path):
+    with pytest.raises(UsageError, match="does not copy the encoder"):
+        OptimizeOn("ssh://board").run(OptimizeSourceRequest(model, tmp_path / "out.edgeopt", data=audio), ignore)
+
+
+def test_the_outcome_of_a_decoder_depends_on_its_encoder(model, tmp_path):
+    keys, request = Keys(this_device()), OptimizeRequest(model, tmp_path / "out.edgeopt")
+    before = keys.parts(request)
+    encoder = onnx.load(model.with_suffix(".encoder.onnx"))
+    encoder.graph.name = "another"
+    onnx.save(encoder, model.with_suffix(".encoder.onnx"))
+    assert differences(Keys(this_device()).parts(request), before) == ["the encoder"]

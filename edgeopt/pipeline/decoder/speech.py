@@ -98,9 +98,8 @@ def speech_texts(source: SpeechSource, data: Path | None, new_tokens: int) -> Sp
     prompts = list(islice(_prompts(source, tokens, fed), _MAX_TEXTS))
     if len(prompts) < FEWEST_TEXTS:
         raise DataError(
-            f"The data has {units.count(len(fed), 'window')} of audio; a model of English alone needs at least "
-            f"{FEWEST_TEXTS}.",
-            "Give more audio.",
+            f"The audio makes {units.count(len(prompts), 'text')}; a search needs at least {FEWEST_TEXTS}.",
+            f"Give at least {FEWEST_TEXTS} windows of audio, such as that many WAV files.",
             [_DATA],
         )
     begins = [row for _, row in prompts]

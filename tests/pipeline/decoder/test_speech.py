@@ -127,5 +127,5 @@ def test_a_model_that_writes_nothing_is_judged_on_random_tokens_with_a_warning(t
 
 
 def test_too_little_audio_for_a_model_of_english_alone_is_refused(tmp_path):
-    with pytest.raises(DataError, match="1 window of audio"):
+    with pytest.raises(DataError, match="makes 1 text; a search needs at least 4"):
         _ = Search(tmp_path, windows=1, multilingual=False).data
