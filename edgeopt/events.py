@@ -23,7 +23,7 @@ class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
     best: str | None = None
     time_left_s: float | None = None
     subject: str = ""
-    """Subject of the event, if one command reports several: `deployment 3`."""
+    """Subject of the event, if one command reports several: `deployment 3`, or `encoder` of a speech model."""
     time_s: float | None = None
     """Time of the event, in seconds since 1970, if it matters to the reader."""
     schema: int = SCHEMA

@@ -171,11 +171,17 @@ def write_golden(folder: Path, name: str, runs: Runs) -> None:
 
 
 GOLDEN_SAMPLES = 4
+_MAX_GOLDEN_BYTES = 64 << 20
 
 
-def golden_places(count: int) -> list[int]:
+def max_golden(sample_bytes: int) -> int:
+    """Returns the number of golden samples of this size, with their outputs, that a bundle holds at most."""
+    return max(1, min(GOLDEN_SAMPLES, _MAX_GOLDEN_BYTES // max(1, sample_bytes)))
+
+
+def golden_places(count: int, maximum: int = GOLDEN_SAMPLES) -> list[int]:
     """The places of a few of `count` samples, from first to last: generated ones begin with the ordinary."""
-    golden = min(count, GOLDEN_SAMPLES)
+    golden = min(count, maximum)
     return [round(k * (count - 1) / max(golden - 1, 1)) for k in range(golden)]
 
 
@@ -201,9 +207,15 @@ def replace_document(out: Path, name: str, document: object) -> None:
     bundle = read_bundle(out)
     with draft(out) as folder:
         shutil.copytree(bundle.folder, folder, dirs_exist_ok=True)
-        _write_document(folder, name, document)
-        manifest.write_manifest(folder)
+        put_document(folder, name, document)
         publish(folder, out, single_file=out.is_file())
+
+
+def put_document(folder: Path, name: str, document: object) -> None:
+    """Writes a JSON document into the draft of a bundle, and the manifest of its files; removes a signature."""
+    _write_document(folder, name, document)
+    (folder / manifest.SIGNATURE).unlink(missing_ok=True)
+    manifest.write_manifest(folder)
 
 
 def _write_document(folder: Path, name: str, document: object) -> None:

@@ -99,11 +99,17 @@ class OptimizeOn:
 
     def run(self, request: "OptimizeSourceRequest", emit: Emit) -> "Outcome":
         from edgeopt.bundle.deployment import machine_of
+        from edgeopt.bundle.runtime.locate import encoder_beside
         from edgeopt.bundle.write import check_target, replace_document
         from edgeopt.commands.report.evidence import FILE
         from edgeopt.pipeline.outcome import Outcome
         from edgeopt.pipeline.request import check, inputs_of
 
+        if encoder_beside(request.model) is not None:
+            raise UsageError(
+                "--on does not copy the encoder and the tokenizer of a speech model.",
+                "Copy the files to the device, and run edgeopt optimize there.",
+            )
         if request.metric is not None and ":" in request.metric and ".py:" not in request.metric:
             raise UsageError(
                 f"The module of the metric '{request.metric}' is not on the device.",

@@ -85,11 +85,15 @@ def optimize(
 def search_files(settings: OptimizeSourceRequest) -> SearchFiles:
     """Returns files beside the bundle, under names that no one else writes."""
     from edgeopt.bundle.plan import IMPORTED
+    from edgeopt.bundle.runtime.locate import encoder_beside
 
     if not settings.is_of_source:
-        return SearchFiles(settings.model, settings.data)
+        # The decoder of a speech model does not take the audio itself.
+        is_speech = encoder_beside(settings.model) is not None
+        return SearchFiles(settings.model, None if is_speech else settings.data)
     imported = settings.out.with_name(f"{settings.out.stem}{IMPORTED}.onnx")
-    return SearchFiles(imported, settings.data or imported.with_suffix(".npz"))
+    own = imported.with_suffix(".npz")
+    return SearchFiles(imported, own if encoder_beside(imported) is not None else settings.data or own)
 
 
 def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading.Event) -> "Outcome":
@@ -97,12 +101,11 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
     from edgeopt.bundle.write import check_target, replace_document
     from edgeopt.commands.report.evidence import FILE
     from edgeopt.importing.importer import import_model
-    from edgeopt.pipeline.optimize import run_search
     from edgeopt.pipeline.request import check, inputs_of
 
     check_source(settings)
     if not settings.is_of_source:
-        return run_search(_search(settings), emit, stop)
+        return _run(_search(settings), settings.data, emit, stop)
     check(settings)
     check_target(settings.out.absolute(), inputs_of(settings))
     _check_files(settings)
@@ -117,7 +120,7 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
         pre=settings.pre if settings.pre is not None or shape else _imported_pre(model),
         shape=shape,
     )
-    outcome = run_search(search, emit, stop)
+    outcome = _run(search, settings.data, emit, stop)
     if stop.is_set():
         return outcome
     try:
@@ -130,6 +133,18 @@ def optimize_source(settings: OptimizeSourceRequest, emit: Emit, stop: threading
         return msgspec.structs.replace(outcome, warnings=(*outcome.warnings, warning))
 
 
+def _run(search: OptimizeRequest, data: Path | None, emit: Emit, stop: threading.Event) -> "Outcome":
+    """Runs the search; that of a speech model takes `data` of the user, not the samples of an import."""
+    from edgeopt.bundle.runtime.locate import encoder_beside
+    from edgeopt.pipeline.optimize import run_search
+    from edgeopt.pipeline.speech import search_speech
+
+    encoder = encoder_beside(search.model)
+    if encoder is None:
+        return run_search(search, emit, stop)
+    return search_speech(msgspec.structs.replace(search, data=data), encoder, emit, stop)
+
+
 def _check_files(settings: OptimizeSourceRequest) -> None:
     """Raises what is wrong with the user's files by themselves, before an import, which may take minutes."""
     from edgeopt.bundle.processing.attach import pictures_for, read_steps
@@ -138,6 +153,7 @@ def _check_files(settings: OptimizeSourceRequest) -> None:
     from edgeopt.data.read import read_arrays, unprepared
     from edgeopt.hw.probe import probe
     from edgeopt.importing.sources import source_of
+    from edgeopt.pipeline.speech import audio_files
     from edgeopt.profiles.schema import Data
     from edgeopt.profiles.targets import profile_for
 
@@ -147,6 +163,8 @@ def _check_files(settings: OptimizeSourceRequest) -> None:
     if post is not None and post.suffix == ".toml":
         read_steps(post)
     arrays = {}
+    if data is not None and audio_files(data):
+        return
     if data is not None and (pictures := picture_files(data)):
         source = source_of(str(settings.model))
         if declared is None and (source is None or source.kind != "huggingface"):

@@ -96,17 +96,33 @@ class Watch(msgspec.Struct, frozen=True, tag="watch"):
     """Whether this is the first slice after a pause, during which no run was due or missed."""
 
 
+class GivenInputs(msgspec.Struct, frozen=True):
+    """Inputs of a decoder that its encoder computed, and how the tokens of its texts are chosen."""
+
+    path: str
+    """Folder of samples: the inputs that are the same at every step."""
+    places: tuple[int, ...]
+    """Sample of each text."""
+    stop: tuple[int, ...] = ()
+    """Tokens that end a text."""
+    excluded: tuple[int, ...] = ()
+    """Tokens that are never chosen."""
+    excluded_first: tuple[int, ...] = ()
+    """Other tokens that are not chosen first."""
+
+
 class Decode(msgspec.Struct, frozen=True, tag="decode"):
     """Run texts through a decoder in several ways, save the logits of each, and generate from their beginnings."""
 
     cache: Cache
     texts: tuple[tuple[int, ...], ...]
-    """Token ids of texts of equal length."""
+    """Token ids of texts; of equal length if there is no encoder."""
     prompt_tokens: int
     """Tokens of each text that are its prompt; logits are saved for the others."""
     greedy_tokens: int
     """Tokens to generate after each prompt, all prompts in one batch where the model takes one."""
     out_path: str
+    given: GivenInputs | None = None
 
 
 class Places(msgspec.Struct, frozen=True, tag="places"):

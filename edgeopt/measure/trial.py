@@ -178,7 +178,12 @@ class Trial:
 def rotated(samples: Samples) -> int:
     """Returns the number of samples to run in rotation, limited because each side copies them into memory."""
     one = sum(array.nbytes // max(1, len(array)) for array in samples.arrays.values())
-    return max(1, min(len(samples), ROTATION, _MAX_BYTES // max(1, one)))
+    return min(len(samples), max_rotated(one))
+
+
+def max_rotated(sample_bytes: int) -> int:
+    """Returns the largest number of samples of this size that run in rotation."""
+    return max(1, min(ROTATION, _MAX_BYTES // max(1, sample_bytes)))
 
 
 def read_outputs(path: Path) -> list[dict[str, Array]]:

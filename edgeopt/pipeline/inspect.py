@@ -19,6 +19,7 @@ from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.plan import limits_in
 from edgeopt.bundle.processing.attach import Attached, attach, samples_from, try_after
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
+from edgeopt.bundle.runtime.locate import encoder_beside
 from edgeopt.data.judging.goals import BUDGETS_DB, Goal
 from edgeopt.data.judging.intervals import samples_needed
 from edgeopt.data.judging.metric import Labels
@@ -38,7 +39,7 @@ from edgeopt.pipeline.baseline import Baseline, first_running, judge_for
 from edgeopt.pipeline.builders.messages import Inspected
 from edgeopt.pipeline.builders.variants import inspect
 from edgeopt.pipeline.context import SearchContext
-from edgeopt.pipeline.decoder.generation import PROMPTS, GenerationTask, check_source, run_generation
+from edgeopt.pipeline.decoder.generation import GenerationTask, check_source, run_generation
 from edgeopt.pipeline.decoder.workloads import DecoderData, DecoderModel, decoder_data, decoder_in, settings_for
 from edgeopt.pipeline.goal import SearchGoal, goal_of
 from edgeopt.pipeline.notes import SearchNotes
@@ -223,7 +224,7 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     client, allowed = place.builder.client, settings.allow_random
     facts = inspect(client, settings.model, made_up, _GENERATED_SAMPLES, allow_random=allowed)
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
-    model = decoder_in(facts, limits_in(settings.model))
+    model = decoder_in(facts, limits_in(settings.model), encoder_beside(settings.model))
     settings = settings_for(settings, model)
     if model is not None:
         preset, references = None, _decoder_references(settings, model, profile, attached, place, stack)
@@ -321,12 +322,13 @@ def _decoder_references(
     baseline = first_running(runner, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)
     place.notes.emit(Progress("reading the model", "steps with its cache"))
-    backend, texts = baseline.candidate.backend, found.prompts[:PROMPTS]
-    with judge_for(runner, baseline.contender, backend, settings.model) as judge:
-        source = run_generation(judge, model.cache, texts, found.prompt_tokens, runner.folder)
+    cache = found.cache or model.cache
+    with judge_for(runner, baseline.contender, baseline.candidate.backend, settings.model) as judge:
+        source = run_generation(judge, cache, found.prompts, found.prompt_tokens, runner.folder, found.given)
     if problem := check_source(source):
         raise ModelError(problem, "Export the model again, and compare a cached step with a full run.")
-    found = replace(found, generation=GenerationTask(model.cache, texts, found.prompt_tokens, source))
+    task = GenerationTask(cache, found.prompts, found.prompt_tokens, source, found.given)
+    found = replace(found, generation=task)
     data = SearchData(found.samples, settings.data is not None, found.split, decoder=found)
     return data, baseline, _reference(settings, data, None, attached, runner, baseline)
 

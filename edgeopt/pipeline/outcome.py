@@ -133,6 +133,8 @@ class GenerationProof(msgspec.Struct, frozen=True):
     """Medians of one process, not interleaved with the source's."""
     source_first_token_ms: float
     source_token_ms: float
+    same_prompts: int | None = None
+    """Number of prompts after which bundle and source generate the same tokens; None: not recorded."""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -233,6 +235,8 @@ class Outcome(NotebookRecord, msgspec.Struct, frozen=True):
     """Import proof of the source model, if `edgeopt import` made it."""
     original: OriginalSpeed | None = None
     """Speed of the original, if the model was imported from another framework."""
+    encoder: "Outcome | None" = None
+    """Outcome of the encoder's search, for the decoder of a speech model."""
     schema: int = SCHEMA
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.locate import encoder_beside
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, flag_of
 from edgeopt.events import Emit, Log, Progress
@@ -102,7 +103,7 @@ class Keys:
             plugins = _plugins() if settings.plugins else {}
         except (OSError, EdgeoptError):
             return None
-        text = text_folder(settings.model)
+        text, encoder = text_folder(settings.model), encoder_beside(settings.model)
         # Pillow reads pictures only.
         readers = versions(("pillow",)) if settings.data is not None and settings.data.is_dir() else {}
         found = {
@@ -116,6 +117,7 @@ class Keys:
             "the presets": shipped_presets(),
             **plugins,
             **({"the tokenizer": tree_digest(text)} if text.is_dir() else {}),
+            **({"the encoder": model_digest(encoder)} if encoder is not None else {}),
             "the accuracy goal": goal,
             **{flag_of(name): value for name, value in content.items()},
         }

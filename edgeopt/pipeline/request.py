@@ -38,7 +38,7 @@ class OptimizeRequest(msgspec.Struct, frozen=True):
         Path | None,
         option(
             "Samples: .npz, or a folder of .npy files or pictures; 12 or more are best; half are for calibration. "
-            "For a decoder with a cache: a text file, or an .npz of token ids."
+            "For a decoder with a cache: a text file, or an .npz of token ids; for a speech model: WAV files."
         ),
     ] = None
     floor: Annotated[

@@ -16,7 +16,13 @@ _KEPT = ("keep what you have", "undecided")
 
 
 def show(outcome: Outcome) -> list[Block]:
-    """The candidates, the variants that could not be made, the verdict."""
+    """The candidates, the variants that could not be made, the verdict; those of an encoder first."""
+    if outcome.encoder is None:
+        return _shown(outcome)
+    return [section("Encoder", *_shown(outcome.encoder)), section("Decoder", *_shown(outcome))]
+
+
+def _shown(outcome: Outcome) -> list[Block]:
     front = [_front_text(outcome)] if len(outcome.front) > 1 else []
     unmade = [f"not raced: {each.name}: {each.failure}" for each in outcome.variants if each.failure]
     texts = [*proof_lines(outcome), *shape_lines(outcome)]
@@ -112,14 +118,19 @@ def _proved(outcome: Outcome) -> str:
 def _generated(proof: GenerationProof) -> str:
     """Describes the decoding by the written bundle."""
     forms = ", ".join(f"{form} {decibels(value)}" for form, value in proof.lowest_db.items())
+    divergences = ", ".join(f"{form} {value:.2g}" for form, value in proof.divergences.items())
     texts, shown = units.count(proof.texts, "text"), objective_named(TOKENS_PER_SECOND).shown
+    same = ""
+    if proof.same_prompts is not None:
+        same = f"; the same tokens as the source after {units.count(proof.same_prompts, 'prompt')}"
     return (
-        f"Each of {proof.steps} steps of {texts} agrees with a full run of the bundle: {forms}. "
+        f"Lowest agreement of {proof.steps} steps of {texts} with a full run of the bundle: {forms}; mean "
+        f"divergence of the steps from the source in nats: {divergences}. "
         f"{units.count(proof.greedy_tokens, 'token')} after each of {proof.prompts} prompts of "
         f"{proof.prompt_tokens}: first token "
         f"{milliseconds(proof.first_token_ms)} (source {milliseconds(proof.source_first_token_ms)}), "
         f"{shown(1e3 / proof.token_ms)} (source {shown(1e3 / proof.source_token_ms)}), not interleaved; "
-        f"loops after {units.count(proof.loops, 'prompt')} (source {proof.source_loops})."
+        f"loops after {units.count(proof.loops, 'prompt')} (source {proof.source_loops}){same}."
     )
 
 

@@ -184,3 +184,9 @@ def test_replaced_document_is_the_only_change_of_a_bundle(tmp_path, bundle, sing
     after = manifest.check_manifest(found.folder).files
     assert {name for name in {*before, *after} if before.get(name) != after.get(name)} == {"evidence.json"}
     assert not [name for name in names(out.parent) if name.startswith(".")]
+
+
+def test_samples_of_many_megabytes_are_fewer_golden_samples():
+    assert write.golden_places(9, write.max_golden(1 << 20)) == [0, 3, 5, 8]
+    assert write.golden_places(9, write.max_golden(30 << 20)) == [0, 8]
+    assert write.golden_places(9, write.max_golden(1 << 30)) == [0]

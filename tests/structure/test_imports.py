@@ -41,7 +41,7 @@ FLOORS = (
 STAGES = (
     *("cache", "notes", "objectives", "outcome", "padding", "stopping"),
     *("request", "builders", "runner", "preset", "baseline", "shapes", "goal", "context", "decoder"),
-    *("plans", "inspect", "screen", "race", "recall", "prove", "optimize"),
+    *("plans", "inspect", "screen", "race", "recall", "prove", "optimize", "speech"),
     *("quantize", "replay_steps", "replay"),
 )
 

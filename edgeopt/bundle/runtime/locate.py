@@ -42,8 +42,13 @@ class SessionPlace:
         """Returns the bundle or model of the encoder of this decoder, or None if there is none."""
         if self.bundle is not None:
             return self.bundle.encoder
-        beside = self.model.with_suffix(".encoder.onnx")
-        return beside if beside.is_file() else None
+        return encoder_beside(self.model)
+
+
+def encoder_beside(decoder: Path) -> Path | None:
+    """Returns the model of the encoder beside that of its decoder, or None if there is none."""
+    beside = decoder.with_suffix(".encoder.onnx")
+    return beside if beside.is_file() else None
 
 
 def locate(

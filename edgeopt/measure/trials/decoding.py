@@ -8,10 +8,10 @@ import numpy as np
 
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.bundle.deployment import Cache
-from edgeopt.bundle.runtime.generation import DecoderPorts
-from edgeopt.bundle.runtime.stream import decoder_steps
-from edgeopt.data.samples import write_archive
-from edgeopt.measure.messages import Decode, Decoded
+from edgeopt.bundle.runtime.generation import DecoderPorts, Generation, Sampler
+from edgeopt.bundle.runtime.stream import Steps, decoder_steps
+from edgeopt.data.samples import open_samples, write_archive
+from edgeopt.measure.messages import Decode, Decoded, GivenInputs
 from edgeopt.measure.trials.openers import Loads
 
 FULL, CACHED, CHUNKED, PADDED = "full", "cached", "chunked", "padded"
@@ -30,39 +30,54 @@ _PADDING = 3
 
 def decode(session: Loads, request: Decode) -> Decoded:
     """Saves the logits after each token of the texts' ends as `TEXT/FORM`, and returns what was generated."""
-    decoder = _Decoder(session, request.cache)
     arrays: dict[str, Array] = {}
     prompts = [text[: request.prompt_tokens] for text in request.texts]
     first_ms, token_ms = [], []
-    for number, text in enumerate(request.texts[:FORM_TEXTS]):
+    decoders = [_Decoder(session, request.cache, given) for given in _given(request)]
+    for number, (decoder, text) in enumerate(zip(decoders, request.texts[:FORM_TEXTS], strict=False)):
         prompt, end = text[: request.prompt_tokens], text[request.prompt_tokens :]
-        for form, logits in decoder.forms(prompt, end):
+        for form, logits in decoder.forms(prompt, end) if end else ():
             arrays[f"{number}/{form}"] = logits
         _, laps_ms = decoder.greedy([prompt], min(request.greedy_tokens, TIMED_TOKENS))
         first_ms.append(laps_ms[0])
         token_ms += laps_ms[1:] or laps_ms
-    if decoder.takes_batches:
-        generated, _ = decoder.greedy(prompts, request.greedy_tokens)
+    own = list(zip(decoders, prompts, strict=True))
+    if request.given is not None:
+        generated = [decoder.transcript(each, request.greedy_tokens, request.given) for decoder, each in own]
+    elif decoders[0].takes_batches:
+        generated, _ = decoders[0].greedy(prompts, request.greedy_tokens)
     else:
-        generated = [decoder.greedy([each], request.greedy_tokens)[0][0] for each in prompts[:_ALONE]]
+        generated = [decoder.greedy([each], request.greedy_tokens)[0][0] for decoder, each in own[:_ALONE]]
     write_archive(Path(request.out_path), arrays)
     return Decoded(tuple(generated), float(np.median(first_ms)), float(np.median(token_ms)))
+
+
+def _given(request: Decode) -> list[Feeds]:
+    """Returns the inputs of each text that are the same at every step."""
+    if request.given is None:
+        return [{}] * len(request.texts)
+    samples = open_samples(Path(request.given.path))
+    found = {place: samples.feeds(place) for place in set(request.given.places)}
+    return [found[place] for place in request.given.places]
 
 
 class _Decoder:
     """Sequences of steps of one session, each with a cache of its own."""
 
-    def __init__(self, session: Loads, cache: Cache) -> None:
-        self._session, self._cache = session, cache
+    def __init__(self, session: Loads, cache: Cache, given: Feeds) -> None:
+        self._session, self._cache, self._given = session, cache, given
         self._ports = DecoderPorts(cache, session.inputs, session.outputs)
         states = [*cache.pairs, cache.tokens, cache.mask, cache.positions]
         first = (info.shape[:1] for info in session.inputs if info.name in states)
         self.takes_batches = not any(isinstance(size, int) for sizes in first for size in sizes)
         """Whether the model runs several sequences at once."""
 
+    def _stream(self) -> Steps:
+        return decoder_steps(self._session, self._cache, self._given)
+
     def _begin(self) -> Callable[[Feeds], Array]:
         """Returns the function that runs the next step of a new sequence, and returns its logits by token."""
-        stream = decoder_steps(self._session, self._cache)
+        stream = self._stream()
 
         def step(feeds: Feeds) -> Array:
             logits = stream.step(feeds)[self._cache.logits]
@@ -95,7 +110,7 @@ class _Decoder:
                 sizes = enumerate(info.shape)
                 shape = [0 if k == axis else size if isinstance(size, int) else 1 for k, size in sizes]
                 states[info.name] = np.zeros(shape, np.dtype(info.dtype))
-        logits = self._session.run({**self._feeds(text, 0), **states})[self._cache.logits]
+        logits = self._session.run({**self._feeds(text, 0), **self._given, **states})[self._cache.logits]
         return np.array(logits.reshape(-1, logits.shape[-1])[-count:])
 
     def _run(self, chunks: Sequence[Sequence[int]], count: int, padding: int = 0) -> Array:
@@ -121,8 +136,7 @@ class _Decoder:
 
     def greedy(self, prompts: Sequence[Sequence[int]], count: int) -> tuple[list[tuple[int, ...]], list[float]]:
         """Returns the most likely tokens after each prompt of a batch, and the milliseconds of each step."""
-        cache = self._cache
-        stream = decoder_steps(self._session, cache)
+        cache, stream = self._cache, self._stream()
         ids = np.asarray(prompts)
         known, tokens, laps_ms = 0, list[Array](), list[float]()
         if ids.size * (self._ports.vocabulary or 0) * 4 > _LARGEST_LOGITS_BYTES:
@@ -136,3 +150,8 @@ class _Decoder:
             laps_ms.append((time.perf_counter() - begin) * 1e3)
             tokens.append(ids[:, 0])
         return [tuple(row) for row in np.stack(tokens, 1).tolist()], laps_ms
+
+    def transcript(self, prompt: Sequence[int], count: int, given: GivenInputs) -> tuple[int, ...]:
+        """Returns the most likely tokens after a prompt, up to the end of the text."""
+        sampler = Sampler(excluded=given.excluded, excluded_first=given.excluded_first)
+        return tuple(Generation(self._stream(), self._ports, prompt, count, given.stop, sampler))

@@ -15,7 +15,7 @@ from edgeopt.data.judging.metrics import metric_named
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.contender import Contender, ask, failed
-from edgeopt.measure.messages import Decode, Decoded
+from edgeopt.measure.messages import Decode, Decoded, GivenInputs
 from edgeopt.measure.trials.decoding import FORM_TEXTS, FORMS, FULL
 from edgeopt.pipeline.outcome import GenerationProof
 
@@ -47,17 +47,24 @@ class GenerationTask(NamedTuple):
     texts: tuple[tuple[int, ...], ...]
     prompt_tokens: int
     source: GenerationRun
+    given: GivenInputs | None = None
 
 
 def run_generation(
-    contender: Contender, cache: Cache, texts: Sequence[tuple[int, ...]], prompt_tokens: int, folder: Path
+    contender: Contender,
+    cache: Cache,
+    texts: Sequence[tuple[int, ...]],
+    prompt_tokens: int,
+    folder: Path,
+    given: GivenInputs | None = None,
+    max_tokens: int = GREEDY_TOKENS,
 ) -> GenerationRun:
     """Runs the texts in a trial; raises TrialError if it fails."""
     # Without a known context, it is not known whether the model takes more tokens than the texts have.
     context = cache.max_context_tokens or min(map(len, texts))
-    greedy = max(1, min(GREEDY_TOKENS, context - prompt_tokens))
+    greedy = max(1, min(max_tokens, context - prompt_tokens))
     file = folder / "decoded.npz"
-    request = Decode(cache, tuple(texts), prompt_tokens, greedy, str(file))
+    request = Decode(cache, tuple(texts), prompt_tokens, greedy, str(file), given)
     # A step of a batch counts as a run for each of its sequences.
     runs = sum(map(len, texts[:FORM_TEXTS])) * (len(FORMS) + 1) + (prompt_tokens + greedy) * len(texts)
     answer = ask(contender.child, request, contender.patience_s(runs))
@@ -87,7 +94,7 @@ def prove_generation(
     A bundle that agrees with the source to 80 dB must agree with itself to 90 dB at each step. Kernels of fewer
     bits round by chunks, so the logits of each form are compared with the source's instead.
     """
-    run = run_generation(contender, task.cache, task.texts, task.prompt_tokens, folder)
+    run = run_generation(contender, task.cache, task.texts, task.prompt_tokens, folder, task.given)
     lowest = _lowest_db(run)
     limit = _SLACK * (goal.floor if goal.metric == KL and goal.floor is not None else TOKEN_FLOORS[KL])
     reference, metric = task.source.of(FULL), metric_named(KL)
@@ -109,18 +116,19 @@ def prove_generation(
             f"it repeats itself after {loops} of {len(looped)} prompts, the source after {source_loops}: chance "
             f"explains that with a probability of {units.percent(chance)}"
         )
-    pairs = zip(run.decoded.generated, task.source.decoded.generated, strict=True)
+    pairs = list(zip(run.decoded.generated, task.source.decoded.generated, strict=True))
     return GenerationProof(
         prompts=len(looped),
         texts=len(run.of(FULL)),
         prompt_tokens=task.prompt_tokens,
-        steps=len(next(iter(run.logits.values()))),
-        greedy_tokens=len(run.decoded.generated[0]),
+        steps=min(map(len, run.logits.values())),
+        greedy_tokens=max(map(len, run.decoded.generated)),
         lowest_db=lowest,
         divergences=divergences,
         loops=loops,
         source_loops=source_loops,
         same_tokens=sum(_equal_begin(*pair) for pair in pairs),
+        same_prompts=sum(one == other for one, other in pairs),
         first_token_ms=run.decoded.first_token_ms,
         token_ms=run.decoded.token_ms,
         source_first_token_ms=task.source.decoded.first_token_ms,
@@ -161,6 +169,5 @@ def _lowest_db(run: GenerationRun) -> dict[str, float]:
 
 def _equal_begin(tokens: Sequence[int], others: Sequence[int]) -> int:
     """Returns the number of equal tokens before the first difference."""
-    return next(
-        (k for k, (one, other) in enumerate(zip(tokens, others, strict=False)) if one != other), len(tokens)
-    )
+    pairs = enumerate(zip(tokens, others, strict=False))
+    return next((k for k, (one, other) in pairs if one != other), min(len(tokens), len(others)))

@@ -8,12 +8,13 @@ are the end of a text, with the cache that the source model computed for its beg
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.bundle.cache import found_cache, is_cross_attention
 from edgeopt.bundle.deployment import Cache
 from edgeopt.bundle.runtime.generation import DecoderPorts
@@ -22,10 +23,12 @@ from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import Split
 from edgeopt.errors import OptionReference, UsageError
 from edgeopt.graph.import_proof import InputLimits
-from edgeopt.measure.trial import ROTATION
+from edgeopt.measure.messages import GivenInputs
+from edgeopt.measure.trial import max_rotated
 from edgeopt.pipeline.baseline import first_running
 from edgeopt.pipeline.builders.messages import Inspected
-from edgeopt.pipeline.decoder.generation import GenerationTask
+from edgeopt.pipeline.decoder.generation import PROMPTS, GenerationTask
+from edgeopt.pipeline.decoder.speech import SpeechSource, SpeechTexts, speech_texts
 from edgeopt.pipeline.decoder.texts import Texts, read_texts
 from edgeopt.pipeline.objectives import FIRST_TOKEN, LATENCY, OF_DECODERS, THROUGHPUT, TOKENS_PER_SECOND
 from edgeopt.pipeline.request import OptimizeRequest
@@ -36,6 +39,8 @@ from edgeopt.profiles import TargetProfile
 _MAX_TIMED, _MAX_CHECKING, _MAX_PROVING = 4, 8, 16
 GOLDEN_STEPS = 2
 """Samples of a single token at the end of those that prove: the golden samples of the bundle, which are small."""
+_SPEECH_PROMPTS = 6
+"""Prompts of a speech model to generate after, one at a time."""
 _MAX_LOGITS_BYTES = 400_000_000
 _FLOAT_BYTES = 4
 _PROMPT, _NEW, _SHAPE, _OBJECTIVE = (
@@ -56,6 +61,10 @@ class DecoderData:
     warning: str = ""
     generation: GenerationTask | None = None
     """Generation to prove; None until the source model has run it."""
+    given: GivenInputs | None = None
+    """Inputs that the encoder of a speech model computed for the texts in `prompts`."""
+    cache: Cache | None = None
+    """Cache of a speech model with its longest text; None for that of the model."""
 
     @property
     def tokens(self) -> int:
@@ -74,22 +83,27 @@ class DecoderModel(NamedTuple):
         self, ids: Sequence[int], states: Mapping[str, Array] | None = None, cached: int = 0
     ) -> dict[str, Array]:
         """Returns the feeds for tokens after the first `cached` tokens of the sequence that has these states."""
-        found = dict(self.ports.feeds(np.asarray(ids), cached))
+        found = {**self.ports.feeds(np.asarray(ids), cached), **self.empty()}
         for info in self.states:
-            if states is None or not cached:
-                found[info.name] = np.zeros(self._shape(info), np.dtype(info.dtype))
-            else:
+            if states is not None and cached:
                 whole = states[self.cache.pairs[info.name]]
                 found[info.name] = np.take(whole, range(cached), axis=self.cache.axis)
         return found
+
+    def empty(self) -> dict[str, Array]:
+        """Returns caches without a token."""
+        return {info.name: np.zeros(self._shape(info), np.dtype(info.dtype)) for info in self.states}
 
     def _shape(self, info: TensorInfo) -> list[int]:
         axis = self.cache.axis
         return [0 if k == axis else size if isinstance(size, int) else 1 for k, size in enumerate(info.shape)]
 
 
-def decoder_in(facts: Inspected, limits: InputLimits) -> DecoderModel | None:
-    """Returns the model's ports if it is a decoder whose texts can be searched by; None for any other model."""
+def decoder_in(facts: Inspected, limits: InputLimits, encoder: Path | None = None) -> DecoderModel | None:
+    """Returns the model's ports if it is a decoder whose texts can be searched by; None for any other model.
+
+    `encoder`: the model that computes the inputs of a speech model's decoder, if there is one.
+    """
     try:
         cache = found_cache(facts.inputs, facts.outputs, limits)
         ports = DecoderPorts(cache, facts.inputs, facts.outputs)
@@ -100,6 +114,8 @@ def decoder_in(facts: Inspected, limits: InputLimits) -> DecoderModel | None:
     others = (d for info in states for k, d in enumerate(info.shape) if k not in (0, cache.axis))
     is_known = isinstance(size, int) and all(isinstance(d, int) for d in others)
     if not is_known or ports.tokens_in_a_step is not None or any(map(is_cross_attention, cache.pairs)):
+        return None
+    if cache.given and encoder is None:
         return None
     return DecoderModel(cache, ports, states, int(size or 0))
 
@@ -130,43 +146,66 @@ def decoder_data(
     settings: OptimizeRequest, model: DecoderModel, profile: TargetProfile, runner: TrialRunner
 ) -> DecoderData:
     """Makes the samples; the source model computes their caches. Raises UsageError for options that do not fit."""
-    prompt, new = settings.prompt_tokens, settings.new_tokens
-    length, context = prompt + new, model.cache.max_context_tokens
     if settings.shape:
         raise UsageError(
             f"{_SHAPE} does not apply to a decoder with a cache.",
             f"Give {_PROMPT} and {_NEW}.",
             [_SHAPE, _PROMPT, _NEW],
         )
+    texts, prompt, speech = _texts(settings, model, profile, runner)
+    length = max(map(len, texts.rows))
+    timed, checking, proving = _divided(texts, length * model.vocabulary * _FLOAT_BYTES)
+    parts = [texts.rows[k] for k in range(timed + checking + proving)]
+    given = [{}] * len(texts.rows) if speech is None else speech.feeds()
+    states = _source_states(settings, model, profile, runner, list(zip(parts, given, strict=False)))
+    own = list(zip(parts, states, given, strict=False))
+
+    def judged(place: int, row: tuple[int, ...], held: Feeds, fixed: Feeds) -> dict[str, Array]:
+        return {**(model.feeds(row) if place % 2 == 0 else model.feeds(row[prompt:], held, prompt)), **fixed}
+
+    def step(row: tuple[int, ...], held: Feeds, fixed: Feeds, at: int) -> dict[str, Array]:
+        return {**model.feeds(row[at : at + 1], held, at), **fixed}
+
+    count = max_rotated(sum(array.nbytes for array in given[0].values()))
+    timed_own = [own[k % timed] for k in range(count)]
+    if settings.objective == FIRST_TOKEN:
+        runs = [{**model.feeds(row[:prompt]), **fixed} for row, _, fixed in timed_own]
+    else:
+        places = [prompt + k * (len(row) - prompt) // count for k, (row, _, _) in enumerate(timed_own)]
+        runs = [step(*each, at) for each, at in zip(timed_own, places, strict=True)]
+    runs += [judged(k, *each) for k, each in enumerate(own[timed:])]
+    runs += [step(*each, prompt) for each in own[-GOLDEN_STEPS:]]
+    split = Split(count, count, checking, count + checking, proving + GOLDEN_STEPS)
+    order = [(timed + checking + k) % len(texts.rows) for k in range(len(texts.rows))][:PROMPTS]
+    prompts = tuple(texts.rows[k] for k in order)
+    data = DecoderData(together(runs), split, prompt, length - prompt, prompts, texts.warning)
+    if speech is None:
+        return data
+    order = order[:_SPEECH_PROMPTS]
+    given_inputs = msgspec.structs.replace(speech.given, places=tuple(speech.given.places[k] for k in order))
+    return replace(data, prompts=prompts[:_SPEECH_PROMPTS], given=given_inputs, cache=speech.cache)
+
+
+def _texts(
+    settings: OptimizeRequest, model: DecoderModel, profile: TargetProfile, runner: TrialRunner
+) -> tuple[Texts, int, SpeechTexts | None]:
+    """Returns the texts, the tokens of their prompts, and what belongs to them if the model takes audio."""
+    if model.cache.given:
+        place = runner.folder / "speech"
+        own = replace(runner, folder=place, samples_path=place / "samples")
+        order = profile.backends.order
+        source = SpeechSource(settings.model, model.cache, model.ports, model.empty(), order, own)
+        speech = speech_texts(source, settings.data, settings.new_tokens)
+        return speech.texts, speech.prompt_tokens, speech
+    prompt, new = settings.prompt_tokens, settings.new_tokens
+    length, context = prompt + new, model.cache.max_context_tokens
     if context is not None and length > context:
         raise UsageError(
             f"{prompt} and {new} tokens are more than the context of the model, {context} tokens.",
             f"Give smaller {_PROMPT} or {_NEW}.",
             [_PROMPT, _NEW],
         )
-    texts = read_texts(settings.model, settings.data, model.cache.tokens, length, model.vocabulary)
-    timed, checking, proving = _divided(texts, length * model.vocabulary * _FLOAT_BYTES)
-    parts = [texts.rows[k] for k in range(timed + checking + proving)]
-    states = _source_states(settings, model, profile, runner, parts)
-    own = list(zip(parts, states, strict=True))
-
-    def judged(place: int, row: tuple[int, ...], held: Mapping[str, Array]) -> dict[str, Array]:
-        return model.feeds(row) if place % 2 == 0 else model.feeds(row[prompt:], held, prompt)
-
-    def step(row: tuple[int, ...], held: Mapping[str, Array], at: int) -> dict[str, Array]:
-        return model.feeds(row[at : at + 1], held, at)
-
-    if settings.objective == FIRST_TOKEN:
-        runs = [model.feeds(own[k % timed][0][:prompt]) for k in range(ROTATION)]
-    else:
-        runs = [step(*own[k % timed], prompt + k * new // ROTATION) for k in range(ROTATION)]
-    runs += [judged(k, *each) for k, each in enumerate(own[timed:])]
-    runs += [step(*each, prompt) for each in own[-GOLDEN_STEPS:]]
-    first = ROTATION + checking
-    split = Split(ROTATION, ROTATION, checking, first, proving + GOLDEN_STEPS)
-    used = timed + checking
-    prompts = (*texts.rows[used:], *texts.rows[:used])
-    return DecoderData(together(runs), split, prompt, new, prompts, texts.warning)
+    return read_texts(settings.model, settings.data, model.cache.tokens, length, model.vocabulary), prompt, None
 
 
 def _divided(texts: Texts, logits_bytes: int) -> tuple[int, int, int]:
@@ -183,12 +222,15 @@ def _source_states(
     model: DecoderModel,
     profile: TargetProfile,
     runner: TrialRunner,
-    rows: Sequence[tuple[int, ...]],
+    rows: Sequence[tuple[tuple[int, ...], Feeds]],
 ) -> list[dict[str, Array]]:
-    """Returns the keys and values that the source model computes for whole texts, by output."""
+    """Returns the keys and values that the source model computes for whole texts, by output.
+
+    `rows`: the texts, each with its inputs that are the same at every step.
+    """
     folder = runner.folder / "texts"
     folder.mkdir()
-    samples = together([model.feeds(row) for row in rows])
+    samples = together([{**model.feeds(row), **fixed} for row, fixed in rows])
     save_samples(samples, folder / "samples")
     own = replace(runner, folder=folder, samples_path=folder / "samples")
     source = first_running(own, settings.model, profile.backends.order).contender

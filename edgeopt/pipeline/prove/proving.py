@@ -67,9 +67,12 @@ def terms_of(objective: Objective, ending: StopControl, maximum: int, rivals: in
 def put_golden(search: Search, folder: Path, found: "ProofRun", notes: SearchNotes) -> None:
     """Writes a few of the samples that prove, with the outputs of bundle and source, one sample at a time."""
     data, attached = search.data, search.attached
-    places = write.golden_places(data.split.prove_count)
+    last = data.split.prove_count - 1
+    each = (data.samples.feeds(data.split.prove_first + last), found.outputs[last], found.reference[last])
+    maximum = write.max_golden(sum(array.nbytes for arrays in each for array in arrays.values()))
+    places = write.golden_places(data.split.prove_count, maximum)
     if data.decoder is not None:
-        places = [data.split.prove_count - 1 - k for k in reversed(range(GOLDEN_STEPS))]
+        places = [last - k for k in reversed(range(min(GOLDEN_STEPS, maximum)))]
     rows = [data.split.prove_first + k for k in places]
     answered = [found.outputs[k] for k in places]
     inputs = [data.samples.feeds(row) for row in rows]

@@ -139,6 +139,10 @@ class Board:
     def apply(self, event: events.Event) -> tuple[Row, ...]:
         """Applies an event; returns the rows that changed, the row of the event first."""
         if isinstance(event, events.Progress):
+            if (
+                self.progress is not None and self.progress.subject != event.subject
+            ):  # the decoder after its encoder
+                self.place = -1
             self.progress = event
             place = place_of(event.phase)
             self.place = self.place if place is None else max(self.place, place)

@@ -64,8 +64,11 @@ PHASES = (
 
 
 def place_of(name: str) -> int | None:
-    """Returns the index of a phase; None if it is unknown to this version."""
-    return next((k for k, phase in enumerate(PHASES) if phase.name == name), None)
+    """Returns the index of a phase; None if it is unknown to this version.
+
+    The phases of a speech model begin with the part that is searched: `encoder: racing`.
+    """
+    return next((k for k, phase in enumerate(PHASES) if phase.name == name.rpartition(": ")[2]), None)
 
 
 def progress_text(progress: events.Progress | None, screened: int = 0) -> str:
@@ -84,7 +87,7 @@ def progress_text(progress: events.Progress | None, screened: int = 0) -> str:
         # The candidate that is being screened counts too.
         parts[0] = f"Screening {count(screened + 1, 'candidate')}"
         parts.append(short_name(progress.message))
-    return " · ".join(parts)
+    return " · ".join([*filter(None, [progress.subject.capitalize()]), *parts])
 
 
 def share_done(progress: events.Progress | None) -> float:
