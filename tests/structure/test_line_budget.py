@@ -28,16 +28,16 @@ BUDGETS = {
     "edgeopt/measure": 9350,
     "edgeopt/quant": 9150,
     "edgeopt/importing": 4600,
-    "edgeopt/pipeline": 10_150,
+    "edgeopt/pipeline": 10_600,
     "edgeopt/remote": 1500,
     "edgeopt/lab": 1000,
     "edgeopt/registry": 800,
-    "edgeopt/views": 2700,
-    "edgeopt/commands": 16_000,
+    "edgeopt/views": 2800,
+    "edgeopt/commands": 16_100,
     "edgeopt/cli": 5900,
-    "agent": 22_700,
+    "agent": 22_900,
     "gui": 25_750,
-    "tests": 120_300,
+    "tests": 121_150,
 }
 
 
