@@ -16,9 +16,6 @@ import psutil
 import pytest
 from websockets.sync.client import connect
 
-from edgeopt.bundle.deployment import Cache
-from edgeopt.bundle.manifest import write_manifest
-from edgeopt.bundle.write import put_text
 from edgeopt.events import Metric, decode
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.completions.request import UNSUPPORTED
@@ -27,6 +24,7 @@ from edgeopt_agent.http.completions import MAX_REQUEST_BYTES
 from edgeopt_agent.workers.frames import Piece
 from edgeopt_agent.workers.open_text import MAX_STEP_TOKENS
 from edgeopt_agent.workers.process import Worker
+from tests.agent.http.text_requests import CONTEXT, ask, ask_json, events, metric, text_bundle, until
 from tests.bundle.runtime.decoder import HEADS, PAIRS, WIDTH
 from tests.bundle.runtime.scripted import ANSWER, CHAT, PROMPT, write_scripted
 from tests.bundle.runtime.test_generation import bundle_of
@@ -34,18 +32,7 @@ from tests.bundle.runtime.test_generation import bundle_of
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tokenizers")
 
-CONTEXT = 48
-PORTS = ("input_ids", "logits", "attention_mask", "position_ids")
 CHAT_PATH, PATH = "/v1/chat/completions", "/v1/completions"
-
-
-def text_bundle(folder, max_context_tokens=CONTEXT, **scripted):
-    model = write_scripted(folder / "m.onnx", **scripted)
-    cache = Cache(PAIRS, 2, *PORTS, max_context_tokens=max_context_tokens)
-    bundle = bundle_of(model, folder / "m.edgeopt", cache=cache)
-    put_text(bundle, model)
-    write_manifest(bundle)
-    return bundle
 
 
 @pytest.fixture(scope="module")
@@ -75,28 +62,6 @@ def open_stream():
         yield lambda *given, **body: stack.enter_context(closing(OpenStream(*given, **body)))
 
 
-def ask(server, path, body=None, method=None):
-    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
-        sent = json.dumps(body).encode() if isinstance(body, dict) else body
-        connection.request(method or ("GET" if body is None else "POST"), path, sent)
-        answer = connection.getresponse()
-        return answer.status, dict(answer.getheaders()), answer.read()
-
-
-def ask_json(server, path, **body):
-    status, _, content = ask(server, path, {"model": "m", **body} if body else None)
-    return status, json.loads(content)
-
-
-def events(content):
-    """Returns the data of server-sent events, decoded but for the last `[DONE]`."""
-    lines = content.decode().split("\n\n")
-    assert lines.pop() == ""
-    assert all(line.startswith("data: ") for line in lines)
-    data = [line.removeprefix("data: ") for line in lines]
-    return [each if each == "[DONE]" else json.loads(each) for each in data]
-
-
 class OpenStream:
     """A stream of an endless text that a test reads event by event."""
 
@@ -119,19 +84,6 @@ class OpenStream:
     def close(self):
         self.answer.close()
         self.connection.close()
-
-
-def metric(server, name):
-    _, _, text = ask(server, "/metrics")
-    found = re.search(rf"^{name}{{[^}}]*}} (\S+)$", text.decode(), re.MULTILINE)
-    return float(found[1])
-
-
-def until(ready, limit_s=30):
-    deadline = time.monotonic() + limit_s
-    while not ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def infer_once(server):

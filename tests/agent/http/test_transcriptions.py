@@ -16,7 +16,7 @@ from edgeopt_agent.workers.channel import Channel
 from edgeopt_agent.workers.frames import NextPiece, Transcribe
 from edgeopt_agent.workers.memory import memory_limit_bytes
 from edgeopt_agent.workers.requests import LARGE_BYTES
-from tests.agent.http.test_completions import ask, ask_json, events, metric, text_bundle, until
+from tests.agent.http.text_requests import ask, ask_json, events, metric, text_bundle, until
 from tests.bundle.runtime.scripted import CHAT, PROMPT
 from tests.bundle.runtime.speech import HIGH, HIGH_HZ, LOW, LOW_HZ, WINDOW_S, tone, write_speech, write_wav
 from tests.bundle.runtime.test_transcription import speech_bundle
