@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
 .PHONY: help demo test test-fast test-timing test-slow test-all check golden notebook docs gui agent screenshots man deb
-.PHONY: desktop try-packages sbom wheels clean
+.PHONY: container desktop try-packages sbom wheels clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo 'make screenshots  pictures of every page of the app, in build/screenshots'
 	@echo 'make man        manual pages of edgeopt and edgeopt-agent, in build/man'
 	@echo 'make deb        the agent as a Debian package with its SBOM, in dist; ARCH=arm64 for another architecture'
+	@echo 'make container  the agent as an image, with podman; BASE=IMAGE for another base than one of debootstrap'
 	@echo 'make sbom       the SBOM of the wheel with every extra, in dist'
 	@echo 'make desktop    the app as one folder with its own Python, and as a Debian package, in dist'
 	@echo 'make try-packages  as root, each package in a new Debian: half an hour; TARGETS="amd64 desktop" for some'
@@ -101,6 +102,9 @@ man: .venv/.dev
 
 deb: .venv/.dev
 	@$(PYTHON) packaging/deb/build.py dist $(if $(ARCH),--architecture $(ARCH))
+
+container: deb
+	@sh packaging/container/build.sh '$(BASE)' $(PODMAN_OPTIONS)
 
 # pip only resolves here, to learn the SHA-256 of each wheel that constraints.txt names.
 sbom: .venv/.dev

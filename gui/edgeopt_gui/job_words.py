@@ -42,6 +42,8 @@ def loss(command: Command) -> str:
         return "The other candidate is not delivered."
     if name == "optimize":
         return "The search ends without a bundle; the variants made so far are cached for the next search."
+    if name == "lab":
+        return "Its searches end; finished cells are kept, and the same command continues."
     if name == "import":
         return "No model is written."
     if name in {"report", "export"}:

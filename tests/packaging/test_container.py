@@ -44,6 +44,23 @@ def test_the_last_stage_takes_the_agent_from_the_one_before_it():
     assert "dist/" not in " ".join(value for _, value in after)
 
 
+def test_the_build_passes_what_it_copies_to_the_engine():
+    ignored, *passed = (FOLDER / "Containerfile.containerignore").read_text().splitlines()
+    assert ignored == "*"
+    patterns = [each.removeprefix("!") for each in passed]
+    for source in (shlex.split(value)[0] for value in of("COPY") if not value.startswith("--")):
+        assert any(Path(source).match(pattern) for pattern in patterns), source
+        assert source.startswith("dist/") or (ROOT / source).is_file()
+
+
+def test_the_build_says_what_is_missing(tmp_path):
+    sh = shutil.which("sh")
+    done = subprocess.run(
+        [sh, str(FOLDER / "build.sh")], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "podman is missing: apt install podman\n")
+
+
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (401, 0), (500, 1), (None, 1)])
 def test_the_health_check_tells_an_agent_that_answers(status, code):
     class Answer(BaseHTTPRequestHandler):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available, Options, TensorInfo
+from edgeopt.bundle.deployment import UnderLoad
 from edgeopt.bundle.golden import GoldenAnswer, answer_golden
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import ConstraintError, VerificationError
@@ -34,6 +35,12 @@ class ExportJob:
     @property
     def backend(self) -> str:
         return self.bundle.deployment.run.backend
+
+    @property
+    def load(self) -> UnderLoad | None:
+        """Callers and batch that a search for throughput found; None after other searches."""
+        evidence = self.bundle.deployment.evidence
+        return None if evidence is None else evidence.load
 
 
 @dataclass(slots=True)

@@ -199,7 +199,9 @@ def _ort_batch(
     job: ExportJob, made: ExportedFiles, model: Path, options: dict[str, Any], both: list[TensorInfo]
 ) -> int:
     """Returns the maximum batch, after a run of two samples on the model's own batch axis; 0: no batches."""
-    largest = _ORT_BATCH if job.max_batch_size is None else job.max_batch_size
+    load = job.load
+    found = _ORT_BATCH if load is None or load.batch == 1 else load.batch
+    largest = found if job.max_batch_size is None else job.max_batch_size
     if largest == 0:
         return 0
     closed = _open_axis(both) or ("" if made.not_checked else _try_batch(job, model, options, 2))
@@ -290,10 +292,10 @@ def _onnxruntime(job: ExportJob, place: Path, made: ExportedFiles) -> dict[str, 
     _note_left_out(job, words, made)
     check_model(job, made, model, job.backend, carried)
     batch = _ort_batch(job, made, model, carried, [*inputs, *outputs])
-    instance: dict[str, object] = {"count": 1, "kind": Word("KIND_CPU")}
+    instance: dict[str, object] = {"count": _instances(job, made), "kind": Word("KIND_CPU")}
     if job.backend == "onnxruntime-cuda":
         device = getattr(ort_options(job), "device_id", 0)
-        instance = {"count": 1, "kind": Word("KIND_GPU"), "gpus": [device]}
+        instance |= {"kind": Word("KIND_GPU"), "gpus": [device]}
     return _config(job, place, "onnxruntime", words, batch, (inputs, outputs), instance)
 
 
@@ -335,8 +337,20 @@ def _openvino(job: ExportJob, place: Path, made: ExportedFiles) -> dict[str, obj
     check_model(job, made, saved, job.backend, carried)
     if batch and not made.not_checked:
         _require_batch(job, saved, carried, inputs, batch)
-    kind: dict[str, object] = {"count": 1, "kind": Word("KIND_CPU")}
+    kind: dict[str, object] = {"count": _instances(job, made), "kind": Word("KIND_CPU")}
     return _config(job, place, "openvino", words, batch, (inputs, outputs), kind)
+
+
+def _instances(job: ExportJob, made: ExportedFiles) -> int:
+    """Returns how many requests the bundle runs at once: each takes an instance of Triton."""
+    if job.load is None or job.load.callers == 1:
+        return 1
+    count = job.load.callers
+    made.notes.append(
+        f"{count} requests run at once (instance_group), as in the search for throughput. The bundle runs them in "
+        "one session; an instance may have its own, with the memory and threads of one."
+    )
+    return count
 
 
 def _fixed(made: ExportedFiles, model: "Model", shapes: dict[str, list[int]], batch: int) -> bool:
@@ -415,7 +429,8 @@ def _config(
         "instance_group": [instance],
     }
     if batch > 1:
-        config["dynamic_batching"] = {}
+        best = 1 if job.load is None else job.load.batch
+        config["dynamic_batching"] = {"preferred_batch_size": [best]} if 1 < best <= batch else {}
     if words.optimization:
         config["optimization"] = words.optimization
     if words.parameters:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 LOCK_VARIABLE = "EDGEOPT_GUI_DEVICE_LOCK"
 """Environment variable with the path of the file that a command locks while it measures on this device."""
-_MEASURING = frozenset({"optimize", "bench", "quantize", "ops"})
+_MEASURING = frozenset({"optimize", "bench", "quantize", "ops", "lab"})
 _MEASURES = frozenset({"--deep", "--profile-ops"})
 
 

@@ -3,13 +3,17 @@
 import importlib.util
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import tritonclient
 from google.protobuf import text_format
 
+from edgeopt.bundle.deployment import UnderLoad
+from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.export.triton import Word, prototext
 from edgeopt.errors import ConstraintError
+from tests.commands.export.conftest import changed
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +64,21 @@ def test_onnx_runtime_takes_batches_of_its_open_axis(exported, read):
     assert len(config.model_warmup) == 1
     assert (out / "conv" / "1" / "model.onnx").is_file()
     assert any("max_batch_size" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("limit", "largest", "preferred"), [(None, 4, [4]), (16, 16, [4]), (2, 2, []), (0, 0, [])]
+)
+def test_throughput_search_chooses_instances_and_batch(bundle, into, read, limit, largest, preferred):
+    found = read_bundle(bundle).deployment.evidence
+    load = UnderLoad(3, 4, 2000.0, 1000.0, 1, 1)
+    bundle = changed(bundle, evidence=msgspec.structs.replace(found, load=load))
+    result, out = into(bundle, "triton", max_batch_size=limit)
+    config = read(out)
+    assert config.max_batch_size == largest
+    assert list(config.dynamic_batching.preferred_batch_size) == preferred
+    assert [group.count for group in config.instance_group] == [3]
+    assert any(note.startswith("3 requests run at once") for note in result.notes)
 
 
 def test_options_become_triton_s_words_or_are_said(with_options, into, read):

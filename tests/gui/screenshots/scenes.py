@@ -8,12 +8,15 @@ import msgspec
 from PySide6.QtWidgets import QSlider, QSpinBox, QTabWidget
 
 from edgeopt.events import Log, Update
+from edgeopt.lab.records import write_results
 from edgeopt_gui.context import GraphPair
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.fleet.connection import Connection
 from edgeopt_gui.pages.fleet.fleet_page import FleetPage
+from edgeopt_gui.pages.lab.lab_page import LabPage
 from edgeopt_gui.subject import subject_at
 from tests.gui.screenshots.example_fleet import example_fleet
+from tests.gui.screenshots.example_lab import example_lab
 from tests.gui.screenshots.stage import Stage
 
 Scene = Iterator[str]
@@ -284,6 +287,32 @@ def fleet(stage: Stage) -> Scene:
     yield "error"
 
 
+def lab(stage: Stage) -> Scene:
+    """A lab as the command line reports it, on devices that do not exist."""
+    page = stage.page("lab")
+    assert isinstance(page, LabPage)
+    stage.wait_for_jobs()
+    yield "empty"
+    stage.hold()
+    file = stage.folder / "lab.toml"
+    file.write_text("[[devices]]\n")
+    page.open_lab(file)
+    stage.do("lab.start")
+    for cell in example_lab().cells[:6]:
+        page.take_event(Update("lab-cell", msgspec.to_builtins(cell)))
+    stage.wait(_SHOWN_S)
+    yield "busy"
+    stage.wait_for_jobs()
+    stage.wait_until(lambda: page.state == "error")
+    yield "error"
+    (stage.folder / "results").mkdir()
+    write_results(example_lab(), stage.folder / "results")
+    page.open_lab(file)
+    stage.wait_until(lambda: page.state == "content")
+    page.table.pick(("detector", "camera"))
+    yield "full"
+
+
 def device_without_a_command_line(stage: Stage) -> Scene:
     """Yields the error after the probe was killed, because the probe does not fail by itself."""
     page = stage.page("device")
@@ -308,4 +337,5 @@ SCENES: tuple[tuple[str, Scenes], ...] = (
     ("compare", (compare,)),
     ("live", (live,)),
     ("fleet", (fleet,)),
+    ("lab", (lab,)),
 )

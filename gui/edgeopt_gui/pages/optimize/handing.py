@@ -32,7 +32,7 @@ class Handing(QObject):
     def report(self, run: Run, file: Path) -> None:
         """Writes it, and shows it in whatever reads such files."""
         arguments = ("report", str(run.bundle), "-o", str(file), "--model", str(run.model))
-        self._do(run, Command(f"Reporting on {run.model.name}", arguments), lambda _: _opened(file), "report")
+        self._do(run, Command(f"Reporting on {run.model.name}", arguments), lambda _: open_report(file), "report")
 
     def export(self, run: Run, format_name: str, folder: Path) -> None:
         """Exports the bundle to a new folder."""
@@ -63,7 +63,8 @@ class Handing(QObject):
         self.note_changed.emit(run)
 
 
-def _opened(file: Path) -> str:
+def open_report(file: Path) -> str:
+    """Opens a written report in the program that is registered for it; returns a sentence about it."""
     if QDesktopServices.openUrl(QUrl.fromLocalFile(str(file))):
         return f"The report is {file}."
     return f"The report is {file}; no program is registered to open it."
