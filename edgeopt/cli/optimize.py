@@ -47,7 +47,6 @@ def optimize(
       edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
       edgeopt optimize model.onnx --data data.npz -o pi.edgeopt --on ssh://pi@camera
       edgeopt optimize net.py:Net --data data.npz -o net.edgeopt --python ~/ml/bin/python
-      edgeopt optimize whisper.onnx --data recordings/ -o whisper.edgeopt
 
     \b
     A model of another framework is imported first, as OUT.imported.onnx with OUT.imported.npz: see

@@ -216,4 +216,6 @@ def _is_text(argument: str) -> bool:
 
 def _not_text(argument: str) -> events.Error:
     shown = argument.encode(errors="replace").decode()
-    return events.Error("usage", f"The name '{shown}' is not valid UTF-8.", "Rename the file first.")
+    return events.Error(
+        "usage", f"The argument '{shown}' is not valid UTF-8.", "Rename the file, or give the text in UTF-8."
+    )

@@ -32,6 +32,7 @@ from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.import_proof import outside
 from edgeopt.graph.levels import Usual, usual_power
+from edgeopt.graph.passes.base import plural
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.messages import Describe, Described, Load
@@ -431,8 +432,8 @@ def _warn_of_the_data(data: SearchData, reference: AccuracyReference, labels: st
         )
     elif not reference.split.calibration_count:
         notes.warn(
-            f"{len(samples)} samples are too few for 8-bit variants, which need 4 to calibrate and check "
-            "on different ones."
+            f"The data has {plural(len(samples), 'sample')}, too few for 8-bit variants: these need 4, "
+            "to calibrate and check on different ones."
         )
     elif reference.split.is_shared:
         notes.warn(

@@ -13,6 +13,10 @@ from edgeopt.errors import DataError
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 _READABLE = (*((_PCM, bits) for bits in (8, 16, 24, 32)), (_FLOAT, 32), (_FLOAT, 64))
 _RATES_HZ = range(1000, 768_001)
+_WRONG_BYTES = 4096
+"""Some programs give the size of the whole file as that of its audio, which is slightly too large."""
+_UNKNOWN_BYTES = 0x7F00_0000
+"""Sizes from here on stand for an unknown one: programs that write to a pipe use several."""
 _ZERO_CROSSINGS = 32
 """Zero crossings of the filter on each side: its stop band begins at half of the lower rate."""
 _CUTOFF = 0.9325
@@ -73,13 +77,17 @@ def _chunks(path: Path, content: bytes | memoryview) -> tuple[tuple[int, int, in
     layout, place = None, 12
     while place + 8 <= len(content):
         name, size = content[place : place + 4], _number(content[place + 4 : place + 8])
-        # A program that writes to a pipe does not know the size, which may then be larger than the file.
         chunk = content[place + 8 : place + 8 + size]
         if name == b"fmt " and len(chunk) >= 16:
             kind, channels, rate_hz = (_number(chunk[a:b]) for a, b in ((0, 2), (2, 4), (4, 8)))
             kind = _number(chunk[24:26]) if kind == _EXTENSIBLE else kind
             layout = kind, channels, rate_hz, _number(chunk[14:16])
         elif name == b"data" and layout is not None and all(layout[1:3]):
+            if len(chunk) + _WRONG_BYTES < size < _UNKNOWN_BYTES:
+                raise DataError(
+                    f"The WAV file '{path.name}' is cut off: it has {len(chunk):,} of {size:,} bytes of audio.",
+                    f"Copy or record it again, or take what is there: {_conversion(path)}",
+                )
             return layout, chunk
         place += 8 + size + size % 2
     raise DataError(f"The WAV file '{path.name}' is damaged: it has no audio data.", "Record or convert it again.")
@@ -103,11 +111,15 @@ def _decoded(data: bytes | memoryview, kind: int, width: int) -> Array:
 
 
 def _unsupported(path: Path, reason: str) -> DataError:
-    converted = shlex.quote(str(path.with_name(f"{path.stem}-16k.wav")))
     return DataError(
         f"The audio file '{path.name}' {reason}; edgeopt reads PCM and float WAV files.",
-        f"Convert it: ffmpeg -i {shlex.quote(str(path))} -ar 16000 -ac 1 -c:a pcm_s16le {converted}",
+        f"Convert it: {_conversion(path)}",
     )
+
+
+def _conversion(path: Path) -> str:
+    converted = shlex.quote(str(path.with_name(f"{path.stem}-16k.wav")))
+    return f"ffmpeg -i {shlex.quote(str(path))} -ar 16000 -ac 1 -c:a pcm_s16le {converted}"
 
 
 def resample(samples: Array, from_hz: int, to_hz: int) -> Array:

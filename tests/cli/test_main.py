@@ -83,7 +83,8 @@ WRONG = [
     (("bench", "m.onnx", "--rounds", "many"), "Invalid value for '--rounds'"),
     (("bench", "m.onnx", "--rounds", "5"), "--rounds must be from 6 to 1000, not 5."),
     (("optimize", "m.onnx"), "Missing option '-o'"),
-    (("bench", "\udcff.onnx"), "The name '?.onnx' is not valid UTF-8."),
+    (("bench", "\udcff.onnx"), "The argument '?.onnx' is not valid UTF-8."),
+    (("run", "m.onnx", "--prompt", "\udcff"), "The argument '?' is not valid UTF-8."),
 ]
 
 

@@ -60,7 +60,7 @@ def test_few_samples_and_arrays_that_are_no_input_are_told(prepared, conv_model,
     some = np.random.default_rng(0).random((3, 3, 16, 16), np.float32)
     np.savez(tmp_path / "d.npz", x=some, weights=np.arange(3))
     told = " ".join(prepared(conv_model, data=tmp_path / "d.npz").warnings)
-    assert "3 samples are too few" in told
+    assert "3 samples, too few" in told
     assert "Ignored in the data: weights" in told
 
 

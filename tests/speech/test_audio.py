@@ -94,6 +94,7 @@ def test_a_file_that_was_written_to_a_pipe_has_the_samples_that_are_there(tmp_pa
         (riff(b"1", 1, 16)[:40], "is damaged", "again"),
         (riff(b"12", 1, 16).replace(struct.pack("<I", RATE_HZ), b"\1\0\0\0"), "sampling rate of 1 Hz", "again"),
         (riff(b"", 1, 16), "has no audio samples", "recorded"),
+        (riff(bytes(60_000), 1, 16, size=96_000), "has 60,000 of 96,000 bytes", r"again.*ffmpeg -i \S*a.wav"),
         (riff(np.float32([np.nan]).tobytes(), 3, 32), "not finite", "recorded"),
         (None, "cannot be read: No such file", "path"),
     ],

@@ -399,6 +399,10 @@ def _within(kind: "AccuracyMetric", value: float, text: str) -> float:
     low, high = kind.range
     if not low <= value <= high:
         hint = f"It lies between {low:g} and {high:g}"
-        hint += f"; a percent sign makes {text} one: {text}%." if kind.unit == "%" and 1 < value <= 100 else "."
+        hint += (
+            f"; a percent sign makes {text} one: {text}%."
+            if kind.unit == "%" and 1 < value <= 100 and "%" not in text
+            else "."
+        )
         raise UsageError(f"The metric '{kind.name}' is never {text}.", hint)
     return value

@@ -13,6 +13,7 @@ from edgeopt.text.tokenizer import Tokenizer, load_tokenizer, text_folder
 FEWEST_TEXTS = 4
 _SEED, _RANDOM_TEXTS = 72, 32
 _IDS = "ids"
+_TEXT_HINT = "Give a text file in UTF-8, or an .npz of token ids."
 _DATA, _PROMPT, _NEW = (OptionReference(name) for name in ("data", "prompt_tokens", "new_tokens"))
 
 
@@ -33,11 +34,12 @@ def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabul
     else:
         try:
             text = data.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(
-                f"The text '{data}' cannot be read: {error}.",
-                "Give a text file in UTF-8, or an .npz of token ids.",
-            ) from None
+        except OSError as error:
+            raise DataError(f"The text '{data}' cannot be read: {error.strerror}.", "Check the path.") from None
+        except UnicodeDecodeError:
+            raise DataError(f"The text '{data}' is not UTF-8.", _TEXT_HINT) from None
+        if not text.strip():
+            raise DataError(f"The text '{data}' is empty.", _TEXT_HINT)
         rows = _cut(load_tokenizer(text_folder(model)), text, length)
     if len(rows) < FEWEST_TEXTS:
         raise DataError(

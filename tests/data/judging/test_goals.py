@@ -60,6 +60,8 @@ WRONG = (
     (("kl", None, "1%"), "so it has no drop", "--floor"),
     ((None, "top5=9", None), "'top5' has no floor", "kl=0.02,top1=93%"),
     ((None, "top1=93", None), "is never 93", "93%"),
+    ((None, "top1=93%%", None), "is not a floor", "99%"),
+    ((None, "top1=200%", None), "is never 200%", "between 0 and 1."),
     (("nothing", None, None), "no metric 'nothing'", "There are"),
 )
 

@@ -33,6 +33,24 @@ def test_too_short_a_text_is_refused(model, tmp_path):
         read_texts(model, tmp_path / "own.txt", "input_ids", LENGTH, SIZE)
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "own.txt' is empty"),
+        (b"\n \n", "own.txt' is empty"),
+        (b"\x7fELF\xd0\x00", "own.txt' is not UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused_with_its_name(model, tmp_path, content, says):
+    if content is not None:
+        (tmp_path / "own.txt").write_bytes(content)
+    with pytest.raises(DataError, match=says) as caught:
+        read_texts(model, tmp_path / "own.txt", "input_ids", LENGTH, SIZE)
+    assert "codec" not in caught.value.message
+    assert caught.value.hint
+
+
 @pytest.mark.parametrize("name", ["ids", "input_ids"])
 def test_ids_of_an_archive_are_taken(model, tmp_path, name):
     ids = np.arange(5 * 20).reshape(5, 20)
