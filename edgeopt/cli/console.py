@@ -289,11 +289,23 @@ def next_steps(
         "",
         Commands(
             (
+                *_answers(made),
                 ("Use it from Python:", f"session = edgeopt.load({_quoted(str(made))})"),
                 ("Measure it again:", shlex.join(measure)),
             )
         ),
     )
+
+
+def _answers(made: Path) -> Iterator[tuple[str, str]]:
+    """Yields the command that lets a bundle of a language model or of a speech model answer."""
+    from edgeopt.bundle.read import ENCODER
+    from edgeopt.text.tokenizer import FOLDER as TEXT
+
+    if (made / ENCODER).is_dir():
+        yield "Give it speech:", shlex.join(("edgeopt", "run", str(made), "--audio", "speech.wav"))
+    elif (made / TEXT).is_dir():
+        yield "Give it a text:", shlex.join(("edgeopt", "run", str(made), "--prompt", "Once upon a time"))
 
 
 def as_commands(text: str) -> Block:

@@ -97,7 +97,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
                 raise DataError(f"'{path.name}' is a single array, not an archive of named arrays.", HOW)
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
-        raise DataError(f"'{path.name}' cannot be read as data: {_why(error)}", HOW) from error
+        raise DataError(f"'{path.name}' cannot be read as data: {_why(error)}.", HOW) from error
 
 
 def _read_array(file: Path) -> Array:
@@ -110,5 +110,5 @@ def _read_array(file: Path) -> Array:
 
 def _why(error: BaseException) -> str:
     """Describes a reading error; numpy takes unknown files for pickles, and advises to open them unsafely."""
-    reason = error_text(error)
+    reason = error_text(error).rstrip(".")
     return "it is not an .npz archive, or holds Python objects" if "pickle" in reason else reason

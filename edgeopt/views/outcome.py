@@ -84,7 +84,7 @@ def proof_lines(outcome: Outcome) -> list[str]:
     original = "" if outcome.original is None else original_speed(outcome.original)
     imported = f"Imported: {import_sentence(outcome.imported)}" if outcome.imported else ""
     preset = str(outcome.preset) if outcome.preset and outcome.preset.is_shown else ""
-    generated = "" if proof.generation is None else _generated(proof.generation)
+    generated = "" if proof.generation is None else _generated(proof.generation, proof.verdict == IDENTICAL)
     return [
         line
         for line in (_proved(outcome), generated, proof.measured_while, weakest, preset, imported, original)
@@ -115,21 +115,24 @@ def _proved(outcome: Outcome) -> str:
     )
 
 
-def _generated(proof: GenerationProof) -> str:
-    """Describes the decoding by the written bundle."""
+def _generated(proof: GenerationProof, is_unchanged: bool) -> str:
+    """Describes the decoding by the written bundle; its times beside the source's, unless it runs the source."""
     forms = ", ".join(f"{form} {decibels(value)}" for form, value in proof.lowest_db.items())
     divergences = ", ".join(f"{form} {value:.2g}" for form, value in proof.divergences.items())
     texts, shown = units.count(proof.texts, "text"), objective_named(TOKENS_PER_SECOND).shown
     same = ""
     if proof.same_prompts is not None:
         same = f"; the same tokens as the source after {units.count(proof.same_prompts, 'prompt')}"
+    first, each = milliseconds(proof.first_token_ms), shown(1e3 / proof.token_ms)
+    times = f"first token {first}, {each}"
+    if not is_unchanged:
+        source_first, source_each = milliseconds(proof.source_first_token_ms), shown(1e3 / proof.source_token_ms)
+        times = f"first token {first} (source {source_first}), {each} (source {source_each}), not interleaved"
     return (
         f"Lowest agreement of {proof.steps} steps of {texts} with a full run of the bundle: {forms}; mean "
         f"divergence of the steps from the source in nats: {divergences}. "
         f"{units.count(proof.greedy_tokens, 'token')} after each of {proof.prompts} prompts of "
-        f"{proof.prompt_tokens}: first token "
-        f"{milliseconds(proof.first_token_ms)} (source {milliseconds(proof.source_first_token_ms)}), "
-        f"{shown(1e3 / proof.token_ms)} (source {shown(1e3 / proof.source_token_ms)}), not interleaved; "
+        f"{proof.prompt_tokens}: {times}; "
         f"loops after {units.count(proof.loops, 'prompt')} (source {proof.source_loops}){same}."
     )
 

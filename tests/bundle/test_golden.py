@@ -1,14 +1,16 @@
 """Processing is checked as all else in a bundle: files when it is opened, results by golden samples."""
 
 import json
+from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
 import edgeopt
-from edgeopt.bundle import write
-from edgeopt.bundle.deployment import FILE, read_deployment
+from edgeopt.bundle import golden, write
+from edgeopt.bundle.deployment import FILE, Evidence, read_deployment
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.profile import read_profile
 from edgeopt.bundle.request import ReplayRequest
@@ -143,3 +145,19 @@ def test_times_are_taken_apart_and_bench_tells_them(processing_bundle, camera, t
     said = " ".join(capsys.readouterr().out.split())
     assert "preprocessing" in said
     assert "the table is inference alone" in said
+
+
+@pytest.mark.parametrize(
+    ("floor_db", "then_db", "needed_db"),
+    [(30.0, 45.0, 30.0), (30.0, 28.0, 27.0), (30.0, 12.0, 24.0), (0.0, 32.6, 26.6), (0.0, 120.0, 60.0)],
+)
+def test_floor_of_golden_samples_follows_the_proof_also_where_no_decibels_were_asked_for(
+    conv_bundle, monkeypatch, floor_db, then_db, needed_db
+):
+    deployment = read_deployment(conv_bundle / FILE)
+    evidence = Evidence("faster", "source", 2.0, 1.0, 2.0, 1.9, 2.1, 32, then_db, floor_db, 8)
+    found = SimpleNamespace(
+        deployment=msgspec.structs.replace(deployment, evidence=evidence), golden=lambda _name: None
+    )
+    monkeypatch.setattr(golden, "compare_outputs", lambda *_: SimpleNamespace(snr_db=then_db))
+    assert golden.golden_floor_db(found) == pytest.approx(needed_db)

@@ -244,9 +244,11 @@ class Session:
                 raise closed()
             if self._encoder is None:
                 if self._load_encoder is None:
+                    name = self.deployment.name if self.deployment is not None else self._model.stem
                     raise UsageError(
-                        f"The model '{self._model.name}' has no encoder.",
-                        "Put it beside NAME.onnx as NAME.encoder.onnx; bundles have it in the folder encoder/.",
+                        f"The model '{name}' takes no audio: it has no encoder.",
+                        "A language model takes --prompt. The encoder of a speech model is NAME.encoder.onnx "
+                        "beside NAME.onnx, or in the folder encoder/ of a bundle.",
                     )
                 self._encoder = self._load_encoder()
             return self._encoder

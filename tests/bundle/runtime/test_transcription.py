@@ -190,7 +190,7 @@ def test_models_without_what_speech_needs_say_so(session, model, tmp_path):
     assert "session.transcribe" in caught.value.hint
     with (
         edgeopt.load(write_decoder(tmp_path / "m.onnx")) as other,
-        pytest.raises(UsageError, match="has no encoder"),
+        pytest.raises(UsageError, match="takes no audio: it has no encoder"),
     ):
         other.transcribe(tone(LOW_HZ, 1))
     shutil.copy(model.with_suffix(".encoder.onnx"), tmp_path / "m.encoder.onnx")
