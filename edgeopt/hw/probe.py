@@ -19,6 +19,7 @@ from edgeopt.hw.device import (
 from edgeopt.hw.host import Host, LocalHost
 from edgeopt.hw.probe_cache import load_peaks, with_peaks
 from edgeopt.hw.probes import ACCELERATORS, PROBES
+from edgeopt.hw.provider_wheels import PROVIDER_WHEELS
 from edgeopt.hw.recording import RecordingHost
 
 
@@ -65,7 +66,7 @@ _PROVIDERS = {
     "onnxruntime-migraphx": "MIGraphXExecutionProvider",
     "onnxruntime-rocm": "ROCMExecutionProvider",
     "onnxruntime-openvino": "OpenVINOExecutionProvider",
-    "onnxruntime-qnn": "QNNExecutionProvider",
+    **{wheel.distribution: wheel.provider for wheel in PROVIDER_WHEELS},
 }
 
 

@@ -84,6 +84,7 @@ LAYERS = (
             "edgeopt.graph.masks",
             "edgeopt.plugins",
             "edgeopt.hw.device",
+            "edgeopt.hw.provider_wheels",
         ),
     ),
     ("edgeopt.workers", (*GROUND, "edgeopt.backends", "edgeopt.hw", "edgeopt.workers")),

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends.onnxruntime.options import OrtOptions, dimensions, session_options
-from edgeopt.backends.onnxruntime.provider import CPU, Provider
+from edgeopt.backends.onnxruntime.provider import CPU, Provider, installed_wheel
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
 from edgeopt.errors import MissingError, MissingExtraError, ModelError, UsageError, error_text
+from edgeopt.hw.provider_wheels import ProviderWheel, devices, register
 from edgeopt.nearest import nearest
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def open_with(provider: Provider, path: Path, options: OrtOptions, made: "Sessio
     """Returns a session with the provider in it; raises a MissingError if the provider does not start."""
     provider.prepare()
     settings = provider.settings(options, path)
-    if provider.plugin:
-        _add_plugin(provider, provider.plugin, settings, made)
+    wheel = installed_wheel(provider)
+    if wheel:
+        _add_wheel(provider, wheel, options, settings, made)
         session = open_session(path, made, None, other=True)
     else:
         device = {"device_id": settings["device_id"]} if "device_id" in settings else {}
@@ -99,41 +101,46 @@ def _there(provider: Provider, listed: list[Listed]) -> list[Listed]:
     return [each for each in listed if each[0] in known or each[0] == provider.key]
 
 
-def _add_plugin(provider: Provider, module: str, settings: dict[str, str], made: "SessionOptions") -> None:
-    import onnxruntime
-
-    _register(provider.key, module)
-    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider.key]
-    if not devices:
-        raise MissingError(
-            f"{provider.key} sees no device here.", "Check that the device's driver is installed: edgeopt probe"
+def _add_wheel(
+    provider: Provider,
+    wheel: ProviderWheel,
+    options: OrtOptions,
+    settings: dict[str, str],
+    made: "SessionOptions",
+) -> None:
+    ignored = [name for name in provider.not_in_wheel if name in settings]
+    if ignored:
+        raise UsageError(
+            f"{wheel.distribution} on onnxruntime has no option '{ignored[0]}'.",
+            f"Leave it out, or uninstall both packages and install {provider.distributions[0]}.",
         )
-    npu = onnxruntime.OrtHardwareDeviceType.NPU
-    chosen = next((device for device in devices if device.device.type == npu), devices[0])
+    wanted = provider.wheel_devices(options)
+    failures: tuple[type[Exception], ...] = (*runtime_errors(), ImportError, OSError)
     try:
-        made.add_provider_for_devices([chosen], settings)
-    except runtime_errors() as error:
+        register(wheel)
+    except failures as error:
+        raise _wheel_error(wheel, "load the library of", error) from error
+    found = devices(wheel)
+    chosen = next((found[name] for name in wanted if name in found), None)
+    if chosen is None:
         raise MissingError(
-            f"ONNX Runtime could not start {provider.key}: {error_text(error)}",
-            "Install the plug-in for the installed version of ONNX Runtime.",
-        ) from error
+            f"{wheel.distribution} sees no {wanted[0]} here, only: {', '.join(found) or 'no device'}.",
+            "Check that the device's driver is installed: edgeopt probe",
+        )
+    try:
+        made.add_provider_for_devices([chosen], {k: v for k, v in settings.items() if k != "device_type"})
+    except runtime_errors() as error:
+        raise _wheel_error(wheel, "start the provider of", error) from error
 
 
-@cache
-def _register(key: str, module: str) -> None:
-    """Registers a plug-in, once for each process, because the runtime refuses a second time."""
-    from importlib import import_module
-
+def _wheel_error(wheel: ProviderWheel, action: str, error: Exception) -> MissingError:
     import onnxruntime
 
-    library = import_module(module).get_library_path()
-    try:
-        onnxruntime.register_execution_provider_library(key, library)
-    except runtime_errors() as error:
-        raise MissingError(
-            f"ONNX Runtime cannot load the plug-in of {key}: {error_text(error)}",
-            "Install the plug-in for the installed version of ONNX Runtime.",
-        ) from error
+    return MissingError(
+        f"ONNX Runtime {onnxruntime.__version__} cannot {action} {wheel.distribution}: {error_text(error)}",
+        f"It needs ONNX Runtime {wheel.min_runtime} or later and all of its files: "
+        f"pip install --force-reinstall {wheel.distribution}",
+    )
 
 
 _INPUT, _OUTPUT = 11, 12  # in GraphProto

@@ -14,6 +14,7 @@ from edgeopt.backends.base import ON_INPUTS, Available, EightBits
 from edgeopt.backends.onnxruntime.bound import BoundMemory
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.hw.device import Unavailable
+from edgeopt.hw.provider_wheels import ProviderWheel
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
@@ -46,8 +47,8 @@ class Provider:
     """Systems on which the provider exists, in the names of Python's `platform`; empty: all."""
     extra: str | None = None
     """The extra of edgeopt that installs the provider."""
-    plugin: str | None = None
-    """A module with the library of a provider that is registered with the plain runtime."""
+    wheel: ProviderWheel | None = None
+    """The wheel that contains the provider as a library for the plain runtime."""
     true: str = "1"
     false: str = "0"
     fallbacks: tuple[str, ...] = ()
@@ -58,6 +59,10 @@ class Provider:
     """Options of the provider that are not settings of the runtime; `more` applies them."""
     more: Callable[[Any, Path], Settings] = _nothing_more
     """Returns settings that follow from several options, from the model, or from folders of edgeopt."""
+    wheel_devices: Callable[[Any], tuple[str, ...]] = field(default=lambda _options: ())
+    """Returns the names of the devices that the library of `wheel` may run on, the preferred one first."""
+    not_in_wheel: tuple[str, ...] = ()
+    """Options that the library of `wheel` silently ignores."""
     memory: Callable[[Any], BoundMemory | None] = field(default=lambda _options: None)
     """Returns the memory for inputs and outputs; None: the runtime's choice."""
     gpu: Callable[[Any], int | None] = field(default=lambda _options: None)
@@ -109,10 +114,11 @@ def available(provider: Provider) -> Available | Unavailable:
         return Unavailable(f"the Python package '{_package(provider)}' is not installed", provider.extra)
     installed = [found for name in RUNTIMES if (found := _distribution(name)) is not None]
     names = [found.name for found in installed]
-    if provider.plugin and find_spec(provider.plugin) is None:
+    wheel = installed_wheel(provider)
+    if provider.wheel and wheel is None and not provider.distributions:
         return Unavailable(f"the Python package '{_package(provider)}' is not installed", provider.extra)
     could_have = not installed or any(_is(name, provider.distributions) for name in names)
-    if not provider.plugin and not could_have and not any(_built_here(found) for found in installed):
+    if wheel is None and not could_have and not any(_built_here(found) for found in installed):
         return Unavailable(
             f"{_join(names, 'and')} {installed[0].version} is without {provider.key}; {_source(provider)}",
             provider.extra,
@@ -120,17 +126,27 @@ def available(provider: Provider) -> Available | Unavailable:
     missing = provider.missing()
     if missing:
         return Unavailable(missing)
-    return _available_in_runtime(provider, installed)
+    return _available_in_runtime(provider, wheel, installed)
 
 
-def _available_in_runtime(provider: Provider, installed: "list[Distribution]") -> Available | Unavailable:
+def installed_wheel(provider: Provider) -> ProviderWheel | None:
+    """Returns the wheel of the provider if it is installed, unless a runtime that contains the provider is too."""
+    wheel = provider.wheel
+    if wheel is None or find_spec(wheel.module) is None or any(map(_distribution, provider.distributions)):
+        return None
+    return wheel
+
+
+def _available_in_runtime(
+    provider: Provider, wheel: ProviderWheel | None, installed: "list[Distribution]"
+) -> Available | Unavailable:
     try:
         import onnxruntime
     except ImportError as error:
         return Unavailable(f"ONNX Runtime cannot be imported: {error}")
     version = str(onnxruntime.__version__)
-    if provider.plugin:
-        own = _distribution(provider.distributions[0])
+    if wheel:
+        own = _distribution(wheel.distribution)
         return Available(f"{own.version} on ONNX Runtime {version}" if own else version)
     if provider.key in onnxruntime.get_available_providers():
         return Available(version)
@@ -170,12 +186,15 @@ def _is(name: str, names: tuple[str, ...]) -> bool:
 
 
 def _package(provider: Provider) -> str:
-    return provider.distributions[0] if provider.distributions else "onnxruntime"
+    if provider.distributions:
+        return provider.distributions[0]
+    return provider.wheel.distribution if provider.wheel else "onnxruntime"
 
 
 def _source(provider: Provider) -> str:
     if provider.distributions:
-        return f"{provider.distributions[0]} brings it, installed in its place"
+        addition = f", or {provider.wheel.distribution} in addition to it" if provider.wheel else ""
+        return f"{provider.distributions[0]} brings it, installed in its place{addition}"
     return "no published package brings it: build ONNX Runtime with it"
 
 

@@ -13,6 +13,7 @@ from edgeopt.backends.onnxruntime.options import Count, OrtOptions
 from edgeopt.backends.onnxruntime.provider import Provider, Settings
 from edgeopt.backends.options import Threads, about
 from edgeopt.errors import UsageError
+from edgeopt.hw.provider_wheels import OPENVINO, QNN
 
 
 class CoremlOptions(OrtOptions, frozen=True):
@@ -131,6 +132,17 @@ class OpenVinoProviderOptions(OrtOptions, frozen=True):
     ] = ""
 
 
+def openvino_wheel_devices(options: OpenVinoProviderOptions) -> tuple[str, ...]:
+    """Returns the device to select in the separate wheel, which ignores `device_type` and takes one device."""
+    if not re.fullmatch(_ONE, options.device_type):
+        raise UsageError(
+            f"{OPENVINO.distribution} runs on one device, not on {options.device_type}.",
+            "Set 'device_type' to CPU, GPU, GPU.1 or NPU, or use the backend openvino-auto.",
+        )
+    # With one GPU its name has no number.
+    return {"GPU": ("GPU", "GPU.0"), "GPU.0": ("GPU.0", "GPU")}.get(options.device_type, (options.device_type,))
+
+
 def openvino_settings(options: OpenVinoProviderOptions, _model: Path) -> Settings:
     """Returns the settings of the provider, with the OpenVINO properties as one JSON text, because its options for
     threads, streams and precision are deprecated.
@@ -204,6 +216,9 @@ OPENVINO_PROVIDER = Provider(
     key="OpenVINOExecutionProvider",
     options=OpenVinoProviderOptions,
     distributions=("onnxruntime-openvino",),
+    wheel=OPENVINO,
+    wheel_devices=openvino_wheel_devices,
+    not_in_wheel=("disable_dynamic_shapes", "layout"),
     systems=("Linux", "Windows"),
     true="True",
     false="False",
@@ -258,13 +273,20 @@ def qnn_settings(options: QnnOptions, _model: Path) -> Settings:
     return {"backend_type": options.backend_type}
 
 
+def qnn_wheel_devices(options: QnnOptions) -> tuple[str, ...]:
+    """Returns the devices to select, in order: on another processor, the NPU's simulator is listed as a CPU."""
+    first = {"htp": "NPU", "gpu": "GPU", "cpu": "CPU"}[options.backend_type]
+    return (first, "NPU", "CPU", "GPU")
+
+
 QNN_PROVIDER = Provider(
     name="onnxruntime-qnn",
     title="ONNX Runtime, QNN",
     key="QNNExecutionProvider",
     options=QnnOptions,
-    distributions=("onnxruntime-qnn",),
-    plugin="onnxruntime_qnn",
+    distributions=(),
+    wheel=QNN,
+    wheel_devices=qnn_wheel_devices,
     unsent=("backend_type",),
     more=qnn_settings,
     channels_last=True,

@@ -22,6 +22,7 @@ from edgeopt.hw.accelerators import (
 from edgeopt.hw.device import Facts, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.gpu.apple import BRAND, chip
+from edgeopt.hw.provider_wheels import OPENVINO, QNN
 
 
 class Maker(NamedTuple):
@@ -37,9 +38,16 @@ class Maker(NamedTuple):
     """Whether it works in the host's memory; None where cards differ."""
 
 
-INTEL = Maker("Intel", "Intel NPU", ("openvino",), ("openvino", "onnxruntime-openvino"), "intel_vpu", True)
+INTEL = Maker(
+    "Intel",
+    "Intel NPU",
+    ("openvino",),
+    ("openvino", "onnxruntime-openvino", OPENVINO.distribution),
+    "intel_vpu",
+    True,
+)
 AMD = Maker("AMD", "AMD XDNA NPU", ("vitisai",), ("onnxruntime-vitisai",), "amdxdna", True)
-QUALCOMM = Maker("Qualcomm", "Qualcomm Hexagon NPU", ("qnn",), ("onnxruntime-qnn",), "fastrpc", True)
+QUALCOMM = Maker("Qualcomm", "Qualcomm Hexagon NPU", ("qnn",), (QNN.distribution,), "fastrpc", True)
 CLOUD_AI = Maker("Qualcomm", "Qualcomm Cloud AI 100", ("qaic",), ("qaic",), "qaic", False)
 ROCKCHIP = Maker("Rockchip", "Rockchip NPU", ("rknn",), ("rknn-toolkit-lite2", "rknn-toolkit2"), "rknpu", True)
 HAILO = Maker("Hailo", "Hailo NPU", ("hailo",), ("hailort",), "hailo_pci", None)

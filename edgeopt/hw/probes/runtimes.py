@@ -10,6 +10,7 @@ from edgeopt.hw import kernel_text, probe_cache
 from edgeopt.hw.device import Facts, Runtime, Unavailable
 from edgeopt.hw.host import Host
 from edgeopt.hw.probe_cache import Answer
+from edgeopt.hw.provider_wheels import OPENVINO, QNN
 
 FACTS_MODULE = "edgeopt.hw.runtime_facts"
 _INSTALLED = "installed Python distributions"
@@ -42,13 +43,14 @@ KINDS = (
             "onnxruntime-gpu",
             "onnxruntime-directml",
             "onnxruntime-openvino",
-            "onnxruntime-qnn",
             "onnxruntime-rocm",
             "onnxruntime-migraphx",
         ),
         "cpu",
         "onnxruntime_providers",
     ),
+    Kind(QNN.distribution, (QNN.distribution,), None, "onnxruntime_qnn_devices"),
+    Kind(OPENVINO.distribution, (OPENVINO.distribution,), None, "onnxruntime_openvino_devices"),
     Kind("openvino", ("openvino",), "openvino", "openvino_devices"),
     Kind("tensorrt", ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu11", "tensorrt-lean")),
     Kind("coreml", ("coremltools",)),

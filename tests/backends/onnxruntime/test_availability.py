@@ -48,7 +48,8 @@ def test_another_flavour_is_told_without_asking_the_runtime(distributions):
     distributions({"onnxruntime": "1.31.1"})
     brings = "onnxruntime 1.31.1 is without {}; {} brings it, installed in its place"
     assert reason(CUDA) == brings.format("CUDAExecutionProvider", "onnxruntime-gpu")
-    assert reason(OPENVINO_PROVIDER) == brings.format("OpenVINOExecutionProvider", "onnxruntime-openvino")
+    openvino = brings.format("OpenVINOExecutionProvider", "onnxruntime-openvino")
+    assert reason(OPENVINO_PROVIDER) == f"{openvino}, or onnxruntime-ep-openvino in addition to it"
     assert "no published package brings it" in reason(XNNPACK_PROVIDER)
 
 

@@ -135,6 +135,17 @@ def test_a_cache_that_cannot_be_written_is_told(make, tmp_path):
     assert facts.section[0].providers
 
 
+def test_a_provider_wheel_is_a_runtime_with_its_own_devices(board, make):
+    runtimes = {runtime.name: runtime for runtime in probe(board("qualcomm-qcs6490")).section}
+    assert runtimes["onnxruntime"].providers == ("CPUExecutionProvider",)
+    assert runtimes["onnxruntime-qnn"].devices == {"NPU": "Qualcomm NPU"}
+    why = "onnxruntime_openvino_devices() failed: cannot load the library"
+    versions = {"onnxruntime-ep-openvino": "1.8.1"}
+    facts = probe(make(versions=versions, onnxruntime_openvino_devices=Unavailable(why)))
+    assert facts.unavailable["onnxruntime-ep-openvino.providers"] == why
+    assert facts.section[0].providers == ("CPUExecutionProvider",)
+
+
 def test_a_bare_device_starts_no_process(machine):
     host = CountingHost(machine().root)
     assert probe(host).section == ()

@@ -18,6 +18,7 @@ from edgeopt.hw.accelerators import (
     uevent,
 )
 from edgeopt.hw.host import Host
+from edgeopt.hw.provider_wheels import OPENVINO
 
 _NAMES = "/usr/share/libdrm/amdgpu.ids"
 _KFD = "/dev/kfd"
@@ -95,7 +96,7 @@ def _fill_intel(host: Host, sheet: Sheet, folder: str, lines: dict[str, str]) ->
         if slot != _INTEGRATED:
             hwmon(host, sheet, folder)
         sheet.absent.setdefault("utilization_percent", "the driver reports it only through perf")
-    sheet.driven_by(host, ("openvino",), ("openvino", "onnxruntime-openvino"))
+    sheet.driven_by(host, ("openvino",), ("openvino", "onnxruntime-openvino", OPENVINO.distribution))
 
 
 def _clock_files(host: Host, folder: str) -> tuple[str, str]:
