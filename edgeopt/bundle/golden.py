@@ -27,7 +27,7 @@ Run = Callable[[Feeds], dict[str, Array]]
 _LEEWAY_DB = 1.0
 _FEW_SAMPLES_DB = 6.0
 _ENOUGH_DB = 60.0
-"""Agreement that is asked for at most where the floor is no number of decibels."""
+"""Highest agreement that is asked for where the floor is not in decibels."""
 
 
 def put_processing_golden(

@@ -37,7 +37,7 @@ BUDGETS = {
     "edgeopt/cli": 5900,
     "agent": 22_900,
     "gui": 26_200,
-    "tests": 121_150,
+    "tests": 121_450,
 }
 
 
