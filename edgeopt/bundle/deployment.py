@@ -21,6 +21,8 @@ SCHEMA = 2
 READABLE = (1, 2)
 """The schemas that are read; the first had neither forms nor digests, so such a bundle cannot be replayed."""
 FILE = "deployment.toml"
+ENCODER = "encoder"
+"""Folder with the bundle of the encoder of a speech model."""
 SUFFIX = ".edgeopt"
 """File suffix of a bundle; a path with it counts as a bundle even if it is missing or broken."""
 LARGEST_BYTES = 4 << 20

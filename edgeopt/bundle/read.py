@@ -9,7 +9,7 @@ import numpy as np
 
 from edgeopt.bundle import manifest
 from edgeopt.bundle.archive import OpenedArchive, holds, opened
-from edgeopt.bundle.deployment import FILE, SUFFIX, Deployment, read_deployment
+from edgeopt.bundle.deployment import ENCODER, FILE, SUFFIX, Deployment, read_deployment
 from edgeopt.bundle.processing.schema import FOLDER
 from edgeopt.errors import BundleError
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _WORDS = ("_dir", "path", "folder", "directory", "librar", "plugin", "file_name")
 _HINT = "Copy the bundle again from its source."
 _MAX_READS = 20
-ENCODER = "encoder"
-"""Folder of a decoder's bundle with the bundle of its encoder."""
 
 
 def place_named(options: "Options") -> str | None:

@@ -17,9 +17,9 @@ from edgeopt.backends.base import Array
 from edgeopt.bundle import manifest
 from edgeopt.bundle.archive import holds, pack_into
 from edgeopt.bundle.cache import found_cache
-from edgeopt.bundle.deployment import FILE, Cache, CalibrationRecord, Deployment, info_of, to_toml
+from edgeopt.bundle.deployment import ENCODER, FILE, Cache, CalibrationRecord, Deployment, info_of, to_toml
 from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
-from edgeopt.bundle.read import ENCODER, Bundle, read_bundle
+from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.data.samples import write_archive
 from edgeopt.errors import UsageError, writing_to
 from edgeopt.graph.rows.record import RowAnalysis

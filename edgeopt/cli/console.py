@@ -299,7 +299,7 @@ def next_steps(
 
 def _answers(made: Path) -> Iterator[tuple[str, str]]:
     """Yields the command that lets a bundle of a language model or of a speech model answer."""
-    from edgeopt.bundle.read import ENCODER
+    from edgeopt.bundle.deployment import ENCODER
     from edgeopt.text.tokenizer import FOLDER as TEXT
 
     if (made / ENCODER).is_dir():

@@ -10,7 +10,8 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.bundle import write
-from edgeopt.bundle.read import ENCODER, is_bundle, read_bundle
+from edgeopt.bundle.deployment import ENCODER
+from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.bundle.runtime.locate import encoder_beside
 from edgeopt.bundle.runtime.transcription import windows
 from edgeopt.data.read import read_arrays

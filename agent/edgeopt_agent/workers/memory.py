@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bundle.read import ENCODER
+from edgeopt.bundle.deployment import ENCODER
 from edgeopt.decoding import thread_safe
 from edgeopt_agent.settings import MIB, Settings
 

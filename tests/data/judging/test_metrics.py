@@ -278,7 +278,7 @@ def test_divergence_and_agreement_of_tokens_are_over_positions_and_name_the_wors
     figures, tokens = found.token_figures, found.tokens
     assert (figures.kl_low, figures.kl, figures.kl_high) == (found.high, found.value, found.low)
     assert (figures.top1_low, figures.top1, figures.top1_high) == (tokens.top1_low, tokens.top1, tokens.top1_high)
-    assert goal_from("cosine").judge(got, reference).token_figures is None
+    assert goal_from("cosine", "0.9").judge(got, reference).token_figures is None
     assert "worst text" in goal.describe(found)
 
 
