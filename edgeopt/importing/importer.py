@@ -60,7 +60,7 @@ CHILDREN = Path(children.__file__).parent
 RUNTIME = "onnxruntime-cpu"
 NEWEST_IR_VERSION = 10
 """Newest IR version that the oldest supported ONNX Runtime reads."""
-SEED = 20240
+SEED, BUILDER = 20240, "onnxruntime-genai"
 TEXT, ENCODER = "text-files", "encoder"
 _OF_BUILDER = (
     "Steps through the cache were compared with whole runs of the folder's own model, one text at a time; the "
@@ -179,13 +179,13 @@ def _encoder(
 
 def _convert(
     request: ImportRequest, source: Recognized, backend: Backend, folder: Path, emit: events.Emit,
-    encoder: "_Converted | None" = None,
+    encoder: "_Converted | None" = None, builder: bool = True,
 ) -> "_Converted":  # fmt: skip
-    """Exports the model and proves it against the original."""
+    """Exports the model and proves it against the original; `builder`: whether a model builder may write it."""
     from edgeopt.graph.model import load
 
     if source.source.child:
-        exported = _in_child(request, source, folder, emit)
+        exported = _in_child(request, source, folder, emit, builder)
         feeds, reference = (saved_runs(folder / f"{name}.npz", names) for name, names in (
             ("feeds", exported.inputs), ("outputs", exported.outputs),
         ))  # fmt: skip
@@ -205,6 +205,10 @@ def _convert(
         reference = reference_of(feeds, reference)
     runner = decoding(backend, before) if decodes else backend
     proof = prove(model.path, feeds, reference, exported.base, sizes, runner, request.floor_db, exported.values)
+    if builder and not proof.equal and exported.exporter.startswith(BUILDER):
+        emit(events.Progress("export", f"{BUILDER} wrote another model; torch.onnx"))
+        made = _convert(request, source, backend, folder, emit, encoder, builder=False)
+        return made._replace(notes=(*made.notes, f"The graph of {BUILDER} is not used: {proof.difference}"))
     if not proof.equal:
         layers = _layers(folder, exported)
         layer = first_difference(model, feeds[0], layers, backend, request.floor_db, folder) if layers else None
@@ -248,7 +252,9 @@ def _check_data(data: Path | None) -> None:
         read_arrays(data)
 
 
-def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: events.Emit) -> Exported:
+def _in_child(
+    request: ImportRequest, source: Recognized, folder: Path, emit: events.Emit, builder: bool
+) -> Exported:
     """Exports the model in the user's environment."""
     command = child_command(source, request.original, folder, job={
         "data": str(request.data.absolute()) if request.data else "",
@@ -256,7 +262,7 @@ def _in_child(request: ImportRequest, source: Recognized, folder: Path, emit: ev
         "opset": request.opset,
         "shapes": request.shapes,
         "dynamic": request.dynamic_axes,
-        "allow_random": request.allow_random,
+        "allow_random": request.allow_random, "builder": builder,
     })  # fmt: skip
     return msgspec.convert(run_child(command, source, folder, emit), thread_safe(Exported))
 
@@ -271,7 +277,7 @@ def child_command(
         "work": work, "kind": source.source.kind, "place": source.place, "name": source.name,
         "task": options.task, "trust": options.trust, "folder": str(folder), "data": "", "samples": 4096,
         "opset": None, "shapes": {}, "dynamic": {}, "threads": 0, "compile": False, "outputs": [],
-        "allow_random": False, **job,
+        "allow_random": False, "builder": False, **job,
     }  # fmt: skip
     path = folder / f"{work}.json"
     path.write_text(json.dumps(about), encoding="utf-8")
@@ -404,7 +410,7 @@ def _from_builder(
     names = [port.name for port in _ports(model)]
     fed = tuple(name for name in feeds[0] if name in names)
     exported = Exported(
-        "onnxruntime-genai", "ONNX Runtime GenAI", SAMPLES, sizes, fed, ("logits",),
+        BUILDER, "ONNX Runtime GenAI", SAMPLES, sizes, fed, ("logits",),
         notes=(_OF_BUILDER,), limits=builder_limits(source, names),
     )  # fmt: skip
     return exported, feeds, reference

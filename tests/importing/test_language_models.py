@@ -106,6 +106,14 @@ def test_decoder_is_proved_through_its_cache_and_written_with_what_generation_ne
         assert session.run({name: samples[name][0] for name in samples.files})["logits"].shape == (1, 8, 29)
 
 
+def test_graph_of_a_model_builder_that_differs_is_replaced_by_that_of_the_exporter(decodes):
+    code, last, left = decodes(fault="builder")
+    assert (code, left) == (0, {"out.onnx", "out.npz", "out.text"}), last
+    assert last["data"]["exporter"] == "planted 1"
+    assert last["data"]["proof"]["snr_db"] > 110
+    assert any("The graph of onnxruntime-genai is not used: The output" in note for note in last["data"]["notes"])
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [

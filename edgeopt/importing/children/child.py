@@ -74,6 +74,8 @@ class Job:
         self.folder = Path(options["folder"])
         self.samples: int = options["samples"]
         self.opset: int | None = options["opset"]
+        self.builder: bool = options["builder"]
+        """Whether a model builder may write the graph instead of the exporter."""
         self.shapes: dict[str, list[int]] = options["shapes"]
         self.axes: dict[str, int] = options["dynamic"]
         self.work: str = options["work"]

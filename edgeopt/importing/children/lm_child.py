@@ -253,8 +253,10 @@ def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str: 
 
 def _built(original: Any, job: Job) -> str:
     """Exports with the model builder of ONNX Runtime GenAI; returns what it is, or nothing if it cannot."""
-    if job.opset is not None or not all(
-        importlib.util.find_spec(name) for name in ("onnxruntime_genai", "onnx_ir")
+    if (
+        job.opset is not None
+        or not job.builder
+        or not all(importlib.util.find_spec(name) for name in ("onnxruntime_genai", "onnx_ir"))
     ):
         return ""
     import onnx_ir as ir

@@ -193,7 +193,7 @@ def test_files_that_are_no_audio_say_what_to_send(server, audio):
         (b"", "The field 'file' is empty; send a WAV file."),
         (b"ID3" + bytes(1000), "is not a WAV file; edgeopt reads PCM and float WAV files. Convert it: ffmpeg -i"),
         (audio["low"][:20], "is damaged: it has no audio data."),
-        (audio["low"][:44], "'AUDIO' has no audio samples."),
+        (audio["low"][:44], "'AUDIO' is cut off: it has 0 of"),
         (audio["low"][:24] + b"\1\0\0\0" + audio["low"][28:], "has a sampling rate of 1 Hz"),
     ):  # fmt: skip
         status, answer = post_json(server, form(sent))
