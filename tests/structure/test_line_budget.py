@@ -15,7 +15,7 @@ BUDGETS = {
     "edgeopt/platform": 750,
     "edgeopt/hw": 6850,
     "edgeopt/graph": 16_900,
-    "edgeopt/backends": 6400,
+    "edgeopt/backends": 6450,
     "edgeopt/profiles": 1400,
     "edgeopt/diagram": 2200,
     "edgeopt/data": 2450,

@@ -130,6 +130,8 @@ class OrtSession:
 
         self._session: InferenceSession | None = session
         self._path = path
+        self._nodes: list[PlacedNode] | None = None
+        """Nodes of the file, read when a decoder first generates; an empty list where the file is gone."""
         self.inputs = inputs
         self.outputs = outputs
         self.placement = placement
@@ -165,10 +167,15 @@ class OrtSession:
         states = [info for info in self.inputs if info.name in pairs]
         if self._session is None or self._path is None:
             return None
+        if self._nodes is None:
+            try:
+                self._nodes = file_nodes(self._path)
+            except (OSError, ValueError):  # it was removed or replaced after it was loaded
+                self._nodes = []
         known = all(len(each.shape) == _STATE_RANK and _is_sized(each.shape[1::2]) for each in states)
-        if not known or not _shares_cache(file_nodes(self._path), pairs):
+        if not known or not _shares_cache(self._nodes, pairs):
             return None
-        return SharedCache(self._session, states, pairs, self._names, self._options)
+        return SharedCache(lambda: self._session, states, pairs, self._names, self._options)
 
     def close(self) -> None:
         self._run = self._session = None

@@ -1,12 +1,12 @@
 """Keys and values of a decoder in buffers that each step continues in place, as grouped attention allows."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeopt.backends.base import Array, Feeds, TensorInfo
+from edgeopt.backends.base import Array, Feeds, TensorInfo, closed
 from edgeopt.errors import ModelError, UsageError, error_text
 
 if TYPE_CHECKING:
@@ -21,12 +21,13 @@ class SharedCache:
 
     def __init__(
         self,
-        session: "InferenceSession",
+        session: "Callable[[], InferenceSession | None]",
         states: Sequence[TensorInfo],
         pairs: Mapping[str, str],
         outputs: Sequence[str],
         options: Any,  # noqa: ANN401 - onnxruntime has no types
     ) -> None:
+        """`session` returns None once the session is closed."""
         self._session, self._states, self._pairs, self._options = session, states, pairs, options
         self._outputs = [name for name in outputs if name not in pairs.values()]
         self._values: dict[str, Any] = {}
@@ -37,8 +38,11 @@ class SharedCache:
         """Runs a step that adds `tokens` to the states; returns the other outputs."""
         if os.getpid() != self._process:
             raise UsageError("This sequence began in another process.", "Load the model in this one.")
+        session = self._session()
+        if session is None:
+            raise closed()
         self._reserve(self._tokens + tokens, next(iter(feeds.values())).shape[0])
-        binding = self._session.io_binding()
+        binding = session.io_binding()
         for name, array in feeds.items():
             binding.bind_cpu_input(name, np.ascontiguousarray(array))
         for past, present in self._pairs.items():
@@ -47,7 +51,7 @@ class SharedCache:
         for name in self._outputs:
             binding.bind_output(name, "cpu")
         try:
-            self._session.run_with_iobinding(binding, self._options)
+            session.run_with_iobinding(binding, self._options)
         except Exception as error:  # its errors have no common class
             raise ModelError(
                 f"ONNX Runtime could not run the model: {error_text(error)}",
@@ -63,10 +67,11 @@ class SharedCache:
 
         if tokens <= self._room:
             return
-        self._room = max(_FIRST_TOKENS, 2 * self._room, tokens)
+        room, longer = max(_FIRST_TOKENS, 2 * self._room, tokens), {}
         for info in self._states:
             _, heads, _, width = info.shape
-            buffer = np.zeros((batch, int(heads or 0), self._room, int(width or 0)), np.dtype(info.dtype))
+            buffer = np.zeros((batch, int(heads or 0), room, int(width or 0)), np.dtype(info.dtype))
             if self._tokens:
                 buffer[:, :, : self._tokens] = self._values[info.name].numpy()[:, :, : self._tokens]
-            self._values[info.name] = OrtValue.ortvalue_from_numpy(buffer)
+            longer[info.name] = OrtValue.ortvalue_from_numpy(buffer)
+        self._room, self._values = room, longer

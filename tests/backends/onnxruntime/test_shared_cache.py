@@ -84,3 +84,22 @@ def test_a_sequence_of_another_process_is_refused(grouped, monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(UsageError, match="another process"):
         logits(steps, session, (3,))
+
+
+def test_a_closed_session_ends_its_sequences(grouped):
+    session = edgeopt.load(grouped)
+    answer = session.generate([5, 6, 7], max_tokens=9)
+    next(answer)
+    session.close()
+    with pytest.raises(UsageError, match="closed"):
+        next(answer)
+
+
+def test_a_model_whose_file_is_gone_still_generates(grouped):
+    with edgeopt.load(grouped) as session:
+        alone = list(session.generate([5, 6, 7], max_tokens=9))
+        grouped.unlink()
+        assert list(session.generate([5, 6, 7], max_tokens=9)) == alone
+    session = backend_named("onnxruntime-cpu").load(write_grouped(grouped), {})
+    grouped.unlink()
+    assert session.shared_cache(PAIRS) is None
