@@ -28,10 +28,16 @@ class CountedTabs(QTabWidget):
         self._shorter: dict[QWidget, str] = {}
         self._counts: dict[QWidget, str] = {}
 
-    def add(self, page: QWidget, title: str, shorter: str = "") -> None:
-        """Adds a tab; `shorter` is its title if even titles without counts have no room."""
+    def add(self, page: QWidget, title: str, shorter: str = "", at: int = -1) -> None:
+        """Adds a tab, at the end by default; `shorter` is its title if even titles without counts have no room."""
         self._titles[page], self._shorter[page] = title, shorter or title
-        self.addTab(page, title)
+        self.insertTab(at, page, title)
+        self._retitle()
+
+    def remove(self, page: QWidget) -> None:
+        self.removeTab(self.indexOf(page))
+        del self._titles[page], self._shorter[page]
+        self._retitle()
 
     def set_count(self, page: QWidget, count: str) -> None:
         """Sets the count in a tab's title; "" for none."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from edgeopt.graph.analysis import Analysis, NodeRow, OpTimes
@@ -26,6 +27,10 @@ from edgeopt_gui.widgets.filter_bar import FilterBar
 from edgeopt_gui.widgets.heading import heading, quiet
 from edgeopt_gui.widgets.records import RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
+
+_SUMMARY_LETTERS = 46
+_ROOM_LETTERS = 110
+"""Width in letters below which the summary is a tab instead of a column."""
 
 
 class ModelContent(QWidget):
@@ -67,6 +72,7 @@ class ModelContent(QWidget):
         self._notes_title = heading("Notes")
         self._left = QScrollArea()
         self._tabs = CountedTabs()
+        self._split = QSplitter()
         self._lay_out()
 
     def show_analysis(self, analysis: Analysis) -> None:
@@ -150,7 +156,7 @@ class ModelContent(QWidget):
 
     def begin_search(self) -> None:
         """Puts the cursor into the line that searches the nodes."""
-        self._tabs.setCurrentIndex(0)
+        self._tabs.setCurrentWidget(self.nodes)
         self.nodes.bar.line.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.nodes.bar.line.selectAll()
 
@@ -217,19 +223,34 @@ class ModelContent(QWidget):
         self._ports_tab = self._in_tab(self.ports_table)
         self._tabs.add(self._weights_tab, "Weights")
         self._tabs.add(self._ports_tab, "Inputs and outputs", "I/O")
-        split = QSplitter()
-        split.setChildrenCollapsible(False)
-        split.addWidget(self._left)
-        split.addWidget(self._tabs)
-        split.setStretchFactor(1, 1)
+        self._split.setChildrenCollapsible(False)
+        self._split.addWidget(self._left)
+        self._split.addWidget(self._tabs)
+        self._split.setStretchFactor(1, 1)
         letter = self.fontMetrics().averageCharWidth()
-        split.setSizes([letter * 46, letter * 96])
+        self._split.setSizes([letter * _SUMMARY_LETTERS, letter * 96])
         self._left.setMinimumWidth(letter * 40)
         column = QVBoxLayout(self)
         column.setContentsMargins(line, line, line, line)
         column.addWidget(self.headline)
         column.addSpacing(line // 2)
-        column.addWidget(split, 1)
+        column.addWidget(self._split, 1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        letter = self.fontMetrics().averageCharWidth()
+        narrow = self.width() < letter * _ROOM_LETTERS
+        if narrow == (self._tabs.indexOf(self._left) >= 0):
+            return
+        if narrow:
+            current = self._tabs.currentWidget()
+            self._tabs.add(self._left, "Summary", at=0)
+            self._tabs.setCurrentWidget(current)
+        else:
+            self._tabs.remove(self._left)
+            self._split.insertWidget(0, self._left)
+            self._split.setSizes([letter * _SUMMARY_LETTERS, self.width() - letter * _SUMMARY_LETTERS])
+            self._left.show()
 
     def _make_summary(self) -> QWidget:
         inner = QWidget()

@@ -125,16 +125,23 @@ def node_columns(
     return (
         Column("#", lambda node: node.position, align="right", title_tip="Position in the graph"),
         Column("Operator", lambda node: operator_key(node.operator, node.domain)),
-        Column("Category", lambda node: node.category or work.UNKNOWN, optional=True),
+        Column("Category", lambda node: node.category or work.UNKNOWN, optional=True, firm_letters=15),
         Column(
             "Name",
             lambda node: f"{node.inside}/{node.name}" if node.inside else node.name,
             tip=lambda node: node.name,
             stretch=True,
             cut_middle=True,
+            firm_letters=20,
         ),
         Column(
-            "Output", _output, tip=_output, title_tip="Shape of the first output", optional=True, max_letters=22
+            "Output",
+            _output,
+            tip=_output,
+            title_tip="Shape of the first output",
+            optional=True,
+            max_letters=22,
+            firm_letters=18,
         ),
         Column(
             "Operations",

@@ -103,6 +103,8 @@ class Row:
             return units.behind(self.of_best, self.against)
         if self.status == "lost" and self.proof_verdict:
             return f"proof: {self.proof_verdict}"
+        if self.status == "kept":
+            return "★ kept"
         if self.status in {"below the floor", "unproven", "over a limit"} or self.leads:
             return _MARKS[self.status]
         return self.outcome.partition(";")[0]

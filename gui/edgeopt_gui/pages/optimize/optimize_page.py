@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from PySide6.QtCore import QStandardPaths, QTimer
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt import events
 from edgeopt.decoding import thread_safe
@@ -392,16 +392,24 @@ class OptimizePage(Page):
         for widget in (self.welcome, self.view, self.planner.view, self.failure):
             self._right.addWidget(widget)
         height = self.fontMetrics().height()
-        columns = QHBoxLayout()
-        columns.setSpacing(height * 2)
-        columns.addWidget(self.settings)
-        columns.addWidget(self._right, 1)
+        self._columns = QBoxLayout(QBoxLayout.Direction.LeftToRight)
+        self._columns.addWidget(self.settings)
+        self._columns.addWidget(self._right, 1)
+        self.settings.head.toggled.connect(self._place_settings)
+        self._place_settings(self.settings.head.isChecked())
         outer = QVBoxLayout(content)
         outer.setContentsMargins(height, height, height, height)
         outer.setSpacing(height)
-        outer.addLayout(columns, 1)
+        outer.addLayout(self._columns, 1)
         outer.addWidget(self.command_line)
         return content
+
+    def _place_settings(self, unfolded: bool) -> None:
+        """Puts the settings beside the search, or in a line above it while they are folded."""
+        direction = QBoxLayout.Direction
+        self._columns.setDirection(direction.LeftToRight if unfolded else direction.TopToBottom)
+        height = self.fontMetrics().height()
+        self._columns.setSpacing(height * 2 if unfolded else height // 2)
 
 
 def _root() -> Path:

@@ -309,3 +309,20 @@ def test_operators_with_the_most_work_come_first(qtbot, analysis):
     assert tab.records.shown[0].operator == "Conv"
     work = [row.operations for row in tab.records.shown if row.unknown < row.count]
     assert work == sorted(work, reverse=True)
+
+
+def test_the_summary_is_a_tab_in_a_narrow_window_and_a_column_in_a_wide_one(content):
+    summary = content.facts
+    content.resize(640, 400)
+    assert titles(content)[:2] == ["Summary", "Nodes"]
+    assert content.nodes.isVisible()
+    tabs = content.findChild(QTabWidget)
+    assert tabs.tabBar().tabRect(tabs.count() - 1).right() <= tabs.width()
+    tabs.setCurrentIndex(0)
+    assert summary.isVisible()
+    content.begin_search()
+    assert content.nodes.isVisible()
+    content.resize(1200, 400)
+    assert titles(content)[0] == "Nodes (95)"
+    assert summary.isVisible()
+    assert content.nodes.isVisible()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QApplication, QLabel
 
 from edgeopt import events
@@ -184,6 +185,28 @@ def test_intervals_are_readable_beside_open_settings(open_page, context, won, tm
     assert not table.horizontalScrollBar().isVisible()
     name = short_name("planned · openvino-cpu · threads=1")
     assert table.columnWidth(titles.index("Candidate")) >= table.fontMetrics().horizontalAdvance(name)
+
+
+def test_folded_settings_leave_the_result_the_whole_width(open_page, context, won, tmp_path):
+    page = open_page(ENTRY)
+    order = Order(MODEL, DATA, None, Choices("balanced"))
+    run = Run(MODEL, tmp_path / "before.edgeopt", order.shown(), job=None, result=won, order=order)
+    run.board.finish(won)
+    page._runs[MODEL] = run
+    context.open(Subject(MODEL, "model"))
+    page.window().resize(1024, 640)
+    QApplication.processEvents()
+    assert page.settings.geometry().bottom() <= page._right.geometry().top()
+    titles = [column.title for column in COLUMNS]
+    table = page.view.candidates.table
+    bold = QFont(table.font())
+    bold.setBold(True)
+    texts = [row.short for row in table.records.rows if row.leads]
+    assert len(texts) == 1
+    assert table.columnWidth(titles.index("Outcome")) >= QFontMetrics(bold).horizontalAdvance(texts[0]) + 8
+    page.settings.head.setChecked(True)
+    QApplication.processEvents()
+    assert page.settings.geometry().right() <= page._right.geometry().left()
 
 
 NOTHING = Situation()
