@@ -81,6 +81,8 @@ class Standing(msgspec.Struct, frozen=True, tag_field="event", tag="standing"):
     schema: int = SCHEMA
     tokens: TokenFigures | msgspec.UnsetType = msgspec.UNSET
     """Accuracy of the tokens, if the search judges a decoder by them; omitted otherwise."""
+    subject: str | msgspec.UnsetType = msgspec.UNSET
+    """`encoder` or `decoder` in the search of a speech model; omitted otherwise."""
 
 
 class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):

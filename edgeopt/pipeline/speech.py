@@ -17,7 +17,7 @@ from edgeopt.bundle.runtime.transcription import windows
 from edgeopt.data.read import read_arrays
 from edgeopt.data.samples import write_archive
 from edgeopt.errors import DataError, OptionReference, UsageError
-from edgeopt.events import Emit, Event, Log, Progress
+from edgeopt.events import Emit, Event, Log, Progress, Standing
 from edgeopt.pipeline.decoder.speech import MAX_WINDOWS
 from edgeopt.pipeline.objectives import LATENCY, OF_DECODERS, THROUGHPUT, TOKENS_PER_SECOND
 from edgeopt.pipeline.optimize import run_search
@@ -108,11 +108,13 @@ def _of_encoder(settings: OptimizeRequest) -> OptimizeRequest:
 
 
 def _named(part: str, emit: Emit) -> Emit:
-    """Returns an emitter whose progress and messages name the part that is searched."""
+    """Returns an emitter whose progress, standings and messages name the part that is searched."""
 
     def emit_named(event: Event) -> None:
         if isinstance(event, Progress):
             event = msgspec.structs.replace(event, phase=f"{part}: {event.phase}", subject=part)
+        elif isinstance(event, Standing):
+            event = msgspec.structs.replace(event, subject=part)
         elif isinstance(event, Log):
             event = msgspec.structs.replace(event, message=f"{part.capitalize()}: {event.message}")
         emit(event)

@@ -11,7 +11,7 @@ from edgeopt.bundle.runtime.check import check
 from edgeopt.commands.on_device import OptimizeOn
 from edgeopt.commands.optimize import OptimizeSourceRequest
 from edgeopt.errors import DataError, UsageError
-from edgeopt.events import Progress, ignore
+from edgeopt.events import Progress, Standing, ignore
 from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.recall import Keys, differences
 from edgeopt.pipeline.request import OptimizeRequest
@@ -39,7 +39,7 @@ def audio(tmp_path):
 def test_encoder_and_decoder_are_searched_and_their_bundle_transcribes(model, audio, tmp_path):
     out, seen = tmp_path / "speech.edgeopt", []
     outcome = edgeopt.optimize(model, out, data=audio, time_limit_s=8, emit=seen.append)
-    parts = [event.subject for event in seen if isinstance(event, Progress)]
+    parts = [event.subject for event in seen if isinstance(event, Progress | Standing)]
     assert parts == sorted(parts, reverse=True)
     assert set(parts) == {"encoder", "decoder"}
     assert (outcome.objective, outcome.encoder.objective) == ("tokens-per-second", "latency")

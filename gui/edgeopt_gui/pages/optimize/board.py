@@ -82,6 +82,13 @@ class Row:
     """Accuracy of a decoder that is judged by its tokens."""
     proof_verdict: str = ""
     """Verdict of the candidate's proof; "" if it had none."""
+    part: str = ""
+    """`encoder` or `decoder` of a speech model, with which the name begins; "" for other models."""
+
+    @property
+    def candidate(self) -> str:
+        """The name without the part of the model."""
+        return self.name.removeprefix(f"{self.part}: ")
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
@@ -137,6 +144,8 @@ class Board:
         self.rows: dict[str, Row] = {}
         self._baseline = ""
         self._leader = ""
+        self._part = ""
+        """Part of a speech model whose candidates race now."""
 
     def apply(self, event: events.Event) -> tuple[Row, ...]:
         """Applies an event; returns the rows that changed, the row of the event first."""
@@ -151,10 +160,16 @@ class Board:
         elif isinstance(event, events.Log) and event.level == "warning":
             self.warnings.append(event.message)
         elif isinstance(event, events.Standing):
-            name = event.candidate
-            if not self.rows and name.startswith(_SOURCE):  # a search begins with what it compares with
+            part = event.subject or ""
+            name = _label(part, event.candidate)
+            if self._part != part:  # the decoder after its encoder
+                self._part = part
+                self._baseline = ""
+            # A search begins with the candidate that it compares with.
+            is_first = not any(row.part == part for row in self.rows.values())
+            if is_first and event.candidate.startswith(_SOURCE):
                 self._baseline = name
-            row = _row_of(event, self.rows.get(name))
+            row = _row_of(event, self.rows.get(name), part)
             self.rows[name] = _yardstick(row) if name == self._baseline else row
             return tuple(self.rows[each] for each in dict.fromkeys((name, *self._lead())))
         return ()
@@ -180,10 +195,15 @@ class Board:
 
     def finish(self, result: "Outcome") -> None:
         """Replaces the rows of the progress by those of the result."""
-        rows = [_reported(report, result) for report in result.candidates]
-        rows += [Row(v.name, "not made", v.failure) for v in result.variants if v.failure]
-        self.rows = {row.name: row for row in rows}
-        self.warnings = list(result.warnings)
+        encoder = result.encoder
+        if encoder is None:
+            self.rows, self.warnings = _rows_of(result, ""), list(result.warnings)
+            return
+        self.rows = _rows_of(result, "decoder") | _rows_of(encoder, "encoder")
+        self.warnings = [
+            *(f"Decoder: {each}" for each in result.warnings),
+            *(f"Encoder: {each}" for each in encoder.warnings),
+        ]
 
     @property
     def of_tokens(self) -> bool:
@@ -193,7 +213,7 @@ class Board:
     @property
     def best(self) -> Row | None:
         """The fastest candidate still racing that is faster than the baseline; None if there is none."""
-        alive = [row for row in self.rows.values() if row.speedup and not row.out]
+        alive = [row for row in self.rows.values() if row.speedup and not row.out and row.part == self._part]
         best = max(alive, key=lambda row: row.speedup or 0.0, default=None)
         return best if best is not None and best.speedup is not None and best.speedup > _SAME else None
 
@@ -203,9 +223,24 @@ def axis(rows: Iterable[Row]) -> tuple[float, float]:
     return span_of(row.interval for row in rows)
 
 
-def _row_of(standing: events.Standing, before: Row | None) -> Row:
+def _label(part: str, candidate: str) -> str:
+    return f"{part}: {candidate}" if part else candidate
+
+
+def _rows_of(result: "Outcome", part: str) -> dict[str, Row]:
+    """Returns the rows of an outcome by name; those of an encoder cannot be delivered alone."""
+    rows = [_reported(report, result) for report in result.candidates]
+    rows += [Row(v.name, "not made", v.failure) for v in result.variants if v.failure]
+    named = (
+        replace(row, name=_label(part, row.name), part=part, trade="" if part == "encoder" else row.trade)
+        for row in rows
+    )
+    return {row.name: row for row in named}
+
+
+def _row_of(standing: events.Standing, before: Row | None, part: str) -> Row:
     """Returns the row with the values of an event; unknown values stay, but not the interval of an old speed."""
-    row = before or Row(standing.candidate, "racing")
+    row = before or Row(_label(part, standing.candidate), "racing", part=part)
     measured = standing.speedup is not None
     return replace(
         row,

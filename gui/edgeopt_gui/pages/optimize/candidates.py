@@ -47,6 +47,13 @@ def _memory(row: Row) -> str:
     return added or whole or UNKNOWN
 
 
+def _tokens_per_second(row: Row) -> str:
+    """Returns tokens per second; the time of a run for an encoder, which makes no tokens."""
+    if row.part == "encoder":
+        return milliseconds(row.latency_ms)
+    return f"{significant(1e3 / row.latency_ms)}" if row.latency_ms else UNKNOWN
+
+
 def _rank(row: Row) -> tuple[bool, float] | None:
     """Returns the sort key by speed, with the winner first, even if another candidate raced faster."""
     return None if row.speedup is None and not row.leads else (row.leads, row.speedup or 0.0)
@@ -68,7 +75,7 @@ _TIMES = {
         _LATENCY,
         title="Tokens/s",
         value=lambda r: r.latency_ms and 1e3 / r.latency_ms,
-        text=lambda r: f"{significant(1e3 / r.latency_ms)}" if r.latency_ms else UNKNOWN,
+        text=lambda r: _tokens_per_second(r),
         title_tip="Tokens per second after the first one: your model's in the proof, times the speed",
     ),
     "first-token": replace(_LATENCY, title="First token"),

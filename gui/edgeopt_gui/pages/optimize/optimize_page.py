@@ -104,7 +104,7 @@ class OptimizePage(Page):
         """Delivers the candidate under the cursor, of the search that is shown."""
         row, run = self.view.candidates.table.current, self._run
         if row is not None and run is not None and run.order is not None:
-            self._launch(run.order, pick=row.name)
+            self._launch(run.order, pick=row.candidate)
 
     def _launch(self, order: Order, *, fresh: bool = False, pick: str = "") -> None:
         model = order.model
@@ -250,7 +250,7 @@ class OptimizePage(Page):
             run.note = f"{NEXT_STEPS.get(verdict, SAVE_NEXT)} {UNSAVED} {shown_path(run.place)}"
             self.context.use_bundle(run.place)
             self.context.say(
-                f"{run.model.name}: {slow.slow('edgeopt.views.outcome').headline(run.result)}."
+                f"{run.model.name}: {slow.slow('edgeopt_gui.pages.optimize.result').headline_of(run.result)}."
                 if run.result
                 else ""
             )

@@ -13,6 +13,7 @@ from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import with_open_ends
 from edgeopt.pipeline.objectives import FIRST_TOKEN, TOKENS_PER_SECOND
 from edgeopt.pipeline.outcome import CURRENT, CandidateReport, Outcome
+from edgeopt.views.outcome import explanation, headline, proof_lines
 from edgeopt.views.words import (
     MEMORY,
     UNKNOWN,
@@ -59,9 +60,32 @@ def can_be_delivered(report: CandidateReport) -> bool:
 _SAMPLE_LEVELS = Alike("image", 0.36, 0.55)
 
 
+def headline_of(result: Outcome) -> str:
+    """Returns the verdict in a few words; that of a speech model names both parts."""
+    if result.encoder is None:
+        return headline(result)
+    decoder, encoder = (f"{each[:1].lower()}{each[1:]}" for each in map(headline, (result, result.encoder)))
+    return f"Decoder: {decoder}; encoder: {encoder}"
+
+
+def explanation_of(result: Outcome) -> str:
+    if result.encoder is None:
+        return explanation(result)
+    return f"Decoder: {explanation(result)}\nEncoder: {explanation(result.encoder)}"
+
+
+def proof_of(result: Outcome) -> str:
+    """Returns what the verdict rests on, a paragraph for each part of a speech model."""
+    if result.encoder is None:
+        return " ".join(proof_lines(result))
+    return f"Decoder: {' '.join(proof_lines(result))}\nEncoder: {' '.join(proof_lines(result.encoder))}"
+
+
 def limits(result: Outcome) -> tuple[str, ...]:
     """Returns the warnings that limit the verdict; the tab Warnings shows all."""
-    return tuple(each for each in result.warnings if each != _SAMPLE_LEVELS.warning)
+    encoder = () if result.encoder is None else result.encoder.warnings
+    found = (*result.warnings, *(f"Encoder: {each}" for each in encoder))
+    return tuple(each for each in found if each != _SAMPLE_LEVELS.warning)
 
 
 def condition(result: Outcome, now: datetime) -> str:

@@ -79,12 +79,18 @@ class Verdict(QWidget):
         self.say("")
 
     def set(self, result: "Outcome") -> None:
-        from edgeopt.views.outcome import explanation, headline, proof_lines
-        from edgeopt_gui.pages.optimize.result import comparison, condition, limits
+        from edgeopt_gui.pages.optimize.result import (
+            comparison,
+            condition,
+            explanation_of,
+            headline_of,
+            limits,
+            proof_of,
+        )
 
-        self.headline.setText(headline(result))
-        self.explanation.setText(explanation(result))
-        self.proof.setText(" ".join(proof_lines(result)))
+        self.headline.setText(headline_of(result))
+        self.explanation.setText(explanation_of(result))
+        self.proof.setText(proof_of(result))
         self.condition.setText(condition(result, datetime.now(UTC)))
         self.condition.setVisible(bool(self.condition.text()))
         undecided = result.verdict == "undecided"
