@@ -20,7 +20,7 @@ from tests.registry.conftest import lengthen
 
 
 def send(bundle, place):
-    return push(PushRequest(bundle, place), lambda _event: None)
+    return push(PushRequest((bundle,), place), lambda _event: None)
 
 
 def get(place, out, emit=lambda _event: None, **more):
