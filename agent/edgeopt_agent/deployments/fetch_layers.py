@@ -13,17 +13,18 @@ from edgeopt.hw.device import fingerprint
 from edgeopt.registry.documents import INDEX, MANIFEST, MAX_BYTES, FileLayer, read_layers
 from edgeopt.registry.index import choose_entry, is_index
 from edgeopt.registry.reference import is_reference, read_reference
-from edgeopt_agent.bundle_urls import allowed, read_place
+from edgeopt_agent.bundle_urls import allowed, read_place, read_url
 from edgeopt_agent.data_dir import remove
 from edgeopt_agent.deployments.fetch import Download, fetch, fetch_file, part_of, remove_parts
 from edgeopt_agent.deployments.receive import unpacked_of
 from edgeopt_agent.deployments.record import Source
 from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.registry_login import RegistryLogin, RegistryRequest
 from edgeopt_agent.deployments.site import Outcome, Site, Work
 from edgeopt_agent.releases import check_space
 from edgeopt_agent.threads import in_thread
 
-_ACCEPT = {"Accept": f"{MANIFEST}, {INDEX}"}
+_ACCEPT = f"{MANIFEST}, {INDEX}"
 _HINT = "Push the bundle again."
 
 
@@ -41,14 +42,16 @@ async def fetch_bundle(site: Site, work: Work) -> Outcome:
     reference = read_reference(source.url)
     base = f"{'http' if reference.is_loopback else 'https'}://{reference.host}/v2/{reference.repository}"
     prefixes = (f"{base}/",)
+    login = RegistryLogin(read_url(base), site.settings.registry_auth)
+    documents = RegistryRequest(login, _ACCEPT)
     place = Source(f"{base}/manifests/{source.digest}", source.digest)
-    document = Download(place, folder / "manifest", prefixes=prefixes, headers=_ACCEPT, hint=_HINT)
+    document = Download(place, folder / "manifest", prefixes=prefixes, registry=documents, hint=_HINT)
     content = await _fetch_document(site, work, document)
     entry = None
     if is_index(content, source.url):
         entry = choose_entry(content, fingerprint(await site.device()), source.url)
         place = Source(f"{base}/manifests/{entry.digest}", entry.digest)
-        document = Download(place, folder / "entry", prefixes=prefixes, headers=_ACCEPT, hint=_HINT)
+        document = Download(place, folder / "entry", prefixes=prefixes, registry=documents, hint=_HINT)
         content = await _fetch_document(site, work, document)
     layers = read_layers(content, source.url, entry)
     total = sum(each.size_bytes for each in layers)
@@ -61,7 +64,13 @@ async def fetch_bundle(site: Site, work: Work) -> Outcome:
     for layer in layers:
         blob = Source(f"{base}/blobs/{layer.digest}", layer.digest)
         part = Download(
-            blob, _file(folder, layer), prefixes=prefixes, before_bytes=before, whole_bytes=total, hint=_HINT
+            blob,
+            _file(folder, layer),
+            prefixes=prefixes,
+            registry=RegistryRequest(login),
+            before_bytes=before,
+            whole_bytes=total,
+            hint=_HINT,
         )
         await fetch_file(site, work, part)
         before += layer.size_bytes
