@@ -5,7 +5,6 @@ login, so that a changed file needs no restart. Errors, which journal and log ha
 """
 
 import base64
-import binascii
 import os
 import re
 import stat
@@ -38,7 +37,7 @@ class _Login(msgspec.Struct, frozen=True):
 
 
 class _Logins(msgspec.Struct, frozen=True):
-    """What the agent uses of Docker's `config.json`."""
+    """Logins by host, as in Docker's `config.json`."""
 
     auths: dict[str, _Login]
 
@@ -130,7 +129,7 @@ class RegistryLogin:
 
 
 class RegistryRequest(NamedTuple):
-    """What a request to a registry has besides other downloads."""
+    """Parts of a request that only registries need."""
 
     login: RegistryLogin
     accept: str = ""
@@ -168,7 +167,7 @@ def _read(file: Path) -> _Logins:
         found = msgspec.json.decode(content, type=thread_safe(_Logins))
         for each in found.auths.values():
             base64.b64decode(each.auth, validate=True)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, binascii.Error):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise StepError(
             f"'{file}' (`registry_auth`) is not a file of logins: it must have the form of Docker's config.json, "
             '{"auths": {"HOST": {"auth": "…"}}}.',

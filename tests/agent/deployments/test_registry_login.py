@@ -88,6 +88,7 @@ def test_basic_login_of_the_file_is_used_and_written_nowhere(
         ({"hosts": ["registry.example.com"]}, "has no login for it"),
         ({"login": "c29tZW9uZTp3cm9uZw=="}, "refuses the login in"),
         ({"login": "not base64"}, "is not a file of logins"),
+        ({"login": "ü"}, "is not a file of logins"),
         ({"mode": 0o644}, "chmod o="),
         ({"missing": True}, "cannot be read"),
     ],
