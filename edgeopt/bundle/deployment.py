@@ -27,7 +27,7 @@ ENCODER = "encoder"
 SUFFIX = ".edgeopt"
 """File suffix of a bundle; a path with it counts as a bundle even if it is missing or broken."""
 LARGEST_BYTES = 4 << 20
-_SYSTEM = re.compile(r"(?:^|, )(Linux|Darwin|Windows) ([A-Za-z0-9_]+)(?:,|$)")
+_SYSTEM = re.compile(r"(?:^|, )(Linux|Darwin|Windows) ([A-Za-z0-9_]+)(?=,|$)")
 """Operating system and architecture in the words of a machine's host, after its board."""
 _HINT = "Copy the bundle again from its source."
 _HEAD = """edgeopt deployment profile: what runs, how it was made, what was proved. See docs/bundles.md.
@@ -372,8 +372,8 @@ def machine_of(device: "Device") -> dict[str, str]:
 
 def system_of(deployment: Deployment) -> tuple[str, str] | None:
     """Returns operating system and architecture of the device, as `machine_of` wrote them; None if it did not."""
-    found = _SYSTEM.search(deployment.machine.get("host", ""))
-    return None if found is None else (found[1], found[2])
+    found = _SYSTEM.findall(deployment.machine.get("host", ""))
+    return found[-1] if found else None  # the board, which may contain anything, is before it
 
 
 def _memory_limit(size_bytes: int | None) -> str:
