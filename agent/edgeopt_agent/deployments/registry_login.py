@@ -17,7 +17,6 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import printable
 from edgeopt.fleet.address import is_this_device
 from edgeopt_agent.bundle_urls import BundleUrl, read_url
 from edgeopt_agent.deployments.refused import StepError
@@ -95,7 +94,7 @@ class RegistryLogin:
         if not secure or not (login or self.is_at(place)):
             why = "which has no TLS" if not secure else f"for which {self._named_file()} has no entry"
             raise StepError(
-                f"'{self._registry.host}' asks for a token of '{printable(place.host)}', {why}.", fault=False
+                f"'{self._registry.host}' asks for a token of '{urlsplit(realm).netloc}', {why}.", fault=False
             )
         self._sent = bool(login)
         return place, {"Authorization": f"Basic {login}"} if login else {}

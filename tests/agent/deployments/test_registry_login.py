@@ -127,7 +127,7 @@ def test_token_is_fetched_with_the_login_of_the_token_server(
     token_server.logins.clear()
     token_server.scopes.clear()
     done = end(agent, place)
-    assert "asks for a token of '127.0.0.1', for which" in done["reason"], done
+    assert f"asks for a token of '{token_server.host}', for which" in done["reason"], done
     assert token_server.logins == [], "it is another host than that of the entry"
     write_logins(logins, registry.host, token_server.host)
     done = end(agent, place)
