@@ -36,7 +36,7 @@ _MAX: Mapping[str, float] = {
     "batch_max_delay_us": 1_000_000,
 }
 _LARGEST = 1e15
-_PATHS = ("data_dir", "tls_cert", "tls_key", "watch_dir")
+_PATHS = ("data_dir", "tls_cert", "tls_key", "watch_dir", "registry_auth")
 
 NEEDS_RESTART = frozenset({
     "data_dir", "watch_dir", "host", "port", "grpc_port", "announce", "tls", "tls_cert", "tls_key",

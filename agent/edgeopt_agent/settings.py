@@ -58,6 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     receive_timeout_s: float = 1800.0
     fetch_from: tuple[str, ...] = ()
     """Prefixes of the URLs that the agent may fetch bundles from, such as https://host/bundles/; empty: none."""
+    registry_auth: Path | None = None
+    """A file with logins for registries in the form of Docker's `config.json`; None: the agent has none."""
     put_to: tuple[str, ...] = ()
     """Prefixes of the URLs to which the agent may upload a bundle that it has searched for; empty: none."""
     trials: bool = False

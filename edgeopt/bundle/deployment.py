@@ -1,5 +1,6 @@
 """The deployment profile (`deployment.toml`): what runs, how it was made, and what was proved of it."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ ENCODER = "encoder"
 SUFFIX = ".edgeopt"
 """File suffix of a bundle; a path with it counts as a bundle even if it is missing or broken."""
 LARGEST_BYTES = 4 << 20
+_SYSTEM = re.compile(r"(?:^|, )(Linux|Darwin|Windows) ([A-Za-z0-9_]+)(?=,|$)")
+"""Operating system and architecture in the words of a machine's host, after its board."""
 _HINT = "Copy the bundle again from its source."
 _HEAD = """edgeopt deployment profile: what runs, how it was made, what was proved. See docs/bundles.md.
 Rebuild the bundle from the source model: edgeopt replay THIS MODEL -o BUNDLE"""
@@ -365,6 +368,12 @@ def machine_of(device: "Device") -> dict[str, str]:
         "drivers": ", ".join(f"{each.name}: {each.driver}" for each in device.accelerators if each.driver),
     }
     return {name: words for name, words in parts.items() if words}
+
+
+def system_of(deployment: Deployment) -> tuple[str, str] | None:
+    """Returns operating system and architecture of the device, as `machine_of` wrote them; None if it did not."""
+    found = _SYSTEM.findall(deployment.machine.get("host", ""))
+    return found[-1] if found else None  # the board, which may contain anything, is before it
 
 
 def _memory_limit(size_bytes: int | None) -> str:

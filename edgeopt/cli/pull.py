@@ -21,12 +21,14 @@ def pull(request: PullRequest, json: JsonFlag = False) -> None:
     \b
     All digests are checked before the bundle takes its place. After a broken connection or Ctrl-C,
     the same command continues where it stopped. Files that are equal in the bundle that is replaced
-    are not transferred. The login is that of `docker login`, in ~/.docker/config.json.
+    are not transferred. The login is that of `docker login`, in ~/.docker/config.json. Of an index of
+    several bundles, the one that was proved on a device like this machine is pulled.
 
     \b
     Examples:
       edgeopt pull oci://registry.example.com/models/detector:v1 -o detector.edgeopt
       edgeopt pull oci://127.0.0.1:5000/detector -o detector.edgeopt --single-file
+      edgeopt pull oci://registry.example.com/models/detector:v1 -o pi5.edgeopt --target arm-dotprod
     """
 
     def work(emit: "Emit") -> "PulledBundle":

@@ -1,4 +1,4 @@
-"""`edgeopt push`: puts a bundle into a registry."""
+"""`edgeopt push`: puts bundles into a registry."""
 
 from typing import TYPE_CHECKING
 
@@ -16,16 +16,20 @@ if TYPE_CHECKING:
 
 @asks(PushRequest)
 def push(request: PushRequest, json: JsonFlag = False) -> None:
-    """Push a bundle to an OCI registry, where devices and other machines pull it.
+    """Push bundles to an OCI registry, where devices and other machines pull them.
 
     \b
     Each file is a layer, so only files that the registry does not have are sent. The login is that of
     `docker login`, in ~/.docker/config.json. Sign the bundle before you push it.
 
     \b
+    Several bundles are pushed as an index with one tag: each device takes the bundle that fits it.
+
+    \b
     Examples:
       edgeopt push model.edgeopt oci://registry.example.com/models/detector:v1
       edgeopt push model.edgeopt oci://127.0.0.1:5000/detector:v1
+      edgeopt push pi5.edgeopt orin.edgeopt oci://registry.example.com/models/detector:v1
       edgeopt push model.edgeopt oci://registry.lan:5000/detector:v1 --plain-http --json
     """
 
@@ -39,4 +43,5 @@ def push(request: PushRequest, json: JsonFlag = False) -> None:
 
 def _show(result: "PushedBundle") -> "Sequence[Block]":
     sent = f"{result.sent_files} of {result.files} files were sent: {units.size(result.sent_bytes)}"
-    return lines([f"Pushed {result.reference}", f"{sent} of {units.size(result.total_bytes)}."])
+    entries = [f"  {each.target}: {each.bundle}, {each.digest}" for each in result.entries]
+    return lines([f"Pushed {result.reference}", *entries, f"{sent} of {units.size(result.total_bytes)}."])

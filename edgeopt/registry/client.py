@@ -81,9 +81,15 @@ class RegistryClient:
 
         self._retried(put)
 
+    def has_manifest(self, digest: str) -> bool:
+        return self._has(f"manifests/{digest}", {"Accept": MANIFEST})
+
     def has_blob(self, digest: str) -> bool:
+        return self._has(f"blobs/{digest}")
+
+    def _has(self, place: str, headers: Mapping[str, str] = MappingProxyType({})) -> bool:
         def look() -> bool:
-            with self._ask("HEAD", f"{self._repository}/blobs/{digest}") as answer:
+            with self._ask("HEAD", f"{self._repository}/{place}", headers) as answer:
                 if answer.status_code not in {_KNOWN, 404}:
                     self._check(answer, str(self.reference))
                 return bool(answer.status_code == _KNOWN)

@@ -37,12 +37,20 @@ _KINDS: tuple[tuple[tuple[str, ...], str], ...] = (
 _Document = TypeVar("_Document", bound=msgspec.Struct)
 
 
+class Platform(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Platform in the names of Go, as OCI has it: `linux`, `arm64`."""
+
+    architecture: str = ""
+    os: str = ""
+
+
 class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     media_type: str
     digest: str
     size: int
     annotations: dict[str, str] = {}
     artifact_type: str = ""
+    platform: Platform | None = None
 
 
 class OciManifest(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", kw_only=True):
@@ -101,8 +109,6 @@ def bundle_config(bundle: "Bundle", layers: tuple[Descriptor, ...]) -> bytes:
 
 
 def bundle_manifest(bundle: "Bundle", config: Descriptor, layers: tuple[Descriptor, ...]) -> bytes:
-    deployment = bundle.deployment
-    annotations = {_TITLE: deployment.name, TARGET: deployment.target, RELEASE: release_id(bundle.folder)}
     return msgspec.json.encode(
         OciManifest(
             schema_version=2,
@@ -110,14 +116,30 @@ def bundle_manifest(bundle: "Bundle", config: Descriptor, layers: tuple[Descript
             artifact_type=ARTIFACT,
             config=config,
             layers=layers,
-            annotations=annotations,
+            annotations=bundle_annotations(bundle),
         )
     )
 
 
-def read_layers(content: bytes, called: str) -> tuple[FileLayer, ...]:
-    """Returns the files that a manifest lists; raises BundleError for what is not a bundle in plain files."""
+def bundle_annotations(bundle: "Bundle") -> dict[str, str]:
+    deployment = bundle.deployment
+    return {_TITLE: deployment.name, TARGET: deployment.target, RELEASE: release_id(bundle.folder)}
+
+
+def read_layers(content: bytes, called: str, entry: Descriptor | None = None) -> tuple[FileLayer, ...]:
+    """Returns the files that a manifest lists; raises BundleError for what is not a bundle in plain files.
+
+    With its entry in an index, raises BundleError also for another bundle than the one that the entry describes.
+    """
     found = decode(content, OciManifest, called)
+    if entry is not None and any(
+        found.annotations.get(each) != entry.annotations.get(each) for each in (TARGET, RELEASE)
+    ):
+        raise BundleError(
+            f"{called} is not sound: its entry for '{printable(entry.annotations.get(TARGET, ''))[:80]}' leads to "
+            "another bundle.",
+            "Push the bundles again from their sources.",
+        )
     if found.artifact_type != ARTIFACT or len(found.layers) > _MAX_FILES:
         raise BundleError(
             f"{called} is not a bundle: its type is '{printable(found.artifact_type or found.media_type)[:80]}'.",

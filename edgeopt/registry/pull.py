@@ -9,10 +9,13 @@ from edgeopt.bundle import manifest
 from edgeopt.bundle.durable import remove
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.write import check_target, publish
-from edgeopt.errors import BundleError, writing_to
+from edgeopt.errors import BundleError, UsageError, writing_to
 from edgeopt.events import Emit, Progress
+from edgeopt.hw.device import fingerprint
+from edgeopt.hw.probe import probe
 from edgeopt.registry.client import RegistryClient, digest_of
 from edgeopt.registry.documents import FileLayer, read_layers
+from edgeopt.registry.index import choose_entry, is_index
 from edgeopt.registry.reference import RegistryReference, read_reference
 from edgeopt.registry.request import PullRequest
 
@@ -26,7 +29,7 @@ class PulledBundle(msgspec.Struct, frozen=True):
 
     bundle: str
     reference: str
-    """The address with the digest that its tag had."""
+    """The address with the digest that its tag had; of an index, with the digest of the chosen bundle."""
     release: str
     files: int
     total_bytes: int
@@ -35,7 +38,7 @@ class PulledBundle(msgspec.Struct, frozen=True):
 
 
 def resolve(reference: RegistryReference, plain_http: bool = False) -> RegistryReference:
-    """Returns the address with the digest that its tag has now."""
+    """Returns the address with the digest that its tag has now, that of an index included."""
     if reference.digest:
         return reference
     content = RegistryClient(reference, plain_http).manifest(reference.version)
@@ -50,7 +53,15 @@ def pull(request: PullRequest, emit: Emit) -> PulledBundle:
     client = RegistryClient(reference, request.plain_http)
     content = client.manifest(reference.version)
     digest = digest_of(content)
-    layers = read_layers(content, str(reference))
+    entry = None
+    if is_index(content, str(reference)):
+        emit(Progress("asking the device", ""))
+        entry = choose_entry(content, fingerprint(probe()), str(reference), request.target)
+        digest = entry.digest
+        content = client.manifest(digest)
+    elif request.target:
+        raise UsageError(f"{reference} is one bundle, not an index.", "Leave --target out.")
+    layers = read_layers(content, str(reference), entry)
     received = here = 0
     total = sum(layer.size_bytes for layer in layers)
     hidden = out.with_name(f".{out.name}{_MARK}{digest.removeprefix('sha256:')[:_MARK_DIGITS]}")

@@ -12,7 +12,13 @@ PlainHttp = Annotated[bool, option("Use HTTP without TLS; registries on this dev
 
 
 class PushRequest(msgspec.Struct, frozen=True):
-    bundle: Annotated[Path, argument("Bundle to push: a folder or a single file.")]
+    bundles: Annotated[
+        tuple[Path, ...],
+        argument(
+            "Bundle to push, a folder or a single file; several become an index for different devices.",
+            metavar="BUNDLE...",
+        ),
+    ]
     to: Annotated[str, argument("Where to push it.", metavar="oci://HOST/REPOSITORY:TAG")]
     plain_http: PlainHttp = False
 
@@ -21,4 +27,8 @@ class PullRequest(msgspec.Struct, frozen=True):
     from_: Annotated[str, argument("Bundle to pull.", metavar="oci://HOST/REPOSITORY[:TAG|@sha256:…]")]
     out: Annotated[Path, option("Bundle to write.", "-o", "--out", metavar="BUNDLE")]
     single_file: SingleFile = False
+    target: Annotated[
+        str,
+        option("Target of the bundle to pull from an index (default: the one for this machine).", metavar="NAME"),
+    ] = ""
     plain_http: PlainHttp = False

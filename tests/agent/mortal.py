@@ -83,8 +83,8 @@ def look_often():
 
 def main():
     given, kill, broken = (json.loads(argument) for argument in sys.argv[1:])
-    for name in {"data_dir", "tls_cert", "tls_key", "watch_dir"} & given.keys():
-        given[name] = Path(given[name])
+    for name in {"data_dir", "tls_cert", "tls_key", "watch_dir", "registry_auth"} & given.keys():
+        given[name] = given[name] and Path(given[name])
     if "mqtt" in given:
         given["mqtt"] = msgspec.convert(given["mqtt"], MqttSettings, dec_hook=lambda kind, value: kind(value))
     if "drift" in given:

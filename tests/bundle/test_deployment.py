@@ -1,8 +1,9 @@
 import msgspec
 import pytest
 
-from edgeopt.bundle.deployment import FILE, Run, Step, read_deployment, to_toml
+from edgeopt.bundle.deployment import FILE, Run, Step, machine_of, read_deployment, system_of, to_toml
 from edgeopt.errors import BundleError
+from edgeopt.hw.probe import probe
 
 
 @pytest.fixture
@@ -82,3 +83,19 @@ def test_a_folder_in_its_place(tmp_path):
 def test_a_missing_one(tmp_path):
     with pytest.raises(BundleError, match=f"has no {FILE}"):
         read_deployment(tmp_path / FILE)
+
+
+@pytest.mark.parametrize(
+    ("system", "board"),
+    [
+        (("Linux", "aarch64"), "Raspberry Pi 5 Model B Rev 1.0"),
+        (("Linux", "x86_64"), "Board, Linux edition, Linux one"),
+        (("Darwin", "arm64"), None),
+    ],
+)
+def test_system_is_that_of_the_device(deployment, system, board):
+    device = probe()
+    host = msgspec.structs.replace(device.host, os=system[0], architecture=system[1], board=board)
+    machine = machine_of(msgspec.structs.replace(device, host=host))
+    assert system_of(msgspec.structs.replace(deployment, machine=machine)) == system
+    assert system_of(msgspec.structs.replace(deployment, machine={})) is None

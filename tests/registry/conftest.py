@@ -3,8 +3,10 @@
 import contextlib
 import shutil
 
+import msgspec
 import pytest
 
+from edgeopt.bundle.deployment import FILE, read_deployment, to_toml
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.registry import client
 from tests import registry_server
@@ -43,3 +45,42 @@ def lengthen(bundle, count, name="model/model.null.json"):
         file.write(" " * count)
     write_manifest(bundle)
     return bundle
+
+
+def retarget(bundle, target, device, machine=None):
+    """Makes a bundle say that it was proved for another target, on another device."""
+    found = read_deployment(bundle / FILE)
+    changed = msgspec.structs.replace(found, target=target, device=device, machine=machine or {})
+    (bundle / FILE).write_text(to_toml(changed))
+    write_manifest(bundle)
+    return bundle
+
+
+@pytest.fixture
+def here(device_fingerprint):
+    return device_fingerprint
+
+
+@pytest.fixture
+def elsewhere(here):
+    """The fingerprint of another device."""
+    return {**here, "host": "1" * 64, "cpu": "2" * 64}
+
+
+@pytest.fixture
+def make_bundles(make_null_bundle, tmp_path, here, elsewhere):
+    """Bundles of this device and of another one, with different weights."""
+
+    def make():
+        machine = {"host": "Raspberry Pi 5 Model B Rev 1.0, Linux aarch64", "cpu": "Cortex-A76"}
+        own, other = (
+            lengthen(
+                shutil.copytree(make_null_bundle(model={"noise": noise}), tmp_path / f"{name}.edgeopt"), 200_000
+            )
+            for name, noise in (("own", 0.0), ("other", 0.5))
+        )
+        return retarget(own, "cpu-avx2", here, {"host": "Linux x86_64, kvm"}), retarget(
+            other, "arm-dotprod", elsewhere, machine
+        )
+
+    return make

@@ -17,10 +17,11 @@ from edgeopt.registry.push import push
 from edgeopt.registry.reference import read_reference
 from edgeopt.registry.request import PullRequest, PushRequest
 from tests.registry.conftest import lengthen
+from tests.token_server import LOGIN, TokenServer
 
 
 def send(bundle, place):
-    return push(PushRequest(bundle, place), lambda _event: None)
+    return push(PushRequest((bundle,), place), lambda _event: None)
 
 
 def get(place, out, emit=lambda _event: None, **more):
@@ -200,3 +201,21 @@ def test_address_that_no_registry_can_have_is_refused(text):
 def test_push_to_a_digest_is_refused(bundle):
     with pytest.raises(UsageError, match="names a digest"):
         send(bundle, f"oci://127.0.0.1:9/a@sha256:{'0' * 64}")
+
+
+def test_registry_with_tokens_takes_the_login_of_docker(make_registry, bundle, tmp_path, monkeypatch):
+    tokens = TokenServer(tmp_path)
+    registry = make_registry(tokens.access)
+    place = f"oci://{registry.host}/private/model:v1"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".docker").mkdir()
+    logins = tmp_path / ".docker" / "config.json"
+    for login in ("", "c29tZW9uZTp3cm9uZw=="):
+        logins.write_text(json.dumps({"auths": {registry.host: {"auth": login}} if login else {}}))
+        with pytest.raises(MissingError, match="refuses access"):
+            send(bundle, place)
+    logins.write_text(json.dumps({"auths": {registry.host: {"auth": LOGIN}}}))
+    send(bundle, place)
+    assert {"repository:private/model:push,pull", "repository:private/model:pull,push"} & set(tokens.scopes)
+    assert get(place, tmp_path / "out").release == release_id(bundle)
+    tokens.close()

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import MappingProxyType
 from urllib.parse import urljoin
 
 from edgeopt_agent.bundle_urls import BundleUrl, allowed, read_url, shown
 from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.registry_login import MAX_TOKEN_BYTES, RegistryLogin, RegistryRequest
 
 MAX_REDIRECTS = 5
 PIECE_BYTES = 1 << 18
@@ -87,35 +87,82 @@ def open_body(
     prefixes: Sequence[str],
     timeout_s: float,
     link: Link,
-    more_headers: Mapping[str, str] = MappingProxyType({}),
+    registry: RegistryRequest | None = None,
 ) -> Body:
-    """Asks for the bundle from an offset on; raises StepError for what no other try can change."""
-    headers = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "edgeopt-agent", **more_headers}
+    """Asks for the bundle from an offset on; raises StepError for what no other try can change.
+
+    A registry that refuses the request is asked once more, with the login that it wants.
+    """
+    headers = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "edgeopt-agent"}
     if offset:
         headers["Range"] = f"bytes={offset}-"
         if etag:
             headers["If-Range"] = etag
-    for _ in range(MAX_REDIRECTS + 1):
+    login = None if registry is None else registry.login
+    if registry is not None and registry.accept:
+        headers["Accept"] = registry.accept
+    redirects, may_log_in = 0, True
+    while redirects <= MAX_REDIRECTS:
         place = _checked(url, prefixes)
-        with network_of(place):
-            raw = connected_to(place, timeout_s, link)
-        kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
-        connection = kind(place.host, place.port, timeout=timeout_s)
-        connection.sock = raw
+        own = login.headers(place) if login is not None else {}
+        connection, response = _answer_of(place, {**headers, **own}, timeout_s, link)
         try:
-            with network_of(place):
-                connection.request("GET", place.target, headers=headers)
-                response = connection.getresponse()
+            if login is not None and login.is_at(place) and response.status == 401:
+                if not may_log_in:
+                    raise login.refused()
+                may_log_in = False
+                response.close()
+                connection.close()
+                _log_in(login, response, timeout_s, link)
+                continue
             if response.status not in _REDIRECTS:
                 start, total = _extent(response, offset, shown(url))
                 tag = response.getheader("ETag", "")
                 return Body(place, connection, response, start, total, tag if tag.startswith('"') else "")
         except BaseException:
+            response.close()
             connection.close()
             raise
+        response.close()
         connection.close()
         url = _location(response, url)
+        redirects += 1
     raise StepError(f"The server redirects more than {MAX_REDIRECTS} times.", fault=False)
+
+
+def _log_in(login: RegistryLogin, refusal: http.client.HTTPResponse, timeout_s: float, link: Link) -> None:
+    """Prepares the authorization that a registry asks for; raises StepError if it cannot be had."""
+    wanted = login.token_request(refusal.headers.get_all("WWW-Authenticate") or ())
+    if wanted is None:
+        return
+    place, headers = wanted
+    connection, response = _answer_of(place, {"Connection": "close", **headers}, timeout_s, link)
+    try:
+        if response.status in PASSING or response.status >= 500:
+            raise TransferError(f"'{place.host}' answers {response.status} to a request for a token")
+        with network_of(place):
+            content = response.read(MAX_TOKEN_BYTES)
+    finally:
+        response.close()
+        connection.close()
+    login.take_token(response.status, content)
+
+
+def _answer_of(
+    place: BundleUrl, headers: Mapping[str, str], timeout_s: float, link: Link
+) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    with network_of(place):
+        raw = connected_to(place, timeout_s, link)
+    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+    connection = kind(place.host, place.port, timeout=timeout_s)
+    connection.sock = raw
+    try:
+        with network_of(place):
+            connection.request("GET", place.target, headers=dict(headers))
+            return connection, connection.getresponse()
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _location(response: http.client.HTTPResponse, url: str) -> str:

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from edgeopt_agent.deployments.download import Body, ChangedError, Link, Transfe
 from edgeopt_agent.deployments.receive import archive_of, to_disk
 from edgeopt_agent.deployments.record import Source
 from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.registry_login import RegistryRequest
 from edgeopt_agent.deployments.site import Outcome, Site, Work, title_of
 from edgeopt_agent.releases import check_space
 from edgeopt_agent.settings import Settings
@@ -56,7 +56,7 @@ class Download:
     restarts: int = 0
     prefixes: tuple[str, ...] = ()
     """Allowed places besides those in `fetch_from`."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    registry: RegistryRequest | None = None
     before_bytes: int = 0
     """Bytes of the parts before this one, of `whole_bytes` in all."""
     whole_bytes: int | None = None
@@ -127,7 +127,7 @@ async def _transfer(site: Site, work: Work, download: Download) -> bool:
     settings, url = site.settings, download.source.url
     link = Link()
     prefixes = (*settings.fetch_from, *download.prefixes)
-    arguments = (url, download.got, download.etag, prefixes, settings.body_timeout_s, link, download.headers)
+    arguments = (url, download.got, download.etag, prefixes, settings.body_timeout_s, link, download.registry)
     body = None
     try:
         async with asyncio.timeout(_OPENING_LIMITS * settings.body_timeout_s) as opening:

@@ -1,4 +1,7 @@
-"""FETCHING from a registry: the manifest by its digest, then each file of the bundle, which becomes a folder."""
+"""FETCHING from a registry: the manifest by its digest, then each file of the bundle, which becomes a folder.
+
+Of an index, the agent takes the entry that fits its device.
+"""
 
 import asyncio
 import shutil
@@ -6,18 +9,22 @@ from functools import partial
 from pathlib import Path
 
 from edgeopt import units
-from edgeopt.registry.documents import MANIFEST, MAX_BYTES, FileLayer, read_layers
+from edgeopt.hw.device import fingerprint
+from edgeopt.registry.documents import INDEX, MANIFEST, MAX_BYTES, FileLayer, read_layers
+from edgeopt.registry.index import choose_entry, is_index
 from edgeopt.registry.reference import is_reference, read_reference
-from edgeopt_agent.bundle_urls import allowed, read_place
+from edgeopt_agent.bundle_urls import allowed, read_place, read_url
 from edgeopt_agent.data_dir import remove
 from edgeopt_agent.deployments.fetch import Download, fetch, fetch_file, part_of, remove_parts
 from edgeopt_agent.deployments.receive import unpacked_of
 from edgeopt_agent.deployments.record import Source
 from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.registry_login import RegistryLogin, RegistryRequest
 from edgeopt_agent.deployments.site import Outcome, Site, Work
 from edgeopt_agent.releases import check_space
 from edgeopt_agent.threads import in_thread
 
+_ACCEPT = f"{MANIFEST}, {INDEX}"
 _HINT = "Push the bundle again."
 
 
@@ -35,12 +42,18 @@ async def fetch_bundle(site: Site, work: Work) -> Outcome:
     reference = read_reference(source.url)
     base = f"{'http' if reference.is_loopback else 'https'}://{reference.host}/v2/{reference.repository}"
     prefixes = (f"{base}/",)
+    login = RegistryLogin(read_url(base), site.settings.registry_auth)
+    documents = RegistryRequest(login, _ACCEPT)
     place = Source(f"{base}/manifests/{source.digest}", source.digest)
-    manifest = Download(place, folder / "manifest", prefixes=prefixes, headers={"Accept": MANIFEST}, hint=_HINT)
-    await fetch_file(site, work, manifest)
-    if manifest.got > MAX_BYTES:
-        raise StepError(f"The manifest of {source.url} has {manifest.got} bytes; at most {MAX_BYTES} are taken.")
-    layers = read_layers(await asyncio.to_thread(manifest.file.read_bytes), source.url)
+    document = Download(place, folder / "manifest", prefixes=prefixes, registry=documents, hint=_HINT)
+    content = await _fetch_document(site, work, document)
+    entry = None
+    if is_index(content, source.url):
+        entry = choose_entry(content, fingerprint(await site.device()), source.url)
+        place = Source(f"{base}/manifests/{entry.digest}", entry.digest)
+        document = Download(place, folder / "entry", prefixes=prefixes, registry=documents, hint=_HINT)
+        content = await _fetch_document(site, work, document)
+    layers = read_layers(content, source.url, entry)
     total = sum(each.size_bytes for each in layers)
     if total > site.settings.max_bundle_bytes:
         maximum = site.settings.max_bundle_bytes
@@ -51,13 +64,28 @@ async def fetch_bundle(site: Site, work: Work) -> Outcome:
     for layer in layers:
         blob = Source(f"{base}/blobs/{layer.digest}", layer.digest)
         part = Download(
-            blob, _file(folder, layer), prefixes=prefixes, before_bytes=before, whole_bytes=total, hint=_HINT
+            blob,
+            _file(folder, layer),
+            prefixes=prefixes,
+            registry=RegistryRequest(login),
+            before_bytes=before,
+            whole_bytes=total,
+            hint=_HINT,
         )
         await fetch_file(site, work, part)
         before += layer.size_bytes
     work.length = total
     await in_thread(partial(_assemble, folder, layers, unpacked_of(site, work)))
     return Outcome(reason=f"{units.size(total)} from {source.url}")
+
+
+async def _fetch_document(site: Site, work: Work, document: Download) -> bytes:
+    await fetch_file(site, work, document)
+    if document.got > MAX_BYTES:
+        raise StepError(
+            f"The manifest at {document.source.url} has {document.got} bytes; at most {MAX_BYTES} are taken."
+        )
+    return await asyncio.to_thread(document.file.read_bytes)
 
 
 def _file(folder: Path, layer: FileLayer) -> Path:

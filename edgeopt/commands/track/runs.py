@@ -156,12 +156,13 @@ def _outcome_runs(outcome: Outcome, record: str) -> Iterator[RunRecord]:
 def _quantized_runs(found: Quantized, record: str) -> Iterator[RunRecord]:
     proof, memory = found.proof, found.memory.get("result")
     faster = found.speedup.stated if found.speedup else None
+    model = Path(found.model).name
     yield RunRecord(
-        found.model,
+        model,
         "quantize",
         {"quantize.json": record},
         _params(
-            model=found.model,
+            model=model,
             device=_words(found.device),
             method=found.method,
             backend=found.backend,

@@ -22,6 +22,7 @@ _DIGEST = "edgeopt.record"
 _FILE_STORE = "MLFLOW_ALLOW_FILE_STORE"
 _DEFAULTS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",  # edgeopt reports nothing about its users
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # with a server, it prints between the lines of --json
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # with the default of 7, a wrong address is an error after minutes
 }
 

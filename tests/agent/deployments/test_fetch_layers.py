@@ -25,7 +25,7 @@ def ignore(_event):
 
 
 def send(bundle, place):
-    return push(PushRequest(bundle, place), ignore)
+    return push(PushRequest((bundle,), place), ignore)
 
 
 @pytest.fixture

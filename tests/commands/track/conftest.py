@@ -1,11 +1,17 @@
-"""MLflow's client on a file store where the library is installed, and a recorder of its calls everywhere."""
+"""MLflow's client on a file store and a server where these are installed, and a recorder of its calls."""
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
 import pytest
+
+from tests.broker import free_port
+from tests.processes import wait_listening
 
 STORES = {}
 
@@ -62,6 +68,8 @@ class RecordedClient:
     def set_terminated(self, run_id, status, end_time):
         info = self._run(run_id).info
         info.status, info.end_time = status, end_time
+        if os.environ.get("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT") != "true":
+            sys.stdout.write(f"🏃 View run {info.run_name}\n")  # as MLflow 3 does with a server
 
     def _run(self, run_id):
         return next(runs[run_id] for runs in self.experiments.values() if run_id in runs)
@@ -84,9 +92,34 @@ class Store:
         return sorted(run.info.status for run in found)
 
 
-@pytest.fixture(params=["recorded", "mlflow"])
+@pytest.fixture(scope="session")
+def tracking_server(tmp_path_factory):
+    """The address of a real server with a database, where all of MLflow is installed."""
+    pytest.importorskip("mlflow.tracking", reason="mlflow-skinny, which is optional, is not installed")
+    pytest.importorskip("flask", reason="mlflow, which has the server, is not installed")
+    folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
+    places = [
+        "--backend-store-uri",
+        f"sqlite:///{folder}/db",
+        "--artifacts-destination",
+        str(folder / "artifacts"),
+    ]
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), *places]
+    log = folder / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [*command, "--workers", "1"], cwd=folder, stdout=out, stderr=out, start_new_session=True
+        )
+    wait_listening(process, port, log, 120.0)
+    yield f"http://127.0.0.1:{port}"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.fixture(params=["recorded", "mlflow", "server"])
 def store(request, monkeypatch, tmp_path):
-    """A tracking store: calls of the client, and a real file store."""
+    """A tracking store: calls of the client, a real file store, and a real server."""
+    monkeypatch.delenv("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", raising=False)
     if request.param == "recorded":
         STORES.clear()
         package, tracking, entities = (ModuleType(f"mlflow{each}") for each in ("", ".tracking", ".entities"))
@@ -97,6 +130,20 @@ def store(request, monkeypatch, tmp_path):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     tracking = pytest.importorskip("mlflow.tracking", reason="mlflow-skinny, which is optional, is not installed")
+    if request.param == "server":
+        uri = request.getfixturevalue("tracking_server")
+        client = tracking.MlflowClient(uri)
+        for each in client.search_experiments():  # renamed: a deleted one keeps its name
+            if each.name != "Default":
+                client.rename_experiment(each.experiment_id, f"{each.name} before {tmp_path}")
+
+        def texts_of(run):
+            folder = tmp_path / "artifacts" / run.info.run_id
+            folder.mkdir(parents=True, exist_ok=True)
+            client.download_artifacts(run.info.run_id, "", str(folder))
+            return {each.name: each.read_text() for each in folder.iterdir() if each.is_file()}
+
+        return Store(uri, tracking.MlflowClient, texts_of)
 
     def files_of(run):
         folder = Path(run.info.artifact_uri.removeprefix("file://"))

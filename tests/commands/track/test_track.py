@@ -89,7 +89,8 @@ def test_search_is_logged(store, lines):
 
 
 def test_quantization_is_logged(store, lines):
-    logged(store, lines(("quantize", msgspec.structs.replace(quantized(), float_ms=2.8))))
+    found = msgspec.structs.replace(quantized(), model="/home/someone/conv.onnx", float_ms=2.8)
+    logged(store, lines(("quantize", found)))
     _, data, _ = store.runs()["conv.onnx"]
     assert data.metrics["latency_ms"] == pytest.approx(2.0)
     assert (data.metrics["speedup"], data.metrics["source_speedup"], data.metrics["accuracy_db"]) == (
@@ -97,7 +98,7 @@ def test_quantization_is_logged(store, lines):
         2.0,
         34.5,
     )
-    assert data.params["method"] == "plan"
+    assert (data.params["method"], data.params["model"]) == ("plan", "conv.onnx")
 
 
 def test_each_comparison_of_a_bench_is_a_run(store, lines):
@@ -216,7 +217,8 @@ def test_server_that_does_not_answer_is_an_error(lines, monkeypatch):
 def test_command_shows_and_prints_runs(store, conv_bundle, capfd):
     command = ["track", str(conv_bundle), "--to", store.uri]
     assert run([*command, "--json"]) == 0
-    data = json.loads(capfd.readouterr().out.splitlines()[-1])["data"]
+    printed = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    data = printed[-1]["data"]
     assert [(each["name"], each["new"]) for each in data["runs"]] == [("conv", True)]
     assert run(command) == 0
     assert "conv (logged before)" in capfd.readouterr().out
