@@ -16,13 +16,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import types
+import warnings
+from pathlib import Path
 
+import planting
 from fake_kernel32 import FakeKernel32
 
 SYSTEM = os.environ.get("EDGEOPT_LACKING", "")
 WINDOWS = SYSTEM == "win32"
+UNHANDLED = 70
+"""Exit code of a process with an exception that Python would only print."""
 OURS = {"edgeopt", "edgeopt_agent", "edgeopt_gui"}
+SCRIPTS = str(Path(__file__).resolve().parents[3] / "edgeopt")
 SIGBREAK, CTRL_BREAK_EVENT = signal.SIGUSR1, 1
 real = types.SimpleNamespace(
     **{
@@ -78,7 +85,9 @@ class View(types.ModuleType):
 
 
 def _is_ours(names):
-    return {str(names.get(key)).partition(".")[0] for key in ("__name__", "__package__")} & OURS
+    if {str(names.get(key)).partition(".")[0] for key in ("__name__", "__package__")} & OURS:
+        return True
+    return str(names.get("__file__")).startswith(SCRIPTS)  # started as programs of their own
 
 
 def asked_by_us():
@@ -137,7 +146,7 @@ def is_open(path, folder=None):
             held.add(_kept["readlink"](f"/proc/self/fd/{number}"))
         except OSError:
             continue
-    with _open("/proc/self/maps") as maps:
+    with _open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         held |= {line.split(maxsplit=5)[5].rstrip("\n") for line in maps if line.count("/")}
     return any(each == text or (each.startswith(f"{text}/") and not os.path.isdir(each)) for each in held)
 
@@ -250,6 +259,25 @@ def library(name, *arguments, **options):
     return ctypes.CDLL(name, *arguments, **options)
 
 
+def _ends_where_we_fail(report):
+    """Returns a hook that reports an exception and ends this process if it came from a module of edgeopt.
+
+    Python itself only prints what fails in a thread, while it exits, and in a finalizer.
+    """
+
+    def end(failure):
+        report(failure)
+        trace = failure.exc_traceback
+        while trace is not None and not _is_ours(trace.tb_frame.f_globals):
+            trace = trace.tb_next
+        if trace is not None:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(UNHANDLED)
+
+    return end
+
+
 def views():
     import ctypes
 
@@ -301,7 +329,12 @@ def install():
             _put(name, _moves(name))
         for name in ("unlink", "remove", "rmdir"):
             _put(name, _removes(name))
+        # Where a file is opened in the encoding of the user, which on Windows is rarely UTF-8.
+        warnings.filterwarnings("error", category=EncodingWarning, module=rf"({'|'.join(OURS)})(\.|$)")
     sys.addaudithook(_audit)
+    sys.unraisablehook = _ends_where_we_fail(sys.__unraisablehook__)
+    threading.excepthook = _ends_where_we_fail(threading.__excepthook__)
+    planting.install()
 
 
 if SYSTEM:
