@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 SYSTEMS = ("win32", "darwin")
 ODD_NAME = "Ærø → test"
 """Name of a folder with spaces and with a character that cp1252 lacks."""
+USES = "uses.txt"
 QUICK = """
 name = "portable"
 title = "What a tiny model needs"
@@ -41,11 +42,18 @@ def environment(system, folder, **more):
         **(CODE_PAGE if system == "win32" else {}),
         "PYTHONPATH": str(HERE / "lacking"),
         "EDGEOPT_LACKING": system,
+        "EDGEOPT_LACKING_USES": str(folder / USES),
         "EDGEOPT_CACHE": str(folder / "cache"),
         "TMPDIR": str(folder),
         "HOME": str(folder),
         **more,
     }
+
+
+def uses(folder):
+    """Returns what edgeopt's processes used in spite of its absence; their commands may have survived that."""
+    place = folder / USES
+    return place.read_text().splitlines() if place.exists() else []
 
 
 def start_python(system, folder, *arguments, variables=None, **options):
@@ -107,7 +115,7 @@ def opened(system, folder, model, data, bundle, variables=None):
         yield session
     finally:
         code = session.close()
-    assert code == 0
+    assert (code, uses(folder)) == (0, [])
 
 
 def left_in(folder, system):

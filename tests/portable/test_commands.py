@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from tests.portable.systems import QUICK, SYSTEMS, left_in, opened, workers
+from tests.portable.systems import QUICK, SYSTEMS, USES, left_in, opened, workers
 
 COMMANDS = (
     ("probe", ("--json",)),
@@ -134,6 +134,7 @@ print(json.dumps(found))
 def test_what_windows_lacks_is_taken_from_edgeopt_alone(python, tmp_path):
     process = python("win32", tmp_path, "-c", PLANTED, json.dumps(TAKEN))
     printed, _ = process.communicate(timeout=60)
+    (tmp_path / USES).unlink()
     assert printed.splitlines()[-1:] == ["[]"], printed
 
 
