@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 SYSTEMS = ("win32", "darwin")
 ODD_NAME = "Ærø → test"
 """Name of a folder with spaces and with a character that cp1252 lacks."""
+CODE_PAGES = {"win32": "cp1252", "darwin": "utf-8"}
 USES = "uses.txt"
 QUICK = """
 name = "portable"
@@ -31,7 +32,7 @@ max_candidates = 4
 time_limit_s = 5
 """
 # Windows writes redirected output in the code page of the user, and reads files in it unless told otherwise.
-CODE_PAGE = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "PYTHONWARNDEFAULTENCODING": "1"}
+CODE_PAGE = {"PYTHONIOENCODING": CODE_PAGES["win32"], "PYTHONUTF8": "0", "PYTHONWARNDEFAULTENCODING": "1"}
 
 
 def environment(system, folder, **more):
@@ -56,7 +57,7 @@ def uses(folder):
     return place.read_text().splitlines() if place.exists() else []
 
 
-def start_python(system, folder, *arguments, variables=None, **options):
+def start_python(system, folder, *arguments, variables=None, encoding="", **options):
     """Starts Python as if on another system, as the leader of a group."""
     return subprocess.Popen(
         [sys.executable, "-P", *arguments],
@@ -64,7 +65,7 @@ def start_python(system, folder, *arguments, variables=None, **options):
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        encoding="cp1252" if system == "win32" else "utf-8",
+        encoding=CODE_PAGES[system] if encoding == "" else encoding,
         process_group=0,
         **options,
     )
