@@ -33,7 +33,7 @@ class Driver(QObject):
                 self.timer.stop()
 
     def begin(self):
-        buttons = [each for each in self.window.shown_page.findChildren(ActionButton)]
+        buttons = self.window.shown_page.findChildren(ActionButton)
         found = [each for each in buttons if each.key == "app.optimize-sample" and each.isEnabled()]
         for each in found[:1]:
             each.click()
@@ -63,7 +63,8 @@ class Driver(QObject):
 
 
 def say(*words):
-    print(*words, flush=True)
+    sys.stdout.write(f"{' '.join(map(str, words))}\n")
+    sys.stdout.flush()
 
 
 def driven(*arguments):

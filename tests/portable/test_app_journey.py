@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from edgeopt.bundle.read import read_bundle
-from tests.portable.systems import HERE, SYSTEMS
+from tests.portable.systems import HERE, SYSTEMS, left_in
 
 pytest.importorskip("PySide6")
 OFFSCREEN = {"QT_QPA_PLATFORM": "offscreen"}
@@ -40,3 +40,4 @@ def test_the_sample_is_searched_in_one_click_and_quitting_leaves_no_process(pyth
     assert process.returncode == 0, rest
     assert psutil.wait_procs(family, timeout=20)[1] == []
     assert "Traceback" not in rest
+    assert left_in(tmp_path, system) == []

@@ -41,7 +41,7 @@ def session(request, tmp_path_factory, conv_model, conv_data, conv_bundle):
     folder = tmp_path_factory.mktemp(request.param)
     with opened(request.param, folder, conv_model, conv_data, conv_bundle) as session:
         (session.folder / "my program.py").write_text(PROGRAM)
-        session.names["PROGRAM"] = f"'{sys.executable}' '{session.folder / 'my program.py'}'"
+        session.names["PROGRAM"] = f'"{sys.executable}" "{session.folder / "my program.py"}"'
         yield session
 
 

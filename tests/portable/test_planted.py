@@ -7,20 +7,19 @@ import pytest
 from tests.portable.systems import USES, uses
 
 RUN = ("-m", "edgeopt", "run", "BUNDLE", "--data", "DATA", "-o", "results")
-APP = (
-    "-c",
-    "import sys\n"
-    "from PySide6.QtCore import QTimer\n"
-    "from PySide6.QtWidgets import QApplication\n"
-    "from edgeopt_gui import application\n"
-    "from edgeopt_gui.main import main\n"
-    "begin = application._begin\n"
-    "def end(window, *rest):\n"
-    "    begin(window, *rest)\n"
-    "    QTimer.singleShot(0, window, window.quit_now)\n"
-    "application._begin = end\n"
-    "sys.exit(main([]))",
-)
+END_AT_ONCE = """
+import sys
+from PySide6.QtCore import QTimer
+from edgeopt_gui import application
+from edgeopt_gui.main import main
+begin = application._begin
+def end(window, *rest):
+    begin(window, *rest)
+    QTimer.singleShot(0, window, window.quit_now)
+application._begin = end
+sys.exit(main([]))
+"""
+APP = ("-c", END_AT_ONCE)
 ANALYZE = ("-m", "edgeopt", "analyze", "MODEL")
 PROBE = ("-m", "edgeopt", "probe", "--json")
 PLACES = {
@@ -42,7 +41,7 @@ HARMLESS = "import os; os.getpid()"
 
 @pytest.fixture
 def planted(python, tmp_path, conv_model, conv_data, conv_bundle):
-    """Runs a program as on Windows with a statement planted into its module; returns whether it was found, and the output."""
+    """Runs a program as on Windows with a planted statement; returns whether that was found, and the output."""
     names = {"MODEL": str(conv_model), "DATA": str(conv_data), "BUNDLE": str(conv_bundle)}
 
     def run(place, statement):

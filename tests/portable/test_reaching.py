@@ -1,4 +1,4 @@
-"""Commands as on another system that start a framework's Python, or reach a Linux device: an agent, an SSH server."""
+"""Commands as on another system that start a framework's Python, or reach a Linux device."""
 
 import contextlib
 import json

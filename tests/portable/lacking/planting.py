@@ -31,9 +31,7 @@ class Planter:
             tree.body += planted
             return tree
         (function,) = (
-            each
-            for each in ast.walk(tree)
-            if isinstance(each, ast.FunctionDef) and each.name == self.function
+            each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == self.function
         )
         function.body[:0] = planted
         return ast.fix_missing_locations(tree)

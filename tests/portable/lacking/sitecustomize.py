@@ -73,7 +73,7 @@ MISSING_PLACES = re.compile("/(proc|sys|run|dev)(/(?!null$)|$)" if WINDOWS else 
 
 
 def note(use):
-    """Writes down what a module of edgeopt has used without asking for it first: many callers catch the exception."""
+    """Writes down what a module of edgeopt used without asking first, because many callers catch exceptions."""
     if place := os.environ.get("EDGEOPT_LACKING_USES"):
         # Not with `os.open` of a view, nor buffered: several processes write.
         file = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
