@@ -12,6 +12,7 @@ from edgeopt.fleet.client import Agent
 from edgeopt.fleet.mqtt_topics import Topics
 from edgeopt_agent import pairing
 from tests import broker as brokers
+from tests import registry_server
 from tests.agent.conftest import Running
 from tests.broker import Client
 from tests.fleet.conftest import Started
@@ -125,6 +126,22 @@ def test_the_devices_of_a_broker_are_listed(session, broker, start_running):
     assert answer["code"] == 0, answer["printed"]
     (device,) = last_record(answer)["data"]["devices"]
     assert device["online"]
+
+
+@pytest.mark.parametrize("session", SLOW_ONES, indirect=True)
+def test_a_bundle_goes_to_a_registry_and_back(session, tmp_path):
+    if registry_server.BINARY is None:
+        pytest.skip("No registry is installed: sh packaging/system-packages.sh tests")
+    registry = registry_server.RegistryServer(tmp_path)
+    address = f"oci://{registry.host}/models/conv:v1"
+    try:
+        for arguments in (("push", "BUNDLE", address), ("pull", address, "-o", "pulled.edgeopt")):
+            answer = session(*arguments)
+            assert answer["code"] == 0, answer["printed"]
+    finally:
+        registry.stop()
+    answer = session("verify", "pulled.edgeopt")
+    assert answer["code"] == 0, answer["printed"]
 
 
 @pytest.mark.parametrize("session", QUICK_ONES, indirect=True)
