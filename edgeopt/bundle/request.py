@@ -1,6 +1,5 @@
 """Options of `edgeopt run`, `verify`, `sign`, `replay` and `profile`."""
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,6 +7,7 @@ import msgspec
 
 from edgeopt.errors import OptionReference, UsageError
 from edgeopt.options import argument, option
+from edgeopt.platform.command_line import quote_word
 
 Libraries = Annotated[tuple[str, ...], option("Library of custom operators to load; repeatable.", metavar="LIB")]
 PicturesFile = Annotated[
@@ -144,8 +144,8 @@ class SignRequest(msgspec.Struct, frozen=True):
 def what_to_sign(request: SignRequest) -> tuple[Path, Path]:
     """The bundle and the key; raises UsageError where one of them is missing."""
     if request.bundle is None or request.key is None:
-        bundle = "BUNDLE" if request.bundle is None else shlex.quote(str(request.bundle))
-        key = "KEY" if request.key is None else shlex.quote(str(request.key))
+        bundle = "BUNDLE" if request.bundle is None else quote_word(str(request.bundle))
+        key = "KEY" if request.key is None else quote_word(str(request.key))
         raise UsageError(
             "Signing needs a bundle and a key.",
             f"Run: edgeopt sign {bundle} --key {key}. To create a key: edgeopt sign --new-key PATH",

@@ -3,7 +3,6 @@
 import inspect
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +29,7 @@ from edgeopt.errors import (
     writing_to,
 )
 from edgeopt.options import Option, check_range, options_of
+from edgeopt.platform.command_line import join_words
 from edgeopt.views.blocks import Block, Commands, WordsBlock, lines, section
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ def next_steps(
             (
                 *_answers(made),
                 ("Use it from Python:", f"session = edgeopt.load({_quoted(str(made))})"),
-                ("Measure it again:", shlex.join(measure)),
+                ("Measure it again:", join_words(measure)),
             )
         ),
     )
@@ -303,9 +303,9 @@ def _answers(made: Path) -> Iterator[tuple[str, str]]:
     from edgeopt.text.tokenizer import FOLDER as TEXT
 
     if (made / ENCODER).is_dir():
-        yield "Give it speech:", shlex.join(("edgeopt", "run", str(made), "--audio", "speech.wav"))
+        yield "Give it speech:", join_words(("edgeopt", "run", str(made), "--audio", "speech.wav"))
     elif (made / TEXT).is_dir():
-        yield "Give it a text:", shlex.join(("edgeopt", "run", str(made), "--prompt", "Once upon a time"))
+        yield "Give it a text:", join_words(("edgeopt", "run", str(made), "--prompt", "Once upon a time"))
 
 
 def as_commands(text: str) -> Block:

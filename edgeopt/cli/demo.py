@@ -1,12 +1,12 @@
 """`edgeopt demo`: the whole story on the built-in sample."""
 
-import shlex
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.demo import DemoRequest
+from edgeopt.platform.command_line import join_words
 from edgeopt.views.blocks import Block, Commands, Table, WordsBlock, columns, lines, rows, section
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def show(result: "Demo") -> list[Block]:
         f"{device.cpu.model or 'unknown CPU'}, {device.cpu.simd_level}, {device.limits.usable_cores} usable cores"
     )
     gains = rows(*((gain.what, gain.before, gain.after, gain.why) for gain in result.gains))
-    again = shlex.join(["edgeopt", "bench", outcome.bundle, "--against", result.model])
+    again = join_words(["edgeopt", "bench", outcome.bundle, "--against", result.model])
     use = (
         ("Use it from Python:", f'session = edgeopt.load("{outcome.bundle}")'),
         ("", 'digits = session.run({"image": picture})'),

@@ -1,12 +1,12 @@
 """`edgeopt export`: a bundle in a form that other programs run."""
 
-import shlex
 from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.export.request import ExportRequest
 from edgeopt.errors import UsageError
+from edgeopt.platform.command_line import quote_word
 from edgeopt.views.blocks import Block, Commands, Listed, WordsBlock, facts, lines
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def _export(request: ExportRequest, emit: "Emit") -> "Exported":
     if request.to:
         format_named(request.to)  # a word that is no format is said before what is missing
     if request.bundle is None or not request.to or request.out is None:
-        bundle = "BUNDLE" if request.bundle is None else shlex.quote(str(request.bundle))
-        out = "DIR" if request.out is None else shlex.quote(str(request.out))
+        bundle = "BUNDLE" if request.bundle is None else quote_word(str(request.bundle))
+        out = "DIR" if request.out is None else quote_word(str(request.out))
         raise UsageError(
             "An export needs a bundle, a format and a folder.",
             f"Run: edgeopt export {bundle} --to {request.to or 'FORMAT'} -o {out}. See the formats: edgeopt "
@@ -75,5 +75,5 @@ def show(result: "Exported") -> list[Block]:
         texts.append(f"Checked: {agreement(result.accuracy_db, against=True)} on {samples} ({needed}).")
     if result.not_checked:
         texts.append(f"Not checked: {result.not_checked}")
-    use = Commands((("", f"cd {shlex.quote(result.out)}"), *(("", line) for line in result.use)))
+    use = Commands((("", f"cd {quote_word(result.out)}"), *(("", line) for line in result.use)))
     return [*lines(texts), Listed(tuple(result.notes)), WordsBlock("Use it:"), use]

@@ -1,12 +1,12 @@
 """`edgeopt import`: a model of another framework as an ONNX model, proved against the original."""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.importing.request import ImportRequest
+from edgeopt.platform.command_line import join_words
 from edgeopt.views.blocks import Block, Commands, Table, columns, lines, rows, section
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ def _next(result: "Imported") -> Commands:
     bundle = str(Path(result.output).with_suffix(".edgeopt"))
     pre = ["--pre", result.pre.file] if result.pre is not None else []
     command = ["edgeopt", "optimize", result.output, "--data", result.samples_file, *pre, "-o", bundle]
-    found = [("Find its fastest deployment:", shlex.join(command))]
+    found = [("Find its fastest deployment:", join_words(command))]
     if (encoder := result.encoder) is not None:
         bundle = str(Path(encoder.output).with_suffix(".edgeopt"))
         command = ["edgeopt", "optimize", encoder.output, "--data", encoder.samples_file, "-o", bundle]
-        found.append(("That of the encoder:", shlex.join(command)))
+        found.append(("That of the encoder:", join_words(command)))
     return Commands(tuple(found))
 
 

@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import shlex
 import shutil
 import sys
 import time
@@ -17,6 +16,7 @@ from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.commands import COMMANDS
 from edgeopt.errors import legible, writing_to
+from edgeopt.platform.command_line import join_words, quote_word
 from edgeopt.platform.files import name_of
 from edgeopt.platform.pipes import PIECE_BYTES, wait_for_room
 from edgeopt.platform.processes import program_name
@@ -102,13 +102,13 @@ def program_called() -> tuple[str, str]:
     """The name of the program, and what to type for it: its name only if PATH finds this very file."""
     path = Path(sys.argv[0])
     if path.name == "__main__.py":  # python -m
-        return path.parent.name.replace("_", "-"), shlex.join([sys.executable, "-m", path.parent.name])
+        return path.parent.name.replace("_", "-"), join_words([sys.executable, "-m", path.parent.name])
     name = program_name(path)
     if name not in _PROGRAMS:  # called from a program of the user's own
         return _PROGRAMS[0], _PROGRAMS[0]
     found = shutil.which(name)
     is_found = found is not None and os.path.realpath(found) == os.path.realpath(path)
-    return name, name if is_found else shlex.quote(sys.argv[0])
+    return name, name if is_found else quote_word(sys.argv[0])
 
 
 def as_called(text: str) -> str:

@@ -1,11 +1,11 @@
 """`edgeopt sign`: vouches for a bundle with a key, and makes keys."""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.bundle.request import SignRequest, only_a_key, what_to_sign
 from edgeopt.cli.console import JsonFlag, asks, execute
+from edgeopt.platform.command_line import quote_word
 from edgeopt.views.blocks import Block, Listed, WordsBlock
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def show(result: "Signed") -> list[Block]:
 
 
 def show_key(result: "NewKey") -> list[Block]:
-    public = shlex.quote(Path(result.public_key_file).name)
+    public = quote_word(Path(result.public_key_file).name)
     return [
         WordsBlock(f"New key {result.key_id}"),
         Listed(

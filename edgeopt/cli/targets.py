@@ -1,6 +1,5 @@
 """`edgeopt targets`: every target, and whether it fits; one in full; and profiles of one's own."""
 
-import shlex
 from typing import TYPE_CHECKING
 
 import typer
@@ -8,6 +7,7 @@ import typer
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.targets import ListRequest, NewRequest, ShowRequest, ValidateRequest
+from edgeopt.platform.command_line import quote_word
 from edgeopt.views.blocks import (
     Block,
     Commands,
@@ -77,7 +77,7 @@ def show_validated(checked: "Validated") -> tuple[Block, ...]:
 
 
 def show_written(written: "WrittenProfile") -> tuple[Block, ...]:
-    path = shlex.quote(str(written.path))
+    path = quote_word(str(written.path))
     use = Commands(
         (
             ("Change what differs, then:", f"edgeopt targets validate {path}"),

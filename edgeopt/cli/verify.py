@@ -1,6 +1,5 @@
 """`edgeopt verify`: does a bundle still hold on this device?"""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from edgeopt.cli.console import (
     refuse_two_voices,
 )
 from edgeopt.errors import VerificationError
+from edgeopt.platform.command_line import quote_word
 from edgeopt.views.blocks import Block, Listed, Table, WordsBlock, columns, lines, rows
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ def not_faster(result: "BundleCheck", model: Path | None) -> VerificationError |
     """Returns the error of `--require-faster` for a bundle that is not proved faster, or None."""
     if result.speed == "faster":
         return None
-    name, source = Path(result.bundle).name, "MODEL" if model is None else shlex.quote(str(model))
+    name, source = Path(result.bundle).name, "MODEL" if model is None else quote_word(str(model))
     return VerificationError(
         f"'{name}' is not proved faster than its source. {result.speed_words}",
-        f"Measure it here: edgeopt replay {shlex.quote(result.bundle)} {source} -o NEW --measure",
+        f"Measure it here: edgeopt replay {quote_word(result.bundle)} {source} -o NEW --measure",
     )
 
 

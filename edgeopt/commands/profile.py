@@ -1,7 +1,6 @@
 """`edgeopt profile export`, `import` and `diff`: a profile as one file, and what differs between two."""
 
 import os
-import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,6 +27,7 @@ from edgeopt.bundle.write import free_place
 from edgeopt.errors import BundleError, EdgeoptError, UsageError, pip_install, writing_to
 from edgeopt.hw.probe import probe
 from edgeopt.pipeline.replay_steps import check_steps, describe_step
+from edgeopt.platform.command_line import join_words
 from edgeopt.quant.records import FLOAT
 from edgeopt.views.blocks import some
 
@@ -125,7 +125,7 @@ def preview_import(path: Path, model: Path | None = None) -> Imported:
         processing=tuple(f"{where}: {describe_part(part)}" for where, part in parts if part is not None),
         summary=deployment.summary,
         changes=changes_since(deployment, probe()),
-        command=shlex.join(["edgeopt", "replay", str(path), str(model_path), "-o", out, "--measure"]),
+        command=join_words(["edgeopt", "replay", str(path), str(model_path), "-o", out, "--measure"]),
     )
 
 

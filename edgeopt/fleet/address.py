@@ -2,12 +2,12 @@
 
 import ipaddress
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from edgeopt.errors import UsageError
+from edgeopt.platform.command_line import quote_word
 
 PORT = 8080
 DEFAULT_URL = f"http://127.0.0.1:{PORT}"
@@ -53,7 +53,7 @@ def in_commands(text: str, url: str, fingerprint: str = "") -> str:
     The fingerprint is the one that was given as an option; one of the environment or a pairing is there anyway.
     """
     found = parse(url, fingerprint=fingerprint).url
-    selection = "" if found == DEFAULT_URL else f" --url {shlex.quote(found)}"
+    selection = "" if found == DEFAULT_URL else f" --url {quote_word(found)}"
     selection += f" --fingerprint {fingerprint}" if fingerprint else ""
     return _COMMAND.sub(lambda command: f"edgeopt fleet {command[1]}{selection}{command[2]}", text)
 

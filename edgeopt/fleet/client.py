@@ -1,6 +1,5 @@
 """An agent over HTTP: what it is, what it serves, deployments and the way back."""
 
-import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -31,6 +30,7 @@ from edgeopt.fleet.records import (
 )
 from edgeopt.fleet.transport import UNREACHABLE, Answer, Reply, ask, understood
 from edgeopt.hw.device import Device
+from edgeopt.platform.command_line import quote_word
 
 _PIECE_BYTES = 1 << 20
 _LONG_POLL_S = 2.0
@@ -151,7 +151,7 @@ def _ended(deployment: FleetDeployment, status: Status) -> FleetDeployment:
     if deployment.state == COMMITTED:
         return deployment
     what = f"Deployment {deployment.id}" + (f" of '{deployment.name}'" if deployment.name else "")
-    listed = "edgeopt fleet releases" + (f" --model {shlex.quote(deployment.model)}" if deployment.model else "")
+    listed = "edgeopt fleet releases" + (f" --model {quote_word(deployment.model)}" if deployment.model else "")
     shown = next((each for each in status.models if each.name == deployment.model), status)
     serves = "still serves" if deployment.state == "FAILED" else "serves again"
     serving = "No release serves." if shown.serving is None else f"The previous release {serves}."

@@ -1,7 +1,6 @@
 """Requests of `edgeopt fleet discover`, `edgeopt fleet devices` and `edgeopt fleet rollout`."""
 
 import re
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +8,7 @@ import msgspec
 
 from edgeopt.fleet.mqtt_topics import FLEET, PREFIX
 from edgeopt.options import WEEK_S, argument, arguments, changed, option, options_of
+from edgeopt.platform.command_line import join_words
 
 Key = Annotated[
     Path | None, option("Private key that signs orders, for devices that trust its public half.", metavar="K")
@@ -166,6 +166,6 @@ def in_fleet_commands(text: str, request: BrokerRequest) -> str:
     signing = () if key is None else ("--key", str(key))
 
     def reaching(found: re.Match[str]) -> str:
-        return f"{found[0]} {shlex.join((*options, *(signing if found[1] in _TAKE_KEY else ())))}".rstrip()
+        return f"{found[0]} {join_words((*options, *(signing if found[1] in _TAKE_KEY else ())))}".rstrip()
 
     return _COMMAND.sub(reaching, text)

@@ -18,6 +18,8 @@ _MAX_THREADS = 32
 
 def busiest() -> list[str] | None:
     """`python3 97 %`, the busiest first, for this machine; None where there is no /proc."""
+    if not hasattr(os, "sysconf"):
+        return None  # on Windows
     return look(LocalHost(cache_folder=None), os.getpid(), os.sysconf("SC_CLK_TCK"))
 
 

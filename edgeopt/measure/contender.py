@@ -1,6 +1,5 @@
 """The sides of a contest as requested, and the contenders: their loaded trials."""
 
-import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from glob import escape
@@ -23,6 +22,7 @@ from edgeopt.measure.messages import (
     Timed,
     decode_answer,
 )
+from edgeopt.platform.command_line import quote_word
 from edgeopt.workers.client import read_answer as read_worker_answer
 from edgeopt.workers.host import Child, TrialHost
 from edgeopt.workers.protocol import Failed
@@ -125,7 +125,7 @@ def _size_bytes(path: Path) -> int:
 
 def how_to_check(side: Side) -> str:
     """Returns a hint for a side that failed without one."""
-    place = shlex.quote(side.subject or side.load.model_path)
+    place = quote_word(side.subject or side.load.model_path)
     if side.load.backend == "bundle":
         return f"Check the bundle: edgeopt verify {place}"
     if side.load.backend in {"command", "url"}:

@@ -1,6 +1,5 @@
 """Everything that a search needs before its first candidate: model, data, device, target, baseline, incumbent."""
 
-import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -53,6 +52,7 @@ from edgeopt.pipeline.request import OptimizeRequest, time_limit_for
 from edgeopt.pipeline.runner import AccuracyReference, Answers, TrialRunner
 from edgeopt.pipeline.shapes.filling import check_shape, explained, settle_buckets, shaped_samples
 from edgeopt.pipeline.shapes.sized import Shaped, of_sizes
+from edgeopt.platform.command_line import join_words
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.presets import PresetChoice
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
@@ -99,7 +99,7 @@ def _wrapped(path: Path, model: Path, runner: TrialRunner, client: WorkerClient)
         replay = ["edgeopt", "replay", str(path), str(model), "-o", str(write.free_place(path.stem))]
         raise UsageError(
             f"'{path.name}' is a deployment profile, which cannot run.",
-            f"Build its bundle first: {shlex.join(replay)}",
+            f"Build its bundle first: {join_words(replay)}",
         )
     if not path.exists():
         raise ModelError(f"There is nothing at '{path}'.", "Check its path.")

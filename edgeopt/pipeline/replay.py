@@ -1,7 +1,6 @@
 """Command `edgeopt replay`: makes the bundle of a deployment profile again, without searching."""
 
 import os
-import shlex
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.stages import fill_timed
 from edgeopt.measure.stats import FASTER
 from edgeopt.pipeline.replay_steps import describe_step, rebuild
+from edgeopt.platform.command_line import quote_word
 from edgeopt.quant.measured.proof import RESULT, SOURCE, ContestSide, compared
 from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs
 from edgeopt.version import __version__
@@ -308,7 +308,7 @@ def source_of(path: Path, deployment: Deployment) -> "Model":
         raise ModelError(
             f"'{path.name}' is not the model that the bundle was made from: that was '{recorded.name}' with the "
             f"digest {recorded.sha256[:12]}..., and this one has {model.digest[:12]}...",
-            f"Give that model, or optimize this one: edgeopt optimize {shlex.quote(str(path))} -o OUT",
+            f"Give that model, or optimize this one: edgeopt optimize {quote_word(str(path))} -o OUT",
         )
     return model
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from edgeopt.decoding import thread_safe
 from edgeopt.errors import ProfileError
 from edgeopt.hw.simd import NAMES as SIMD_NAMES
 from edgeopt.nearest import nearest
+from edgeopt.platform.command_line import join_words
 from edgeopt.profiles import schema
 from edgeopt.profiles.schema import AUTO, SCHEMA, TABLES, Data, Match, TargetProfile
 
@@ -352,7 +352,7 @@ def _read(path: Path) -> Tables:
         return _parsed(path, stamp.st_mtime_ns, stamp.st_size)
     except FileNotFoundError as error:
         name = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "NAME"
-        new = shlex.join(["edgeopt", "targets", "new", name, "-o", str(path)])
+        new = join_words(["edgeopt", "targets", "new", name, "-o", str(path)])
         raise ProfileError(f"There is no profile at '{path}'.", f"Check the path, or create it: {new}") from error
     except OSError as error:
         raise ProfileError(f"{path}: the profile cannot be read: {error.strerror}.", SHIPPED_HINT) from error

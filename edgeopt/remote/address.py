@@ -10,6 +10,7 @@ import msgspec
 from edgeopt.errors import UsageError
 from edgeopt.fleet.address import Address
 from edgeopt.fleet.pairing import address_of
+from edgeopt.platform.command_line import join_words, split_words
 
 VARIABLE = "EDGEOPT_SSH"
 """Name of the variable with the client program and options of the user's own, such as `ssh -i key`."""
@@ -50,12 +51,12 @@ class SshAddress(msgspec.Struct, frozen=True):
     @property
     def by_hand(self) -> str:
         """Returns the command that connects to the device."""
-        return shlex.join([*self.client, self.destination])
+        return join_words([*self.client, self.destination])
 
     @property
     def client(self) -> list[str]:
         port = [] if self.port is None else ["-p", str(self.port)]
-        return [*shlex.split(os.environ.get(VARIABLE) or "ssh"), *port]
+        return [*split_words(os.environ.get(VARIABLE) or "ssh"), *port]
 
     def command(self, script: str) -> list[str]:
         """Returns the command that runs a Python script on the device."""

@@ -1,7 +1,6 @@
 """Audio as samples: WAV files, channels mixed to one, other sampling rates converted."""
 
 import math
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from edgeopt.backends.base import Array
 from edgeopt.errors import DataError
+from edgeopt.platform.command_line import quote_word
 
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 _READABLE = (*((_PCM, bits) for bits in (8, 16, 24, 32)), (_FLOAT, 32), (_FLOAT, 64))
@@ -118,8 +118,8 @@ def _unsupported(path: Path, reason: str) -> DataError:
 
 
 def _conversion(path: Path) -> str:
-    converted = shlex.quote(str(path.with_name(f"{path.stem}-16k.wav")))
-    return f"ffmpeg -i {shlex.quote(str(path))} -ar 16000 -ac 1 -c:a pcm_s16le {converted}"
+    converted = quote_word(str(path.with_name(f"{path.stem}-16k.wav")))
+    return f"ffmpeg -i {quote_word(str(path))} -ar 16000 -ac 1 -c:a pcm_s16le {converted}"
 
 
 def resample(samples: Array, from_hz: int, to_hz: int) -> Array:

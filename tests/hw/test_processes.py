@@ -37,6 +37,11 @@ def test_the_busy_ones_the_busiest_first(processes):
     assert look(host, 1, HZ) == ["trainer (gpu) x 150 %", "python3 97 %", "compiler running now"]
 
 
+def test_systems_without_a_tick_length_have_no_answer(monkeypatch):
+    monkeypatch.delattr(os, "sysconf")
+    assert busiest() is None
+
+
 def test_this_process_and_its_parents_do_not_count(processes):
     host = processes(
         stat(10, "make", "S", parent=5, used_s=900),

@@ -1,32 +1,15 @@
 """The command line in interpreters that lack what Windows or macOS lacks; see `lacking/sitecustomize.py`."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import psutil
 import pytest
 
-from edgeopt.workspace import sweep
+from tests.portable.systems import QUICK, SYSTEMS, USES, left_in, opened, workers
 
-HERE = Path(__file__).parent
-SYSTEMS = ("win32", "darwin")
-QUICK = """
-name = "portable"
-title = "What a tiny model needs"
-extends = "generic-cpu"
-[precision]
-ladder = ["source", "cleaned"]
-[backends]
-order = ["onnxruntime-cpu"]
-[search]
-max_candidates = 4
-time_limit_s = 5
-"""
 COMMANDS = (
     ("probe", ("--json",)),
     ("analyze", ("MODEL", "--data", "DATA")),
@@ -52,70 +35,14 @@ for line in sys.stdin:
 """
 
 
-def environment(system, folder, **more):
-    return {
-        **os.environ,
-        "PYTHONPATH": str(HERE / "lacking"),
-        "EDGEOPT_LACKING": system,
-        "EDGEOPT_CACHE": str(folder / "cache"),
-        "TMPDIR": str(folder),
-        **more,
-    }
-
-
-def start_python(system, folder, *arguments, **options):
-    """Starts Python as if on another system, as the leader of a group."""
-    return subprocess.Popen(
-        [sys.executable, "-P", *arguments],
-        env=environment(system, folder),
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        process_group=0,
-        **options,
-    )
-
-
-@pytest.fixture
-def python():
-    """Starts Python as if on another system; what a failed test leaves running is killed."""
-    started = []
-
-    def start(*arguments, **options):
-        started.append(start_python(*arguments, **options))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
 @pytest.fixture(scope="module")
 def session(request, tmp_path_factory, conv_model, conv_data, conv_bundle):
     """Runs commands in one process of the system; returns the answer."""
     folder = tmp_path_factory.mktemp(request.param)
-    (folder / "p.toml").write_text(QUICK)
-    (folder / "mine.py").write_text(PROGRAM)
-    names = {
-        "MODEL": str(conv_model),
-        "DATA": str(conv_data),
-        "BUNDLE": str(conv_bundle),
-        "PROGRAM": f"{sys.executable} {folder / 'mine.py'}",
-    }
-    process = start_python(request.param, folder, str(HERE / "session.py"), stdin=subprocess.PIPE)
-
-    def answer(*arguments):
-        process.stdin.write(json.dumps([names.get(each, each) for each in arguments]) + "\n")
-        process.stdin.flush()
-        return json.loads(process.stdout.readline())
-
-    answer.system, answer.folder, answer.pid = request.param, folder, process.pid
-    yield answer
-    process.stdin.close()
-    assert process.wait(60) == 0
-    process.stdout.close()
+    with opened(request.param, folder, conv_model, conv_data, conv_bundle) as session:
+        (session.folder / "my program.py").write_text(PROGRAM)
+        session.names["PROGRAM"] = f'"{sys.executable}" "{session.folder / "my program.py"}"'
+        yield session
 
 
 def cases():
@@ -130,34 +57,9 @@ def test_a_command_works_where_posix_is_missing(session, command, arguments):
     answer = session(command, *arguments)
     allowed = {0, NO_GAIN} if command == "quantize" else {0}
     assert answer["code"] in allowed, answer["printed"]
-    assert psutil.Process(session.pid).children(recursive=True) == []
+    assert session.ended_children()
     for place in arguments[arguments.index("-o") + 1 :][:1] if "-o" in arguments and answer["code"] == 0 else ():
         assert (session.folder / place).exists()
-
-
-def left_in(folder, system):
-    """Returns the temporary folders that stay: open files do on Windows, until the sweep of a next command."""
-    if system == "win32":
-        sweep(folder)
-    return [each.name for each in folder.iterdir() if each.name.startswith("edgeopt-")]
-
-
-def is_worker(process):
-    try:
-        return "edgeopt.workers" in process.cmdline()
-    except psutil.Error:  # it has just ended
-        return False
-
-
-def workers(process):
-    """Waits until a search has started worker processes, and returns these."""
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        found = [each for each in psutil.Process(process.pid).children(recursive=True) if is_worker(each)]
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("the search started no worker")
 
 
 # Ctrl-Break is SIGUSR1 in `sitecustomize`; SIGKILL ends a command as the task manager does.
@@ -205,11 +107,13 @@ TAKEN = (
     "open('/proc/self/stat')",
     "import os; os.listdir('/proc')",
     "import pathlib; pathlib.Path('/sys/class').stat()",
-    "import os; f = open('held', 'w'); os.replace('held', 'other')",
-    "import os; f = open('held', 'w'); os.unlink('held')",
-    "import os; open('a', 'w'); open('b', 'w'); os.rename('a', 'b')",
-    "import os; open('a', 'w'); os.fsync(os.open('a', os.O_RDONLY))",
+    "import os; f = open('held', 'wb'); os.replace('held', 'other')",
+    "import os; f = open('held', 'wb'); os.unlink('held')",
+    "import os; open('a', 'wb'); open('b', 'wb'); os.rename('a', 'b')",
+    "import os; open('a', 'wb'); os.fsync(os.open('a', os.O_RDONLY))",
     "import ctypes; ctypes.CDLL(None)",
+    "open('a', 'w')",
+    "import pathlib; pathlib.Path('a').write_text('b')",
 )
 """What a module of edgeopt cannot do on Windows."""
 
@@ -219,7 +123,7 @@ found = []
 for text in json.loads(sys.argv[1]):
     try:
         exec(text, {"__name__": "edgeopt.planted"})
-    except (ImportError, AttributeError, OSError, ValueError, TypeError):
+    except (ImportError, AttributeError, OSError, ValueError, TypeError, EncodingWarning):
         exec(text, {"__name__": "planted"})
     else:
         found.append(text)
@@ -230,6 +134,7 @@ print(json.dumps(found))
 def test_what_windows_lacks_is_taken_from_edgeopt_alone(python, tmp_path):
     process = python("win32", tmp_path, "-c", PLANTED, json.dumps(TAKEN))
     printed, _ = process.communicate(timeout=60)
+    (tmp_path / USES).unlink()
     assert printed.splitlines()[-1:] == ["[]"], printed
 
 

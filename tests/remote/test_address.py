@@ -41,3 +41,13 @@ def test_address_of_an_agent_is_read(more, beside):
 def test_address_of_an_agent_with_anything_else_is_refused(more):
     with pytest.raises(UsageError):
         read_address(f"http://127.0.0.1:9090{more}")
+
+
+def test_a_client_on_windows_keeps_the_backslashes_of_its_paths(monkeypatch):
+    monkeypatch.setenv("EDGEOPT_SSH", r'ssh -i C:\keys\device -F "C:\my keys\config"')
+    address = read_address("ssh://camera:2222")
+    with monkeypatch.context() as windows:
+        windows.setattr("edgeopt.platform.command_line.os.name", "nt")
+        client, by_hand = address.client, address.by_hand
+    assert client == ["ssh", "-i", r"C:\keys\device", "-F", r"C:\my keys\config", "-p", "2222"]
+    assert by_hand == r'ssh -i C:\keys\device -F "C:\my keys\config" -p 2222 camera'

@@ -25,6 +25,7 @@ EXCEPTIONS = (
     ("edgeopt.bundle.runtime.forked", "asks whether there are forks"),
     ("edgeopt.bundle.runtime.isolated", "shares memory by files that are passed on; refused in words on Windows"),
     ("edgeopt.importing.children.child", "a script without edgeopt, which asks whether there are groups"),
+    ("edgeopt.remote.address", "quotes for the shell of the device"),
     ("edgeopt.remote.far", "a script that runs on the device, which Linux or macOS runs"),
     ("edgeopt_gui.display", "looks for a screen on Linux only"),
     ("edgeopt_gui.gaps", "reads a file of /proc that may be missing"),
@@ -36,6 +37,7 @@ NAMES = {
     "sys": {"platform"},
     "platform": {"system"},
     "shutil": {"move"},
+    "shlex": {"join", "quote", "split"},
     "os": {
         *("name", "rename", "renames", "replace"),
         *("fork", "forkpty", "killpg", "kill", "setsid", "getsid", "setpgid", "getpgid", "getpgrp", "sched_yield"),
@@ -131,6 +133,7 @@ PLANTED = (
     *("importlib.import_module('termios')", "__import__('grp')", "multiprocessing.get_context('fork')"),
     *("if sys.platform == 'win32': f()", "import os\nos.name", "from sys import platform", "platform.system()"),
     *("path.rename(other)", "Path(part).replace(folder / name)", "os.replace(a, b)", "shutil.move(a, b)"),
+    *("shlex.join(words)", "from shlex import quote"),
 )
 
 

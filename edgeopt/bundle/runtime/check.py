@@ -1,6 +1,5 @@
 """Whether a bundle is sound, still right, and still proved for this device."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -19,6 +18,7 @@ from edgeopt.events import Emit, Progress
 from edgeopt.graph.accuracy import agreement
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.platform.command_line import quote_word
 
 SOURCE = "source model"
 _RUNTIMES = "runtimes"
@@ -51,7 +51,7 @@ def how_to_refresh(changes: tuple[Changed, ...], bundle: str, model: str = "") -
     """A sentence for people; empty where nothing changed. `model`: the source, where it is known."""
     if not changes:
         return ""
-    bundle, model = shlex.quote(bundle), shlex.quote(model) if model else "MODEL"
+    bundle, model = quote_word(bundle), quote_word(model) if model else "MODEL"
     if any(each.part == SOURCE for each in changes):
         return f"Search again with the changed model: edgeopt optimize {model} -o {bundle}"
     return (
@@ -121,7 +121,7 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
     bundle = read_bundle(path)
     files = len(check_manifest(bundle.folder).files)
     signed_by = (
-        verify_signature(bundle.folder, keys, shlex.quote(str(path))) if keys else claimed_key(bundle.folder)
+        verify_signature(bundle.folder, keys, quote_word(str(path))) if keys else claimed_key(bundle.folder)
     )
     emit(Progress("running golden samples", bundle.deployment.run.backend))
     with load(path, fallback=False) as session:

@@ -1,7 +1,6 @@
 """Opportunities to improve a model on this device, one finder for each kind; `FINDERS` lists them."""
 
 from collections.abc import Iterable
-from shlex import quote
 
 from edgeopt import units
 from edgeopt.backends import backend_named
@@ -12,6 +11,7 @@ from edgeopt.graph.analysis import NodeRow, Opportunity, TensorFacts
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.masks import is_mask, kept_share
 from edgeopt.hw.device import Device
+from edgeopt.platform.command_line import quote_word
 
 _MIN_PADDING = 0.1
 
@@ -335,7 +335,7 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
     names = [f"{t.name} [{', '.join('?' if d is None else str(d) for d in t.shape or ())}]" for t in open_ones]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     work = f" {len(shapes)} nodes that only compute with shapes could be folded then." if shapes else ""
-    shapes_fixed = " ".join(f"--shape {quote(f'{t.name}={_example(t, view)}')}" for t in open_ones)
+    shapes_fixed = " ".join(f"--shape {quote_word(f'{t.name}={_example(t, view)}')}" for t in open_ones)
     yield Opportunity(
         "dynamic shapes",
         "Fix the shapes of the inputs, if every run has the same",

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from shlex import quote
 
 from edgeopt.bundle.write import free_place
 from edgeopt.commands.analyze.messages import Node, Rewritten
@@ -14,6 +13,7 @@ from edgeopt.graph.analysis import Analysis, NodeRow, TensorFacts
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
+from edgeopt.platform.command_line import quote_word
 from edgeopt.profiles.schema import Data
 
 # What a runtime takes to begin a node, whatever the node does. Assumed, not measured; it matters in models of many
@@ -142,10 +142,10 @@ class View:
 
     def file(self) -> str:
         """Returns the model's path as it is written in a command."""
-        return quote(self.analysis.path)
+        return quote_word(self.analysis.path)
 
     def output(self, ending: str) -> str:
-        return quote(str(Path(Path(self.analysis.path).name).with_suffix(ending)))
+        return quote_word(str(Path(Path(self.analysis.path).name).with_suffix(ending)))
 
     @cached_property
     def simplify(self) -> str:
@@ -153,10 +153,10 @@ class View:
 
     @cached_property
     def optimize(self) -> str:
-        data = quote(str(self.data)) if self.data is not None else "DATA.npz"
+        data = quote_word(str(self.data)) if self.data is not None else "DATA.npz"
         model = Path(self.analysis.path)
         out = free_place(model.stem, model)  # the model may be that of a bundle
-        return f"edgeopt optimize {self.file()} --data {data} -o {quote(str(out))}"
+        return f"edgeopt optimize {self.file()} --data {data} -o {quote_word(str(out))}"
 
     @cached_property
     def _measured(self) -> dict[str, float]:

@@ -1,6 +1,5 @@
 """Models of other frameworks as sides: each runs in its own environment, and its outputs are compared."""
 
-import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +22,7 @@ from edgeopt.importing.sources import recognize
 from edgeopt.measure.contender import Side, enter_side, save_outputs
 from edgeopt.measure.report import Agreement, OriginalRun
 from edgeopt.measure.trial import read_outputs, rotated
+from edgeopt.platform.command_line import join_words
 from edgeopt.workers.host import LocalHost
 
 _COMPILED = ("torch", "torch-program", "huggingface")
@@ -111,7 +111,7 @@ def _open(
     answers = saved_runs(folder / "outputs.npz", answered.outputs)
     agreements = tuple(_agreement(other, answers, runs) for other, runs in known.outputs.items())
     run = OriginalRun(name, answered.framework, answered.mode, threads, agreements)
-    return shlex.join(child_command(source, options, folder, work="serve", job=job)), run
+    return join_words(child_command(source, options, folder, work="serve", job=job)), run
 
 
 def _threads(named: NamedSide, models: Sequence[Side], threads: str | None) -> int:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from shlex import quote
 
 import msgspec
 
@@ -23,6 +22,7 @@ from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.accuracy import agreement
 from edgeopt.nearest import nearest
+from edgeopt.platform.command_line import quote_word
 from edgeopt.version import __version__
 
 FORMATS: tuple[Format, ...] = (ONNX, OPENVINO_IR, RUNNER, DOCKER, TRITON, CPP)
@@ -176,7 +176,7 @@ def export(path: Path, format_name: str, out: Path, emit: Emit, max_batch_size: 
         samples=len(job.bundle.golden("inputs")),
         not_checked=made.not_checked,
         notes=tuple(made.notes),
-        use=tuple(line.replace(BUNDLE, quote(os.path.relpath(path, out))) for line in made.use),
+        use=tuple(line.replace(BUNDLE, quote_word(os.path.relpath(path, out))) for line in made.use),
     )
 
 

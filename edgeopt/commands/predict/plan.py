@@ -1,7 +1,6 @@
 """`edgeopt optimize --device`: the deployment that is predicted to be best on a device that is not here."""
 
 import os
-import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from edgeopt.pipeline.baseline import baseline_order, plain
 from edgeopt.pipeline.outcome import Candidate
 from edgeopt.pipeline.plans.space import first_candidates, starts_on
 from edgeopt.pipeline.request import OptimizeRequest, inputs_of
+from edgeopt.platform.command_line import quote_word
 from edgeopt.quant.measured.planning.entry import WEIGHTS_ALONE, step_of
 from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.timing.configs import GROUPS
@@ -211,9 +211,9 @@ def _basis(best: RankedVariant) -> str:
 
 
 def _finish(plan: PredictionPlan) -> tuple[str, ...]:
-    data = f" --data {shlex.quote(plan.request.data.name)}" if plan.request.data is not None else ""
-    pre = f" --pre {shlex.quote(plan.request.pre.name)}" if plan.request.pre is not None else ""
-    model, bundle = shlex.quote(plan.request.model.name), shlex.quote(plan.request.out.name)
+    data = f" --data {quote_word(plan.request.data.name)}" if plan.request.data is not None else ""
+    pre = f" --pre {quote_word(plan.request.pre.name)}" if plan.request.pre is not None else ""
+    model, bundle = quote_word(plan.request.model.name), quote_word(plan.request.out.name)
     floor = f" --floor {plan.bench.floor_db:g}dB" if data else ""
     replay = f"edgeopt replay {bundle} {model}{data} -o NEW --measure"
     return (

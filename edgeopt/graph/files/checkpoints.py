@@ -1,11 +1,11 @@
 """The content of PyTorch checkpoints, read from the names in them: none of their code runs."""
 
 import pickletools
-import shlex
 import zipfile
 from pathlib import Path
 
 from edgeopt.errors import ModelError
+from edgeopt.platform.command_line import join_words
 
 SUFFIXES = (".pt", ".pth", ".ts")
 """Suffixes with which `edgeopt import` accepts TorchScript modules."""
@@ -21,7 +21,7 @@ FROM_CODE = (
 def import_hint(path: Path, suffixes: tuple[str, ...]) -> str:
     """Returns the command that imports a file, after a renaming if the suffix is wrong."""
     source = path if path.suffix.lower() in suffixes else path.with_suffix(suffixes[0])
-    command = shlex.join(["edgeopt", "import", str(source), "-o", str(path.with_suffix(".onnx"))])
+    command = join_words(["edgeopt", "import", str(source), "-o", str(path.with_suffix(".onnx"))])
     rename = "" if source == path else f"Rename it to '{source.name}'. "
     return f"{rename}Import it: {command}"
 

@@ -1,6 +1,5 @@
 """Detection of file types by their first bytes, and of the ONNX versions that a model needs."""
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +8,7 @@ from typing import Any
 from edgeopt.errors import ModelError, error_text
 from edgeopt.graph.files.checkpoints import FROM_CODE, SUFFIXES, checkpoint_error, import_hint
 from edgeopt.graph.files.tensors import subgraphs
+from edgeopt.platform.command_line import join_words
 
 HEAD_BYTES = 4096
 AS_TEXT = "Convert it first: onnx.save(onnx.load(path, format='{}'), 'model.onnx')."
@@ -163,7 +163,7 @@ def check_file(path: Path) -> None:
         instead = "as protobuf" if sighting.what.startswith("an ONNX model") else "an ONNX model"
         hint = import_hint(path, sighting.suffixes) if sighting.suffixes else sighting.hint
         if path.name == "saved_model.pb":
-            command = shlex.join(["edgeopt", "import", str(path.parent), "-o", "model.onnx"])
+            command = join_words(["edgeopt", "import", str(path.parent), "-o", "model.onnx"])
             hint = f"Import its folder: {command}"
         if head[:1] == b"\x80" and path.suffix in PICKLES:
             hint = import_hint(path, PICKLES)

@@ -20,7 +20,6 @@ must wait for its results before it says `done`; nobody checks what it computes.
 """
 
 import os
-import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +32,7 @@ from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import from_feeds, write_archive
 from edgeopt.errors import TrialError, UsageError
 from edgeopt.hw.child import python_command
+from edgeopt.platform.command_line import split_words
 from edgeopt.platform.files import replace_path
 from edgeopt.platform.pipes import open_reader
 from edgeopt.platform.processes import crash_name
@@ -197,7 +197,7 @@ def _echo() -> Iterator[Callable[[], object]]:
 
 def _arguments(command_line: str) -> list[str]:
     try:
-        arguments = shlex.split(command_line)
+        arguments = split_words(command_line)
     except ValueError as error:
         raise UsageError(
             f"The command {command_line!r} cannot be read: {error}.", "Quote it as for a shell."

@@ -1,6 +1,5 @@
 """The inputs, samples and labels of a request, and the runs of models on them."""
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.data.split import SampleLimits, limits_for, split
 from edgeopt.errors import DataError, EdgeoptError, MissingExtraError, ModelError, VerificationError
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.platform.command_line import quote_word
 from edgeopt.profiles.schema import Data
 from edgeopt.quant.checks import check_data
 from edgeopt.quant.measured.records import QuantizeRequest, SampleUse
@@ -193,7 +193,7 @@ class ModelRuns:
             raise MissingExtraError(missing[0] if missing else "cpu", "Quantizing a model")
         raise ModelError(
             f"No installed runtime can load the model. {' '.join(reasons)}",
-            f"Check it with: edgeopt analyze {shlex.quote(str(path))}",
+            f"Check it with: edgeopt analyze {quote_word(str(path))}",
         )
 
     @property

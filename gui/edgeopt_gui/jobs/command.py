@@ -1,7 +1,8 @@
 """A command line as data: what a job runs, and what the user may copy."""
 
-import shlex
 from dataclasses import dataclass, field
+
+from edgeopt.platform.command_line import join_words
 
 LOCK_VARIABLE = "EDGEOPT_GUI_DEVICE_LOCK"
 """Environment variable with the path of the file that a command locks while it measures on this device."""
@@ -54,4 +55,4 @@ class Command:
     @property
     def line(self) -> str:
         """Shell command that does the same."""
-        return shlex.join(("edgeopt", *self.arguments))
+        return join_words(("edgeopt", *self.arguments))

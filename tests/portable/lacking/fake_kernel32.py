@@ -6,23 +6,31 @@ import signal
 
 CALLS = []
 JOB, PROCESS = 0x10, 0x20
+_NEXT_JOB = 0x100
 
 
 class FakeKernel32:
-    """Holds one job; `refused` names a call that fails."""
+    """Holds a process in each job; `refused` names a call that fails."""
 
     def __init__(self, refused=""):
-        self.refused, self.opened, self.held = refused, 0, False
+        self.refused, self.opened, self.made, self.held = refused, 0, 0, {}
 
     def __getattr__(self, name):
         def call(*arguments):
             CALLS.append((name, *arguments))
+            if name == self.refused:
+                return 0
+            if name == "CreateJobObjectW":
+                self.made += 1
+                return JOB + (self.made - 1) * _NEXT_JOB
             if name == "OpenProcess":
                 self.opened = arguments[2]
-            self.held |= name == "AssignProcessToJobObject" != self.refused
-            if (name, *arguments, self.held) == ("CloseHandle", JOB, True):
+                return PROCESS
+            if name == "AssignProcessToJobObject":
+                self.held[arguments[0]] = self.opened
+            if name == "CloseHandle" and arguments[0] in self.held:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.opened, signal.SIGKILL)
-            return 0 if name == self.refused else {"CreateJobObjectW": JOB, "OpenProcess": PROCESS}.get(name, 1)
+                    os.kill(self.held.pop(arguments[0]), signal.SIGKILL)
+            return 1
 
         return call

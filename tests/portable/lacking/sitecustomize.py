@@ -8,6 +8,7 @@ import builtins
 import errno
 import fcntl
 import importlib
+import opcode
 import os
 import platform
 import re
@@ -16,13 +17,21 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import types
+import warnings
+from pathlib import Path
 
+import planting
 from fake_kernel32 import FakeKernel32
 
 SYSTEM = os.environ.get("EDGEOPT_LACKING", "")
 WINDOWS = SYSTEM == "win32"
+LK_UNLCK, LK_NBLCK = 0, 2
+UNHANDLED = 70
+"""Exit code of a process with an exception that Python would only print."""
 OURS = {"edgeopt", "edgeopt_agent", "edgeopt_gui"}
+SCRIPTS = str(Path(__file__).resolve().parents[3] / "edgeopt")
 SIGBREAK, CTRL_BREAK_EVENT = signal.SIGUSR1, 1
 real = types.SimpleNamespace(
     **{
@@ -63,6 +72,20 @@ MODULES_OF_POSIX = (
 MISSING_PLACES = re.compile("/(proc|sys|run|dev)(/(?!null$)|$)" if WINDOWS else "/(proc|sys|run|dev/shm)(/|$)")
 
 
+def note(use):
+    """Writes down what a module of edgeopt used without asking first, because many callers catch exceptions."""
+    if place := os.environ.get("EDGEOPT_LACKING_USES"):
+        # Not with `os.open` of a view, nor buffered: several processes write.
+        file = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, f"{use}\n".encode())
+        os.close(file)
+
+
+def _is_question(frame):
+    """Whether a frame calls a function, such as `hasattr`, instead of naming an attribute itself."""
+    return opcode.opname[frame.f_code.co_code[frame.f_lasti]] in {"CALL", "PRECALL", "CALL_FUNCTION_EX", "CALL_KW"}
+
+
 class View(types.ModuleType):
     def __init__(self, module, lacks=(), **own):
         super().__init__(module.__name__)
@@ -70,6 +93,9 @@ class View(types.ModuleType):
 
     def __getattr__(self, name):
         if name in self._lacks:
+            caller = sys._getframe(1)
+            if not _is_question(caller):
+                note(f"{caller.f_globals.get('__name__')}: {self.__name__}.{name}")
             raise AttributeError(f"{SYSTEM} has no {self.__name__}.{name}")
         return getattr(self._real, name)
 
@@ -78,7 +104,9 @@ class View(types.ModuleType):
 
 
 def _is_ours(names):
-    return {str(names.get(key)).partition(".")[0] for key in ("__name__", "__package__")} & OURS
+    if {str(names.get(key)).partition(".")[0] for key in ("__name__", "__package__")} & OURS:
+        return True
+    return str(names.get("__file__")).startswith(SCRIPTS)  # started as programs of their own
 
 
 def asked_by_us():
@@ -137,7 +165,7 @@ def is_open(path, folder=None):
             held.add(_kept["readlink"](f"/proc/self/fd/{number}"))
         except OSError:
             continue
-    with _open("/proc/self/maps") as maps:
+    with _open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         held |= {line.split(maxsplit=5)[5].rstrip("\n") for line in maps if line.count("/")}
     return any(each == text or (each.startswith(f"{text}/") and not os.path.isdir(each)) for each in held)
 
@@ -186,6 +214,7 @@ ENDINGS = {-9: 1, -15: 1, -6: 0xC0000409, -11: 0xC0000005, -4: 0xC000001D, -8: 0
 def _checked(options):
     for name in ("pass_fds", "preexec_fn", "start_new_session", "process_group", "user", "group", "umask"):
         if options.get(name):
+            note(f"{name}=")
             raise ValueError(f"{name} is not supported on Windows platforms")
     if options.pop("creationflags", 0) & 0x200:
         options["process_group"] = 0
@@ -250,6 +279,30 @@ def library(name, *arguments, **options):
     return ctypes.CDLL(name, *arguments, **options)
 
 
+def locking(file, mode, _length):
+    """Locks the whole file, where Windows locks a number of bytes."""
+    fcntl.flock(file, {LK_NBLCK: fcntl.LOCK_EX | fcntl.LOCK_NB, LK_UNLCK: fcntl.LOCK_UN}[mode])
+
+
+def _ends_where_we_fail(report):
+    """Returns a hook that reports an exception and ends this process if it came from a module of edgeopt.
+
+    Python itself only prints what fails in a thread, while it exits, and in a finalizer.
+    """
+
+    def end(failure):
+        report(failure)
+        trace = failure.exc_traceback
+        while trace is not None and not _is_ours(trace.tb_frame.f_globals):
+            trace = trace.tb_next
+        if trace is not None:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(UNHANDLED)
+
+    return end
+
+
 def views():
     import ctypes
 
@@ -273,6 +326,7 @@ def views():
         "subprocess": View(subprocess, Popen=WindowsPopen, run=run, CREATE_NEW_PROCESS_GROUP=0x200),
         "platform": View(platform, system=lambda: "Windows", machine=lambda: "AMD64", release=lambda: "10"),
         "ctypes": View(ctypes, CDLL=library, WinDLL=lambda _: FakeKernel32()),
+        "msvcrt": View(types.ModuleType("msvcrt"), locking=locking, LK_UNLCK=LK_UNLCK, LK_NBLCK=LK_NBLCK),
     }
 
 
@@ -282,6 +336,7 @@ def install():
 
     def find(name):
         if name.partition(".")[0] in MODULES_OF_POSIX:
+            note(f"import {name}")
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         return known.get(name)
 
@@ -301,7 +356,12 @@ def install():
             _put(name, _moves(name))
         for name in ("unlink", "remove", "rmdir"):
             _put(name, _removes(name))
+        # Where a file is opened in the encoding of the user, which on Windows is rarely UTF-8.
+        warnings.filterwarnings("error", category=EncodingWarning, module=rf"({'|'.join(OURS)})(\.|$)")
     sys.addaudithook(_audit)
+    sys.unraisablehook = _ends_where_we_fail(sys.__unraisablehook__)
+    threading.excepthook = _ends_where_we_fail(threading.__excepthook__)
+    planting.install()
 
 
 if SYSTEM:

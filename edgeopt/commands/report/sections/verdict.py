@@ -1,9 +1,8 @@
 """The verdict with the figures that matter, the device that it was proved on, and how to reproduce it."""
 
-import shlex
-
 from edgeopt.commands.report.facts import AccuracyFacts, ReportFacts, SpeedFacts
 from edgeopt.hw.device import Cache, Device
+from edgeopt.platform.command_line import quote_word
 from edgeopt.views import words
 from edgeopt.views.blocks import (
     Block,
@@ -189,9 +188,9 @@ def _state(device: Device) -> list[Block]:
 
 def reproduce_section(facts: ReportFacts) -> Section:
     deployment = facts.deployment
-    bundle = shlex.quote(facts.bundle)
-    source = shlex.quote(facts.source_path or deployment.source.name)
-    rebuilt = shlex.quote(f"{deployment.name}-again.edgeopt")
+    bundle = quote_word(facts.bundle)
+    source = quote_word(facts.source_path or deployment.source.name)
+    rebuilt = quote_word(f"{deployment.name}-again.edgeopt")
     lines = [
         ("Is the bundle intact, correct, and proved for this device?", f"edgeopt verify {bundle}"),
         ("How fast is it here, against the source model?", f"edgeopt bench {bundle} --against {source}"),

@@ -1,12 +1,12 @@
 """Opportunities, and what each runtime would run, in words."""
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 
 from edgeopt import units
 from edgeopt.graph.analysis import Analysis, CoverageRow, NodeRow
 from edgeopt.graph.analysis.records import Opportunity, name_of
+from edgeopt.platform.command_line import split_words
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
@@ -41,7 +41,7 @@ def opportunity_facts(opportunity: Opportunity) -> tuple[FactGroup, ...]:
 
 def command_of(opportunity: Opportunity) -> Command | None:
     """Returns the command that uses an opportunity; None if it is not an `edgeopt` command."""
-    words = shlex.split(opportunity.command)
+    words = split_words(opportunity.command)
     return Command(opportunity.title, tuple(words[1:])) if words[:1] == ["edgeopt"] else None
 
 
