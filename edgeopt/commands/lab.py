@@ -43,4 +43,5 @@ def failure(results: LabResults) -> ConstraintError | None:
         if cells
     ]
     hint = "The report has the reasons; the same command runs only the cells that are not complete."
-    return ConstraintError(f"Of the cells, {'; '.join(found)}.", hint) if found else None
+    text = "; ".join(found)
+    return ConstraintError(f"{text[0].upper()}{text[1:]}.", hint) if found else None

@@ -93,8 +93,8 @@ class _LabRun:
             for cell in self._cells.values()
             if cell.status != "failed" and (task := self._task(cell)).commands
         ]
-        self._emit(Progress("running the cells", done=0, total=len(tasks)))
         if tasks:
+            self._emit(Progress("running the cells", done=0, total=len(tasks)))
             run_cells(tasks, lanes(self._lab.device), self._request.scheduler, self._report, self._finish)
         self._write()
         return self._results()

@@ -129,7 +129,11 @@ def _run_of(future: "Future") -> CellRun:
 @contextmanager
 def _client(lanes: Lanes, scheduler: str | None) -> "Iterator[Client]":
     try:
-        from distributed import Client
+        import dask
+
+        # Dask sets its level on import; its threads still log after the end of the cluster, and of `silence_logs`.
+        with dask.config.set({"logging.distributed": "critical"}):
+            from distributed import Client
     except ImportError:
         raise MissingExtraError("lab", "edgeopt lab") from None
 

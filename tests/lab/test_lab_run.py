@@ -221,7 +221,7 @@ def test_new_bundles_are_compared_with_earlier_ones(fake_lab, state, low, high):
     assert (error is not None) == (state == "broken")
     if error:
         assert error.exit_code == 4
-        assert "slower than before by more than 3%: small on east, large on east" in error.message
+        assert "Slower than before by more than 3%: small on east, large on east" in error.message
     lab.run(out="next", against=lab.folder / "last")
     assert len(lab.log()) == 6, "a comparison with the same bundle is kept too"
 
