@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from edgeopt.views.blocks import Block
 
 _DRAW_S = 0.2
+_NAME_CELLS = 24
+"""Letters of a model's name that the live table shows."""
 _STYLES = {"bad": "red", "accent": "cyan", "faint": "dim"}
 
 
@@ -44,8 +46,9 @@ def run(request: LabRunRequest, json: JsonFlag = False) -> None:
     Each cell of the table is one `edgeopt optimize`, on this machine or on the device. Devices work
     side by side; no two searches measure on one host at once. Finished cells are kept: the same
     command continues after Ctrl-C, or after a device was away. RESULTS gets results.json,
-    report.html, report.md and bundles/MODEL/DEVICE.edgeopt. Exit code 4: a cell failed, or with
-    --against, is proved slower than before by more than max_slowdown of the lab file.
+    report.html, report.md and bundles/MODEL/DEVICE.edgeopt, and is up to date after each cell. Exit
+    code 4: a cell failed, or with --against, was not compared, or is proved slower than before by
+    more than max_slowdown of the lab file.
 
     \b
     Examples:
@@ -164,9 +167,14 @@ class LabTable:
 
         devices = list(dict.fromkeys(device for _, device in self._cells))
         table = Table(box=None, pad_edge=False)
-        for title in ("model", *devices):
-            table.add_column(title, no_wrap=True, overflow="ellipsis")
-        for model in dict.fromkeys(model for model, _ in self._cells):
+        models = list(dict.fromkeys(model for model, _ in self._cells))
+        # Devices share the width, so that a long phase of one cuts no model and no state of another.
+        names = min(max((len(legible(each)) for each in models), default=0), _NAME_CELLS)
+        share = (self._live.console.width - names) // max(len(devices), 1) - 2
+        table.add_column("model", no_wrap=True, overflow="ellipsis", max_width=_NAME_CELLS)
+        for device in devices:
+            table.add_column(device, no_wrap=True, overflow="ellipsis", max_width=max(share, len("waiting")))
+        for model in models:
             found = [self._cells.get((model, device)) for device in devices]
             texts = [
                 Text("") if each is None else Text(legible(cell_text(each)), _STYLES.get(cell_mood(each), ""))

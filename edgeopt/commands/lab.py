@@ -1,9 +1,11 @@
 """`edgeopt lab`: runs a lab and writes its reports."""
 
+from pathlib import Path
+
 from edgeopt.errors import ConstraintError
 from edgeopt.events import Emit
 from edgeopt.lab.lab_run import run_lab
-from edgeopt.lab.records import LabResults, read_results
+from edgeopt.lab.records import LabResults, read_results, write_results
 from edgeopt.lab.request import LabRunRequest, LabShowRequest
 from edgeopt.measure.files import writing
 from edgeopt.views import markdown
@@ -12,13 +14,17 @@ from edgeopt.views.lab import page, sections, summary
 
 
 def run(request: LabRunRequest, emit: Emit) -> LabResults:
-    """Runs the lab and writes `report.html` and `report.md` beside the results."""
-    results = run_lab(request, emit)
+    """Runs the lab; `report.html` and `report.md` beside the results are as up to date as these."""
+    return run_lab(request, emit, publish=_publish)
+
+
+def _publish(results: LabResults, folder: Path) -> None:
+    """Writes the results and, beside them, their reports."""
+    write_results(results, folder)
     text = markdown.page(f"Lab: {results.lab}", (WordsBlock(summary(results), "strong"), *sections(results)))
     for name, content in (("report.html", page(results)), ("report.md", text)):
-        with writing(request.out / name) as file:
+        with writing(folder / name) as file:
             file.write(content.encode())
-    return results
 
 
 def show(request: LabShowRequest) -> LabResults:
@@ -37,4 +43,5 @@ def failure(results: LabResults) -> ConstraintError | None:
         if cells
     ]
     hint = "The report has the reasons; the same command runs only the cells that are not complete."
-    return ConstraintError(f"Of the cells, {'; '.join(found)}.", hint) if found else None
+    text = "; ".join(found)
+    return ConstraintError(f"{text[0].upper()}{text[1:]}.", hint) if found else None

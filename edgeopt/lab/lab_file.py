@@ -10,12 +10,15 @@ import msgspec
 from edgeopt.bundle.toml import read_toml
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import InputError, UsageError
+from edgeopt.graph.model import digest_of
 from edgeopt.keywords import read
 from edgeopt.nearest import nearest
 from edgeopt.options import arguments, options_of
+from edgeopt.pipeline.cache.store import tree_digest
 from edgeopt.pipeline.request import OptimizeRequest, check
 from edgeopt.platform.processes import can_pin, usable_cores
 from edgeopt.remote.address import SshAddress, read_address
+from edgeopt.remote.files import files_beside
 
 HoldBack = Literal["avx2", "avx512", "avx512-vnni", "avx512-bf16", "amx"]
 # The newest instruction set that oneDNN, inside OpenVINO, may still use without the one that is held back.
@@ -91,6 +94,18 @@ class ModelSearch(msgspec.Struct, frozen=True):
         """Returns the arguments of `edgeopt optimize`."""
         files = {"model": self.file, "out": out, "data": self.data}
         return (*arguments(OptimizeRequest, files), *self.option_words)
+
+    def digests(self) -> tuple[str, str]:
+        """Returns the digests of the model with its external data, and of its samples; raises EdgeoptError."""
+        try:
+            for path in (self.file, self.data):
+                if path is not None and not path.exists():
+                    raise InputError(f"There is no '{path}'.", "Check the path in the lab file.")
+            data = "" if self.data is None else tree_digest(self.data)
+            return digest_of((self.file, *files_beside(self.file))), data
+        except OSError as error:
+            place = error.filename or self.file
+            raise InputError(f"'{place}' cannot be read: {error.strerror}.", "Check the file.") from None
 
 
 def read_lab_file(path: Path) -> LabFile:
@@ -182,12 +197,8 @@ def _search(name: str, entry: LabModel, lab: LabFile, path: Path) -> ModelSearch
     folder = path.absolute().parent if name in lab.models else Path.cwd()
     options = {**lab.options, **entry.options, **({"floor": entry.floor} if entry.floor else {})}
     options = {key: _placed(value, path) if key in _PATHS else value for key, value in options.items()}
-    file, data = folder / entry.file, folder / entry.data if entry.data else None
-    for each in (file, data):
-        if each is not None and not each.exists():
-            raise InputError(f"{path}: model '{name}': there is no '{each}'.", "Check the path.")
     _check_options(options, name, path)
-    return ModelSearch(name, file, data, options)
+    return ModelSearch(name, folder / entry.file, folder / entry.data if entry.data else None, options)
 
 
 def _placed(value: OptionValue, path: Path) -> str:

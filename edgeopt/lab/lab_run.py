@@ -1,6 +1,6 @@
 """A run of a lab: what is kept, what is searched for, what is measured against earlier results."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -8,9 +8,8 @@ import msgspec
 from edgeopt.bundle.manifest import release_id
 from edgeopt.bundle.read import read_bundle
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import BundleError, UsageError
+from edgeopt.errors import BundleError, EdgeoptError, UsageError
 from edgeopt.events import Emit, Progress, Update
-from edgeopt.graph.model import digest_of
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.lab.cell import PROGRAM, STOPPED, CellRun, CellTask, CommandEnding
 from edgeopt.lab.lab_file import LabDevice, LabFile, ModelSearch, lanes, model_searches, read_lab_file
@@ -28,19 +27,23 @@ from edgeopt.lab.records import (
 from edgeopt.lab.request import LabRunRequest
 from edgeopt.lab.schedule import run_cells
 from edgeopt.measure.stats import with_open_ends
-from edgeopt.pipeline.cache.store import tree_digest
 from edgeopt.pipeline.outcome import Outcome
-from edgeopt.remote.files import files_beside
 from edgeopt.version import __version__
 
 UPDATE = "lab-cell"
 """Kind of the update that each change of a cell emits."""
 
 
-def run_lab(request: LabRunRequest, emit: Emit, program: tuple[str, ...] = PROGRAM) -> LabResults:
+def run_lab(
+    request: LabRunRequest,
+    emit: Emit,
+    program: tuple[str, ...] = PROGRAM,
+    publish: Callable[[LabResults, Path], None] = write_results,
+) -> LabResults:
     """Runs the cells that are not finished yet; results.json has each as soon as it ends.
 
-    `program`: what Python runs for the commands of cells.
+    `program`: what Python runs for the commands of cells. `publish` writes the results into their folder, each
+    time that a cell ends.
     """
     lab = read_lab_file(request.lab)
     models = model_searches(lab, request.lab, request.models)
@@ -49,7 +52,7 @@ def run_lab(request: LabRunRequest, emit: Emit, program: tuple[str, ...] = PROGR
             "--against names the results that this run replaces.", "Write to another folder: -o RESULTS"
         )
     last = None if request.against is None else read_results(request.against)
-    return _LabRun(request, lab, models, last, emit, program).run()
+    return _LabRun(request, lab, models, last, emit, program, publish).run()
 
 
 class _LabRun:
@@ -63,18 +66,20 @@ class _LabRun:
         last: LabResults | None,
         emit: Emit,
         program: tuple[str, ...],
+        publish: Callable[[LabResults, Path], None],
     ) -> None:
         self._request, self._lab, self._emit, self._program = request, lab, emit, program
+        self._publish = publish
         self._folder = request.out.absolute()
         self._models = {each.name: each for each in models}
         self._devices = {each.name: each for each in lab.device}
         self._last = {} if last is None else {(each.model, each.device): each for each in last.cells}
-        digests = {each.name: _digests(each) for each in models}
-        self._cells = {
-            f"{model} on {device}": LabCell(model, device, "waiting", self._key(model, device, digests[model]))
-            for model in self._models
-            for device in self._devices
-        }
+        self._cells: dict[str, LabCell] = {}
+        """Cells as results.json has them, by name; a cell that runs is waiting here until it ends."""
+        self._began = False
+        for model in models:
+            for cell in self._new_cells(model):
+                self._cells[cell.name] = cell
 
     def run(self) -> LabResults:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -83,12 +88,31 @@ class _LabRun:
         self._keep()
         for cell in self._cells.values():
             self._show(cell)
-        tasks = [task for cell in self._cells.values() if (task := self._task(cell)).commands]
-        self._emit(Progress("running the cells", done=0, total=len(tasks)))
+        tasks = [
+            task
+            for cell in self._cells.values()
+            if cell.status != "failed" and (task := self._task(cell)).commands
+        ]
         if tasks:
+            self._emit(Progress("running the cells", done=0, total=len(tasks)))
             run_cells(tasks, lanes(self._lab.device), self._request.scheduler, self._report, self._finish)
         self._write()
         return self._results()
+
+    def _new_cells(self, model: ModelSearch) -> list[LabCell]:
+        """Returns the cells of a model: waiting, or failed if its files cannot be read."""
+        digests, error = ("", ""), None
+        try:
+            digests = model.digests()
+        except EdgeoptError as found:
+            error = found
+        cells = [
+            LabCell(model.name, each, "waiting", self._key(model.name, each, digests)) for each in self._devices
+        ]
+        if error is None:
+            return cells
+        failure = {"status": "failed", "reason": error.message, "hint": error.hint}
+        return [msgspec.structs.replace(each, **failure) for each in cells]
 
     def _key(self, model: str, device: str, digests: tuple[str, str]) -> CellKey:
         there = self._devices[device]
@@ -107,7 +131,7 @@ class _LabRun:
         found = {
             name: earlier[name]
             for name, cell in self._cells.items()
-            if name in earlier and self._is_same(earlier[name], cell)
+            if cell.status != "failed" and name in earlier and self._is_same(earlier[name], cell)
         }
         devices = {cell.device for cell in found.values()}
         prints: dict[str, dict[str, str]] = {}
@@ -160,13 +184,16 @@ class _LabRun:
 
     def _report(self, task: CellTask, progress: Progress) -> None:
         phase = f"{progress.phase}: {progress.message}" if progress.message else progress.phase
-        self._show(msgspec.structs.replace(self._cells[task.key], status="running", phase=phase))
+        if not self._began:  # not before: a run that cannot begin keeps the earlier results
+            self._began = True
+            self._write()
+        self._announce(msgspec.structs.replace(self._cells[task.key], status="running", phase=phase))
 
     def _finish(self, task: CellTask, run: CellRun) -> None:
         cell = self._cells[task.key]
         for command, ending in zip(task.commands, run.endings, strict=False):
             if ending.code == STOPPED:
-                return
+                break
             cell = self._searched(cell, ending) if command[0] == "optimize" else self._raced(cell, ending)
         self._show(cell)
         self._write()
@@ -208,6 +235,9 @@ class _LabRun:
 
     def _show(self, cell: LabCell) -> None:
         self._cells[cell.name] = cell
+        self._announce(cell)
+
+    def _announce(self, cell: LabCell) -> None:
         self._emit(Update(UPDATE, msgspec.to_builtins(cell)))
 
     def _results(self) -> LabResults:
@@ -222,8 +252,7 @@ class _LabRun:
         )
 
     def _write(self) -> None:
-        """Writes all cells; those that wait or run are not finished for a later run."""
-        write_results(self._results(), self._folder)
+        self._publish(self._results(), self._folder)
 
 
 def _is_due(race: LabRace | None, old: Path) -> bool:
@@ -232,10 +261,8 @@ def _is_due(race: LabRace | None, old: Path) -> bool:
 
 
 def _digest_of_bundle(path: Path) -> str:
-    return release_id(path) if path.is_dir() else ""
-
-
-def _digests(model: ModelSearch) -> tuple[str, str]:
-    """Returns the digests of the model with its external data, and of its samples."""
-    data = "" if model.data is None else tree_digest(model.data)
-    return digest_of((model.file, *files_beside(model.file))), data
+    """Returns the digest of a bundle; empty if it is missing or damaged, which the comparison reports."""
+    try:
+        return release_id(path)
+    except OSError:
+        return ""

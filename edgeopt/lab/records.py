@@ -109,11 +109,18 @@ def read_results(path: Path) -> LabResults:
     file = results_file(path)
     try:
         plain = with_open_ends(msgspec.json.decode(file.read_bytes()))
-        return msgspec.convert(plain, thread_safe(LabResults))
+        results = msgspec.convert(plain, thread_safe(LabResults))
     except FileNotFoundError:
         raise InputError(f"There are no results at '{path}'.", "Name the folder that -o named.") from None
     except (OSError, msgspec.DecodeError, msgspec.ValidationError) as error:
         raise InputError(f"'{file}' cannot be read as results: {error}.", "Name another folder.") from None
+    cells = tuple(_at_rest(each) for each in results.cells)
+    return msgspec.structs.replace(results, cells=cells)
+
+
+def _at_rest(cell: LabCell) -> LabCell:
+    """Returns the cell as waiting if the file has it as running: an interrupted run could leave that."""
+    return msgspec.structs.replace(cell, status="waiting", phase="") if cell.status == "running" else cell
 
 
 def write_results(results: LabResults, folder: Path) -> None:

@@ -9,7 +9,9 @@ from edgeopt.options import argument, option
 
 
 class LabRunRequest(msgspec.Struct, frozen=True):
-    lab: Annotated[Path, argument("TOML file with the devices of the lab.", metavar="LAB.toml")]
+    lab: Annotated[
+        Path, argument("TOML file with the devices of the lab, and its models and options.", metavar="LAB.toml")
+    ]
     models: Annotated[
         tuple[str, ...],
         argument(

@@ -41,7 +41,7 @@ def run_cells(
     report: Callable[[CellTask, Progress], None],
     finish: Callable[[CellTask, CellRun], None],
 ) -> None:
-    """Runs all cells and calls `finish` for each as it ends; an exception, such as Ctrl-C, ends all commands.
+    """Runs all cells and calls `finish` for each as it ends; an exception, such as Ctrl-C, stops all commands.
 
     `scheduler` is the address of a Dask scheduler whose workers offer the devices; None starts one here.
     """
@@ -83,6 +83,8 @@ def run_cells(
                 with suppress(OSError, TimeoutError):  # the scheduler is gone, or a command does not end
                     stop.set()
                     wait(list(waiting.values()), timeout=_STOP_S)
+                for task in [by_key[key] for key, each in waiting.items() if each.status == "finished"]:
+                    finish(task, _run_of(waiting[task.key]))  # a search may have ended before the comparison
 
 
 def _give_up(
@@ -127,7 +129,11 @@ def _run_of(future: "Future") -> CellRun:
 @contextmanager
 def _client(lanes: Lanes, scheduler: str | None) -> "Iterator[Client]":
     try:
-        from distributed import Client
+        import dask
+
+        # Dask sets its level on import; its threads still log after the end of the cluster, and of `silence_logs`.
+        with dask.config.set({"logging.distributed": "critical"}):
+            from distributed import Client
     except ImportError:
         raise MissingExtraError("lab", "edgeopt lab") from None
 

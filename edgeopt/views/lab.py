@@ -29,7 +29,7 @@ _MOODS: dict[str, Mood] = {"failed": "bad", "running": "accent", "waiting": "fai
 def cell_text(cell: LabCell) -> str:
     """`1.52x [1.48 1.57]`, or the state of a cell without a result."""
     if cell.status == "running":
-        return cell.phase or "running"
+        return cell.phase.partition(":")[0] or "running"  # without the candidate, which would widen the table
     if cell.status != "done":
         return cell.status
     if cell.speedup is None:
@@ -96,13 +96,19 @@ def _matrix(results: LabResults) -> Table:
 
     rows = (Row((model, *(shown(model, device) for device in results.devices))) for model in results.models)
     titles = (Column("model", "name"), *(Column(device) for device in results.devices))
-    return Table(titles, tuple(rows), "Speed relative to plain ONNX Runtime on the same device.")
+    return Table(
+        titles, tuple(rows), "Speed relative to plain ONNX Runtime on the same device, with its interval."
+    )
 
 
 def _attention(results: LabResults) -> list[Block]:
     slower = [f"{each.name}: {each.race.sentence}" for each in results.slower if each.race is not None]
     missing = [f"{each.name}: not compared: {each.race.sentence}" for each in results.not_compared if each.race]
-    failed = [f"{each.name}: {each.reason} {each.hint}".strip() for each in results.cells if each.reason]
+    devices: dict[tuple[str, str], list[str]] = {}
+    for each in results.cells:
+        if each.reason:
+            devices.setdefault((each.model, f"{each.reason} {each.hint}".strip()), []).append(each.device)
+    failed = [f"{model} on {', '.join(names)}: {text}" for (model, text), names in devices.items()]
     return [Listed(tuple(each)) for each in (slower, missing, failed) if each]
 
 
@@ -131,7 +137,7 @@ def _bar(cell: LabCell) -> charts.Bar:
 
 def _details(results: LabResults) -> Table:
     titles = columns(
-        *("=model", "=device", ">speed-up", ">time of a run", ">before", ">accuracy", ">peak memory"),
+        *("=model", "=device", ">speed-up", ">latency", ">baseline latency", ">accuracy", ">peak memory"),
         *("=winner", "against earlier"),
     )
     return filled(Table(titles, tuple(map(_detail, _by_model(results)))))

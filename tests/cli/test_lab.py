@@ -55,7 +55,7 @@ def test_device_that_does_not_answer_is_exit_code_4(start, relu_model, tmp_path)
     assert code == 4
     assert list(run.temporary.iterdir()) == []
     assert "0 of 1 cell complete; 1 failed." in out
-    assert "not complete: relu on away" in err
+    assert "Not complete: relu on away" in err
 
 
 def test_wrong_file_is_exit_code_3(edgeopt, relu_model, tmp_path):
@@ -73,7 +73,7 @@ def cell(model, device, status, **more):
 
 CELLS = (
     cell("small", "east", "waiting"),
-    cell("small", "west", "running", phase="racing"),
+    cell("small", "west", "running", phase="racing: int8 · onnxruntime-cpu"),
     cell("small", "east", "failed", reason="It is away."),
     cell(
         *("small", "west", "done"),
@@ -91,6 +91,21 @@ def test_live_table_fills():
             console.print(table.render())
         assert shown in capture.get()
     assert "waiting" not in capture.get()
+
+
+def test_long_phase_cuts_no_model_and_no_state_in_the_live_table(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "48")
+    table = LabTable()
+    table.update(
+        cell("classifier", "a-long-name-of-a-device", "running", phase="connecting to the device"), pytest.fail
+    )
+    for device in ("east", "west"):
+        table.update(cell("classifier", device, "waiting"), pytest.fail)
+    console = Console(width=48, highlight=False)
+    with console.capture() as capture:
+        console.print(table.render())
+    assert "classifier" in capture.get()
+    assert capture.get().count("waiting") == 2
 
 
 def test_log_has_a_line_for_the_begin_and_the_end_of_a_cell():

@@ -1,102 +1,132 @@
-"""The ten steps of docs/lab.md, with two devices that are cores of this machine."""
+"""The ten steps of docs/lab.md, as typed there: this machine, a real SSH server and a real agent on loopback.
+
+Only the addresses differ, the files have the names of the page, and a quick profile shortens the searches.
+"""
 
 import json
 import re
 import shlex
+import shutil
 import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from edgeopt.platform.processes import usable_cores
+from edgeopt.bundle.manifest import release_id
+from tests.agent import conftest as agent_fixtures
+from tests.remote import conftest as remote_fixtures
+
+start_agent = agent_fixtures.start_agent
+make_server, server = remote_fixtures.make_server, remote_fixtures.server
 
 ROOT = Path(__file__).parents[2]
-CORES = sorted(usable_cores() or ())
-DEVICES = """
-[[device]]
-name = "first"
-cores = [{first}]
-share_host = true
-
-[[device]]
-name = "second"
-cores = [{second}]
-share_host = true
-"""
-MODELS = """
-[models.relu]
-file = '{relu}'
-
-[models.conv]
-file = '{conv}'
-data = 'samples.npz'
-"""
-OPTIONS = "\n[options]\nprofile = '{profile}'\n"
 
 
-def steps():
-    """The commands of each step, without their first word."""
-    page = (ROOT / "docs" / "lab.md").read_text()
-    listed = page.partition("## Ten steps")[2].partition("\n## ")[0]
+def page(addresses):
+    """The texts of the steps, their commands, and the lab file, with the addresses of the page replaced."""
+    text = (ROOT / "docs" / "lab.md").read_text()
+    for written, real in addresses.items():
+        assert written in text
+        text = text.replace(written, real)
+    listed = text.partition("## Ten steps")[2].partition("\n## ")[0]
     texts = re.findall(r"^\d+\. (.+)$", listed, re.MULTILINE)
-    return texts, [[shlex.split(each)[1:] for each in re.findall(r"`(edgeopt [^`]+)`", text)] for text in texts]
+    commands = [[shlex.split(each) for each in re.findall(r"`(edgeopt[ -][^`]+)`", step)] for step in texts]
+    return texts, commands, re.search(r"```toml\n(.+?)```", listed, re.DOTALL)[1]
+
+
+@pytest.fixture
+def devices(start_agent, server, tmp_path, monkeypatch):
+    """The data folder of the agent, and the real address for each one of the page."""
+    monkeypatch.setenv("EDGEOPT_LOCK", str(tmp_path / "lock"))  # other tests measure on this machine too
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    agent = start_agent(trials=True, tls="on")
+    url = f"https://127.0.0.1:{agent.port}"
+    return agent.data_dir, {"ssh://pi@camera.local": server.address, "https://gateway.local:8080": url}
+
+
+@pytest.fixture
+def write_lab(relu_model, conv_model, quick_profile, tmp_path):
+    """Writes the lab file with its models, and returns where the samples belong; they are not there yet."""
+
+    def write(lab):
+        names = tomllib.loads(lab)["models"]
+        shutil.copy(conv_model, tmp_path / names["detector"]["file"])
+        shutil.copy(relu_model, tmp_path / names["classifier"]["file"])
+        assert lab.count("[options]\n") == 1
+        quick = lab.replace("[options]\n", f"[options]\nprofile = '{quick_profile}'\n")
+        (tmp_path / "lab.toml").write_text(quick)
+        return tmp_path / names["detector"]["data"]
+
+    return write
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # three runs of a lab, with up to four searches each
-@pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
-def test_ten_steps(start, relu_model, conv_model, conv_data, quick_profile, tmp_path):
-    texts, (_, probing, _, _, _, running, showing, *_) = steps()
+@pytest.mark.timeout(900)  # three runs of a lab, with up to six searches each
+def test_ten_steps(start, devices, write_lab, conv_data, tmp_path):
+    data_dir, addresses = devices
+    texts, commands, lab = page(addresses)
     assert len(texts) == 10
+    _, (probing,), (coding, pairing, asking), _, _, (running,), (showing,), _, _, (deploying,) = commands
 
-    def edgeopt(*command):
-        return start(*command).finish(within_s=300)
+    def edgeopt(command, *more):
+        module = command[0].replace("-", "_")
+        return start(*command[1:], *more, module=module).finish(within_s=300)
+
+    def cells(command):
+        code, out, _ = edgeopt(command, "--json")
+        found = json.loads(out.splitlines()[-1])["data"]["cells"]
+        return code, {(each["model"], each["device"]): each for each in found}
 
     # 1: nothing can be installed in a test; the extras are those of the project.
     extras = re.search(r"\[([\w,]+)\]", texts[0])[1].split(",")
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(extras) <= set(declared)
 
-    # 2: both devices are this machine, so there is no --on.
-    probe = probing[0][: probing[0].index("--on")]
-    assert edgeopt(*probe)[0] == 0
+    # 2 and 3: the code is typed as an option, because there is no terminal.
+    assert edgeopt(probing)[0] == 0
+    code, out, err = edgeopt(coding, "--data-dir", data_dir)
+    assert code == 0, err
+    paired = edgeopt(pairing, "--code", re.search(r"\w{4}-\w{4}-\w{4}", out)[0])
+    assert paired[0] == 0, paired
+    assert edgeopt(asking)[0] == 0
 
-    # 3 to 5: samples.npz does not fit the model yet, so that something fails.
-    assert "time_limit_s = 10" in texts[4]
-    lab = DEVICES.format(first=CORES[0], second=CORES[1]) + MODELS.format(relu=relu_model, conv=conv_model)
-    lab += OPTIONS.format(profile=quick_profile)
-    np.savez(tmp_path / "samples.npz", x=np.ones((4, 2), np.float32))
-    (tmp_path / "lab.toml").write_text(f"{lab}time_limit_s = 1\n")
+    # 4 and 5: the samples do not fit the model yet, so that something fails.
+    limit = re.search(r"`(time_limit_s = \d+)`", texts[4])[1]
 
-    def cells(*command):
-        code, out, _ = edgeopt(*command, "--json")
-        found = json.loads(out.splitlines()[-1])["data"]["cells"]
-        return code, {(each["model"], each["device"]): each for each in found}
+    assert lab.count(limit) == 1
+    samples = write_lab(lab)
+    np.savez(samples, x=np.ones((4, 2), np.float32))
 
     # 6 and 7
-    code, found = cells(*running[0])
+    code, found = cells(running)
     assert code == 4
     failed = {key for key, each in found.items() if each["status"] == "failed"}
-    assert failed == {("conv", "first"), ("conv", "second")}
-    code, out, _ = edgeopt(*showing[0])
+    assert failed == {("detector", each) for each in ("desktop", "camera", "gateway")}, found
+    code, out, _ = edgeopt(showing)
     assert code == 0
-    assert found["conv", "first"]["reason"][:40] in out
-    (tmp_path / "samples.npz").write_bytes(conv_data.read_bytes())
+    for key in failed:
+        assert found[key]["reason"][:40] in out
+    shutil.copy(conv_data, samples)
 
     # 8
-    code, found = cells(*running[0])
-    assert code == 0
+    code, found = cells(running)
+    assert code == 0, found
     assert {key for key, each in found.items() if not each["kept"]} == failed
 
     # 9
-    (tmp_path / "lab.toml").write_text(lab)
-    code, found = cells(*running[0])
-    assert code == 0
+    write_lab(lab.replace(limit, ""))
+    code, found = cells(running)
+    assert code == 0, found
     assert not any(each["kept"] for each in found.values())
 
     # 10
     report = (tmp_path / re.search(r"`(results/[\w.]+)`", texts[9])[1]).read_text()
-    assert "4 of 4 cells complete" in report
+    assert "6 of 6 cells complete" in report
     for each in found.values():
-        assert edgeopt("verify", tmp_path / "results" / each["bundle"])[0] == 0
+        assert edgeopt(["edgeopt", "verify"], tmp_path / "results" / each["bundle"])[0] == 0
+    code, out, err = edgeopt(deploying)
+    assert code == 0, out + err
+    code, out, _ = edgeopt(["edgeopt", "fleet", "status"], *deploying[-2:], "--json")
+    assert code == 0
+    assert release_id(tmp_path / "results" / found["detector", "gateway"]["bundle"]) in out

@@ -1,9 +1,10 @@
 """A program that answers as `edgeopt optimize`, `bench` and `probe` do, after a stated time and without measuring.
 
 FAKE_LAB names a folder. It answers with `bundle.edgeopt`, `outcome.json`, `bench.json` and `device.json` there;
-`seconds.json` has the time of each model, `gone/HOST` is there while a device is away, and `log.jsonl` gets
-a line for each search and comparison with its begin and end. `bench-MODEL-HOST.json` is the answer for one cell,
-and `bundle-MODEL.edgeopt` the bundle of one model. With FAKE_LAB_BENCH=real, edgeopt itself measures.
+`seconds.json` has the time of each model, `gone/HOST` is there while a device is away, `hold/HOST` while its
+searches and comparisons are not to end, and `log.jsonl` gets a line for each of them with its begin and end.
+`bench-MODEL-HOST.json` is the answer for one cell, and `bundle-MODEL.edgeopt` the bundle of one model. With
+FAKE_LAB_BENCH=real, edgeopt itself measures.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -33,9 +34,9 @@ def content(name):
     return json.loads((FOLDER / name).read_text())
 
 
-def work(seconds, device):
+def work(seconds, device, *, can_hold=True):
     end = time.time() + seconds
-    while time.time() < end:
+    while time.time() < end or (can_hold and (FOLDER / "hold" / device).exists()):
         if (FOLDER / "gone" / device).exists():
             answer("error", code="missing", message=f"'{device}' does not answer.", hint="Start it.")
             sys.exit(5)
@@ -55,7 +56,7 @@ def main():
         os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 - the arguments are those of the lab
     begin = time.time()
     if command == "probe":
-        work(0.01, on)
+        work(0.01, on, can_hold=False)
         return answer("result", kind="probe", data=content("device.json"))
     file = Path(arguments[0])
     model = file.name.partition(".")[0] if command == "optimize" else file.parent.name

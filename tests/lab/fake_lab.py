@@ -19,6 +19,7 @@ class FakeLab:
     def __init__(self, folder, bundle, outcome, device, devices, seconds):
         self.folder, self.models = folder, tuple(seconds)
         (folder / "gone").mkdir()
+        (folder / "hold").mkdir()
         shutil.copytree(bundle, folder / "bundle.edgeopt")
         (folder / "outcome.json").write_bytes(msgspec.json.encode(outcome))
         self.answer_device(device)
@@ -50,6 +51,15 @@ class FakeLab:
 
     def revive(self, device):
         (self.folder / "gone" / device).unlink()
+
+    def hold(self, *devices):
+        """Keeps the commands of the devices from ending until `release`."""
+        for device in devices:
+            (self.folder / "hold" / device).touch()
+
+    def release(self, *devices):
+        for device in devices:
+            (self.folder / "hold" / device).unlink(missing_ok=True)
 
     def run(self, out="results", emit=None, **options):
         request = LabRunRequest(self.file, out=self.folder / out, **options)

@@ -1,8 +1,10 @@
 """Runs of a lab with fake devices: what is searched for, kept, compared."""
 
+import json
 from pathlib import Path
 
 import msgspec
+import onnx
 import pytest
 
 from edgeopt.commands.lab import failure
@@ -11,6 +13,7 @@ from edgeopt.events import ignore
 from edgeopt.lab.lab_run import run_lab
 from edgeopt.lab.records import read_results
 from edgeopt.lab.request import LabRunRequest
+from edgeopt.views.lab import show
 from tests.conftest import this_device
 from tests.lab.fake_lab import PROGRAM, overlapping
 
@@ -69,6 +72,115 @@ def test_interrupted_run_continues(fake_lab):
     assert failure(results) is None
 
 
+def missing_file(lab):
+    (lab.folder / "small.null.json").unlink()
+    return "There is no"
+
+
+def missing_data(lab):
+    name_file(lab, 'small.null.json"\ndata = "nothing.npz')
+    return "There is no"
+
+
+def folder_as_model(lab):
+    (lab.folder / "folder").mkdir()
+    name_file(lab, "folder")
+    return "cannot be read: Is a directory"
+
+
+def damaged_onnx(lab):
+    (lab.folder / "damaged.onnx").write_bytes(b"\x08\x08\x3a\xff")
+    name_file(lab, "damaged.onnx")
+    return "is not an ONNX model"
+
+
+def missing_weights(lab):
+    tensor = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location", value="weights.bin")
+    graph = onnx.GraphProto(name="g", initializer=[tensor])
+    (lab.folder / "split.onnx").write_bytes(onnx.ModelProto(ir_version=8, graph=graph).SerializeToString())
+    name_file(lab, "split.onnx")
+    return "weights.bin"
+
+
+def name_file(lab, name):
+    lab.file.write_text(lab.file.read_text().replace("small.null.json", name))
+
+
+@pytest.mark.parametrize(
+    "spoil", [missing_file, missing_data, folder_as_model, damaged_onnx, missing_weights], ids=lambda f: f.__name__
+)
+def test_model_that_cannot_be_read_costs_its_own_cells_only(fake_lab, spoil):
+    lab = fake_lab()
+    said = spoil(lab)
+    results = lab.run()
+    assert read_results(lab.folder / "results") == results
+    assert {each.name for each in results.failed} == {"small on east", "small on west"}
+    assert all(said in each.reason for each in results.failed)
+    assert all(each.hint for each in results.failed)
+    assert {each["model"] for each in lab.log()} == {"large"}
+    assert said in "".join(row for block in show(results)[2:] for row in block.items)
+
+
+def test_lab_without_a_readable_model_needs_no_device(fake_lab):
+    lab = fake_lab(models=("small",))
+    missing_file(lab)
+    assert failure(lab.run()).exit_code == 4
+    assert len(read_results(lab.folder / "results").failed) == 2
+
+
+def test_comparison_that_is_interrupted_keeps_the_search(fake_lab):
+    lab = fake_lab(devices=("east",), models=("small",))
+    lab.answer_bench("held", 1.0, 1.1)
+    lab.run(out="last")
+    running = []
+
+    def interrupt(event):
+        if getattr(event, "data", {}).get("status") == "running":
+            running.append(event)
+            if len(running) == 2:  # the second command, which compares
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.run(out="next", against=lab.folder / "last", emit=interrupt)
+    (cell,) = lab.run(out="next", against=lab.folder / "last").cells
+    assert cell.kept
+    assert cell.race.state == "held"
+
+
+def test_finished_cell_stays_finished_while_it_is_compared(fake_lab):
+    lab = fake_lab(models=("small",))
+    lab.answer_bench("held", 1.0, 1.1)
+    lab.run(out="last")
+    lab.run(out="next")
+    lab.hold("east", "west")
+    running, stored = set(), []
+
+    def release(event):
+        cell = getattr(event, "data", {})
+        if cell.get("status") == "running":
+            running.add(cell["device"])
+            if len(running) == 2:
+                lab.release("east")
+        if cell.get("race") is not None:
+            stored.append(json.loads((lab.folder / "next/results.json").read_text()))
+            lab.release("west")
+
+    results = lab.run(out="next", against=lab.folder / "last", emit=release)
+    assert [each.race.state for each in results.cells] == ["held", "held"]
+    # The first comparison is in the file by the end of the second one.
+    assert [each["status"] for each in stored[1]["cells"]] == ["done", "done"]
+
+
+def test_damaged_earlier_bundle_costs_its_comparison_only(fake_lab):
+    lab = fake_lab(devices=("east",))
+    lab.answer_bench("held", 1.0, 1.1)
+    lab.run(out="last")
+    (lab.folder / "last/bundles/small/east.edgeopt/manifest.json").unlink()
+    results = lab.run(out="next", against=lab.folder / "last")
+    assert [each.race.against_digest != "" for each in results.cells] == [False, True]
+
+
 def changed_option(lab):
     lab.file.write_text(lab.file.read_text() + "\n[options]\ntime_limit_s = 7\n")
 
@@ -109,7 +221,7 @@ def test_new_bundles_are_compared_with_earlier_ones(fake_lab, state, low, high):
     assert (error is not None) == (state == "broken")
     if error:
         assert error.exit_code == 4
-        assert "slower than before by more than 3%: small on east, large on east" in error.message
+        assert "Slower than before by more than 3%: small on east, large on east" in error.message
     lab.run(out="next", against=lab.folder / "last")
     assert len(lab.log()) == 6, "a comparison with the same bundle is kept too"
 

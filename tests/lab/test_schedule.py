@@ -3,6 +3,8 @@
 import itertools
 import os
 import signal
+import subprocess
+import sys
 
 import psutil
 import pytest
@@ -79,6 +81,17 @@ def test_interrupt_ends_the_commands():
         run([task("east", f"{NUMBER}\n{WAIT}", key=str(n)) for n in range(2)], [("east",)], report=interrupt)
     assert len(numbers) == 1
     assert ends(*numbers)
+
+
+def test_late_message_of_a_thread_of_dask_is_not_shown():
+    program = (
+        "import logging; from edgeopt.lab.cell import CellTask; from edgeopt.lab.schedule import run_cells\n"
+        f"cell = CellTask('key', 'east', ((),), program=('-c', {RESULT!r}))\n"
+        "run_cells([cell], [('east',)], None, print, lambda *_: None)\n"
+        "logging.getLogger('distributed.batched').info('Batched Comm Closed')"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stderr == ""
 
 
 @pytest.fixture

@@ -47,10 +47,13 @@ class SshServer:
             f"SetEnv EDGEOPT_LOCK={lock or folder / 'lock'}\n"  # other tests measure on this machine too
         )
         self._log = folder / "log"
+        self._command = [*before, BINARY, "-D", "-e", "-f", folder / "sshd_config"]
+        self.start()
+
+    def start(self):
+        """Starts the server; once more after `vanish`, as a device that is switched on again."""
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                [*before, BINARY, "-D", "-e", "-f", folder / "sshd_config"], stderr=log, start_new_session=True
-            )
+            self._process = subprocess.Popen(self._command, stderr=log, start_new_session=True)
         wait_listening(self._process, self.port, self._log, DEADLINE_S)
 
     @property

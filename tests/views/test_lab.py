@@ -46,8 +46,16 @@ def test_report_names_each_cell_that_needs_attention():
     assert "<large>" not in html
 
 
+def test_reason_that_several_devices_share_is_shown_once():
+    """A model that cannot be read fails on all devices."""
+    cells = tuple(cell("small", each, "failed", reason="It is damaged.") for each in ("east", "west"))
+    text = markdown.page("Lab", sections(LabResults("lab.toml", ("small",), ("east", "west"), cells)))
+    assert text.count("It is damaged.") == 1
+    assert "- small on east, west: It is damaged." in text
+
+
 def test_error_names_each_of_them_too():
     assert failure(RESULTS).message == (
-        "Of the cells, not complete: <large> on east; slower than before by more than 3%: small on west; "
+        "Not complete: <large> on east; slower than before by more than 3%: small on west; "
         "not compared: <large> on west."
     )

@@ -246,10 +246,7 @@ class LabPage(Page):
         if self.lab is None and beside.is_file():
             self.lab = beside
         self._results = found
-        self.rows.set_rows(
-            msgspec.structs.replace(cell, status="waiting", phase="") if cell.status == "running" else cell
-            for cell in found.cells
-        )
+        self.rows.set_rows(found.cells)
         self.table.fit()
         self._show()
 
