@@ -80,7 +80,7 @@ class CancelRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     model: Annotated[
         str,
-        option("Model whose deployment is cancelled; the only one that is going on by default.", metavar="NAME"),
+        option("Model whose deployment is cancelled (default: the only running one).", metavar="NAME"),
     ] = ""
     no_wait: NoWait = False
     token: Token = ""
