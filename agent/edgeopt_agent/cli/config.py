@@ -15,7 +15,9 @@ from edgeopt_agent.config import administered
 
 FileArgument = Annotated[
     Path | None,
-    typer.Argument(help="Configuration file.", show_default="/etc/edgeopt/agent.toml under systemd, or ~/.config/edgeopt"),
+    typer.Argument(
+        help="Configuration file.", show_default="/etc/edgeopt/agent.toml under systemd, or ~/.config/edgeopt"
+    ),
 ]
 Value = str | int | float | None
 

@@ -89,7 +89,8 @@ def backends_for(first: NamedFile, second: NamedFile, isolated: IsolatedBackends
     for side, backend in ((first, left), (second, right)):
         if side.path.suffix not in backend.formats:
             raise UsageError(
-                f"{backend.title} does not read '{side.path.name}'.", "Give another one with --backend-a or -b."
+                f"{backend.title} does not read '{side.path.name}'.",
+                "Choose another backend with --backend-a or --backend-b.",
             )
         found = backend.available()
         if isinstance(found, Unavailable):

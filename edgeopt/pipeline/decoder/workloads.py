@@ -133,7 +133,7 @@ def settings_for(settings: OptimizeRequest, model: DecoderModel | None) -> Optim
         )
     if objective == THROUGHPUT:
         raise UsageError(
-            "Texts of a decoder are not joined to batches.",
+            "A decoder with a cache runs one text at a time, so its throughput cannot be the objective.",
             f"Choose {TOKENS_PER_SECOND} or {FIRST_TOKEN}.",
             [_OBJECTIVE],
         )
