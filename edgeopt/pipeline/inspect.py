@@ -273,7 +273,7 @@ def _references(
     sizes: Mapping[str, int],
     stack: ExitStack,
 ) -> tuple[SearchData, Baseline, AccuracyReference]:
-    """Returns the samples (generated ones in these sizes), the baseline, which runs on, and its outputs."""
+    """Returns the samples (generated ones have these sizes), the baseline, which stays loaded, and its outputs."""
     runner, emit = place.runner, place.notes.emit
     if settings.data is not None:
         samples, raw = samples_from(

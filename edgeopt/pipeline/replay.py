@@ -257,7 +257,7 @@ class Rebuilt(msgspec.Struct, frozen=True):
 
 
 def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
-    """Writes the bundle; raises an error that says why if it would not be the same."""
+    """Rebuilds the bundle and writes it; raises an error with the reason if its outputs would differ."""
     begin = time.monotonic()
     # Normalized once: a path with ".." in it may lead elsewhere once folders exist.
     out = Path(os.path.abspath(request.out))  # noqa: PTH100 - `resolve` would follow a link at the end too

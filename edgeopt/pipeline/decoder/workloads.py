@@ -145,7 +145,7 @@ def settings_for(settings: OptimizeRequest, model: DecoderModel | None) -> Optim
 def decoder_data(
     settings: OptimizeRequest, model: DecoderModel, profile: TargetProfile, runner: TrialRunner
 ) -> DecoderData:
-    """Makes the samples; the source model computes their caches. Raises UsageError for options that do not fit."""
+    """Makes samples whose caches the source model computes; raises UsageError for options that do not apply."""
     if settings.shape:
         raise UsageError(
             f"{_SHAPE} does not apply to a decoder with a cache.",

@@ -289,7 +289,7 @@ def _measured(
         sizes = {**usual, gap.dimension: gap.size}
         run = resized(originals, place % len(originals), range(len(originals)), shaped.dimensions, sizes)
         if shaped.mask:
-            run[shaped.mask] = np.ones_like(run[shaped.mask])  # otherwise less would be computed
+            run[shaped.mask] = np.ones_like(run[shaped.mask])  # masked positions would be skipped
         runs.append(run)
     between = replace(runner, samples_path=runner.folder / "gaps")
     save_samples(together(runs), between.samples_path)
