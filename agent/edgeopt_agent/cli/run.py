@@ -207,7 +207,7 @@ def _report_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     typer.echo(f"edgeopt-agent listens at {url}, {as_called(legible(trust))}")
     if grpc_address:
         typer.echo(f"  gRPC:           {grpc_address}{' with TLS' if secured else ''}")
-    typer.echo(f"  its state:      {legible(str(settings.data_dir))}")
+    typer.echo(f"  data folder:    {legible(str(settings.data_dir))}")
     if known_by:
         typer.echo(f"  fingerprint:    {known_by}")
     if token_files(DataDir(settings.data_dir).tokens):

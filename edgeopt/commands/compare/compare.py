@@ -210,7 +210,7 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
         return _without_answers(floor_db, (first, second), f"{error.message.rstrip('.')}. {error.hint}")
     ports = _ports(first, backends[0]), _ports(second, backends[1])
     sides = described(first, backends[0], ports[0]), described(second, backends[1], ports[1])
-    data = str(request.data) if request.data else "made up"
+    data = str(request.data) if request.data else "generated"
     plain = ModelComparison(*sides, False, floor_db, None, 0, data, notes=notes)
     matching = None
     if first.model is None or second.model is None:
