@@ -156,7 +156,7 @@ def test_a_step_of_a_plugin_says_that_the_bundle_itself_runs_without_it(chain):
     profile = read_profile(chain.bundle)
     step = Step("edgeopt-example.skip-reciprocals", {"plugin": "edgeopt-example 1.0"})
     deployment = msgspec.structs.replace(profile.deployment, steps=[step])
-    with pytest.raises(BundleError, match=r"is of the plug-in edgeopt-example 1\.0") as raised:
+    with pytest.raises(BundleError, match=r"belongs to the plug-in edgeopt-example 1\.0") as raised:
         check_steps(dataclasses.replace(profile, deployment=deployment))
     assert raised.value.hint.startswith("Copy the bundle itself")
 
