@@ -1,4 +1,4 @@
-"""Every error that edgeopt raises on purpose; each message is a sentence for the user, with a next step.
+"""The errors that edgeopt raises on purpose; each message is a sentence for the user, with a next step.
 
 EdgeoptError
 ├── UsageError            exit 2   wrong arguments
@@ -7,16 +7,16 @@ EdgeoptError
 │   ├── DataError                  the data
 │   ├── ProfileError               a target profile
 │   ├── BundleError                a bundle
-│   └── DiskFullError              a disk has no room for what is to be written
-├── ConstraintError       exit 4   what was asked for cannot be met
-├── MissingError          exit 5   a runtime or a device is not here
+│   └── DiskFullError              a disk is full
+├── ConstraintError       exit 4   a constraint cannot be met
+├── MissingError          exit 5   a runtime or a device is missing
 │   └── MissingExtraError          an optional dependency is not installed
-├── VerificationError     exit 6   the outcome is not what it must be
-├── TrialError            exit 1   a trial ended in a way that nobody handled
+├── VerificationError     exit 6   a check of the outcome failed
+├── TrialError            exit 1   a trial failed
 ├── WorkerError           exit 1   the worker process of an isolated session failed
 ├── OverloadError         exit 1   a queue is full
 ├── DeadlineError         exit 1   a request was not answered in time
-└── StoppedError          exit 130 asked to end before there was a result
+└── StoppedError          exit 130 stopped before there was a result
 
 Terminated                exit 143 SIGTERM; a KeyboardInterrupt, which is exit 130
 """
@@ -57,7 +57,7 @@ def flag_of(field: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OptionReference:
-    """An option in a sentence, as the command line calls it; who calls it otherwise replaces that."""
+    """An option in a sentence, named as on the command line; other interfaces replace the name by theirs."""
 
     field: str
     """Name of the option in the request, which is its keyword in Python."""
@@ -69,9 +69,9 @@ class OptionReference:
 
 
 class EdgeoptError(Exception):
-    """A failure with a sentence that says what happened and a hint that says what next.
+    """A failure: a message that says what happened, and a hint that says what to do.
 
-    `named`: the options that these two name.
+    `named`: the options that both mention.
     """
 
     exit_code = EXIT_BUG
@@ -99,7 +99,7 @@ class ModelError(InputError):
 
 
 def no_outputs(name: str) -> ModelError:
-    """A model whose graph has no outputs: it computes nothing that anybody could see, compare or time."""
+    """Returns the error for a model whose graph has no outputs to compare or time."""
     return ModelError(
         f"'{name}' has no outputs, so there is nothing to compute.",
         "Export it again with its outputs in the graph.",
@@ -122,13 +122,13 @@ class DiskFullError(InputError):
     code = "disk-full"
 
     def __init__(self, message: str, hint: str = "", place: Path | str = "") -> None:
-        """`place`: what was to be written."""
+        """`place`: the file or folder to write."""
         super().__init__(message, hint)
         self.place = Path(place)
 
 
 def no_room(place: Path | str) -> DiskFullError:
-    """A temporary file is named by the folder that holds such files."""
+    """Returns the error for a full disk; a temporary file is named by its folder."""
     temporary = _temporary_folder(Path(place))
     what, another = (
         (f"'{place}'", "choose another place")
@@ -143,7 +143,7 @@ def no_room(place: Path | str) -> DiskFullError:
 
 
 def is_disk_full(error: OSError) -> bool:
-    """numpy gives no number where a disk took only a part of an array."""
+    """Whether the disk is full; numpy sets no error number if only a part of an array was written."""
     if error.errno is None:
         return re.fullmatch(r"\d+ requested and \d+ written", str(error)) is not None
     return error.errno in {errno.ENOSPC, errno.EDQUOT}
@@ -151,9 +151,9 @@ def is_disk_full(error: OSError) -> bool:
 
 @contextmanager
 def writing_to(place: Path | str, inside: Path | None = None) -> Iterator[None]:
-    """Raises DiskFullError, which names `place`, where its disk is full.
+    """Raises DiskFullError, which names `place`, if its disk is full.
 
-    With `inside` it stands only for what is written in that folder: what is known to lie elsewhere keeps its name.
+    With `inside`, `place` replaces only the names of files in that folder; files elsewhere keep their names.
     """
     try:
         yield
@@ -170,8 +170,8 @@ def writing_to(place: Path | str, inside: Path | None = None) -> Iterator[None]:
 
 
 def disk_full(error: OSError) -> DiskFullError:
-    """Names the file that a system call was to write; where it does not tell, the folder for temporary files."""
-    # A copy tells first what it reads.
+    """Returns the error for the file that a system call wrote, or for the temporary folder if it is unknown."""
+    # The first name of a failed copy is the source.
     return no_room(error.filename2 or error.filename if _has_place(error) else tempfile.gettempdir())
 
 
@@ -180,8 +180,8 @@ def _has_place(error: OSError) -> bool:
 
 
 def _temporary_folder(place: Path) -> Path | None:
-    """The folder for temporary files that a place of edgeopt's own lies in."""
-    # A process that begins when $TMPDIR is full already gets another one from Python.
+    """Returns the folder for temporary files that contains the place, if it is one of edgeopt's."""
+    # A process that starts when $TMPDIR is full gets another folder from Python.
     folders = {Path(tempfile.gettempdir()), Path(os.environ.get("TMPDIR") or os.sep)}
     for each in (place, *place.parents):
         if re.fullmatch(r"edgeopt-[a-z]+-\d+-[0-9a-f]{16}", each.name):  # of a process that may have another one
@@ -224,7 +224,7 @@ EXTRAS = {
 
 
 def pip_install(extra: str) -> str:
-    """The command that installs an extra: by its packages, because edgeopt itself is on no package index."""
+    """Returns the command that installs an extra, by its packages: edgeopt itself is on no package index."""
     return f"pip install {' '.join(EXTRAS.get(extra, (extra,)))}"
 
 
@@ -248,7 +248,7 @@ class TrialError(EdgeoptError):
     code = "trial-failed"
 
     def __init__(self, message: str, hint: str = "", code: str = "", ending: Ending = "") -> None:
-        """`code`: what the trial itself said was wrong, such as "usage"; it decides the exit code too."""
+        """`code`: error code that the trial reported, such as "usage"; it also sets the exit code."""
         super().__init__(message, hint)
         self.ending = ending
         if code:
@@ -278,14 +278,14 @@ class StoppedError(EdgeoptError):
 
 
 def exit_code_of(code: str, tree: type[EdgeoptError] = EdgeoptError) -> int:
-    """The exit code of the errors with this code; 1 for one that is not in the tree."""
+    """Returns the exit code of the errors with this code; 1 for an unknown code."""
     if tree.code == code:
         return tree.exit_code
     return max((exit_code_of(code, each) for each in tree.__subclasses__()), default=EXIT_BUG)
 
 
 def error_with_code(code: str, message: str, hint: str) -> EdgeoptError:
-    """The error that another process raised; one that holds more than its sentences becomes its parent."""
+    """Returns the error that another process raised; an error with further fields becomes its parent class."""
     kind = _kind_with_code(code, EdgeoptError) or EdgeoptError
     while kind.__init__ is not EdgeoptError.__init__:
         kind = kind.__mro__[1]
@@ -299,9 +299,9 @@ def _kind_with_code(code: str, tree: type[EdgeoptError]) -> type[EdgeoptError] |
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived: unwind, clean up, leave with 143.
+    """SIGTERM arrived: unwind, clean up, exit with 143.
 
-    A kind of Ctrl-C, because libraries let nothing else through: asyncio keeps any other exception to itself.
+    It is a KeyboardInterrupt, because asyncio passes no other exception of a signal handler on.
     """
 
 
@@ -314,14 +314,17 @@ def error_text(error: BaseException) -> str:
 
 
 def printable(text: str, line_ends: bool = False) -> str:
-    """The text with control characters escaped, for a log, a status or a terminal; line ends too unless kept."""
+    """Returns the text with control characters escaped, for a log, a status or a terminal.
+
+    Line ends are escaped too, unless `line_ends`.
+    """
     if line_ends:
         return "\n".join(map(printable, text.split("\n")))
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
 def legible(text: str, line_ends: bool = False) -> str:
-    """Returns text from elsewhere as writers show it: `printable`, with overlong words and texts cut."""
+    """Returns text from elsewhere for display: `printable`, with overlong words and texts cut."""
     if len(text) <= LONGEST_WORD and text.isprintable():
         return text
     shown = _OVERLONG.sub(_without_middle, printable(text, line_ends))

@@ -70,19 +70,19 @@ def _agent(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
     show_completion: program.ShowCompletion = None,
 ) -> None:
-    """Serve models on this device, and replace each only by a release that has proved itself.
+    """Serve models on this device; test each new release, and roll back if it fails.
 
     \b
-    One agent serves several models: `deploy --add` adds one, `--model NAME` selects the one that a
-    command is about, and `remove NAME` removes one.
+    One agent can serve several models: `deploy --add` adds a model, `--model NAME` selects one,
+    and `remove NAME` removes it.
 
     \b
     Examples:
-      edgeopt-agent run                          start it; nothing needs to be configured
-      edgeopt-agent deploy model.edgeopt         put a bundle into service
-      edgeopt-agent deploy other.edgeopt --add   serve another model beside it
-      edgeopt-agent status                       what serves, and how the last deployment went
-      edgeopt-agent rollback                     back to what served before
+      edgeopt-agent run                          start the agent; no configuration needed
+      edgeopt-agent deploy model.edgeopt         deploy a bundle
+      edgeopt-agent deploy other.edgeopt --add   serve another model in addition
+      edgeopt-agent status                       the serving release and the last deployment
+      edgeopt-agent rollback                     return to the previous release
     """
     if version:
         typer.echo(f"edgeopt-agent {__version__}")

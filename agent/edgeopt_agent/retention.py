@@ -35,7 +35,7 @@ def pin(data: DataDir, release: str) -> Pins:
     """Keeps a release until it is unpinned; raises InputError where it is not on the disk."""
     if not _ID.fullmatch(release) or not data.release(release).is_dir():
         option = "" if data.shared is None else f" --model {shlex.quote(unquote(data.root.name))}"
-        listed = f"See which there are: edgeopt-agent releases{option}"
+        listed = f"List them: edgeopt-agent releases{option}"
         raise InputError(
             f"There is no release '{release[:64]}' in '{data.root}'.",
             in_commands_of(listed, data.base),

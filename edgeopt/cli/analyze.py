@@ -57,7 +57,7 @@ def analyze(
     def work(emit: events.Emit) -> "Analysis":
         refuse_two_voices(json, markdown is not None)
         if markdown is not None and not Path(markdown).absolute().parent.is_dir():
-            raise UsageError(f"The folder of '{markdown}' does not exist.", "Make it first.")
+            raise UsageError(f"The folder of '{markdown}' does not exist.", "Create it first.")
         found = analyze_request(request, emit)
         if markdown is not None and markdown != "-":
             from edgeopt.measure.files import writing

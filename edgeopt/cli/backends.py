@@ -37,8 +37,8 @@ def show_backends(result: "BackendList") -> list[Block]:
         )
         for line in sorted(result.backends, key=lambda line: not line.available)
     )
-    table = Table(columns("=Backend", "What it is", "Version", "Why not"), tuple(rows))
-    return [table, section("", WordsBlock("The options of one: edgeopt backends NAME", "faint"))]
+    table = Table(columns("=Backend", "Description", "Version", "Why it is unavailable"), tuple(rows))
+    return [table, section("", WordsBlock("Options of a backend: edgeopt backends NAME", "faint"))]
 
 
 def show_options(result: "OptionList") -> list[Block]:

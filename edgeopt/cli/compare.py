@@ -214,4 +214,4 @@ def _graph(graph: "GraphDiff | None", reason: str, everything: bool) -> Section:
     cells = [(change.status, change.node, change.other, change.what) for change in shown]
     left = len(graph.changes) - len(shown)
     more = [f"And {left:,} more (--all shows them)."] if left else []
-    return _section("Graphs", ("!", "node", "now", "what"), cells, [*more, summary])
+    return _section("Graphs", ("!", "node", "in second", "change"), cells, [*more, summary])

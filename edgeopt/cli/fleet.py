@@ -104,7 +104,7 @@ def releases(request: LookRequest, json: JsonFlag = False) -> None:
 
 @asks(DeployRequest)
 def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
-    """Deploy a bundle to an agent and follow it through its trial period.
+    """Deploy a bundle to an agent and follow it through its soak (trial period).
 
     \b
     Exit code 0: the release is committed; 6: it was refused or rolled back, with the reason; 4: the
@@ -160,7 +160,7 @@ def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
 
 @asks(RemoveRequest)
 def remove(request: RemoveRequest, json: JsonFlag = False) -> None:
-    """End a model that was deployed with --add, and remove it with all its releases.
+    """Stop a model that was deployed with --add, and delete its releases.
 
     \b
     Examples:

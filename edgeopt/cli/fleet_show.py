@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     )
 
 _TRUST = {
-    "unsigned": "It trusts no key: it accepts any bundle, but only from its own device.",
-    "signed": "It accepts only bundles signed by a trusted key.",
+    "unsigned": "No key is trusted: the agent accepts any bundle, but from its own device only.",
+    "signed": "The agent accepts only bundles signed by a trusted key.",
 }
 
 

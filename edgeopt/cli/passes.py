@@ -32,7 +32,7 @@ def show(result: PassList) -> list[Block]:
     if len(result.passes) == 1 and result.passes[0].text:
         (line,) = result.passes
         title = WordsBlock(f"{line.name}: {line.title}", "strong")
-        return [title, WordsBlock(_facts(line)), section("", WordsBlock(line.text))]
+        return [title, WordsBlock(_facts(line)), section("", *lines(line.text.splitlines()))]
     several = any(line.runtime != STANDARD for line in result.passes)
     rows = []
     for line in result.passes:

@@ -30,7 +30,7 @@ def show(result: "PluginList") -> list[Block]:
     if not result.plugins:
         return [WordsBlock("No plug-in is installed. The folder examples/plugin is a template of one.")]
     rows = [row for line in result.plugins for row in _rows(line)]
-    table = Table(columns("=Plug-in", "State", "=Offers", "What it is"), tuple(rows))
+    table = Table(columns("=Plug-in", "State", "=Offers", "Description"), tuple(rows))
     problems = [
         WordsBlock(f"{line.name}: {line.problem}. {line.hint}".strip()) for line in result.plugins if line.problem
     ]

@@ -36,7 +36,7 @@ def show(result: "PresetList") -> list[Block]:
         chosen = result.chosen is not None and result.chosen.name == each.name
         cells = (each.name, each.title, "; or ".join(each.fits), "; ".join(each.sets))
         rows.append(Row(cells, "strong" if chosen else ""))
-    table = Table(columns("=Preset", "What it is for", "Fits", "Sizes of generated inputs"), tuple(rows))
+    table = Table(columns("=Preset", "Models", "Condition", "Sizes of generated inputs"), tuple(rows))
     if not result.model:
         return [filled(table)]
     text = f"No preset fits {result.model}."

@@ -108,7 +108,7 @@ def about(found: "Quantized") -> list[str]:
         # A report without a file is no refusal, but float may be best there too.
         is_float = found.outcome != "written" and not found.quantized_share
         refused = is_float and found.plan is not None and scheme_counts(found.plan.chosen)
-        lines.append(f"{'The plan that comes nearest: in' if refused else 'Runs in:'} {where}.")
+        lines.append(f"{'Nearest plan: in' if refused else 'Runs in:'} {where}.")
     if found.plan is not None:
         lines.append(_share(found.plan, found.quantized_share))
     if found.speedup is not None:

@@ -35,4 +35,4 @@ def show(found: "SchemaList") -> "list[Block] | str":
     if found.schema is not None:
         return json_text.dumps(found.schema, indent=2, ensure_ascii=False)
     rows = tuple(Row((each.name, each.title)) for each in found.records)
-    return [filled(Table(columns("=Record", "What it is"), rows))]
+    return [filled(Table(columns("=Record", "Description"), rows))]

@@ -28,8 +28,8 @@ SHOWN_REFUSALS = 4
 SHOWN_NODES = 3
 LEFT_OUT = (
     ("fails", "the source does not run there (--json has what the runtime says)"),
-    ("not-finite", "the source answers with NaN or infinity"),
-    ("no-time", "the source took too long over those before"),
+    ("not-finite", "the source returns NaN or infinity"),
+    ("no-time", "the time limit was reached"),
 )
 
 
@@ -131,11 +131,11 @@ def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
         )
     for kind, why in LEFT_OUT:
         if names := [f"'{left.regime}'" for left in result.regimes_left_out if left.kind == kind]:
-            sentence = f"Not proved on inputs of the kind{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
+            sentence = f"Not proved on the input distribution{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
             yield WordsBlock(sentence, "faint")
     for output in result.outputs:
         if output.silent_reference:
-            sentence = "is almost zero on these samples, which proves little; pass others with --data."
+            sentence = "is almost zero on these samples, so the proof is weak; pass others with --data."
             yield WordsBlock(f"'{output.name}' {sentence}")
     if result.most_changing:
         yield WordsBlock(f"The pass that changed the results most: {result.most_changing}.")
@@ -146,10 +146,10 @@ def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
 
 
 def _proved_on(result: "Simplified") -> str:
-    """The basis of the proof: `on your 16 samples and in 12 regimes`."""
-    samples = units.count(result.samples, "sample" if result.samples_given else "made-up sample")
+    """Returns the basis of the proof: `on your 16 samples and 12 input distributions`."""
+    samples = units.count(result.samples, "sample" if result.samples_given else "generated sample")
     samples = f"on your {samples}" if result.samples_given else f"on {samples}"
-    return f"{samples} and in {units.count(len(result.regimes), 'regime')}" if result.regimes else samples
+    return f"{samples} and {units.count(len(result.regimes), 'input distribution')}" if result.regimes else samples
 
 
 def _decibels(value: float | None) -> str:

@@ -33,12 +33,12 @@ def show_list(result: "TargetList") -> list[Block]:
         rows.append(Row((verdict.name, state, verdict.title, verdict.reason), mood))
     uses = tuple(Row((use.name, use.title)) for use in result.uses)
     more = (
-        ("One in full:", "edgeopt targets show NAME"),
-        ("For a use:", "edgeopt optimize MODEL -o OUT --profile NAME"),
+        ("Show a profile:", "edgeopt targets show NAME"),
+        ("Optimize for a use case:", "edgeopt optimize MODEL -o OUT --profile NAME"),
     )
     return [
-        Table(columns("=Target", "!", "What it is", "Why"), tuple(rows)),
-        section("", Table(columns("=For a use", "What it trades"), uses)),
+        Table(columns("=Target", "!", "Description", "Reason"), tuple(rows)),
+        section("", Table(columns("=Use case", "Trade-off"), uses)),
         section("", Commands(more)),
     ]
 

@@ -32,7 +32,7 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
     """Check the digests, signature, golden outputs and device of a bundle.
 
     \b
-    Valid: files, device, drivers and runtimes are as they were when the bundle was made. Stale: the
+    Valid: files, device, drivers and runtimes are unchanged since the bundle was made. Stale: the
     bundle works, but the device, a driver, a runtime or the source model has changed. Broken: files
     are damaged or not signed by a given key (exit code 3), or outputs differ from the golden outputs
     (exit code 6).
@@ -93,7 +93,7 @@ def not_faster(result: "BundleCheck", model: Path | None) -> VerificationError |
 
 
 def show(result: "BundleCheck") -> list[Block]:
-    texts = [f"{result.bundle}: all {result.files} files are as they were written.", _signature(result)]
+    texts = [f"{result.bundle}: all {result.files} files are unchanged.", _signature(result)]
     texts += [f"Golden samples: {_golden(result)}.", result.processing, result.encoder, result.evidence]
     if result.predicted:
         return [*lines(texts)]
@@ -110,7 +110,7 @@ def _markdown(result: "BundleCheck") -> str:
     from edgeopt.views.markdown import page
 
     checked = [
-        ("files", f"all {result.files} are as they were written"),
+        ("files", f"all {result.files} are unchanged"),
         ("signature", _signature(result)),
         ("golden samples", _golden(result)),
         ("pre- and postprocessing", result.processing),
@@ -132,7 +132,7 @@ def _verdict(result: "BundleCheck") -> str:
     if result.predicted:
         return result.evidence
     if not result.changes:
-        return "Valid: files, device and runtimes are as they were when it was made."
+        return "Valid: files, device and runtimes are unchanged since the bundle was made."
     parts = ", ".join(each.part for each in result.changes)
     return f"Stale: {parts} changed since it was made, so nothing is proved of its speed here."
 

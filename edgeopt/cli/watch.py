@@ -27,9 +27,9 @@ _MIB = 2.0**20
 ROWS = (
     # (title, metric, what to multiply by, format)
     ("latency", "latency_ms", 1.0, "{:.3f} ms"),
-    ("  half within", "latency_p50_ms", 1.0, "{:.3f} ms"),
-    ("  90 % within", "latency_p90_ms", 1.0, "{:.3f} ms"),
-    ("  99 % within", "latency_p99_ms", 1.0, "{:.3f} ms"),
+    ("  p50", "latency_p50_ms", 1.0, "{:.3f} ms"),
+    ("  p90", "latency_p90_ms", 1.0, "{:.3f} ms"),
+    ("  p99", "latency_p99_ms", 1.0, "{:.3f} ms"),
     ("throughput", "throughput_per_s", 1.0, "{:,.1f} /s"),
     ("first token", "first_token_p50_ms", 1.0, "{:,.1f} ms"),
     ("tokens", "tokens_per_s", 1.0, "{:,.1f} /s"),

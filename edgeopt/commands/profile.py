@@ -80,7 +80,7 @@ def export(bundle: Path, out: Path) -> ExportedProfile:
     content = to_toml(deployment).encode()
     if len(content) > LARGEST_BYTES:
         raise BundleError(
-            f"What '{bundle.name}' holds of calibration and processing is too large for a profile in one file "
+            f"Calibration results and processing of '{bundle.name}' are too large for one profile file "
             f"({units.size(len(content))}; at most {units.size(LARGEST_BYTES)} are read).",
             "Replay from the bundle itself.",
         )
@@ -143,7 +143,7 @@ def _unavailable(profile: Profile) -> str:
 
 def _check_out(out: Path) -> None:
     if out.suffix != SUFFIX:
-        raise UsageError(f"'{out}' does not end in {SUFFIX}, which a profile is.", f"Try -o {out.stem}{SUFFIX}.")
+        raise UsageError(f"'{out}' must end in {SUFFIX}.", f"Try -o {out.stem}{SUFFIX}.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"The folder '{out.parent}' does not exist.", "Create it first, or choose another -o.")
     if out.is_dir() or out.is_symlink() or (out.exists() and not _is_profile(out)):

@@ -54,12 +54,14 @@ class DeployRequest(msgspec.Struct, frozen=True):
     soak_seconds: Annotated[
         float | None,
         option(
-            "Trial period of the new release, in seconds (default: set by the agent).", minimum=0, maximum=WEEK_S
+            "Soak (trial period) of the new release, in seconds (default: set by the agent).",
+            minimum=0,
+            maximum=WEEK_S,
         ),
     ] = None
     soak_requests: Annotated[
         int | None,
-        option("Requests that the new release must also serve in its trial period.", minimum=0, maximum=10**9),
+        option("Requests that the new release must also serve during its soak.", minimum=0, maximum=10**9),
     ] = None
     dry_run: Annotated[bool, option("Show what the deployment would change, and deploy nothing.")] = False
     no_wait: NoWait = False
@@ -80,7 +82,7 @@ class CancelRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     model: Annotated[
         str,
-        option("Model whose deployment is cancelled; the only one that is going on by default.", metavar="NAME"),
+        option("Model whose deployment is cancelled (default: the only running one).", metavar="NAME"),
     ] = ""
     no_wait: NoWait = False
     token: Token = ""

@@ -78,7 +78,7 @@ class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
         option("Longest time of a device in one state, in seconds; then it failed.", minimum=1, maximum=WEEK_S),
     ] = 3600.0
     max_errors: Annotated[
-        str, option("Largest share of failed requests in the trial period (default: the agent's).", metavar="1%")
+        str, option("Largest share of failed requests during the soak (default: the agent's).", metavar="1%")
     ] = ""
     min_agreement_db: Annotated[
         float | None,
@@ -104,10 +104,11 @@ class RolloutStartRequest(BrokerRequest, frozen=True, kw_only=True):
         bool, option("Deploy even if the signature is older than that of a release already served.")
     ] = False
     soak_seconds: Annotated[
-        float | None, option("Trial period, in seconds (default: set by the agent).", minimum=0, maximum=WEEK_S)
+        float | None,
+        option("Soak (trial period), in seconds (default: set by the agent).", minimum=0, maximum=WEEK_S),
     ] = None
     soak_requests: Annotated[
-        int | None, option("Requests that each device must serve in its trial period.", minimum=0, maximum=10**9)
+        int | None, option("Requests that each device must serve during its soak.", minimum=0, maximum=10**9)
     ] = None
     optimize: Annotated[
         bool, option("One device of each kind searches for a bundle: URL is that of an ONNX model.")

@@ -45,7 +45,7 @@ def histograms(
     rows: Sequence[tuple[str, Sequence[float]]],
     width: int = 80,
     *,
-    ascii: bool = False,  # noqa: A002 - the word for it
+    ascii: bool = False,  # noqa: A002 - the usual name
 ) -> list[str]:
     """Draws a line for each side: a histogram of its latencies, from 1 % to 99 %, on one logarithmic axis."""
     known = [(name, np.asarray(values, dtype=np.float64)) for name, values in rows if len(values)]
@@ -77,7 +77,7 @@ def series(
     unit: str,
     width: int = 80,
     *,
-    ascii: bool = False,  # noqa: A002 - the word for it
+    ascii: bool = False,  # noqa: A002 - the usual name
 ) -> list[str]:
     """Draws a line for each figure over time: its name, its lowest and highest value, and a curve between these.
 
@@ -211,7 +211,7 @@ def frontier(
     floor_db: float | None = None,
     width: int = 72,
     *,
-    ascii: bool = False,  # noqa: A002 - the word for it
+    ascii: bool = False,  # noqa: A002 - the usual name
 ) -> list[str]:
     """Draws points by time (to the right) and decibels (upwards); the chosen one is filled, the floor is dotted.
 

@@ -273,7 +273,7 @@ def _references(
     sizes: Mapping[str, int],
     stack: ExitStack,
 ) -> tuple[SearchData, Baseline, AccuracyReference]:
-    """Returns the samples (generated ones in these sizes), the baseline, which runs on, and its outputs."""
+    """Returns the samples (generated ones have these sizes), the baseline, which stays loaded, and its outputs."""
     runner, emit = place.runner, place.notes.emit
     if settings.data is not None:
         samples, raw = samples_from(
@@ -295,7 +295,9 @@ def _references(
         for k in range(len(taken)):
             shapes = {name: array.shape for name, array in taken.feeds(k).items()}
             if sentence := outside(limits, shapes):
-                raise DataError(sentence, "Give samples and sizes within, or import the model for others.")
+                raise DataError(
+                    sentence, "Use samples and sizes within the limits, or import the model for other sizes."
+                )
     save_samples(taken, runner.samples_path)
     baseline = first_running(runner, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)

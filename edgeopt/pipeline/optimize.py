@@ -75,7 +75,7 @@ def run_search(settings: OptimizeRequest, emit: Emit, stop: threading.Event) -> 
 
 
 def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
-    """Runs a search; or, if a candidate is to be picked, the end of an earlier search."""
+    """Runs a search or, if a candidate is picked, proves and delivers that candidate of an earlier search."""
     begin_s = time.monotonic()
     emit = clocked = ClockedEmit(emit)
     check(settings)
@@ -83,7 +83,7 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
     out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
     settings = msgspec.structs.replace(settings, out=out)
     check_target(settings.out, inputs_of(settings))
-    check_file(settings.model)  # before a process is started that would have to end again
+    check_file(settings.model)  # before any process is started
     memory = SearchCache(settings, emit)
     known = memory.needed(folder / "known") if settings.pick else memory.recall()
     picked = find_candidate(known, settings.pick) if known is not None and settings.pick else None

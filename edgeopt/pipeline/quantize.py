@@ -151,7 +151,7 @@ def single(work: QuantizeRun) -> Quantized:
     if scheme.needs_ranges and not len(work.sample_sets.calibrate):
         raise DataError(
             f"The method {scheme.name} calibrates activation ranges on samples, but there are none.",
-            "Give some with --data, or choose int8-dynamic, w8 or another method without calibration.",
+            "Pass samples with --data, or choose int8-dynamic, w8 or another method without calibration.",
         )
     entries, reasons = proved_entries(work, scheme)
     if not entries:

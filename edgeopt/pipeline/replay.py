@@ -169,13 +169,11 @@ def _fresh(work: ReplayRun, same: bool) -> GoldenCheck:
     accuracy = compare_outputs(reference, outputs)
     near = not accuracy.problem and accuracy.snr_db >= work.needed_db
     if not near and not (made_up and same):
-        hint = (
-            "These samples are generated, which says little: pass real ones with --data." if made_up else _OPTIMIZE
-        )
+        hint = "These samples are generated: pass real ones with --data." if made_up else _OPTIMIZE
         raise _too_far(accuracy.snr_db, len(outputs), work.needed_db, accuracy.problem, hint)
     if made_up:
-        doubt = "" if near else ", and only show whether a device computes the same"
-        work.warn(f"The profile comes without golden samples: they are made up{doubt}. --data takes real ones.")
+        doubt = "" if near else ", and only show whether a device computes the same outputs"
+        work.warn(f"The profile has no golden samples, so they are generated{doubt}. Pass real ones with --data.")
     write.write_golden_runs(work.folder, feeds, outputs, reference if near else outputs)
     return GoldenCheck(None, accuracy.snr_db, work.needed_db) if near else GoldenCheck(own_answers=True)
 
@@ -257,7 +255,7 @@ class Rebuilt(msgspec.Struct, frozen=True):
 
 
 def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
-    """Writes the bundle; raises an error that says why if it would not be the same."""
+    """Rebuilds the bundle and writes it; raises an error with the reason if its outputs would differ."""
     begin = time.monotonic()
     # Normalized once: a path with ".." in it may lead elsewhere once folders exist.
     out = Path(os.path.abspath(request.out))  # noqa: PTH100 - `resolve` would follow a link at the end too

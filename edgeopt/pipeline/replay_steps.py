@@ -111,13 +111,14 @@ def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
         )
     if maker is None and step.listed(PLUGIN):
         raise BundleError(
-            f"The step '{step.recipe}' is of the plug-in {step.listed(PLUGIN)[0]}, which a profile does not hold.",
-            "Copy the bundle itself: it runs without the plug-in if only this step is of one.",
+            f"The step '{step.recipe}' belongs to the plug-in {step.listed(PLUGIN)[0]}, which a profile does not "
+            "hold.",
+            "Copy the bundle itself: it runs without the plug-in, unless its backend belongs to one.",
         )
     if maker is None:
         raise BundleError(
             f"The step '{step.recipe}' was recorded without its settings, so it cannot be repeated.",
-            f"The edgeopt that wrote it did not record that yet, or is newer. {_AGAIN}",
+            f"It was written by an older edgeopt, which did not record them, or by a newer one. {_AGAIN}",
         )
     return maker
 

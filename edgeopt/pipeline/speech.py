@@ -46,7 +46,7 @@ def search_speech(settings: OptimizeRequest, encoder: Path, emit: Emit, stop: th
     write.check_target(out, [*inputs_of(settings), encoder])
     if settings.objective == THROUGHPUT:
         raise UsageError(
-            "Texts of a decoder are not joined to batches.",
+            "A decoder with a cache runs one text at a time, so its throughput cannot be the objective.",
             f"Choose {LATENCY} or {TOKENS_PER_SECOND}.",
             [_OBJECTIVE],
         )

@@ -281,7 +281,7 @@ def top_nodes(analysis: "Analysis") -> Section | None:
         *_COSTS,
         *_times(timed),
     )
-    return section("The dearest nodes", filled(found))
+    return section("Most expensive nodes", filled(found))
 
 
 def ports(analysis: "Analysis") -> Section:
@@ -323,7 +323,9 @@ def operators(analysis: "Analysis") -> Section:
         (">nodes", lambda row: f"{row.count:,}"),
         (">operations", lambda row: summed(row.operations, row.unknown, row.count) if row.category else UNKNOWN),
         (">weights", lambda row: units.size(row.weights_bytes) if row.weights_bytes else ""),
-        caption=f"and {left} more operators; --nodes lists every node, --json has all" if left > 0 else "",
+        caption=f"and {units.count(left, 'other operator')}; --nodes lists every node, --json has all"
+        if left > 0
+        else "",
     )
     return section("Operators", found)
 
@@ -362,10 +364,10 @@ def coverage(analysis: "Analysis") -> Section | None:
         (">nodes it runs", lambda row: known(row.supported, lambda count: f"{count:,} of {row.total:,}")),
         (">boundaries", lambda row: known(row.boundaries, "{:,}".format)),
         (
-            "the rest",
+            "other nodes",
             lambda row: f"{some(row.unsupported, _NAMED)}: {row.reason}" if row.unsupported else row.reason or "-",
         ),
-        caption="Nodes as the runtime counts them. What else could run models: edgeopt backends",
+        caption="Nodes as counted by the runtime. Other backends: edgeopt backends",
     )
     return section("Backends on this device", found)
 

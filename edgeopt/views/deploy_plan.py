@@ -21,8 +21,8 @@ def consequence(plan: DeployPlan) -> str:
 def plan_rows(plan: DeployPlan) -> tuple[tuple[str, str], ...]:
     """Returns titles and values: the release now, the release then, and the proof of the latter."""
     rows = [
-        ("Now", _release(plan.replaces)),
-        ("Then", f"{printable(plan.name)} (release {plan.release}): {printable(plan.summary)}"),
+        ("Serving", _release(plan.replaces)),
+        ("New", f"{printable(plan.name)} (release {plan.release}): {printable(plan.summary)}"),
     ]
     if plan.speedup is not None:
         rows.append(("Speed", f"{ratio(plan.speedup)} {span(plan.speedup_low, plan.speedup_high)}"))

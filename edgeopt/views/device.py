@@ -306,7 +306,7 @@ def _absent(device: Device, explain: bool) -> list[Block]:
         if explain or not is_detail(name):
             names.setdefault(reason, []).append(name)
     found = tuple(Row((", ".join(same), reason), "faint") for reason, same in names.items())
-    return [section("Not here", Table(columns("", ""), found))] if found else []
+    return [section("Not available", Table(columns("", ""), found))] if found else []
 
 
 def _source(device: Device, facts: tuple[str, ...]) -> str:

@@ -286,7 +286,7 @@ def test_starting_the_program_loads_no_runtime_and_no_numbers():
 def test_help_says_that_several_models_can_be_served(capsys):
     assert run(["--help"]) == 0
     help_text = " ".join(capsys.readouterr().out.split())
-    for said in ("One agent serves several models", "deploy --add", "--model NAME", "remove NAME"):
+    for said in ("One agent can serve several models", "deploy --add", "--model NAME", "remove NAME"):
         assert said in help_text
 
 

@@ -148,4 +148,4 @@ def test_quick_times_the_nodes_and_tries_no_passes(analyze):
     assert data.op_times[0].rows
     assert not data.opportunities
     assert not data.coverage
-    assert "asking the passes" not in told
+    assert "trying the passes" not in told

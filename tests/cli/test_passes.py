@@ -45,3 +45,9 @@ def test_the_inputs_for_which_results_stay_the_same_are_said(printed):
     assert "non-empty inputs only" in lines["fold-shapes"]
     assert "inputs only" not in lines["transposes"]
     assert "for finite and non-empty inputs only" in printed(passes(PassesRequest("global-pooling")))
+
+
+def test_explanation_of_a_pass_keeps_its_lines(printed):
+    text = printed(passes(PassesRequest("batchnorm-into-conv")))
+    assert "\\n" not in text
+    assert "\ny = scale * " in text

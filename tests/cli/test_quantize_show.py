@@ -80,7 +80,7 @@ def test_what_was_proved_is_told_with_the_samples():
 
 def test_a_report_that_keeps_float_does_not_say_that_its_plan_runs():
     text = said(outcome="reported", summary="Keep float: no plan is faster.", quantized_share=0.0, files=())
-    assert "The plan that comes nearest: in openvino-cpu precision=f32." in text
+    assert "Nearest plan: in openvino-cpu precision=f32." in text
     assert "Layers: 6 int8, of 20." in text
 
 

@@ -51,7 +51,9 @@ def test_writes_a_smaller_model_and_proves_it(command, source, tmp_path):
     assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["Mul", "Relu"]
     assert "5 nodes → 2" in output
     assert "in ONNX Runtime, CPU.\nThey agree with the source in OpenVINO, CPU too." in output
-    assert re.search(r"equal to the last bit on 4 made-up samples and in \d+ regimes in ONNX Runtime", output)
+    assert re.search(
+        r"equal to the last bit on 4 generated samples and \d+ input distributions in ONNX Runtime", output
+    )
     assert "fold-constants" in output
     assert source.read_bytes() == before
 
@@ -81,8 +83,8 @@ def test_what_the_proof_stands_on_is_told_and_what_it_does_not(command, write_mo
     np.savez(tmp_path / "data.npz", x=np.ones((2, 1, 8), np.float32))
     _, output, _ = command(model, "-o", tmp_path / "out.onnx", "--data", tmp_path / "data.npz")
     flat = " ".join(output.split())
-    assert re.search(r"on your 2 samples and in \d+ regimes", flat)
-    assert "Not proved on inputs of the kind 'shortest': the source does not run there" in flat
+    assert re.search(r"on your 2 samples and \d+ input distributions", flat)
+    assert "Not proved on the input distribution 'shortest': the source does not run there" in flat
 
 
 def test_only_and_skip_choose(command, source, tmp_path):

@@ -16,7 +16,7 @@ TEXT = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,8] x) => (float[1,
 @pytest.mark.parametrize(
     ("arguments", "moment", "number", "code"),
     [
-        (("analyze", "m.onnx", "--json"), '"asking the passes"', signal.SIGINT, 130),
+        (("analyze", "m.onnx", "--json"), '"trying the passes"', signal.SIGINT, 130),
         (
             ("simplify", "m.onnx", "-o", "out.onnx", "--ledger", "l.json", "--json"),
             '"passes"',

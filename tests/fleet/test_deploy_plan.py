@@ -62,7 +62,7 @@ def test_an_agent_that_takes_nothing_or_wants_a_signature(scripted, serving, con
 def test_rows_name_both_releases_and_the_proof(serving, other):
     plan = plan_deployment(serving.agent, other(summary="another one"), DEFAULTS, ignore)
     rows = dict(plan_rows(plan))
-    assert rows["Now"].startswith(f"conv (release {plan.replaces.release})")
-    assert rows["Then"] == f"conv (release {plan.release}): another one"
+    assert rows["Serving"].startswith(f"conv (release {plan.replaces.release})")
+    assert rows["New"] == f"conv (release {plan.release}): another one"
     assert {"Speed", "Latency", "Accuracy", "Size"} <= set(rows)
     assert "stays on the device for a rollback" in consequence(plan)

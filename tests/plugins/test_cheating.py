@@ -31,8 +31,8 @@ GUESSES = """kept = {}
         return kept[key]
     Session.run = run"""
 CHEATS = [
-    (KEEPS, "it keeps its outputs: a new input takes"),
-    (GUESSES, "it answers inputs that it has not seen to"),
+    (KEEPS, "it caches its outputs: a new input takes"),
+    (GUESSES, "its outputs for new inputs agree to"),
 ]
 
 

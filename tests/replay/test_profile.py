@@ -23,7 +23,7 @@ def test_nothing_but_a_profile_is_replaced(chain, tmp_path):
     with pytest.raises(UsageError, match="not a deployment profile"):
         export(chain.bundle, mine)
     assert mine.read_text() == "[tool]\n"
-    for place, says in (("mine.txt", "does not end in"), ("nowhere/a.toml", "does not exist")):
+    for place, says in (("mine.txt", "must end in"), ("nowhere/a.toml", "does not exist")):
         with pytest.raises(UsageError, match=says):
             export(chain.bundle, tmp_path / place)
     export(chain.bundle, tmp_path / "a.toml")

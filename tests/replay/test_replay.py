@@ -99,7 +99,7 @@ def test_one_exported_file_is_enough(chain, tmp_path):
 
 def test_without_samples_they_are_made_up_and_that_is_said(chain, tmp_path):
     found = replay(ReplayRequest(chain.exported, chain.model, tmp_path / "e.edgeopt"))
-    assert any("made up" in warning for warning in found.warnings)
+    assert any("generated" in warning for warning in found.warnings)
     assert check(tmp_path / "e.edgeopt", ignore).status == "valid"
 
 
@@ -156,7 +156,7 @@ def test_a_step_of_a_plugin_says_that_the_bundle_itself_runs_without_it(chain):
     profile = read_profile(chain.bundle)
     step = Step("edgeopt-example.skip-reciprocals", {"plugin": "edgeopt-example 1.0"})
     deployment = msgspec.structs.replace(profile.deployment, steps=[step])
-    with pytest.raises(BundleError, match=r"is of the plug-in edgeopt-example 1\.0") as raised:
+    with pytest.raises(BundleError, match=r"belongs to the plug-in edgeopt-example 1\.0") as raised:
         check_steps(dataclasses.replace(profile, deployment=deployment))
     assert raised.value.hint.startswith("Copy the bundle itself")
 

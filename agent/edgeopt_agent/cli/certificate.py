@@ -1,4 +1,4 @@
-"""`edgeopt-agent fingerprint` and `renew-certificate`: by what clients know this agent."""
+"""`edgeopt-agent fingerprint` and `renew-certificate`: the certificate that identifies this agent."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ def fingerprint(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
     """Print the SHA-256 fingerprint of the agent's certificate.
 
     \b
-    Compare it with what a client says that it sees, or give it to the client: --fingerprint.
+    Compare it with the fingerprint that a client shows, or pass it to the client with
+    --fingerprint.
 
     \b
     Examples:
@@ -32,10 +33,10 @@ def fingerprint(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
 
 
 def renew_certificate(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
-    """Make a new key and certificate for the agent, and print the new fingerprint.
+    """Create a new key and certificate for the agent, and print the new fingerprint.
 
     \b
-    A running agent uses it for new connections; open ones stay. Clients that know the old
+    A running agent uses them for new connections and keeps open ones. Clients that stored the old
     fingerprint need the new one.
 
     \b

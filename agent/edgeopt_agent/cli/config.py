@@ -1,4 +1,4 @@
-"""`edgeopt-agent config`: checks the configuration file, and shows what holds."""
+"""`edgeopt-agent config`: checks the configuration file, and shows the settings in effect."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +15,9 @@ from edgeopt_agent.config import administered
 
 FileArgument = Annotated[
     Path | None,
-    typer.Argument(help="The file.", show_default="/etc/edgeopt/agent.toml under systemd, or ~/.config/edgeopt"),
+    typer.Argument(
+        help="Configuration file.", show_default="/etc/edgeopt/agent.toml under systemd, or ~/.config/edgeopt"
+    ),
 ]
 Value = str | int | float | None
 
@@ -34,7 +36,7 @@ class Configuration(msgspec.Struct, frozen=True):
 
 
 def _config(context: typer.Context) -> None:
-    """Check the configuration file of the agent, or show what holds. Both speak --json.
+    """Check the configuration file of the agent, or show the settings in effect. Both take --json.
 
     \b
     Examples:
@@ -45,7 +47,7 @@ def _config(context: typer.Context) -> None:
 
 
 def check(file: FileArgument = None, json: JsonFlag = False) -> None:
-    """Check a configuration file: every name and every value.
+    """Check the names and values in a configuration file.
 
     \b
     Examples:
@@ -56,7 +58,7 @@ def check(file: FileArgument = None, json: JsonFlag = False) -> None:
 
 
 def show(file: FileArgument = None, json: JsonFlag = False) -> None:
-    """Show every setting, and where its value comes from.
+    """Show all settings, and where their values come from.
 
     \b
     Examples:

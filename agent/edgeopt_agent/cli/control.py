@@ -1,4 +1,4 @@
-"""`edgeopt-agent deploy|rollback|status|releases`: asks a running agent, here or elsewhere."""
+"""`edgeopt-agent deploy|rollback|cancel|remove|status|releases`: requests to a running agent."""
 
 import os
 import re
@@ -34,17 +34,17 @@ Outcome = TypeVar("Outcome", bound=msgspec.Struct)
 
 AgentOption = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Data folder of the agent to ask, which has its address.", show_default=False),
+    typer.Option("--data-dir", help="Data folder of the agent; its address is read there.", show_default=False),
 ]
 
 
 @asks(DeployRequest)
 def deploy(request: DeployRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
-    """Put a bundle into service, once it has proved itself.
+    """Deploy a bundle to an agent and follow it through its soak (trial period).
 
     \b
-    Exit code 0: it serves; 6: it was refused or taken back, and the reason is said; 4: the agent
-    is busy; 3: the bundle is damaged, or the agent's disk is full; 5: no agent answers.
+    Exit code 0: the release is committed; 6: it was refused or rolled back, with the reason; 4:
+    the agent is busy; 3: the bundle is damaged, or the agent's disk is full; 5: no agent answers.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def deploy(request: DeployRequest, data_dir: AgentOption = None, json: JsonFlag 
 
 @asks(RollbackRequest)
 def rollback(request: RollbackRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
-    """Go back to the release that served before.
+    """Return to the release served before.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def rollback(request: RollbackRequest, data_dir: AgentOption = None, json: JsonF
 
 @asks(CancelRequest)
 def cancel(request: CancelRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
-    """Cancel the deployment that is going on; what served before it serves.
+    """Cancel the running deployment; the release before it stays in service.
 
     \b
     Examples:
@@ -90,7 +90,7 @@ def cancel(request: CancelRequest, data_dir: AgentOption = None, json: JsonFlag 
 
 @asks(RemoveRequest)
 def remove(request: RemoveRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
-    """End a model that was deployed with --add, and remove it with all its releases.
+    """Stop a model that was deployed with --add, and delete its releases.
 
     \b
     Examples:
@@ -103,7 +103,7 @@ def remove(request: RemoveRequest, data_dir: AgentOption = None, json: JsonFlag 
 
 @asks(LookRequest)
 def status(request: LookRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
-    """Show what the agent serves, and how its last deployment went.
+    """Show the serving releases and the result of the last deployment.
 
     \b
     Examples:

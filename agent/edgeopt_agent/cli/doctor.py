@@ -1,4 +1,4 @@
-"""`edgeopt-agent doctor`: what keeps an agent from working here, and what to do."""
+"""`edgeopt-agent doctor`: problems of an installation, and their remedies."""
 
 from typing import Annotated
 
@@ -24,10 +24,10 @@ def doctor(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Check whether an agent can work here, with or without one that runs; changes nothing.
+    """Check the installation, also beside a running agent; change nothing.
 
     \b
-    Exit code 0, or 3 where there is a problem.
+    Exit code 0: no problem; 3: a problem.
 
     \b
     Examples:

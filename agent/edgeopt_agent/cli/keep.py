@@ -24,7 +24,7 @@ ReleaseArgument = Annotated[
 
 ModelOption = Annotated[
     str,
-    typer.Option(metavar="NAME", help="Model of the release; default: the first one.", show_default=False),
+    typer.Option(metavar="NAME", help="Model of the release (default: the first one).", show_default=False),
 ]
 
 
@@ -50,7 +50,7 @@ def pin(
 def unpin(
     release: ReleaseArgument, model: ModelOption = "", data_dir: DataDirOption = None, json: JsonFlag = False
 ) -> None:
-    """Let a pinned release be removed once it is old.
+    """Allow the removal of a pinned release.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def unpin(
 
 @asks(CollectRequest)
 def gc(request: CollectRequest, data_dir: AgentOption = None, json: JsonFlag = False) -> None:
-    """Remove the releases that nothing needs any more, as the end of every deployment does.
+    """Remove releases that are no longer needed, as after each deployment.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
     host: Annotated[
         str | None,
         typer.Option(
-            help="Address to listen on; beyond loopback only with a token and a trusted key.",
+            help="Address to listen on; other than loopback needs a token and a trusted key.",
             show_default="127.0.0.1",
         ),
     ] = None,
@@ -79,18 +79,18 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
     log_level: Annotated[Level | None, typer.Option(help="Log level.", show_default="info")] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Serve on this device until stopped: control, inference, metrics and telemetry on one port.
+    """Run the agent: control, inference, metrics and telemetry on one port.
 
     \b
-    Nothing needs to be configured. It serves what it served before, ends cleanly within five
-    seconds of SIGTERM or Ctrl-C, and finishes what is in flight.
+    No configuration is needed. A restarted agent serves the same releases as before. SIGTERM or
+    Ctrl-C finishes the requests in flight and ends the agent within five seconds.
 
     \b
     Examples:
       edgeopt-agent run
       edgeopt-agent run --port 9000 --data-dir ./agent-data --soak-seconds 60
-      edgeopt-agent run --config agent.toml          SIGHUP reads it again
-      edgeopt-agent run --grpc-port 8001             inference by gRPC too
+      edgeopt-agent run --config agent.toml          SIGHUP reads the file again
+      edgeopt-agent run --grpc-port 8001             inference over gRPC too
     """
 
     def settings_now() -> Settings:
@@ -207,7 +207,7 @@ def _report_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     typer.echo(f"edgeopt-agent listens at {url}, {as_called(legible(trust))}")
     if grpc_address:
         typer.echo(f"  gRPC:           {grpc_address}{' with TLS' if secured else ''}")
-    typer.echo(f"  its state:      {legible(str(settings.data_dir))}")
+    typer.echo(f"  data folder:    {legible(str(settings.data_dir))}")
     if known_by:
         typer.echo(f"  fingerprint:    {known_by}")
     if token_files(DataDir(settings.data_dir).tokens):

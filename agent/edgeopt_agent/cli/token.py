@@ -17,11 +17,11 @@ NameArgument = Annotated[
 
 
 def _token(context: typer.Context) -> None:
-    """Manage who may use this agent. Works on the device itself; all speak --json.
+    """Manage access tokens, on the device itself. All commands take --json.
 
     \b
-    Once there is a token, every request needs one. An agent that other devices can reach does not
-    start without one. A running agent notices changes.
+    Once there is a token, requests without one are refused. An agent that other devices can reach
+    does not start without one. A running agent notices changes.
 
     \b
     Examples:
@@ -38,7 +38,7 @@ def add(
     data_dir: DataDirOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Make a token and print it once; only its digest is kept.
+    """Create a token and print it once; the agent stores only its digest.
 
     \b
     Examples:
@@ -56,7 +56,7 @@ def add(
 
 
 def list_tokens(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
-    """List the tokens by name, with what each may do.
+    """List the tokens and their roles.
 
     \b
     Examples:
@@ -69,7 +69,7 @@ def list_tokens(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
 
 
 def remove(name: NameArgument, data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
-    """Remove a token: requests with it are refused from then on.
+    """Remove a token; requests with it are refused from then on.
 
     \b
     Examples:

@@ -14,11 +14,11 @@ from edgeopt_agent.trusted_keys import TrustedKeys
 
 
 def _trust(context: typer.Context) -> None:
-    """Say whose bundles this device takes. Works on the device itself; all speak --json.
+    """Manage the keys whose bundles this device accepts, on the device itself. All take --json.
 
     \b
-    Without any trusted key the agent takes unsigned bundles, and listens on its own device alone.
-    With one or more it takes only bundles that one of them signed. A running agent notices.
+    Without a trusted key, the agent accepts unsigned bundles and listens on loopback only. With
+    one or more, it accepts only bundles signed by one of them. A running agent notices changes.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def remove(
     data_dir: DataDirOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Trust a key no longer; what it signed before and serves already goes on serving.
+    """Remove a trusted key; a release that it signed and that serves already keeps serving.
 
     \b
     Examples:

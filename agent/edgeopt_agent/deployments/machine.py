@@ -155,7 +155,7 @@ class Machine:
         if release not in present:
             raise RefusedError(
                 *(404, "no-release", f"There is no release '{release[:40]}' on the device."),
-                f"See which there are: edgeopt-agent releases{self.site.option}",
+                f"List them: edgeopt-agent releases{self.site.option}",
             )
         deployment = await asyncio.to_thread(check_return, self.site.data, release)
         if other := self.site.name_clash(deployment.name):

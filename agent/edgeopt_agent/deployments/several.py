@@ -17,7 +17,7 @@ from edgeopt_agent.deployments.states import State
 
 _SUPERSEDED = "A newer request took its place."
 _ROLLED_BACK = "A rollback was requested."
-_NO_ORDER = "See which there are: edgeopt-agent status"
+_NO_ORDER = "List them: edgeopt-agent status"
 replace = msgspec.structs.replace
 
 

@@ -160,7 +160,7 @@ class Slots:
         known = ", ".join(f"'{slot.name}'" for slot in self.all if slot.name) or "none"
         raise RefusedError(
             *(404, "no-model", f"There is no model '{name[:80]}' on this agent; it has {known}."),
-            "See which there are: edgeopt-agent status",
+            "List them: edgeopt-agent status",
         )
 
     def with_deployment(self, name: str) -> Slot:

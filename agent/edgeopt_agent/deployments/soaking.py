@@ -165,7 +165,7 @@ def _check_going_on(work: Work, worker: Worker) -> None:
     if work.stop_requested.is_set():
         raise StepError(work.stop_reason, fault=False)
     if worker.ended.is_set() and not worker.ended_by_request():
-        raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
+        raise StepError(f"Its worker {worker.how_it_ended()} during the soak.")
 
 
 async def _started_again(site: Site, work: Work, ended: Worker) -> Worker:
@@ -280,7 +280,7 @@ class _Limits:
         self._ends += worker.counts
         if self._ends >= self._settings.judged_failures:
             raise StepError(
-                f"Different requests ended its worker {self._ends} times while it soaked; the last time it "
+                f"Different requests ended its worker {self._ends} times during the soak; the last time it "
                 f"{worker.how_it_ended()}.",
                 fault=False,
             )
@@ -327,7 +327,7 @@ class _Limits:
             than = f"at most {allowed:.2%} are allowed"
         if odd > allowed * new.requests:
             raise StepError(
-                f"{odd} of {new.requests} answers to finite inputs held {what} while it soaked; {than}."
+                f"{odd} of {new.requests} answers to finite inputs held {what} during the soak; {than}."
             )
 
     def _numbers(self, release: str) -> "_Numbers":
@@ -347,7 +347,7 @@ class _Limits:
         )
         if enough and traffic.errors > settings.error_share * traffic.requests:
             raise StepError(
-                f"{traffic.errors} of {traffic.requests} requests failed while it soaked: {traffic.last_error}",
+                f"{traffic.errors} of {traffic.requests} requests failed during the soak: {traffic.last_error}",
                 fault=False,
             )
         p99_ms = traffic.p99_ms()
@@ -364,7 +364,7 @@ class _Limits:
     def judge_own(self, own_ms: "deque[float]") -> None:
         if self._max_own_ms is not None and self.too_slow(own_ms):
             raise StepError(
-                f"Its golden inputs take {units.milliseconds(median(own_ms))} while it soaks; by its bundle, at "
+                f"Its golden inputs take {units.milliseconds(median(own_ms))} during the soak; by its bundle, at "
                 f"most {units.milliseconds(self._max_own_ms)} are allowed."
             )
 
@@ -377,6 +377,6 @@ class _Limits:
             self._seen_requests, self._last_bytes = traffic.requests, now_bytes
         if now_bytes is not None and now_bytes > self._max_bytes:
             raise StepError(
-                f"Its worker grew to {units.size(now_bytes)} while it soaked; at most "
+                f"Its worker grew to {units.size(now_bytes)} during the soak; at most "
                 f"{units.size(self._max_bytes)} are allowed."
             )

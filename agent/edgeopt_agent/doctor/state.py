@@ -84,7 +84,7 @@ def check_journal(patient: Patient) -> Findings:
     except (OSError, sqlite3.Error, msgspec.MsgspecError, UnicodeDecodeError) as error:
         yield problem("journal", f"{path} is damaged: {error}.", _SET_ASIDE)
     else:
-        yield ok("journal", f"Whole; {deployments} deployments.")
+        yield ok("journal", f"Intact; {units.count(deployments, 'deployment')}.")
         yield from _check_clock(newest_s)
 
 
@@ -155,7 +155,7 @@ def check_hook(patient: Patient) -> Findings:
     if wrong:
         yield problem("hook", wrong, f"{advice} Until then no deployment commits.")
     else:
-        yield ok("hook", f"{hook} decides before each commit." if hook.exists() else "There is none.")
+        yield ok("hook", f"{hook} decides before each commit." if hook.exists() else "None.")
 
 
 def check_links(patient: Patient) -> Findings:
@@ -165,8 +165,8 @@ def check_links(patient: Patient) -> Findings:
         advice = "Start the agent, which repairs them from the journal, or deploy again."
         yield problem("links", f"{' and '.join(broken)} lead to releases that are not there.", advice)
         return
-    current, previous = pointed(data.current) or "nothing", pointed(data.previous) or "nothing"
-    yield ok("links", f"{current} serves; a rollback leads to {previous}.")
+    current, previous = pointed(data.current) or "nothing", pointed(data.previous) or "none"
+    yield ok("links", f"{current} serves; rollback target: {previous}.")
 
 
 def check_signature(patient: Patient) -> Findings:

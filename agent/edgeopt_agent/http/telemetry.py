@@ -26,7 +26,7 @@ def routes(hub_of: HubOf, settings: Settings, lease_s: float = LEASE_S) -> list[
         hub = hub_of(socket.query_params.get("model", ""))
         if hub is None:
             message = "There is no model of this name on this agent."
-            hint = for_client("See which there are: edgeopt-agent status", settings, client_of(socket.scope))
+            hint = for_client("List them: edgeopt-agent status", settings, client_of(socket.scope))
             error = {"code": "no-model", "message": message, "hint": hint}
             await socket.send_denial_response(JSONResponse({"error": error}, 404))
             return

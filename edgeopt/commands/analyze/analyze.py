@@ -198,7 +198,7 @@ def _model(path: Path, keywords: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis
             options = replace(options, shapes=shapes_of(keywords.data, analysis.inputs, keywords.pictures))
             analysis = read(options)
         if asks_passes:
-            emit(Progress("asking the passes"))
+            emit(Progress("trying the passes"))
         rewritten = _rewritten(worker, size or 0, notes) if asks_passes else None
         if keywords.run and _unknown(analysis) and analysis.format == "ONNX" and (size or 0) <= _RUN_MAX_BYTES:
             emit(Progress("running once for the shapes"))

@@ -50,7 +50,7 @@ class CoverageCheck:
             for worker, backend in zip(self._workers, turn, strict=True):
                 if backend is None:
                     continue
-                emit(Progress("asking the runtimes", backend.title))
+                emit(Progress("querying the runtimes", backend.title))
                 row = self._row(backend, worker, limit_s)
                 if row is not None:
                     found[backend.name] = row

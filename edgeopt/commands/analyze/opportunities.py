@@ -43,7 +43,7 @@ def find_padding(view: View) -> Iterable[Opportunity]:
         "matter and skips it.",
         (),
         gain,
-        "the share of padding" if gain is not None else "no estimate without data",
+        "the share of padding" if gain is not None else "unknown without data",
         view.optimize,
     )
 
@@ -81,9 +81,9 @@ def find_rewrites(view: View) -> Iterable[Opportunity]:
             + (f"; and {len(whats) - 4} more." if len(whats) > 4 else "."),
             rewrite.nodes,
             gain,
-            f"{less}; at most, as runtimes do some of it by themselves; {view.basis}"
+            f"{less}; an upper bound, because runtimes do some of it themselves; {view.basis}"
             if gain is not None
-            else "no estimate: the gain differs between runtimes",
+            else "unknown: the gain differs between runtimes",
             view.simplify,
         )
 
@@ -155,11 +155,11 @@ def find_quantization(view: View) -> Iterable[Opportunity]:
         return
     ratio = _speed_ratio(view.device, "int8", view.threads)
     what = (
-        f"{len(rows)} of its matrix products and convolutions compute in float32 with fixed weights; they are "
-        f"{share:.0%} of the time"
+        f"{len(rows)} of its matrix products and convolutions compute in float32 with fixed weights; they take "
+        f"{units.percent(share, 0)} of the time"
     )
     if ratio is None:
-        gain, basis = None, "no estimate: this device's peak in int8 is not measured (edgeopt probe --deep)"
+        gain, basis = None, "unknown: this device's peak in int8 is not measured (edgeopt probe --deep)"
         peak = ""
     elif ratio <= 1:
         return
@@ -223,7 +223,7 @@ def _double(view: View) -> Iterable[Opportunity]:
         f"{len(rows)} nodes compute in float64: twice the bytes, and few fast kernels in any runtime.",
         _names(rows),
         None if share is None else share / 2,
-        f"half of the time of these nodes; {view.basis}" if share is not None else "no estimate",
+        f"half of the time of these nodes; {view.basis}" if share is not None else "unknown",
         "Export the model in float32",
         exact=False,
     )
@@ -245,7 +245,7 @@ def _half(view: View) -> Iterable[Opportunity]:
         f"{len(rows)} matrix products and convolutions use.",
         _names(rows),
         gain,
-        f"at most, at this device's peaks; {view.basis}" if gain is not None else "no estimate",
+        f"at most, at this device's peaks; {view.basis}" if gain is not None else "unknown",
         view.optimize,
         exact=False,
     )
@@ -320,7 +320,7 @@ def _channels_last(view: View) -> Iterable[Opportunity]:
         f"{(here[0].boundaries or 0) + 1} groups of nodes.",
         _names(convolutions),
         None,
-        "no estimate: it depends on how the backend groups the nodes",
+        "unknown: it depends on how the backend groups the nodes",
         view.optimize,
     )
 
@@ -342,7 +342,7 @@ def find_dynamic_shapes(view: View) -> Iterable[Opportunity]:
         f"Open: {', '.join(names[:4])}{more}. Runtimes plan once for shapes that are fixed.{work}",
         _names(shapes),
         gain,
-        f"the nodes that compute with shapes; {view.basis}" if gain is not None else "no estimate",
+        f"the nodes that compute with shapes; {view.basis}" if gain is not None else "unknown",
         f"edgeopt simplify {view.file()} -o {view.output('.fixed.onnx')} {shapes_fixed}",
     )
 
@@ -399,7 +399,7 @@ def find_weights(view: View) -> Iterable[Opportunity]:
             "compute a hundred times slower.",
             summary.denormal,
             None,
-            "no estimate: it depends on the processor and on how many of them are used",
+            "unknown: it depends on the processor and on how many of them are used",
             view.optimize,
             exact=False,
         )

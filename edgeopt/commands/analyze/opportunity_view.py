@@ -55,7 +55,7 @@ class View:
                 f"operations and bytes at {_OPERATIONS_PER_BYTE:g} operations a byte, as this device's peaks are "
                 "not measured (edgeopt probe --deep)"
             )
-        return "no estimate: the cost of the nodes is unknown"
+        return "unknown: the cost of the nodes is unknown"
 
     def time_ms(self, row: NodeRow) -> float | None:
         """Returns a node's time in one run of the model; without measured peaks, only its share is meaningful."""

@@ -225,14 +225,16 @@ def sides_of(request: Request) -> "list[NamedSide]":
 
     options = read_options(list(request.options))
     if request.subject is not None and request.url is not None:
-        raise UsageError("SUBJECT and --url exclude each other.", "Give one of them with --against.")
+        raise UsageError("The first side and --url exclude each other.", "Give one of them with --against.")
     if request.subject is not None:
         first = first_side(request.subject, request.backend, options)
     elif request.url is not None:
         first = first_side(address(request.url).what, request.backend, options)
     elif request.baseline_command is not None:
         if request.against:
-            raise UsageError("--against needs a SUBJECT to measure.", "edgeopt bench MODEL --against OTHER")
+            raise UsageError(
+                "--against needs a model, bundle or URL to measure.", "edgeopt bench MODEL --against OTHER"
+            )
         if request.backend is not None or options:
             raise UsageError(
                 "--backend and --option are for models; a program chooses its own.", "Set them in its command."

@@ -89,7 +89,8 @@ def backends_for(first: NamedFile, second: NamedFile, isolated: IsolatedBackends
     for side, backend in ((first, left), (second, right)):
         if side.path.suffix not in backend.formats:
             raise UsageError(
-                f"{backend.title} does not read '{side.path.name}'.", "Give another one with --backend-a or -b."
+                f"{backend.title} does not read '{side.path.name}'.",
+                "Choose another backend with --backend-a or --backend-b.",
             )
         found = backend.available()
         if isinstance(found, Unavailable):
@@ -209,7 +210,7 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
         return _without_answers(floor_db, (first, second), f"{error.message.rstrip('.')}. {error.hint}")
     ports = _ports(first, backends[0]), _ports(second, backends[1])
     sides = described(first, backends[0], ports[0]), described(second, backends[1], ports[1])
-    data = str(request.data) if request.data else "made up"
+    data = str(request.data) if request.data else "generated"
     plain = ModelComparison(*sides, False, floor_db, None, 0, data, notes=notes)
     matching = None
     if first.model is None or second.model is None:

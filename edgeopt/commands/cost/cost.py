@@ -156,7 +156,7 @@ def _throughput(side: SideReport | ConcurrencySide | SustainedSide) -> _Throughp
 def _sides(names: list[str], source: str, against: str | None) -> tuple[str, str]:
     """Returns the first side, and the baseline: empty if there is none."""
     if not names:
-        raise InputError(f"'{source}' holds no side that ran.", "Measure again.")
+        raise InputError(f"In '{source}', no side ran.", "Measure again.")
     if against is None:
         return names[0], names[1] if len(names) > 1 else ""
     if against not in names[1:]:
@@ -392,9 +392,14 @@ def check_terms(terms: PriceTerms) -> PriceTerms:
             raise UsageError(f"{name} is at most {maximum:g}, not {value:g}.", "See: edgeopt cost --help")
     _positive(terms.pay_back_months, "--pay-back-months")
     if terms.batch < 1:
-        raise UsageError(f"--batch must be 1 or more, not {terms.batch}.", "It is how many inferences a run does.")
+        raise UsageError(
+            f"--batch must be 1 or more, not {terms.batch}.", "It is the number of inferences per run."
+        )
     if terms.devices is not None and terms.devices < 1:
-        raise UsageError(f"--devices must be 1 or more, not {terms.devices}.", "It is how many do the work now.")
+        raise UsageError(
+            f"--devices must be 1 or more, not {terms.devices}.",
+            "It is the number of devices that do the work now.",
+        )
     if terms.devices is not None and terms.load_per_s is not None:
         raise UsageError(
             "--load and --devices exclude each other.",

@@ -151,7 +151,7 @@ def write(job: ExportJob, folder: Path) -> ExportedFiles:
     made = ExportedFiles(
         not_checked="The source was not compiled here; `run` compares the golden samples on the device.",
         use=[
-            "cmake -S . -B build" + (" -DONNXRUNTIME_ROOT=/where/it/lies" if runtime == ONNXRUNTIME else ""),
+            "cmake -S . -B build" + (" -DONNXRUNTIME_ROOT=/path/to/onnxruntime" if runtime == ONNXRUNTIME else ""),
             "cmake --build build",
             "build/run .",
         ],

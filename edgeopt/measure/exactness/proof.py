@@ -199,7 +199,7 @@ class SourceCheck:
         *,
         edges: bool = False,
     ) -> "SourceCheck":
-        """Runs the source on ordinary samples, on extra ones, and in regimes made from the first sample.
+        """Runs the source on ordinary samples, on extra ones, and on distributions made from the first sample.
 
         `opened`: the source in the first runtime that loads it; this method closes it. `edges`: includes NaN,
         infinite and empty inputs, which can crash a runtime in this process. Raises ModelError if no runtime

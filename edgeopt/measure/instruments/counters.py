@@ -110,7 +110,7 @@ def open_counters(open_one: Open | None = None, host: Host | None = None) -> Cou
             failed[name] = refusal.errno or errno.EINVAL
     refused = [name for name, number in failed.items() if number in {errno.EACCES, errno.EPERM}]
     for name in refused:
-        # From perf_event_paranoid 2 on, users without rights may count what happens outside of the kernel.
+        # From perf_event_paranoid 2 on, unprivileged users may count user-space events only.
         if EVENTS[name].in_kernel:
             continue
         try:

@@ -134,7 +134,7 @@ def run_overheads(slices: Slices) -> Iterator[RunOverhead]:
 
 
 def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> CachedFacts:
-    """Measures for `limit_s` seconds; results that are missing have a reason."""
+    """Measures for about `limit_s` seconds; missing results have a reason."""
     begin = time.monotonic()
     unavailable = {
         f"peaks.{runtime}": found.reason

@@ -52,7 +52,7 @@ def apply_proved_passes(
     try:
         opened = first_opened(source)
         inputs = taken_inputs(model, opened.inputs, {})
-        # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
+        # Whether each runtime loads the result is tested in the race, where it is a candidate for each.
         check = SourceCheck.on(Source(model.ir, source), opened, inputs, feeds, extra, folder=folder)
     except ModelError as error:
         folder.cleanup()

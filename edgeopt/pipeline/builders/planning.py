@@ -85,7 +85,7 @@ def _labels(task: BuildTask) -> Labels | None:
 def samples_of(task: BuildTask) -> Samples:
     """Returns the samples that calibrate and those that check, without the samples of the proof."""
     if task.samples is None:
-        raise ModelError("Quantizing needs data.", "Give some.")
+        raise ModelError("Quantizing needs data.", "Pass samples with --data.")
     return task.samples
 
 

@@ -78,7 +78,7 @@ def make_all(
 ) -> Iterator[tuple[Make, Made | Failed]]:
     """Makes the requested variants, one per worker at a time; yields each when it is ready.
 
-    A variant that is not ready by the deadline, or at a stop, is given up with that reason.
+    A variant that is not ready by the deadline, or at a stop request, is dropped with that reason.
     """
 
     def is_stopped() -> bool:

@@ -82,7 +82,7 @@ def check_source(run: GenerationRun) -> str:
         return ""
     return (
         f"The model computes other logits with its cache than without it: {form} steps agree with a full run to "
-        f"{worst[form]:.1f} dB; the least is {STEP_DB:g} dB."
+        f"{worst[form]:.1f} dB; {STEP_DB:g} dB are required."
     )
 
 
@@ -102,12 +102,13 @@ def prove_generation(
     form = min(lowest, key=lambda name: lowest[name])
     if snr_db >= BUDGETS_DB["exact"] and lowest[form] < STEP_DB:
         raise TrialError(
-            f"{form} steps agree with a full run to {lowest[form]:.1f} dB; the least is {STEP_DB:g} dB"
+            f"{form} steps agree with a full run to {lowest[form]:.1f} dB; {STEP_DB:g} dB are required"
         )
     form = max(divergences, key=lambda name: divergences[name])
     if not divergences[form] <= limit:
         raise TrialError(
-            f"logits of {form} steps diverge from the source by {divergences[form]:.3g}; the most is {limit:.3g}"
+            f"logits of {form} steps diverge from the source by {divergences[form]:.3g}; at most {limit:.3g} "
+            "is allowed"
         )
     # A runtime that takes no batch generates after fewer prompts.
     pairs = list(zip(run.decoded.generated, task.source.decoded.generated, strict=False))
@@ -115,8 +116,8 @@ def prove_generation(
     loops, source_loops = sum(looped), sum(source_looped)
     if (chance := chance_of_loops(looped, source_looped)) < LOOP_CHANCE:
         raise TrialError(
-            f"it repeats itself after {loops} of {len(looped)} prompts, the source after {source_loops}: chance "
-            f"explains that with a probability of {units.percent(chance)}"
+            f"its text loops after {loops} of {len(looped)} prompts, the source's after {source_loops}; the "
+            f"probability of this by chance is {units.percent(chance)}"
         )
     return GenerationProof(
         prompts=len(looped),

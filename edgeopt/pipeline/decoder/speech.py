@@ -78,7 +78,7 @@ class SpeechSource(NamedTuple):
 
 
 def speech_texts(source: SpeechSource, data: Path | None, new_tokens: int) -> SpeechTexts:
-    """Returns what the source writes after a few prompts, in at most `new_tokens` tokens each.
+    """Returns the texts that the source writes after a few prompts, at most `new_tokens` tokens each.
 
     `data` has features for the encoder; raises DataError if they are too few.
     """

@@ -133,7 +133,7 @@ def settings_for(settings: OptimizeRequest, model: DecoderModel | None) -> Optim
         )
     if objective == THROUGHPUT:
         raise UsageError(
-            "Texts of a decoder are not joined to batches.",
+            "A decoder with a cache runs one text at a time, so its throughput cannot be the objective.",
             f"Choose {TOKENS_PER_SECOND} or {FIRST_TOKEN}.",
             [_OBJECTIVE],
         )
@@ -145,7 +145,7 @@ def settings_for(settings: OptimizeRequest, model: DecoderModel | None) -> Optim
 def decoder_data(
     settings: OptimizeRequest, model: DecoderModel, profile: TargetProfile, runner: TrialRunner
 ) -> DecoderData:
-    """Makes the samples; the source model computes their caches. Raises UsageError for options that do not fit."""
+    """Makes samples whose caches the source model computes; raises UsageError for options that do not apply."""
     if settings.shape:
         raise UsageError(
             f"{_SHAPE} does not apply to a decoder with a cache.",

@@ -69,7 +69,7 @@ def _dynamic_by_onnxruntime(task: BuildTask) -> Ledger:
 def _samples(task: BuildTask) -> list[Feeds]:
     samples = task.calibration
     if samples is None:
-        raise ModelError("Quantizing needs data.", "Give some.")
+        raise ModelError("Quantizing needs data.", "Pass samples with --data.")
     return [samples.feeds(number) for number in range(min(len(samples), _MAX_SAMPLES))]
 
 

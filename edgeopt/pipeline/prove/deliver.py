@@ -223,11 +223,10 @@ def deliver(pool: CandidatePool, best: list[PoolEntry]) -> Outcome:
 def proof_order(
     ending: StopControl, notes: SearchNotes, line: Sequence[PoolEntry], uncertain: Sequence[PoolEntry] = ()
 ) -> Iterator[tuple[PoolEntry, int]]:
-    """Yields the candidates to prove, each with its most legs; after the time limit only the first.
+    """Yields the candidates to prove, each with its maximum number of legs; after the time limit only the first.
 
-    Those that are `uncertain` follow where all others failed, if there is time.
-    The last proof belongs to the first candidate whose own was too noisy to tell, if there is one: by then the
-    machine may be quieter.
+    Those that are `uncertain` follow if all others failed and there is time. Last comes the first candidate whose
+    own proof was too noisy, if there is one, because the machine may be quieter by then.
     """
     waiting, tried, place, promising = list(line), list[PoolEntry](), 0, True
     while place < len(PROOF.legs):

@@ -133,9 +133,9 @@ def may_be_delivered(work: QuantizeRun, entry: Entry) -> bool:
 
 
 def finish(work: QuantizeRun, entry: Entry, why: str = "") -> Quantized:
-    """Measures the entry against float models, and writes it unless something speaks against it.
+    """Measures the entry against float models, and writes it unless it fails a condition.
 
-    `why`: it is known already that the model stays float.
+    `why`: the reason why the model stays float, if it is known already.
     """
     worth_it = may_be_delivered(work, entry) and (not entry.is_source or _differs(entry))
     timed = _timed(work, entry) if worth_it else _Timed()

@@ -347,7 +347,7 @@ def _race_report(
         moved = scale * pace / own.median
         speedup = msgspec.structs.replace(own, median=scale * pace, low=own.low * moved, high=own.high * moved)
     throughput_per_s = None
-    # Times of a race are not those of the proof, so only ratios are taken from it.
+    # Times of the race and of the proof are not comparable, so only ratios of the race are used.
     latency_ms = proof.baseline_ms / speedup.median if speedup is not None else None
     if search.objective.by_sample:
         latency_ms = entry.latency_ms

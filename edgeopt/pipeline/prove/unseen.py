@@ -31,11 +31,11 @@ def check_unseen(new: Contender, baseline: Contender, seed: int, folder: Path, s
         return
     if found.snr_db < seen_db - _WORSE_DB:
         raise TrialError(
-            f"it answers inputs that it has not seen to {found.snr_db:.1f} dB, and the samples to {seen_db:.1f} dB"
+            f"its outputs for new inputs agree to {found.snr_db:.1f} dB, those for the samples to {seen_db:.1f} dB"
         )
     if found.new_ms > _SLOWER * found.again_ms and found.new_ms - found.again_ms > _SLOWER_MS:
         raise TrialError(
-            f"it keeps its outputs: a new input takes {found.new_ms:.3g} ms and the same one again "
+            f"it caches its outputs: a new input takes {found.new_ms:.3g} ms and the same one again "
             f"{found.again_ms:.3g} ms, so its times are not those of new requests"
         )
 

@@ -123,8 +123,7 @@ def race(
 ) -> list[PoolEntry]:
     """Removes entries that are far behind at a look, with a reason; returns those still alive, best first.
 
-    `stop` ends it as the deadline does; two rounds are run in any case, for without them there would be nothing to
-    choose by.
+    `stop` ends the race as the deadline does, but never before two rounds, which are needed to choose.
     """
 
     def is_over() -> bool:
@@ -134,7 +133,7 @@ def race(
     field = [baseline, *_contenders(alive)]
     if is_over() and all(contender.slices_ms for contender in field[1:]):
         return ranked(baseline, alive)
-    # Candidates are compared in the same rounds only, so the times of earlier stages are dropped.
+    # Candidates are compared within the same rounds only, so times of earlier stages are dropped.
     for contender in field:
         contender.slices_ms.clear()
     ticker, span_ms = Ticker(emit), _span_ms(field)

@@ -74,7 +74,7 @@ class _Tuning:
 
 
 def tune(pool: CandidatePool, alive: list[PoolEntry], until: float) -> list[PoolEntry]:
-    """Returns the entries still in, and those tried here that are as fast; all of them are to race again."""
+    """Returns the remaining entries and the equally fast ones tried here; the caller races all of them again."""
     raced = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
     if not raced:
         return alive
@@ -112,7 +112,7 @@ def tune(pool: CandidatePool, alive: list[PoolEntry], until: float) -> list[Pool
             Log("info", f"Tuned: tried {count} of {len(open_points)} combinations of options; {what}.")
         )
     for entry in tuning.alive:
-        # The times measured here are not from the same rounds.
+        # Times measured here are from different rounds, so they are not comparable.
         if count and entry.contender is not None:
             entry.contender.slices_ms.clear()
     return [entry for entry in tuning.alive if entry.contender is not None]

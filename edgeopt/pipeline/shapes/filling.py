@@ -289,7 +289,7 @@ def _measured(
         sizes = {**usual, gap.dimension: gap.size}
         run = resized(originals, place % len(originals), range(len(originals)), shaped.dimensions, sizes)
         if shaped.mask:
-            run[shaped.mask] = np.ones_like(run[shaped.mask])  # otherwise less would be computed
+            run[shaped.mask] = np.ones_like(run[shaped.mask])  # masked positions would be skipped
         runs.append(run)
     between = replace(runner, samples_path=runner.folder / "gaps")
     save_samples(together(runs), between.samples_path)
@@ -329,13 +329,14 @@ def check_shape(settings: OptimizeRequest) -> None:
         return
     if settings.goal.kind.needs_labels:
         raise UsageError(
-            f"The metric '{settings.goal.metric}' needs labels, which may not fit samples cut to other sizes.",
+            f"--shape cannot be combined with the metric '{settings.goal.metric}', because its labels may not fit "
+            "samples cut to other sizes.",
             "Leave one of them out.",
         )
     if settings.pre is not None or settings.post is not None:
         raise UsageError(
             "--shape cannot be combined with --pre and --post yet.",
-            "Leave out --pre and --post, and give data that the model takes.",
+            "Leave out --pre and --post, and pass inputs of the model as data.",
         )
     if settings.objective == "throughput":
         raise UsageError(

@@ -32,7 +32,7 @@ def test_three_lines_say_where_it_is_and_what_next(start, tmp_path):
     url = lines[0].split()[3].rstrip(",")
     assert lines[0].startswith("edgeopt-agent listens at http://127.0.0.1:")
     assert "unsigned" in lines[0]
-    assert lines[1].split() == ["its", "state:", str(tmp_path / "state" / "edgeopt")]
+    assert lines[1].split() == ["data", "folder:", str(tmp_path / "state" / "edgeopt")]
     state = shlex.quote(str(tmp_path / "state" / "edgeopt"))
     assert lines[2].split(maxsplit=2)[2] == f"edgeopt-agent deploy BUNDLE --data-dir {state}\n"
     assert Agent(url).status().state == "empty"

@@ -47,7 +47,7 @@ def test_a_single_failure_among_many_requests_is_borne(limits):
     judge.judge_requests(seen)
     for number in range(2):
         observed.watch("new", False, 1.0, "the model failed", number)
-    with pytest.raises(StepError, match=r"3 of 202 requests failed while it soaked: the model failed") as caught:
+    with pytest.raises(StepError, match=r"3 of 202 requests failed during the soak: the model failed") as caught:
         judge.judge_requests(seen)
     assert not caught.value.fault
 
@@ -117,7 +117,7 @@ def test_golden_inputs_that_get_slower_are_held_against_the_bundle_and_one_slow_
     judge, _, _ = limits()
     judge.judge_own(deque([1.0, 1.0, 90.0, 1.0, 1.0]))
     judge.judge_own(deque([90.0, 90.0]))
-    with pytest.raises(StepError, match=r"take 9.00 ms while it soaks; by its bundle, at most 8.00 ms"):
+    with pytest.raises(StepError, match=r"take 9.00 ms during the soak; by its bundle, at most 8.00 ms"):
         judge.judge_own(deque([1.0, 9.0, 9.0, 9.0, 1.0]))
 
 
@@ -178,7 +178,7 @@ def test_when_the_predecessor_is_slow_too_it_is_the_machine(site):
     site.router.standby = Stub(*[90.0] * 9)
     soaked(site, Stub(*[90.0] * 9, *[1.0] * 9), soak_requests=20)
     site.router.standby = Stub(*[1.0] * 9)
-    with pytest.raises(StepError, match=r"take 90\.0 ms while it soaks"):
+    with pytest.raises(StepError, match=r"take 90\.0 ms during the soak"):
         soaked(site, Stub(*[90.0] * 9), soak_requests=20)
 
 

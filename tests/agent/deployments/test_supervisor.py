@@ -325,7 +325,7 @@ def test_a_soak_is_judged_by_different_requests_only(start_agent, old_bundle, ma
         ending_requests_post(agent, -1, 2, 3, 10 + different)
     done = agent.ended(number)
     assert done["state"] == "ROLLED_BACK"
-    assert "Different requests ended its worker 3 times while it soaked" in done["reason"]
+    assert "Different requests ended its worker 3 times during the soak" in done["reason"]
     assert agent.deploy(new)["state"] == "COMMITTED"  # clients' requests quarantine nothing
 
 

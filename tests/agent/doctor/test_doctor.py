@@ -34,7 +34,7 @@ def test_it_reads_the_journal_of_an_agent_that_runs(doctor, start_serving, old_b
     agent = start_serving()
     code, found = doctor(agent.data_dir, "--port", agent.port)
     assert code == 0, found
-    assert found["journal"]["message"] == "Whole; 1 deployments."
+    assert found["journal"]["message"] == "Intact; 1 deployment."
     assert found["port"]["message"] == f"An edgeopt agent listens on {agent.port}."
     agent.serves(old_bundle)
     agent.stop()

@@ -197,9 +197,9 @@ def test_a_page_says_that_a_bundle_is_broken(answers_differently, capsys):
 def test_a_page_of_what_was_checked(bundle, change_deployment, device_fingerprint, capsys):
     assert run(["verify", str(bundle), "--markdown"]) == 0
     out = capsys.readouterr().out
-    verdict = "**Valid: files, device and runtimes are as they were when it was made.**"
+    verdict = "**Valid: files, device and runtimes are unchanged since the bundle was made.**"
     assert out.startswith(f"## edgeopt verify: conv.edgeopt\n\n{verdict}\n")
-    assert "| files | all 6 are as they were written |" in out
+    assert "| files | all 6 are unchanged |" in out
     assert "\nMachine: Linux" in out
     machine = {"memory": "1 [GiB]"}
     change_deployment(bundle, device={**device_fingerprint, "memory": "0" * 64}, machine=machine)

@@ -47,7 +47,7 @@ def test_a_node_of_unknown_cost_takes_no_part_and_nothing_known_is_no_share(view
     seen = view(unknown)
     assert seen.time_ms(unknown) is None
     assert seen.share_of([unknown]) is None
-    assert "no estimate" in seen.basis
+    assert "unknown" in seen.basis
 
 
 def test_what_a_light_node_takes_is_saved_when_it_goes_and_a_heavy_one_comes_back(view, rows):

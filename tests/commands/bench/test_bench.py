@@ -218,7 +218,7 @@ def wrong(tmp_path, bundle, conv_model, matmul_model, null_model):
         ("a program's option", UsageError, "--backend and --option are for models"),
         ("a program's library", UsageError, "--custom-ops is for models"),
         ("a strict program", UsageError, "--strict is for models"),
-        ("two subjects", UsageError, "SUBJECT and --url exclude"),
+        ("two subjects", UsageError, "The first side and --url exclude"),
     ],
 )
 def test_what_cannot_be_measured(kind, error, says, wrong, tmp_path, monkeypatch):

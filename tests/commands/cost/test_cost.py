@@ -161,7 +161,7 @@ def test_sustained_sides_give_throughput_and_no_speed_up(tmp_path):
     ("report", "says"),
     [
         (PacedReport(30, ()), "has no throughput"),
-        (ContestReport(()), "no side that ran"),
+        (ContestReport(()), "no side ran"),
         (ContestReport((side("new", 900, failure="crashed: SIGSEGV"),)), "new did not finish: crashed: SIGSEGV"),
         (ConcurrencyReport((ConcurrencySide("new", (Level("threads", 1, failure="hung"),)),)), "finish: hung"),
     ],

@@ -52,8 +52,8 @@ def test_it_says_what_changes_and_then_deploys(qtbot, context, open_dialog, agen
     dialog = open_dialog(other, [("Memory added", "20 MiB; source model 22 MiB")], agent_url)
     qtbot.waitUntil(dialog.go.isEnabled)
     rows = shown(dialog)
-    assert rows["Now"].startswith(f"conv (release {serving.release})")
-    assert "another one" in rows["Then"]
+    assert rows["Serving"].startswith(f"conv (release {serving.release})")
+    assert "another one" in rows["New"]
     assert rows["Memory added"] == "20 MiB; source model 22 MiB"
     assert {"Speed", "Latency", "Accuracy", "Size"} <= set(rows)
     assert "for a rollback" in dialog.consequence.text()

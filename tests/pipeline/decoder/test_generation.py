@@ -191,5 +191,5 @@ def test_new_loops_are_refused(run, tmp_path):
     once = Decoded((*source.decoded.generated[1:], tuple(range(56))), 1.0, 1.0)
     assert run(path, source=source._replace(decoded=once), snr_db=130.0).loops == len(TEXTS)
     calm = Decoded(tuple(tuple(range(56)) for _ in TEXTS), 1.0, 1.0)
-    with pytest.raises(TrialError, match="repeats itself after 6 of 6 prompts, the source after 0"):
+    with pytest.raises(TrialError, match=r"loops after 6 of 6 prompts, the source.s after 0"):
         run(path, source=source._replace(decoded=calm), snr_db=130.0)

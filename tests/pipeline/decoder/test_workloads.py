@@ -88,7 +88,7 @@ def test_a_decoder_gets_its_own_goal_and_objective(decoder):
 def test_objectives_of_decoders_are_refused_for_other_models(decoder):
     with pytest.raises(UsageError, match="needs a decoder with a cache"):
         settings_for(request(decoder, objective="first-token"), None)
-    with pytest.raises(UsageError, match="not joined to batches"):
+    with pytest.raises(UsageError, match="one text at a time"):
         settings_for(request(decoder, objective="throughput"), decoder_in(facts(), {}))
 
 

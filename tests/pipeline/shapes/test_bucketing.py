@@ -149,7 +149,7 @@ def test_a_bundle_that_is_slower_at_one_size_does_not_win():
     ("more", "said"),
     [
         ({"objective": "throughput"}, "objective throughput"),
-        ({"metric": "top1-labels", "max_drop": "1%"}, "needs labels"),
+        ({"metric": "top1-labels", "max_drop": "1%"}, "because its labels"),
         ({"shape": ["time=1:2:3"]}, "no open dimension 'time'"),
     ],
 )

@@ -5,8 +5,8 @@
 
 Tokenizers pad sentences to one length, and a transformer computes the padding like the rest, although attention
 gives it no weight and pooling ignores it. Skipping it is correct only if no output has a row for each token and
-every layer applies the mask; the graph does not show that, so it is proved by running both models on lengths and
-paddings of all kinds (`rewriting/padded_cases.py`). The pass runs only on request, because its gain depends on the
+every layer applies the mask; the graph does not show that, so both models are run on several lengths and
+paddings and compared. The pass runs only on request, because its gain depends on the
 data: without padding, the runtime cannot plan for one length any more.
 """
 

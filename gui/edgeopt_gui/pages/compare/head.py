@@ -12,7 +12,7 @@ from edgeopt_gui.widgets.heading import keep_room, quiet
 
 LATEST = "the latest bundle"
 _LONGEST_S = 3600
-_MADE_UP = "Inputs: made up. Choose data on the page Optimize."
+_MADE_UP = "Inputs: generated. Choose data on the page Optimize."
 
 
 class CompareHead(QWidget):

@@ -3,6 +3,7 @@
 from PySide6.QtGui import QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
+from edgeopt.errors import pip_install
 from edgeopt_gui.widgets.heading import quiet
 
 _BROKER = "mqtts://broker.example.com"
@@ -13,8 +14,8 @@ def steps(broker: str = "") -> tuple[tuple[str, str], ...]:
     address = broker or _BROKER
     return (
         (
-            "1. On each of the three devices, install the agent with the extra fleet",
-            "pip install 'edgeopt[fleet]'",
+            "1. On each of the three devices, install the packages of the extra fleet beside the agent",
+            pip_install("fleet"),
         ),
         (
             "2. In its agent.toml, name the broker and the device: camera-1, camera-2, camera-3",
