@@ -9,7 +9,7 @@ import numpy as np
 from edgeopt.data.samples import Samples
 from edgeopt.data.split import FEWEST_TO_PART
 from edgeopt.errors import DataError
-from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.graph.accuracy import OutputAccuracy, compare_outputs, flat
 
 _WITHOUT_DATA = "Schemes without calibration are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
 
@@ -37,14 +37,34 @@ def check_data(samples: Samples) -> tuple[str, ...]:
     return (*_too_few(count, different), *_never_vary(samples))
 
 
-def silent_outputs(answers: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
-    """Returns warnings about outputs of the source model that are almost zero on all samples."""
-    return [
-        f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy. Check the "
-        "model and the data."
-        for output in compare_outputs(answers, answers).outputs
-        if output.silent
-    ]
+def unjudged_outputs(answers: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
+    """Returns warnings about outputs of the source model whose values show the accuracy in part or not at all."""
+    flattened = [flat(one) for one in answers]
+    found = []
+    for output in compare_outputs(answers, answers).outputs:
+        values = [one[output.name] for one in flattened if output.name in one]
+        why = _unjudged(output, values)
+        if why:
+            found.append(f"The output '{output.name}' {why}")
+    return found
+
+
+def _unjudged(output: OutputAccuracy, values: Sequence[np.ndarray]) -> str | None:
+    size = sum(np.size(one) for one in values)
+    if not size:
+        return "holds no values on all samples, so nothing of it is compared."
+    if output.not_finite == size:
+        return "is NaN or infinity everywhere, so it cannot show the accuracy. Check the model and the data."
+    if output.silent:
+        return "is almost zero on all samples, so it cannot show the accuracy. Check the model and the data."
+    if output.not_finite:
+        return (
+            f"holds {output.not_finite:,} NaN or infinite values of {size:,} on the samples: the accuracy is that "
+            "of the others."
+        )
+    if len(values) > 1 and all(np.array_equal(one, values[0]) for one in values):
+        return f"is the same on all {len(values)} samples, so its accuracy is that of a single result."
+    return None
 
 
 def _too_few(count: int, different: int) -> tuple[str, ...]:
