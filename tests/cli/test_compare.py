@@ -41,7 +41,7 @@ def model(tmp_path):
 def test_equal_models_leave_with_0_and_say_so(command, model):
     code, text = command(model("a"), model("b"))
     assert code == 0
-    assert re.search(r"Bit-identical on \d+ samples, made up\.", text)
+    assert re.search(r"Equal in every value on \d+ samples, made up\.", text)
     assert "Nodes: 3 kept." in text
 
 
