@@ -156,11 +156,6 @@ def _operators(found: "ModelComparison", everything: bool) -> Section:
 def _outputs(found: "ModelComparison") -> Section:
     titles = ("=output", ">accuracy", ">max abs", ">max rel", ">mean abs", ">cosine", ">equal", "would pass")
     notes = [*(output.problem for output in found.outputs if output.problem), *found.notes]
-    for output in found.outputs:
-        if output.not_finite:
-            notes.append(f"'{output.name}' holds {output.not_finite:,} NaN or infinite values, the same in both.")
-        if output.silent_reference:
-            notes.append(f"'{output.name}' holds no finite value beyond zero, so it cannot be judged.")
     return _section("Outputs", titles, [_output_row(output) for output in found.outputs], notes)
 
 

@@ -135,7 +135,9 @@ def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
             yield WordsBlock(sentence, "faint")
     for output in result.outputs:
         if output.silent_reference:
-            sentence = "holds no finite value beyond zero on these samples, which proves little; pass others with --data."
+            sentence = (
+                "holds no finite value beyond zero on these samples, which proves little; pass others with --data."
+            )
             yield WordsBlock(f"'{output.name}' {sentence}")
     if result.most_changing:
         yield WordsBlock(f"The pass that changed the results most: {result.most_changing}.")

@@ -321,6 +321,7 @@ def _answers(
 ) -> Answers:
     from edgeopt.backends.base import run_all
     from edgeopt.graph.accuracy import compare_outputs
+    from edgeopt.quant.checks import unjudged_outputs
 
     emit(events.Progress("run", f"{sides[0].subject.name} in {backends[0].title}"))
     reference = run_all(sides[0].path, feeds[0], backends[0], sides[0].options or {})
@@ -333,6 +334,7 @@ def _answers(
         got = [{a: sample[b] for a, b in zip(own, others, strict=True)} for sample in got]
     elif extra := [name for name in others if name not in own]:
         notes.append(f"Only {sides[1].subject.name} has the outputs: {', '.join(extra)}.")
+    notes += unjudged_outputs(reference)
     judged = goal.judge(got, reference, levels=[levels_in(each) for each in feeds[0]])
     return Answers(feeds, compare_outputs(reference, got), judged, tuple(notes))
 
