@@ -147,5 +147,6 @@ def _golden(result: "BundleCheck") -> str:
 def _signature(result: "BundleCheck") -> str:
     if result.signed_by is None:
         return "Not signed. Nothing checks the manifest itself."
-    trust = "which is trusted" if result.trusted else "not checked against trusted keys (--trust PUB does)"
-    return f"Signed by the key {result.signed_by[:64]}, {trust}."
+    if result.trusted:
+        return f"Signed by the key {result.signed_by[:64]}, which is trusted."
+    return f"The signature names the key {result.signed_by[:64]}; it was not checked (--trust PUB checks it)."
