@@ -45,6 +45,13 @@ def test_equal_models_leave_with_0_and_say_so(command, model):
     assert "Nodes: 3 kept." in text
 
 
+def test_random_numbers_of_a_model_are_named(command, model):
+    path = model("a", body="r = RandomNormalLike(x)  a = Mul(r, w)  y = Relu(a)")
+    assert (
+        "draws random numbers (1 RandomNormalLike): another run may give other outputs" in command(path, path)[1]
+    )
+
+
 def test_different_models_leave_with_6_and_name_the_layer_and_the_tolerance(command, model):
     code, text = command(model("a"), model("b", 2.02))
     assert code == 6

@@ -1,7 +1,7 @@
 """`edgeopt compare`: two models that run on the same samples, compared by outputs, layers and graphs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,6 +200,7 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
     if request.html is not None and (first.model is None or second.model is None):
         raise InputError("Only graphs of ONNX models can be compared.", "Leave out --html.")
     floor_db, notes = _floor(request, first, second)
+    notes = (*notes, *_random_notes(first, second))
     try:
         backends = backends_for(first, second, isolated)
     except MissingError as error:
@@ -251,6 +252,15 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
         notes=(*plain.notes, *answers.notes),
         layers=layers,
     )
+
+
+def _random_notes(*sides: NamedFile) -> Iterator[str]:
+    from edgeopt.graph.randomness import counts_by_operator, random_nodes
+
+    for side in sides:
+        if side.model is not None and (found := random_nodes(side.model.ir)):
+            counts = counts_by_operator(found)
+            yield f"{side.subject.name} draws random numbers ({counts}): another run may give other outputs."
 
 
 def _floor(request: ModelCompareRequest, first: NamedFile, second: NamedFile) -> tuple[float, tuple[str, ...]]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edgeopt import units
 from edgeopt.data.read import read_arrays
 from edgeopt.errors import DataError, EdgeoptError, OptionReference, UsageError
 from edgeopt.text.sample_text import SAMPLE_TEXT
@@ -22,15 +23,22 @@ class Texts(NamedTuple):
 
     rows: tuple[tuple[int, ...], ...]
     warning: str = ""
-    """Warning that names the texts if they are not those of the user; otherwise empty."""
+    """Warning that names the texts if they are not just those of the user; otherwise empty."""
 
 
 def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabulary: int) -> Texts:
-    """Returns texts of `length` tokens; raises DataError if the data has fewer than four."""
+    """Returns texts of `length` tokens; raises DataError if the data has fewer than four different ones."""
     if data is None:
         return _without_data(model, length, vocabulary)
+    warning = ""
     if data.suffix == ".npz" or data.is_dir():
-        rows = _rows_of(_ids_in(data, tokens), length)
+        ids = _ids_in(data, tokens)
+        rows = _rows_of(ids, length)
+        if ids.ndim > 1 and ids.shape[-1] < length:
+            warning = (
+                f"The rows of '{data.name}' have {units.count(ids.shape[-1], 'token')}, fewer than {length}: "
+                "texts are joined from consecutive rows."
+            )
     else:
         try:
             text = data.read_text(encoding="utf-8")
@@ -41,12 +49,6 @@ def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabul
         if not text.strip():
             raise DataError(f"The text '{data}' is empty.", _TEXT_HINT)
         rows = _cut(load_tokenizer(text_folder(model)), text, length)
-    if len(rows) < FEWEST_TEXTS:
-        raise DataError(
-            f"The data has {len(rows)} texts of {length} tokens; a search needs at least {FEWEST_TEXTS}.",
-            f"Give a longer text, or fewer tokens with {_PROMPT} and {_NEW}.",
-            [_DATA, _PROMPT, _NEW],
-        )
     wrong = next((each for row in rows for each in row if not 0 <= each < vocabulary), None)
     if wrong is not None:
         raise DataError(
@@ -54,7 +56,14 @@ def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabul
             "Use the tokenizer that belongs to the model.",
             [_DATA],
         )
-    return Texts(rows)
+    if (different := len(set(rows))) < FEWEST_TEXTS:
+        found = units.count(different, "text" if different == len(rows) else "different text")
+        raise DataError(
+            f"The data has {found} of {length} tokens; a search needs at least {FEWEST_TEXTS}.",
+            f"Give a longer text, more different rows, or fewer tokens with {_PROMPT} and {_NEW}.",
+            [_DATA, _PROMPT, _NEW],
+        )
+    return Texts(rows, warning)
 
 
 def _without_data(model: Path, length: int, vocabulary: int) -> Texts:
@@ -93,7 +102,7 @@ def _ids_in(data: Path, tokens: str) -> "np.ndarray[tuple[int, ...], np.dtype[np
     found = next((arrays[name] for name in (tokens, _IDS) if name in arrays), None)
     if found is None or found.dtype.kind not in "iu" or found.ndim not in (1, 2, 3):
         raise UsageError(
-            f"'{data.name}' has no array '{tokens}' or '{_IDS}' of token ids.",
+            f"'{data.name}' has no array '{tokens}' or '{_IDS}' of integers.",
             "Give a text file, or an .npz with a row of token ids for each text.",
             [_DATA],
         )
