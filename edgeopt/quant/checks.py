@@ -12,7 +12,7 @@ from edgeopt.errors import DataError
 from edgeopt.graph.accuracy import OutputAccuracy, compare_outputs, flat
 
 _SHADOW = 10_000
-"""Values that are so many times smaller than the largest hardly change a ratio of powers; masks are that large."""
+"""Factor below the largest value from which values hardly change a ratio of powers; masks are that large."""
 _FEWEST_HIDDEN = 0.1
 """Least share of such values that is worth a warning."""
 _WITHOUT_DATA = "Schemes without calibration are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
@@ -75,7 +75,7 @@ def _unjudged(output: OutputAccuracy, values: Sequence[np.ndarray]) -> str | Non
     hidden = float(np.mean(sizes < largest / _SHADOW))
     if largest >= _SHADOW and hidden >= _FEWEST_HIDDEN:
         return (
-            f"has values of up to {largest:.3g}, and {hidden:.0%} of its values are less than a "
+            f"has values of up to {largest:.3g}, and {100 * hidden:.0f} % of its values are less than a "
             f"{_SHADOW:,}th of that: the ratio in dB hardly shows errors of these."
         )
     return None

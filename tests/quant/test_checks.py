@@ -370,7 +370,7 @@ NAN = float("nan")
         ([[NAN, NAN], [NAN, float("inf")]], "The output 'y' is NaN or infinity everywhere,"),
         ([[0, 0], [0, 0]], "The output 'y' is almost zero on all samples"),
         ([[1, NAN], [2, 3]], "The output 'y' holds 1 NaN or infinite values of 4 on the samples"),
-        ([[0.5, -1e9, 0.25]], "The output 'y' has values of up to 1e+09, and 67% of its values are less than"),
+        ([[0.5, -1e9, 0.25]], "The output 'y' has values of up to 1e+09, and 67 % of its values are less than"),
         ([[1, 2], [1, 2], [1, 2]], "The output 'y' is the same on all 3 samples"),
         ([[1, 2]], None),
         ([[1, 2], [1, 3]], None),
