@@ -1,11 +1,13 @@
 """Texts as token ids of equal length: those of the user, those of edgeopt, or random ids."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from edgeopt import units
+from edgeopt.backends.base import Array
 from edgeopt.data.read import read_arrays
 from edgeopt.errors import DataError, EdgeoptError, OptionReference, UsageError
 from edgeopt.text.sample_text import SAMPLE_TEXT
@@ -26,13 +28,22 @@ class Texts(NamedTuple):
     """Warning that names the texts if they are not just those of the user; otherwise empty."""
 
 
-def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabulary: int) -> Texts:
-    """Returns texts of `length` tokens; raises DataError if the data has fewer than four different ones."""
+def read_texts(
+    model: Path, data: Path | None, tokens: str, length: int, vocabulary: int, states: Collection[str] = ()
+) -> Texts:
+    """Returns texts of `length` tokens; raises DataError if the data has fewer than four different ones.
+
+    `states`: inputs of the cache. Data that has them, as `edgeopt import` writes it, holds single steps, whose
+    tokens are not texts: then the texts are those of edgeopt, with a warning.
+    """
     if data is None:
-        return _without_data(model, length, vocabulary)
+        return _without_data(model, length, vocabulary, "No data")
     warning = ""
     if data.suffix == ".npz" or data.is_dir():
-        ids = _ids_in(data, tokens)
+        arrays = read_arrays(data)
+        if any(name in arrays for name in states):
+            return _without_data(model, length, vocabulary, f"'{data.name}' has steps of the cache, not texts")
+        ids = _ids_in(data.name, arrays, tokens)
         rows = _rows_of(ids, length)
         if ids.ndim > 1 and ids.shape[-1] < length:
             warning = (
@@ -66,7 +77,7 @@ def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabul
     return Texts(rows, warning)
 
 
-def _without_data(model: Path, length: int, vocabulary: int) -> Texts:
+def _without_data(model: Path, length: int, vocabulary: int, why_own: str) -> Texts:
     try:
         rows = _cut(load_tokenizer(text_folder(model)), SAMPLE_TEXT, length)
     except EdgeoptError as error:
@@ -74,13 +85,15 @@ def _without_data(model: Path, length: int, vocabulary: int) -> Texts:
     else:
         if len(rows) >= FEWEST_TEXTS and max(map(max, rows)) < vocabulary:
             return Texts(
-                rows, f"No data: measured and judged on a small text of edgeopt, not on yours. Pass {_DATA}."
+                rows,
+                f"{why_own}: measured and judged on a small text of edgeopt, not on yours. Pass a text: {_DATA}.",
             )
         why = f"The text of edgeopt has {len(rows)} texts of {length} tokens, which are too few."
     random = np.random.default_rng(_SEED).integers(0, vocabulary, (_RANDOM_TEXTS, length))
     return Texts(
         tuple(tuple(row) for row in random.tolist()),
-        f"Measured and judged on random tokens, whose accuracy says little about texts. {why} Pass {_DATA}.",
+        f"{why_own}: measured and judged on random tokens, whose accuracy says little about texts. {why} "
+        f"Pass {_DATA}.",
     )
 
 
@@ -97,12 +110,13 @@ def _cut(tokenizer: Tokenizer, text: str, length: int) -> tuple[tuple[int, ...],
     return tuple((*begin, *own[k : k + size]) for k in range(0, len(own) - size + 1, size))
 
 
-def _ids_in(data: Path, tokens: str) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
-    arrays = read_arrays(data)
-    found = next((arrays[name] for name in (tokens, _IDS) if name in arrays), None)
+def _ids_in(
+    name: str, arrays: Mapping[str, Array], tokens: str
+) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+    found = next((arrays[each] for each in (tokens, _IDS) if each in arrays), None)
     if found is None or found.dtype.kind not in "iu" or found.ndim not in (1, 2, 3):
         raise UsageError(
-            f"'{data.name}' has no array '{tokens}' or '{_IDS}' of integers.",
+            f"'{name}' has no array '{tokens}' or '{_IDS}' of integers.",
             "Give a text file, or an .npz with a row of token ids for each text.",
             [_DATA],
         )

@@ -205,7 +205,9 @@ def _texts(
             f"Give smaller {_PROMPT} or {_NEW}.",
             [_PROMPT, _NEW],
         )
-    return read_texts(settings.model, settings.data, model.cache.tokens, length, model.vocabulary), prompt, None
+    states = model.cache.pairs
+    texts = read_texts(settings.model, settings.data, model.cache.tokens, length, model.vocabulary, states)
+    return texts, prompt, None
 
 
 def _divided(texts: Texts, logits_bytes: int) -> tuple[int, int, int]:
