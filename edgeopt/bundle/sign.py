@@ -164,8 +164,16 @@ def _sign(folder: Path, private_key_file: Path, sequence: int) -> Signed:
 
 
 def claimed_key(folder: Path) -> str | None:
-    """The id of the key that a bundle says it is signed with, unchecked; None for an unsigned one."""
-    return _envelope(folder).signatures[0].keyid if (folder / SIGNATURE).exists() else None
+    """Returns the id of the key that a signature names, unchecked; None for an unsigned bundle.
+
+    Raises BundleError for the signature of another manifest, which shows without a key.
+    """
+    if not (folder / SIGNATURE).exists():
+        return None
+    envelope = _envelope(folder)
+    if envelope.payload != (folder / FILE).read_bytes():
+        raise _mismatch(folder)
+    return envelope.signatures[0].keyid
 
 
 def claimed_sequence(folder: Path) -> int:
@@ -209,7 +217,11 @@ def verify_signature(folder: Path, keys: Sequence[PublicKey], place: str = "BUND
     for key, signature in known:
         if envelope.payload == manifest and key_fits(key, signature, envelope):
             return key_id(key)
-    raise BundleError(
+    raise _mismatch(folder)
+
+
+def _mismatch(folder: Path) -> BundleError:
+    return BundleError(
         f"The signature of the bundle '{folder.name}' does not match its manifest: one of them was changed.",
         "Do not use this copy; fetch the bundle again, or sign it again where it was made.",
     )

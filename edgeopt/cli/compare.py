@@ -93,7 +93,7 @@ def verdict(found: "ModelComparison") -> str:
         return f"Different: {broken.problem}"
     where = f"on {found.samples} sample{'' if found.samples == 1 else 's'}, {found.data}"
     if found.within and found.snr_db is not None and found.snr_db >= 200:
-        return f"Bit-identical {where}."
+        return f"Equal in every value {where}."
     word = "Equal within the floor" if found.within else "Different"
     worst = min(found.outputs, key=lambda output: output.snr_db)
     reached = f"{worst.snr_db:.1f} dB in '{worst.name}' {where}"
@@ -156,11 +156,6 @@ def _operators(found: "ModelComparison", everything: bool) -> Section:
 def _outputs(found: "ModelComparison") -> Section:
     titles = ("=output", ">accuracy", ">max abs", ">max rel", ">mean abs", ">cosine", ">equal", "would pass")
     notes = [*(output.problem for output in found.outputs if output.problem), *found.notes]
-    for output in found.outputs:
-        if output.not_finite:
-            notes.append(f"'{output.name}' holds {output.not_finite:,} NaN or infinite values, the same in both.")
-        if output.silent_reference:
-            notes.append(f"'{output.name}' is almost zero, so it cannot be judged.")
     return _section("Outputs", titles, [_output_row(output) for output in found.outputs], notes)
 
 

@@ -122,7 +122,7 @@ def about(found: "Quantized") -> list[str]:
         lines += proved(found, found.proof)
     lines += [proved_elsewhere(found, each) for each in found.elsewhere]
     if found.use is not None:
-        lines.append(_samples(found.use))
+        lines.append(_samples(found.use, proved=found.proof is not None))
     if found.files:
         size = sum(file.size_bytes for file in found.files)
         lines.append(f"Size: {units.size(found.source_bytes)} → {units.size(size)}.")
@@ -183,12 +183,12 @@ def proved_elsewhere(found: "Quantized", other: "RuntimeProof") -> str:
     return f"In {other.where}: {reached}{verdict}."
 
 
-def _samples(use: "SampleUse") -> str:
+def _samples(use: "SampleUse", proved: bool) -> str:
     if use.generated:
         return "Samples: none given; generated ones show that the model runs, but not how accurate it is (--data)."
     shared = " There were too few to set some aside." if use.shared else ""
-    did = f"{use.calibrated} calibrated, {use.planned} planned, {use.proved} proved"
-    return f"Samples: {use.given} given; {did}.{shared}"
+    parts = f"{use.calibrated} to calibrate, {use.planned} to plan, {use.proved} to prove"
+    return f"Samples: {use.given} given; {parts}.{shared}{'' if proved else ' Nothing was proved.'}"
 
 
 def _slowest(phases: "dict[str, float]") -> str:

@@ -70,7 +70,7 @@ def show_speed(result: "PromptRun") -> str:
     parts = [f"{result.tokens} tokens after {result.prompt_tokens}"]
     if result.audio_s is not None:
         language = f" ({result.language})" if result.language is not None else ""
-        parts = [f"{result.tokens} tokens of {result.audio_s:.1f} s of speech{language}"]
+        parts = [f"{result.tokens} tokens of {result.audio_s:.1f} s of audio{language}"]
     if result.first_token_ms is not None:
         parts.append(f"the first in {result.first_token_ms:.0f} ms")
     if result.tokens_per_s is not None:

@@ -117,7 +117,7 @@ def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
         return
     where = f"{_proved_on(result)} in {result.runtime}"
     if result.snr_db >= 200:
-        yield WordsBlock(f"The results are equal to the last bit {where}.")
+        yield WordsBlock(f"The results are equal in every value {where}.")
     else:
         worst = min(result.outputs, key=lambda output: output.snr_db)
         yield WordsBlock(
@@ -135,7 +135,9 @@ def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
             yield WordsBlock(sentence, "faint")
     for output in result.outputs:
         if output.silent_reference:
-            sentence = "is almost zero on these samples, so the proof is weak; pass others with --data."
+            sentence = (
+                "holds no finite value beyond zero on these samples, which proves little; pass others with --data."
+            )
             yield WordsBlock(f"'{output.name}' {sentence}")
     if result.most_changing:
         yield WordsBlock(f"The pass that changed the results most: {result.most_changing}.")

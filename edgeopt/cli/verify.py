@@ -93,7 +93,7 @@ def not_faster(result: "BundleCheck", model: Path | None) -> VerificationError |
 
 
 def show(result: "BundleCheck") -> list[Block]:
-    texts = [f"{result.bundle}: all {result.files} files are unchanged.", _signature(result)]
+    texts = [f"{result.bundle}: all {result.files} files match the manifest.", _signature(result)]
     texts += [f"Golden samples: {_golden(result)}.", result.processing, result.encoder, result.evidence]
     if result.predicted:
         return [*lines(texts)]
@@ -110,7 +110,7 @@ def _markdown(result: "BundleCheck") -> str:
     from edgeopt.views.markdown import page
 
     checked = [
-        ("files", f"all {result.files} are unchanged"),
+        ("files", f"all {result.files} match the manifest"),
         ("signature", _signature(result)),
         ("golden samples", _golden(result)),
         ("pre- and postprocessing", result.processing),
@@ -146,6 +146,7 @@ def _golden(result: "BundleCheck") -> str:
 
 def _signature(result: "BundleCheck") -> str:
     if result.signed_by is None:
-        return "Not signed."
-    trust = "which is trusted" if result.trusted else "not checked against trusted keys (--trust PUB does)"
-    return f"Signed by the key {result.signed_by[:64]}, {trust}."
+        return "Not signed. Nothing checks the manifest itself."
+    if result.trusted:
+        return f"Signed by the key {result.signed_by[:64]}, which is trusted."
+    return f"The signature names the key {result.signed_by[:64]}; it was not checked (--trust PUB checks it)."

@@ -30,16 +30,21 @@ def _is_off(node: "ir.Node") -> bool:
 
 
 ALLOW = "Export it in eval mode, or without these operators; --allow-random accepts them."
+ALLOW_EQUAL = f"{ALLOW.removesuffix('.')} if two runs give the same outputs nevertheless."
+"""Hint of commands that need equal outputs of two runs."""
 
 
 def check_not_random(model: "ir.Model", hint: str = ALLOW) -> None:
     """Raises ModelError naming the nodes that draw random numbers."""
     found = random_nodes(model)
-    if not found:
-        return
-    name = f" '{found[0].name}'" if found[0].name else ""
-    counts = ", ".join(f"{count} {kind}" for kind, count in Counter(node.op_type for node in found).items())
-    raise ModelError(
-        f"The model draws random numbers: {counts}; the first is{name or ' without a name'}.",
-        hint,
-    )
+    if found:
+        name = f"'{found[0].name}'" if found[0].name else "without a name"
+        raise ModelError(
+            f"The model draws random numbers: {counts_by_operator(found)}; the first is {name}.",
+            hint,
+        )
+
+
+def counts_by_operator(nodes: "list[ir.Node]") -> str:
+    """`2 RandomNormal, 1 Dropout`."""
+    return ", ".join(f"{count} {kind}" for kind, count in Counter(node.op_type for node in nodes).items())

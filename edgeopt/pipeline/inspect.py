@@ -56,7 +56,7 @@ from edgeopt.platform.command_line import join_words
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.presets import PresetChoice
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
-from edgeopt.quant.checks import check_differ, silent_outputs
+from edgeopt.quant.checks import check_differ, unjudged_outputs
 from edgeopt.version import __version__
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import TrialHost
@@ -447,7 +447,7 @@ def _warn_of_the_data(data: SearchData, reference: AccuracyReference, labels: st
         notes.warn(warning)
     for one in alike_inputs(samples) if data.of_user else ():
         notes.warn(one.warning)
-    for warning in silent_outputs(expected):
+    for warning in unjudged_outputs(expected):
         notes.warn(warning)
     ignored = [name for name in samples.ignored if name not in ((labels,) if labels else NAMES)]
     if ignored:

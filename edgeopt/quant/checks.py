@@ -9,18 +9,22 @@ import numpy as np
 from edgeopt.data.samples import Samples
 from edgeopt.data.split import FEWEST_TO_PART
 from edgeopt.errors import DataError
-from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.graph.accuracy import OutputAccuracy, compare_outputs, flat
 
+_SHADOW = 10_000
+"""Factor below the largest value from which values hardly change a ratio of powers; masks are that large."""
+_FEWEST_HIDDEN = 0.1
+"""Least share of such values that is worth a warning."""
 _WITHOUT_DATA = "Schemes without calibration are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
 
 
-def check_differ(samples: Samples) -> int:
+def check_differ(samples: Samples, hint: str = "") -> int:
     """Returns the number of different samples; raises a DataError if all of several samples are equal."""
     count, different = len(samples), _different(samples)
     if different == 1 < count:
         raise DataError(
             f"All {count} samples of the data are equal: they do not represent other inputs.",
-            f"Give {FEWEST_TO_PART} or more realistic, different samples. {_WITHOUT_DATA}.",
+            f"Give {FEWEST_TO_PART} or more realistic, different samples.{hint}",
         )
     return different
 
@@ -33,18 +37,52 @@ def check_data(samples: Samples) -> tuple[str, ...]:
             "The data holds one sample: its ranges do not fit others, and no sample is left to check the result.",
             f"Give {FEWEST_TO_PART} or more realistic, different samples. {_WITHOUT_DATA}.",
         )
-    different = check_differ(samples)
+    different = check_differ(samples, f" {_WITHOUT_DATA}.")
     return (*_too_few(count, different), *_never_vary(samples))
 
 
-def silent_outputs(answers: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
-    """Returns warnings about outputs of the source model that are almost zero on all samples."""
-    return [
-        f"The output '{output.name}' is almost zero on all samples, so it cannot show the accuracy. Check the "
-        "model and the data."
-        for output in compare_outputs(answers, answers).outputs
-        if output.silent
-    ]
+def unjudged_outputs(answers: Sequence[Mapping[str, np.ndarray]]) -> list[str]:
+    """Returns warnings about outputs of the source model whose values show the accuracy in part or not at all."""
+    flattened = [flat(one) for one in answers]
+    found = []
+    for output in compare_outputs(answers, answers).outputs:
+        values = [one[output.name] for one in flattened if output.name in one]
+        why = _unjudged(output, values)
+        if why is None and output.name in answers[0] and _is_constant(values):
+            why = f"is the same on all {len(values)} samples, so its accuracy is that of a single result."
+        if why:
+            found.append(f"The output '{output.name}' {why}")
+    return found
+
+
+def _unjudged(output: OutputAccuracy, values: Sequence[np.ndarray]) -> str | None:
+    size = sum(np.size(one) for one in values)
+    if not size:
+        return "holds no values on all samples, so nothing of it is compared."
+    if output.not_finite == size:
+        return "is NaN or infinity everywhere, so it cannot show the accuracy. Check the model and the data."
+    if output.silent:
+        return "is almost zero on all samples, so it cannot show the accuracy. Check the model and the data."
+    if output.not_finite:
+        return (
+            f"holds {output.not_finite:,} NaN or infinite values of {size:,} on the samples: the accuracy is that "
+            "of the others."
+        )
+    if output.counted:
+        return None
+    sizes = np.abs(np.concatenate([np.ravel(one) for one in values]).astype(np.float64))
+    largest, sizes = float(sizes.max()), sizes[sizes > 0]
+    hidden = float(np.mean(sizes < largest / _SHADOW))
+    if largest >= _SHADOW and hidden >= _FEWEST_HIDDEN:
+        return (
+            f"has values of up to {largest:.3g}, and {100 * hidden:.0f} % of its values are less than a "
+            f"{_SHADOW:,}th of that: the ratio in dB hardly shows errors of these."
+        )
+    return None
+
+
+def _is_constant(values: Sequence[np.ndarray]) -> bool:
+    return len(values) > 1 and all(np.array_equal(one, values[0]) for one in values)
 
 
 def _too_few(count: int, different: int) -> tuple[str, ...]:

@@ -273,7 +273,7 @@ class RegistryClient:
                 ) from None
             except (RequestException, _BrokenError) as error:
                 failures += 1
-                why = error_text(error)
+                why = _cause(error)
             try:
                 now = progress()
             except (RequestException, _BrokenError):
@@ -283,9 +283,21 @@ class RegistryClient:
             if failures >= _MAX_FAILURES:
                 raise MissingError(
                     f"The registry '{self.reference.host}' cannot be reached or ended the connection: {why}.",
-                    "Run the same command again: what has arrived is kept.",
+                    "Run the same command again: what has arrived is kept."
+                    if hasattr(self, "_oras")
+                    else "Check the address, and whether the registry runs.",
                 )
             time.sleep(min(_MAX_RETRY_S, _RETRY_S * 2 ** (failures - 1)))
+
+
+def _cause(error: BaseException) -> str:
+    """Returns the error of the operating system behind one of a library, or the text of the library."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return error_text(error)
 
 
 def digest_of(content: bytes | Path) -> str:

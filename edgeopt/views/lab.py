@@ -23,18 +23,31 @@ from edgeopt.views.blocks import (
     filled,
 )
 
+_SPEED = "Speed relative to plain ONNX Runtime on the same device, with its interval."
+_UNMEASURED = {
+    "unchanged": "Unchanged: nothing faster was proved, and the bundle holds the model as it was.",
+    "undecided": "Undecided: time was too short or the device too busy; the bundle holds the model as it was.",
+}
+"""Meaning of what is shown instead of a speed that was not measured."""
 _MOODS: dict[str, Mood] = {"failed": "bad", "running": "accent", "waiting": "faint"}
 
 
 def cell_text(cell: LabCell) -> str:
-    """`1.52x [1.48 1.57]`, or the state of a cell without a result."""
+    """`1.52x [1.48 1.57]`, `unchanged`, or the state of a cell without a result."""
     if cell.status == "running":
         return cell.phase.partition(":")[0] or "running"  # without the candidate, which would widen the table
     if cell.status != "done":
         return cell.status
     if cell.speedup is None:
         return cell.verdict
+    if not _is_measured(cell):
+        return "undecided" if cell.verdict == "undecided" else "unchanged"
     return units.speedup_text(cell.speedup.median, cell.speedup.low, cell.speedup.high)
+
+
+def _is_measured(cell: LabCell) -> bool:
+    """Whether the speed-up is a measurement: that of a bundle with the unchanged model is 1 without one."""
+    return cell.speedup is not None and cell.speedup.rounds > 0
 
 
 def cell_mood(cell: LabCell) -> Mood:
@@ -53,6 +66,8 @@ def summary(results: LabResults) -> str:
         parts.append(f"{len(failed)} failed")
     if waiting := len(results.failed) - len(failed):
         parts.append(f"{waiting} not run")
+    if undecided := sum(each.verdict == "undecided" for each in done):
+        parts.append(f"{undecided} undecided")
     if results.against:
         slower = len(results.slower)
         parts.append(f"{slower or 'none'} slower than before by more than {results.max_slowdown}")
@@ -96,9 +111,9 @@ def _matrix(results: LabResults) -> Table:
 
     rows = (Row((model, *(shown(model, device) for device in results.devices))) for model in results.models)
     titles = (Column("model", "name"), *(Column(device) for device in results.devices))
-    return Table(
-        titles, tuple(rows), "Speed relative to plain ONNX Runtime on the same device, with its interval."
-    )
+    words_used = {cell_text(each) for each in results.cells if each.status == "done"}
+    notes = [text for word, text in _UNMEASURED.items() if word in words_used]
+    return Table(titles, tuple(rows), " ".join((_SPEED, *notes)))
 
 
 def _attention(results: LabResults) -> list[Block]:
@@ -113,7 +128,7 @@ def _attention(results: LabResults) -> list[Block]:
 
 
 def _drawn(results: LabResults) -> list[LabCell]:
-    return [each for each in results.cells if each.status == "done" and each.speedup is not None]
+    return [each for each in results.cells if each.status == "done" and _is_measured(each)]
 
 
 def _chart(results: LabResults) -> Chart:

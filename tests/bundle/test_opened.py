@@ -138,7 +138,7 @@ def test_it_is_signed_in_its_place(file, tmp_path):
 
 def test_commands_take_it(file, conv_data, tmp_path, capsys):
     assert run(["verify", str(file)]) == 0
-    assert "my model.edgeopt: all 6 files are unchanged" in capsys.readouterr().out
+    assert "my model.edgeopt: all 6 files match the manifest" in capsys.readouterr().out
     assert run(["run", str(file), "--data", str(conv_data), "-o", str(tmp_path / "out")]) == 0
     assert np.load(tmp_path / "out/outputs.npz")["y"].shape == (32, 1, 10)
     assert not unpacked()

@@ -41,8 +41,15 @@ def model(tmp_path):
 def test_equal_models_leave_with_0_and_say_so(command, model):
     code, text = command(model("a"), model("b"))
     assert code == 0
-    assert re.search(r"Bit-identical on \d+ samples, generated\.", text)
+    assert re.search(r"Equal in every value on \d+ samples, generated\.", text)
     assert "Nodes: 3 kept." in text
+
+
+def test_random_numbers_of_a_model_are_named(command, model):
+    path = model("a", body="r = RandomNormalLike(x)  a = Mul(r, w)  y = Relu(a)")
+    assert (
+        "draws random numbers (1 RandomNormalLike): another run may give other outputs" in command(path, path)[1]
+    )
 
 
 def test_different_models_leave_with_6_and_name_the_layer_and_the_tolerance(command, model):

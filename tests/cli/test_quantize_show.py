@@ -71,7 +71,7 @@ def test_what_was_proved_is_told_with_the_samples():
     assert "Accuracy: 31.2 dB, lower bound for others 30.4 dB; on 16 samples not used before." in text
     assert "Goal: at least 30 dB (transparent)." in text
     assert "1 more daring plan fell below it" in text
-    assert "256 given; 100 calibrated, 24 planned, 16 proved." in text
+    assert "256 given; 100 to calibrate, 24 to plan, 16 to prove." in text
     assert "1.93x [1.88 1.99] over the float model of 12.0 ms" in text
     assert "Layers: 6 int8, of 20; 87% of the multiply-adds." in text
     assert "86.8 MiB → 21.9 MiB" in text
@@ -82,6 +82,12 @@ def test_a_report_that_keeps_float_does_not_say_that_its_plan_runs():
     text = said(outcome="reported", summary="Keep float: no plan is faster.", quantized_share=0.0, files=())
     assert "Nearest plan: in openvino-cpu precision=f32." in text
     assert "Layers: 6 int8, of 20." in text
+
+
+def test_report_without_a_proof_does_not_say_that_samples_proved():
+    text = said(outcome="reported", summary="Keep float: no layer is faster.", proof=None, files=())
+    assert "16 to prove. Nothing was proved." in text
+    assert "Nothing was proved" not in said()
 
 
 def test_samples_that_prove_little_are_not_praised():

@@ -129,7 +129,7 @@ def test_speech_is_written_to_stdout(listener, capsys):
     assert main.run(["run", model, "--audio", audio]) == 0
     out, err = capsys.readouterr()
     assert out == f"{HIGH}\n"
-    assert err.splitlines()[-1].startswith("5 tokens of 2.0 s of speech (de), the first in ")
+    assert err.splitlines()[-1].startswith("5 tokens of 2.0 s of audio (de), the first in ")
     more = ["--language", "en", "--task", "translate", "--max-tokens", "1", "--json"]
     assert main.run(["run", model, "--audio", audio, *more]) == 0
     *pieces, result = map(events.decode, capsys.readouterr().out.splitlines())

@@ -15,7 +15,7 @@ def test_a_key_is_made_and_a_bundle_signed_and_verified(edgeopt, conv_bundle, tm
     bundle = shutil.copytree(conv_bundle, tmp_path / "conv.edgeopt")
     code, out, _ = edgeopt("verify", bundle)
     assert code == 0
-    assert "Not signed." in out
+    assert "Not signed. Nothing checks the manifest itself." in out
     code, out, err = edgeopt("sign", "--new-key", "key", "--json")
     assert (code, err) == (0, "")
     made = json.loads(out.splitlines()[-1])["data"]
@@ -27,13 +27,24 @@ def test_a_key_is_made_and_a_bundle_signed_and_verified(edgeopt, conv_bundle, tm
     assert claimed_key(bundle) == made["key_id"]
     code, out, _ = edgeopt("verify", bundle)
     assert code == 0
-    assert f"Signed by the key {made['key_id']}, not checked against trusted keys" in out
+    assert f"The signature names the key {made['key_id']}; it was not checked" in " ".join(out.split())
     code, out, _ = edgeopt("verify", bundle, "--trust", "key.pub")
     assert code == 0
     assert "which is trusted" in out
     code, out, _ = edgeopt("verify", bundle, "--trust", "key.pub", "--json")
     found = json.loads(out.splitlines()[-1])["data"]
     assert (found["signed_by"], found["trusted"]) == (made["key_id"], True)
+
+
+def test_changed_manifest_is_found_without_the_key(edgeopt, conv_bundle, tmp_path):
+    bundle = shutil.copytree(conv_bundle, tmp_path / "conv.edgeopt")
+    edgeopt("sign", "--new-key", "key")
+    assert edgeopt("sign", bundle, "--key", "key")[0] == 0
+    with (bundle / "manifest.json").open("a") as file:
+        file.write("\n")
+    code, _, err = edgeopt("verify", bundle)
+    assert code == 3
+    assert "does not match its manifest" in " ".join(err.split())
 
 
 def test_a_bundle_of_a_key_that_is_not_trusted_is_refused(edgeopt, conv_bundle, tmp_path):

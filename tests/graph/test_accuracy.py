@@ -185,3 +185,20 @@ def test_equal_outputs_have_no_decibels_in_sentences():
     assert agreement(200.0) == agreement(200.0, against=True) == "equal to the source model"
     assert (agreement(43.14), agreement(43.14, "b", against=True)) == ("43.1 dB", "43.1 dB against b")
     assert (accuracy_text(200.0), accuracy_text(43.14)) == ("equal outputs", "accuracy 43.1 dB")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got"),
+    [
+        (np.float32([1e20, 1]), np.float32([1e20, 2])),
+        (np.float64([1]), np.float64([1 + 1e-14])),
+        (np.int64([2**53]), np.int64([2**53 + 1])),
+        (np.uint64([2**64 - 1]), np.uint64([2**64 - 2])),
+    ],
+    ids=["beside a large value", "float64", "int64", "uint64"],
+)
+def test_outputs_with_a_small_difference_are_not_equal(wanted, got):
+    found = compare_outputs([{"y": wanted}], [{"y": got}])
+    assert 190 < found.snr_db < 200
+    assert found.outputs[0].agreement < 1
+    assert compare_outputs([{"y": wanted}], [{"y": wanted}]).snr_db == 200

@@ -176,8 +176,9 @@ def test_registry_with_a_login_takes_that_of_docker(make_registry, bundle, tmp_p
 def test_absent_bundle_and_absent_registry_are_named(registry, tmp_path):
     with pytest.raises(MissingError, match=r"has no oci://.*nothing:v1"):
         get(f"oci://{registry.host}/models/nothing:v1", tmp_path / "out")
-    with pytest.raises(MissingError, match="cannot be reached"):
+    with pytest.raises(MissingError, match=r"cannot be reached.*: Connection refused") as raised:
         get("oci://127.0.0.1:9/models/nothing:v1", tmp_path / "out")
+    assert raised.value.hint == "Check the address, and whether the registry runs."
 
 
 def test_tag_is_resolved_to_the_digest_that_it_has_now(registry, bundle):

@@ -2,7 +2,7 @@
 
 from edgeopt.commands.lab import failure
 from edgeopt.lab.records import CellKey, LabCell, LabRace, LabResults
-from edgeopt.measure.stats import Interval
+from edgeopt.measure.stats import UNITY, Interval
 from edgeopt.views import markdown
 from edgeopt.views.lab import page, sections, summary
 
@@ -59,3 +59,16 @@ def test_error_names_each_of_them_too():
         "Not complete: <large> on east; slower than before by more than 3%: small on west; "
         "not compared: <large> on west."
     )
+
+
+def test_unchanged_model_is_shown_without_a_speed_that_nothing_measured():
+    cells = (
+        cell("small", "east", speedup=UNITY, verdict="keep what you have"),
+        cell("small", "west", speedup=UNITY, verdict="undecided"),
+    )
+    results = LabResults("lab.toml", ("small",), ("east", "west"), cells)
+    text = markdown.page("Lab", sections(results))
+    assert "| small | unchanged | undecided |" in text
+    assert "1.00x" not in text
+    assert "Undecided: time was too short" in text
+    assert summary(results) == "2 of 2 cells complete; 1 undecided."

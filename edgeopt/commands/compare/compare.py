@@ -1,7 +1,7 @@
 """`edgeopt compare`: two models that run on the same samples, compared by outputs, layers and graphs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,6 +201,7 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
     if request.html is not None and (first.model is None or second.model is None):
         raise InputError("Only graphs of ONNX models can be compared.", "Leave out --html.")
     floor_db, notes = _floor(request, first, second)
+    notes = (*notes, *_random_notes(first, second))
     try:
         backends = backends_for(first, second, isolated)
     except MissingError as error:
@@ -252,6 +253,15 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
         notes=(*plain.notes, *answers.notes),
         layers=layers,
     )
+
+
+def _random_notes(*sides: NamedFile) -> Iterator[str]:
+    from edgeopt.graph.randomness import counts_by_operator, random_nodes
+
+    for side in sides:
+        if side.model is not None and (found := random_nodes(side.model.ir)):
+            counts = counts_by_operator(found)
+            yield f"{side.subject.name} draws random numbers ({counts}): another run may give other outputs."
 
 
 def _floor(request: ModelCompareRequest, first: NamedFile, second: NamedFile) -> tuple[float, tuple[str, ...]]:
@@ -322,6 +332,7 @@ def _answers(
 ) -> Answers:
     from edgeopt.backends.base import run_all
     from edgeopt.graph.accuracy import compare_outputs
+    from edgeopt.quant.checks import unjudged_outputs
 
     emit(events.Progress("run", f"{sides[0].subject.name} in {backends[0].title}"))
     reference = run_all(sides[0].path, feeds[0], backends[0], sides[0].options or {})
@@ -334,6 +345,7 @@ def _answers(
         got = [{a: sample[b] for a, b in zip(own, others, strict=True)} for sample in got]
     elif extra := [name for name in others if name not in own]:
         notes.append(f"Only {sides[1].subject.name} has the outputs: {', '.join(extra)}.")
+    notes += unjudged_outputs(reference)
     judged = goal.judge(got, reference, levels=[levels_in(each) for each in feeds[0]])
     return Answers(feeds, compare_outputs(reference, got), judged, tuple(notes))
 

@@ -76,11 +76,11 @@ def _dimensions(value: "ir.Value") -> tuple[int | str | None, ...]:
 def inspect_model(request: Inspect) -> Inspected:
     from edgeopt.data.regimes import mixed
     from edgeopt.graph.model import load
-    from edgeopt.graph.randomness import check_not_random
+    from edgeopt.graph.randomness import ALLOW_EQUAL, check_not_random
 
     model = load(Path(request.model_path))
     if not request.allow_random:
-        check_not_random(model.ir)
+        check_not_random(model.ir, ALLOW_EQUAL)
     facts = describe(model)
     inputs = tuple(_narrowed(info, request.narrowed) for info in facts.inputs)
     feeds = mixed(inputs, model.ir, request.sample_count)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edgeopt import units
 from edgeopt.backends.base import Array
 from edgeopt.data.read import read_arrays
 from edgeopt.errors import DataError, EdgeoptError, OptionReference, UsageError
@@ -24,24 +25,31 @@ class Texts(NamedTuple):
 
     rows: tuple[tuple[int, ...], ...]
     warning: str = ""
-    """Warning that names the texts if they are not those of the user; otherwise empty."""
+    """Warning that names the texts if they are not just those of the user; otherwise empty."""
 
 
 def read_texts(
     model: Path, data: Path | None, tokens: str, length: int, vocabulary: int, states: Collection[str] = ()
 ) -> Texts:
-    """Returns texts of `length` tokens; raises DataError if the data has fewer than four.
+    """Returns texts of `length` tokens; raises DataError if the data has fewer than four different ones.
 
     `states`: inputs of the cache. Data that has them, as `edgeopt import` writes it, holds single steps, whose
     tokens are not texts: then the texts are those of edgeopt, with a warning.
     """
     if data is None:
         return _without_data(model, length, vocabulary, "No data")
+    warning = ""
     if data.suffix == ".npz" or data.is_dir():
         arrays = read_arrays(data)
         if any(name in arrays for name in states):
             return _without_data(model, length, vocabulary, f"'{data.name}' has steps of the cache, not texts")
-        rows = _rows_of(_ids_in(data.name, arrays, tokens), length)
+        ids = _ids_in(data.name, arrays, tokens)
+        rows = _rows_of(ids, length)
+        if ids.ndim > 1 and ids.shape[-1] < length:
+            warning = (
+                f"The rows of '{data.name}' have {units.count(ids.shape[-1], 'token')}, fewer than {length}: "
+                "texts are joined from consecutive rows."
+            )
     else:
         try:
             text = data.read_text(encoding="utf-8")
@@ -52,12 +60,6 @@ def read_texts(
         if not text.strip():
             raise DataError(f"The text '{data}' is empty.", _TEXT_HINT)
         rows = _cut(load_tokenizer(text_folder(model)), text, length)
-    if len(rows) < FEWEST_TEXTS:
-        raise DataError(
-            f"The data has {len(rows)} texts of {length} tokens; a search needs at least {FEWEST_TEXTS}.",
-            f"Give a longer text, or fewer tokens with {_PROMPT} and {_NEW}.",
-            [_DATA, _PROMPT, _NEW],
-        )
     wrong = next((each for row in rows for each in row if not 0 <= each < vocabulary), None)
     if wrong is not None:
         raise DataError(
@@ -65,7 +67,14 @@ def read_texts(
             "Use the tokenizer that belongs to the model.",
             [_DATA],
         )
-    return Texts(rows)
+    if (different := len(set(rows))) < FEWEST_TEXTS:
+        found = units.count(different, "text" if different == len(rows) else "different text")
+        raise DataError(
+            f"The data has {found} of {length} tokens; a search needs at least {FEWEST_TEXTS}.",
+            f"Give a longer text, more different rows, or fewer tokens with {_PROMPT} and {_NEW}.",
+            [_DATA, _PROMPT, _NEW],
+        )
+    return Texts(rows, warning)
 
 
 def _without_data(model: Path, length: int, vocabulary: int, why_own: str) -> Texts:
@@ -107,7 +116,7 @@ def _ids_in(
     found = next((arrays[each] for each in (tokens, _IDS) if each in arrays), None)
     if found is None or found.dtype.kind not in "iu" or found.ndim not in (1, 2, 3):
         raise UsageError(
-            f"'{name}' has no array '{tokens}' or '{_IDS}' of token ids.",
+            f"'{name}' has no array '{tokens}' or '{_IDS}' of integers.",
             "Give a text file, or an .npz with a row of token ids for each text.",
             [_DATA],
         )

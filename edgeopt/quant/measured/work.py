@@ -23,7 +23,7 @@ from edgeopt.measure.files import check_place
 from edgeopt.nearest import nearest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.checks import silent_outputs
+from edgeopt.quant.checks import unjudged_outputs
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs, SampleSets, read_samples
@@ -207,7 +207,7 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
         )
     for warning in sets.warnings:
         work.warn(warning)
-    for warning in silent_outputs(list(work.study.reference.values())):
+    for warning in unjudged_outputs(list(work.study.reference.values())):
         work.warn(warning)
 
 

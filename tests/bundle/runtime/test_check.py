@@ -199,7 +199,7 @@ def test_a_page_of_what_was_checked(bundle, change_deployment, device_fingerprin
     out = capsys.readouterr().out
     verdict = "**Valid: files, device and runtimes are unchanged since the bundle was made.**"
     assert out.startswith(f"## edgeopt verify: conv.edgeopt\n\n{verdict}\n")
-    assert "| files | all 6 are unchanged |" in out
+    assert "| files | all 6 match the manifest |" in out
     assert "\nMachine: Linux" in out
     machine = {"memory": "1 [GiB]"}
     change_deployment(bundle, device={**device_fingerprint, "memory": "0" * 64}, machine=machine)

@@ -65,6 +65,19 @@ def test_ids_outside_of_the_vocabulary_are_refused(model, tmp_path):
         read_texts(model, tmp_path / "own.npz", "input_ids", LENGTH, SIZE)
 
 
+def test_equal_texts_do_not_count_as_several(model, tmp_path):
+    np.savez(tmp_path / "own.npz", ids=np.repeat(np.arange(20)[None], 8, axis=0))
+    with pytest.raises(DataError, match="has 1 different text of 12 tokens"):
+        read_texts(model, tmp_path / "own.npz", "input_ids", LENGTH, SIZE)
+
+
+def test_rows_that_are_joined_are_named(model, tmp_path):
+    np.savez(tmp_path / "own.npz", ids=np.arange(60).reshape(12, 5))
+    found = read_texts(model, tmp_path / "own.npz", "input_ids", LENGTH, SIZE)
+    assert len(found.rows) == 5
+    assert "have 5 tokens, fewer than 12: texts are joined" in found.warning
+
+
 def test_an_archive_without_ids_is_refused(model, tmp_path):
     np.savez(tmp_path / "own.npz", x=np.zeros((5, 20)))
     with pytest.raises(UsageError, match="no array 'input_ids' or 'ids'"):

@@ -18,6 +18,7 @@ from edgeopt.quant.measured.timing.gains import ConfigGains, measure_gains, unfi
 from edgeopt.quant.measured.work import QuantizeRun
 from edgeopt.quant.plan.search import Chosen, choose
 from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, LayerVerdict, PrecisionPlan, Sensitivity
+from edgeopt.units import milliseconds
 
 _MAX_CHECKS = 14
 # A loose floor must not end in a slower plan than this stricter floor, which is a common choice.
@@ -253,7 +254,7 @@ def promising_configs(work: QuantizeRun, candidates: Sequence[ConfigGains]) -> l
     least_ms = min((gains.best_ms for gains in candidates), default=0.0)
     for gains in able:
         if gains.best_ms > _HOPELESS * least_ms:
-            reason = f"at best {gains.best_ms:.2f} ms, while another reaches {least_ms:.2f}"
+            reason = f"at best {milliseconds(gains.best_ms)}, while another reaches {milliseconds(least_ms)}"
             work.emit(Log("info", f"{gains.config.name} is not planned: {reason}."))
     return [gains for gains in able if gains.best_ms <= _HOPELESS * least_ms]
 

@@ -325,7 +325,7 @@ class ConfigGains:
         saves: dict[str, float] = {}
         for gain in self.timed.gains:
             saves[gain.layer] = max(saves.get(gain.layer, 0.0), gain.saves_ms)
-        return self.timed.float_ms - sum(saves.values())
+        return max(0.0, self.timed.float_ms - sum(saves.values()))
 
 
 def measure_gains(work: QuantizeRun) -> list[ConfigGains]:

@@ -228,7 +228,7 @@ def test_a_pair_of_another_page_starts_at_once(qtbot, page, context, conv_model,
     qtbot.waitUntil(lambda: "compare" in page.comparing.endings, timeout=LONG_MS)
     page.cancel()
     finish(qtbot, page)
-    assert page.view.accuracy.text().startswith("Bit-identical")
+    assert page.view.accuracy.text().startswith("Equal in every value")
     line = page.view.layers_line
     assert "No layer was looked for" in line.text()
     page.view.tabs.setCurrentIndex(2)

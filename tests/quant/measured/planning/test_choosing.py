@@ -5,7 +5,7 @@ from edgeopt.data.judging.goals import goal_from
 from edgeopt.errors import ModelError
 from edgeopt.pipeline import quantize
 from edgeopt.quant.measured.planning import choosing
-from edgeopt.quant.measured.planning.choosing import Chooser, plan_configs, proven
+from edgeopt.quant.measured.planning.choosing import Chooser, plan_configs, promising_configs, proven
 from edgeopt.quant.measured.planning.entry import write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns
@@ -127,6 +127,18 @@ def test_a_configuration_that_fails_leaves_the_plans_of_the_others(two_configs):
     assert {entry.config.backend for entry in plans.entries} == {"onnxruntime-cpu"}
     assert plans.unplanned == {"openvino-cpu"}
     assert f"No plan for {bad.config.name}: Its kernels are missing." in work.warnings
+
+
+def test_configuration_that_seems_to_save_more_than_its_time_is_planned(work):
+    """Times of a few microseconds are not exact, so the sum of the gains may be larger than the whole."""
+    layers = [each.name for each in work.study.layers]
+    timed = TimedKernels(tuple(LayerGain(each, "int8", 0.0021, 0.0) for each in layers), 0.004, {})
+    slow = TimedKernels(tuple(LayerGain(each, "int8", 0.0001, 0.0) for each in layers), 0.0072, {})
+    config_gains = [ConfigGains(work.configs[0], each, worth(each)) for each in (timed, slow)]
+    said = []
+    object.__setattr__(work, "emit", said.append)
+    assert promising_configs(work, config_gains) == config_gains[:1]
+    assert "at best 6.90 µs, while another reaches 0 µs" in said[0].message
 
 
 def test_where_no_configuration_can_be_planned_the_error_is_raised(two_configs, monkeypatch):
