@@ -56,7 +56,7 @@ def test_status_says_what_serves_and_how_the_last_deployment_went():
     assert "A rollback returns to: Letters (release ef56)" in text
     assert "Last deployment: deployment 4 of Digits (release ab12), rolled back: p99 rose to 9 ms" in text
     assert "Trouble: The journal was damaged." in text
-    assert "trusts no key" in text
+    assert "No key is trusted" in text
 
 
 def test_status_names_the_plain_model_of_what_processes():
