@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from edgeopt.cli.bench_rows import (
     comparison_text,
     failures,
+    mebibytes,
     millijoules,
     number,
     p99,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         ColdSide,
         ConcurrencyReport,
         ConcurrencySide,
+        GenerateReport,
         PacedReport,
         PacedSide,
         Spread,
@@ -88,6 +90,33 @@ def paced(report: "PacedReport") -> list[Block]:
         *_failed((s.name, s.failure) for s in report.sides),
         WordsBlock(kept),
         *_energy_reasons(report.sides),
+        *lines([report.measured_while]),
+        *warnings(report.warnings),
+    ]
+
+
+def generate(report: "GenerateReport") -> list[Block]:
+    """Time to the first token and tokens per second of each language model, and the verdicts on both."""
+    how = (
+        f"Each answer is to a prompt of {count(report.prompt_tokens, 'token')} and has "
+        f"{count(report.new_tokens, 'token')}, one at a time; medians of {report.rounds} rounds. "
+        f"Prompts: {report.data}."
+    )
+    return [
+        *table(
+            [side for side in report.sides if side.answers],
+            "name",
+            (">first token ms", lambda side: number(side.first_token_ms)),
+            (">tokens /s", lambda side: number(side.tokens_per_s)),
+            (">token ms", lambda side: number(side.token_ms)),
+            (">load ms", lambda side: number(side.load_ms)),
+            "added",
+            (">peak MiB", lambda side: mebibytes(side.memory.peak_bytes if side.memory else None)),
+        ),
+        *_verdicts("By tokens per second", report.comparisons),
+        *_verdicts("To the first token", report.first_comparisons),
+        *_failed((s.name, s.failure) for s in report.sides),
+        WordsBlock(how),
         *lines([report.measured_while]),
         *warnings(report.warnings),
     ]

@@ -11,7 +11,7 @@ from edgeopt.bundle.deployment import Cache
 from edgeopt.bundle.runtime.generation import DecoderPorts, Generation, Sampler
 from edgeopt.bundle.runtime.stream import Steps, decoder_steps
 from edgeopt.data.samples import open_samples, write_archive
-from edgeopt.measure.messages import Decode, Decoded, GivenInputs
+from edgeopt.measure.messages import Decode, Decoded, Generate, GivenInputs
 from edgeopt.measure.trials.openers import Loads
 
 FULL, CACHED, CHUNKED, PADDED = "full", "cached", "chunked", "padded"
@@ -50,6 +50,19 @@ def decode(session: Loads, request: Decode) -> Decoded:
         generated = [decoder.greedy([each], request.greedy_tokens)[0][0] for decoder, each in own[:_ALONE]]
     write_archive(Path(request.out_path), arrays)
     return Decoded(tuple(generated), float(np.median(first_ms)), float(np.median(token_ms)))
+
+
+def generate(session: Loads, request: Generate) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Returns for each answer the milliseconds of its first token, and the mean ones of each further token."""
+    decoder = _Decoder(session, request.cache, {})
+    first_ms, token_ms = list[float](), list[float]()
+    end_s = time.perf_counter() + request.slice_ms / 1e3
+    while not first_ms or time.perf_counter() < end_s:
+        prompt = request.prompts[(request.first + len(first_ms)) % len(request.prompts)]
+        _, (first, *others) = decoder.greedy([prompt], request.new_tokens)
+        first_ms.append(first)
+        token_ms.append(sum(others) / len(others))
+    return tuple(first_ms), tuple(token_ms)
 
 
 def _given(request: Decode) -> list[Feeds]:

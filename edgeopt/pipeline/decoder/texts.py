@@ -1,14 +1,14 @@
 """Texts as token ids of equal length: those of the user, those of edgeopt, or random ids."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from edgeopt.data.read import read_arrays
 from edgeopt.errors import DataError, EdgeoptError, OptionReference, UsageError
 from edgeopt.text.sample_text import SAMPLE_TEXT
-from edgeopt.text.tokenizer import Tokenizer, load_tokenizer, text_folder
+from edgeopt.text.tokenizer import Tokenizer, load_tokenizer
 
 FEWEST_TEXTS = 4
 _SEED, _RANDOM_TEXTS = 72, 32
@@ -23,12 +23,17 @@ class Texts(NamedTuple):
     rows: tuple[tuple[int, ...], ...]
     warning: str = ""
     """Warning that names the texts if they are not those of the user; otherwise empty."""
+    source: Literal["data", "sample", "random"] = "data"
+    """Texts of the user, the small text of edgeopt, or random tokens."""
 
 
-def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabulary: int) -> Texts:
-    """Returns texts of `length` tokens; raises DataError if the data has fewer than four."""
+def read_texts(folder: Path, data: Path | None, tokens: str, length: int, vocabulary: int) -> Texts:
+    """Returns texts of `length` tokens; raises DataError if the data has fewer than four.
+
+    `folder`: the tokenizer's.
+    """
     if data is None:
-        return _without_data(model, length, vocabulary)
+        return _without_data(folder, length, vocabulary)
     if data.suffix == ".npz" or data.is_dir():
         rows = _rows_of(_ids_in(data, tokens), length)
     else:
@@ -40,10 +45,10 @@ def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabul
             raise DataError(f"The text '{data}' is not UTF-8.", _TEXT_HINT) from None
         if not text.strip():
             raise DataError(f"The text '{data}' is empty.", _TEXT_HINT)
-        rows = _cut(load_tokenizer(text_folder(model)), text, length)
+        rows = _cut(load_tokenizer(folder), text, length)
     if len(rows) < FEWEST_TEXTS:
         raise DataError(
-            f"The data has {len(rows)} texts of {length} tokens; a search needs at least {FEWEST_TEXTS}.",
+            f"The data has {len(rows)} texts of {length} tokens; at least {FEWEST_TEXTS} are needed.",
             f"Give a longer text, or fewer tokens with {_PROMPT} and {_NEW}.",
             [_DATA, _PROMPT, _NEW],
         )
@@ -57,21 +62,21 @@ def read_texts(model: Path, data: Path | None, tokens: str, length: int, vocabul
     return Texts(rows)
 
 
-def _without_data(model: Path, length: int, vocabulary: int) -> Texts:
+def _without_data(folder: Path, length: int, vocabulary: int) -> Texts:
     try:
-        rows = _cut(load_tokenizer(text_folder(model)), SAMPLE_TEXT, length)
+        rows = _cut(load_tokenizer(folder), SAMPLE_TEXT, length)
     except EdgeoptError as error:
         why = error.message
     else:
         if len(rows) >= FEWEST_TEXTS and max(map(max, rows)) < vocabulary:
-            return Texts(
-                rows, f"No data: measured and judged on a small text of edgeopt, not on yours. Pass {_DATA}."
-            )
+            warning = f"No data: measured and judged on a small text of edgeopt, not on yours. Pass {_DATA}."
+            return Texts(rows, warning, "sample")
         why = f"The text of edgeopt has {len(rows)} texts of {length} tokens, which are too few."
     random = np.random.default_rng(_SEED).integers(0, vocabulary, (_RANDOM_TEXTS, length))
     return Texts(
         tuple(tuple(row) for row in random.tolist()),
         f"Measured and judged on random tokens, whose accuracy says little about texts. {why} Pass {_DATA}.",
+        "random",
     )
 
 
