@@ -97,11 +97,6 @@ def paced(report: "PacedReport") -> list[Block]:
 
 def generate(report: "GenerateReport") -> list[Block]:
     """Time to the first token and tokens per second of each language model, and the verdicts on both."""
-    how = (
-        f"Each answer is to a prompt of {count(report.prompt_tokens, 'token')} and has "
-        f"{count(report.new_tokens, 'token')}, one at a time; medians of {report.rounds} rounds. "
-        f"Prompts: {report.data}."
-    )
     return [
         *table(
             [side for side in report.sides if side.answers],
@@ -113,13 +108,27 @@ def generate(report: "GenerateReport") -> list[Block]:
             "added",
             (">peak MiB", lambda side: mebibytes(side.memory.peak_bytes if side.memory else None)),
         ),
-        *_verdicts("By tokens per second", report.comparisons),
-        *_verdicts("To the first token", report.first_comparisons),
-        *_failed((s.name, s.failure) for s in report.sides),
-        WordsBlock(how),
+        *lines(answer_verdicts(report), "strong"),
+        WordsBlock(answers_line(report)),
         *lines([report.measured_while]),
         *warnings(report.warnings),
     ]
+
+
+def answer_verdicts(report: "GenerateReport") -> list[str]:
+    """Returns a sentence for each comparison, that of tokens per second first, and for each failed side."""
+    found = [f"By tokens per second: {comparison_text(each)}" for each in report.comparisons]
+    found += [f"To the first token: {comparison_text(each)}" for each in report.first_comparisons]
+    return found + failures((side.name, side.failure) for side in report.sides)
+
+
+def answers_line(report: "GenerateReport") -> str:
+    """Returns the sentence on what was generated after which prompts."""
+    prompt, new = (count(number_of, "token") for number_of in (report.prompt_tokens, report.new_tokens))
+    return (
+        f"An answer has {new} after a prompt of {prompt}, one at a time; medians of "
+        f"{count(report.rounds, 'round')}. Inputs: {report.data}."
+    )
 
 
 def sustained(report: "SustainedReport") -> list[Block]:

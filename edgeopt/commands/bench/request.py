@@ -189,7 +189,7 @@ class Request(msgspec.Struct, frozen=True):
         }
         known = {name: value for name, value in values.items() if value is not None}
         required = self.duty == GENERATE or self.prompt_tokens is not None or self.new_tokens is not None
-        return AnswerSettings(msgspec.convert(known, GenerateRules), required)
+        return AnswerSettings(msgspec.structs.replace(GenerateRules(), **known), required)
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
