@@ -114,7 +114,9 @@ def _not_counted(sides: tuple[SideReport, ...]) -> tuple[str, ...]:
 
 _Rules = TypeVar("_Rules", bound=msgspec.Struct)
 _COMPARISONS = ("comparisons", "load_comparisons", "tail_comparisons", "first_comparisons")
-Report = ContestReport | ColdReport | PacedReport | GenerateReport | SustainedReport | ConcurrencyReport | SweepReport
+Report = (
+    ContestReport | ColdReport | PacedReport | GenerateReport | SustainedReport | ConcurrencyReport | SweepReport
+)
 
 
 def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> Report:

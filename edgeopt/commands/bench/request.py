@@ -305,7 +305,12 @@ def check(request: Request) -> None:
         ("--time-limit", request.time_limit_s is not None, "interleaved contests and sweeps", in_turns),
         ("--load-timeout", request.load_timeout_s is not None, "interleaved contests and sweeps", in_turns),
         ("--rounds", request.rounds is not None, "measurements in rounds", request.duty != "sustained"),
-        ("--counters", request.counters, "interleaved contests", in_turns and duty == "steady" and request.sweep is None),
+        (
+            "--counters",
+            request.counters,
+            "interleaved contests",
+            in_turns and duty == "steady" and request.sweep is None,
+        ),
     )
     for flag, is_set, what, applies in only_without:
         if is_set and not applies:

@@ -418,9 +418,7 @@ def _is_same(one: Side, other: Side) -> bool:
     """Whether both run the same model in the same runtime with the same options."""
     mine, its = Path(one.load.model_path), Path(other.load.model_path)
     alike = (
-        msgspec.structs.replace(
-            one.load, model_path=other.load.model_path, samples_path=other.load.samples_path
-        )
+        msgspec.structs.replace(one.load, model_path=other.load.model_path, samples_path=other.load.samples_path)
         == other.load
     )
     if not (alike and mine.is_file() and its.is_file()):

@@ -206,6 +206,9 @@ def compare(stage: Stage) -> Scene:
         stage.wait(0.2)
         yield f"full, {tabs.tabText(place)}"
     decoders = [write_decoder(stage.folder / f"lm_{k}.onnx", held=long_weights(k)) for k in (0, 1)]
+    stage.window.open_paths(decoders[:1])
+    stage.page("compare")
+    stage.wait_for_jobs()
     stage.window.shown_page.take_drop(decoders)
     tabs.setCurrentIndex(0)
     stage.do("compare.start")

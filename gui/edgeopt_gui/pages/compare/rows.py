@@ -147,8 +147,9 @@ def layers_line(found: "ModelComparison") -> str:
     if layers is None:
         if found.not_compared:
             return found.not_compared
+        floor = f"the floor of {found.floor_db:g} dB" if found.floor_kl is None else "the floor"
         return (
-            f"No layer was looked for: all outputs are above the floor of {found.floor_db:g} dB. "
+            f"No layer was looked for: all outputs are above {floor}. "
             "Tick 'Layers even if the outputs pass' and compare again to see them."
         )
     if layers.not_compared:
