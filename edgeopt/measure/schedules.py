@@ -54,6 +54,10 @@ class Schedule(msgspec.Struct, frozen=True):
     def maximum(self) -> int:
         return self.looks[-1]
 
+    def limited(self, rounds: int) -> "Schedule":
+        """Returns the schedule with another number of rounds, after which it is judged."""
+        return msgspec.structs.replace(self, looks=(rounds,))
+
 
 # `edgeopt bench` judges by this schedule. Eight rounds include every order of two sides twice.
 CONTEST = Schedule(

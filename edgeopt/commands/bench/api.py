@@ -105,8 +105,9 @@ def bench(subject: Subject = None, *, emit: Emit = ignore, **keywords: object) -
     The report says how many times faster the first side is than each other one, with an interval and a verdict.
     `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds;
     without it a bundle's golden inputs, or generated ones. With `duty="generate"`, `data` is a text file or an
-    `.npz` of token ids; without `duty`, runs of language models are measured too, not their answers. `duty`, `concurrency`, `processes` and `sweep`
-    measure other workloads, and each has its own kind of report: see docs/measuring.md.
+    `.npz` of token ids; without `duty`, single runs of language models are measured, not their answers.
+    `duty`, `concurrency`, `processes` and `sweep` measure other workloads, and each has its own kind of report:
+    see docs/measuring.md.
     `max_slowdown` (0.02 or "2%") and `min_speedup` (1.1 or "1.1x") are limits; `report.judgement.passed` says
     whether the intervals keep to them.
     """

@@ -23,8 +23,8 @@ from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.locate import SessionPlace, locate
 from edgeopt.commands.bench.generation import (
-    GenerationPlan,
     AnswerSettings,
+    GenerationPlan,
     decoders_of,
     plan_generation,
     with_first_runs,
@@ -387,13 +387,13 @@ def prepare(named: list[NamedSide], settings: Settings, folder: Path, emit: Emit
     loads = [_load(each, place, settings, libraries) for each, place in zip(named, places, strict=True)]
     emit(Progress("reading the model", names[0]))
     described = describe_all(loads, names, folder, settings.load_timeout_s)
-    decoders = settings.generation and decoders_of(settings.generation, names, places, described)
-    plan = None
-    if settings.generation is not None and decoders and places[0] is not None:
-        plan = plan_generation(settings.generation, decoders, places[0].text, settings.data)
+    answers, plan = settings.generation, None
+    decoders = None if answers is None else decoders_of(answers, names, places, described)
+    if answers is not None and decoders and places[0] is not None:
+        plan = plan_generation(answers, decoders, places[0].text, settings.data)
         written = Inputs(folder / "samples", plan.words, ())
     else:
-        inputs = narrowest([each and each.inputs for each in described], names)
+        inputs = narrowest([None if each is None else each.inputs for each in described], names)
         if inputs is None and settings.data is not None:
             inputs = _named_arrays(settings.data)
         written = write_inputs(named, places, inputs, settings, folder)

@@ -214,16 +214,13 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
         return _without_answers(floor_db, (first, second), f"{error.message.rstrip('.')}. {error.hint}")
     ports = _ports(first, backends[0]), _ports(second, backends[1])
     sides = described(first, backends[0], ports[0]), described(second, backends[1], ports[1])
-    data = str(request.data) if request.data else "made up"
+    data = str(request.data or "made up")
     texts = text_samples((first.path, second.path), (first.bundle, second.bundle), ports, request.data)
-    goal, notes = Goal(floor=floor_db, budget=""), tuple[str, ...]()
-    if texts is not None:
-        data = texts.words
-    if texts is not None and not is_floor_chosen:
-        goal = GOAL
-    elif not is_floor_chosen and (first.bundle is not None or second.bundle is not None):
+    goal = Goal(floor=floor_db, budget="") if texts is None or is_floor_chosen else GOAL
+    notes: tuple[str, ...] = ()
+    if goal.is_ratio and not is_floor_chosen and (first.bundle is not None or second.bundle is not None):
         notes = (f"The bundle has no floor in dB, so {floor_db:g} dB count here; --floor sets another one.",)
-    plain = ModelComparison(*sides, False, floor_db, None, 0, data, notes=notes)
+    plain = ModelComparison(*sides, False, floor_db, None, 0, texts.words if texts else data, notes=notes)
     matching = None
     if first.model is None or second.model is None:
         plain = msgspec.structs.replace(plain, no_graph="Graphs are compared only between ONNX models.")

@@ -83,8 +83,7 @@ def run_generate(
         watch = run_members(
             members,
             sides,
-            GENERATING,
-            rules.rounds,
+            GENERATING.limited(rules.rounds),
             turn,
             emit_progress,
             is_late=lambda: time.monotonic() > end_s,

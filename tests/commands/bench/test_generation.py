@@ -121,7 +121,7 @@ def test_other_models_do_not_answer(conv_model, decoder):
     for request in (plain(conv_model, duty="generate"), asked(conv_model)):
         with pytest.raises(UsageError, match="needs language models with a cache"):
             bench(request, ignore)
-    with pytest.raises(UsageError, match="which 'python x.py' is not"):
+    with pytest.raises(UsageError, match=r"which 'python x\.py' is not"):
         bench(asked(decoder, baseline_command="python x.py"), ignore)
 
 

@@ -47,6 +47,7 @@ def read_analysis(data: dict[str, Any]) -> Analysis:
 
 def read_measurement(data: dict[str, Any]) -> ContestReport | GenerateReport:
     """Reads a report of single runs, or of the answers of two language models."""
+    kind: type[ContestReport | GenerateReport]
     kind = GenerateReport if data.get("duty") == "generate" else ContestReport
     return msgspec.convert(with_open_ends(data), thread_safe(kind))
 
