@@ -49,9 +49,14 @@ def import_(request: ImportRequest, json: JsonFlag = False) -> None:
 
 
 def _next(result: "Imported") -> Commands:
+    from edgeopt.bundle.cache import present_name
+
     bundle = str(Path(result.output).with_suffix(".edgeopt"))
     pre = ["--pre", result.pre.file] if result.pre is not None else []
-    command = ["edgeopt", "optimize", result.output, "--data", result.samples_file, *pre, "-o", bundle]
+    # A search of a decoder measures texts, and the samples are single steps.
+    is_decoder = any(present_name(each.name) for each in result.inputs)
+    data = [] if is_decoder else ["--data", result.samples_file]
+    command = ["edgeopt", "optimize", result.output, *data, *pre, "-o", bundle]
     found = [("Find its fastest deployment:", join_words(command))]
     if (encoder := result.encoder) is not None:
         bundle = str(Path(encoder.output).with_suffix(".edgeopt"))

@@ -135,6 +135,8 @@ class GenerationProof(msgspec.Struct, frozen=True):
     source_token_ms: float
     same_prompts: int | None = None
     """Number of prompts after which bundle and source generate the same tokens; None: not recorded."""
+    is_alone: bool = False
+    """Whether the source runs several texts in a batch, and the bundle does not."""
 
 
 class Proof(msgspec.Struct, frozen=True):

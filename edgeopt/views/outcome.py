@@ -134,6 +134,7 @@ def _generated(proof: GenerationProof, is_unchanged: bool) -> str:
         f"{units.count(proof.greedy_tokens, 'token')} after each of {proof.prompts} prompts of "
         f"{proof.prompt_tokens}: {times}; "
         f"loops after {units.count(proof.loops, 'prompt')} (source {proof.source_loops}){same}."
+        f"{' The bundle runs one text at a time; the source also runs batches.' if proof.is_alone else ''}"
     )
 
 

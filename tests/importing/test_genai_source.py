@@ -1,6 +1,7 @@
 """Imports of folders that the model builder of ONNX Runtime GenAI writes, with a small decoder in its form."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -8,7 +9,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 import edgeopt
+from edgeopt.cli.import_ import _next
 from edgeopt.graph.import_proof import LIMITS_KEY, decoded_limits
+from edgeopt.importing.importer import import_model
+from edgeopt.importing.request import ImportRequest
+from edgeopt.pipeline.decoder.texts import read_texts
 from tests.bundle.runtime.decoder import HIDDEN, VOCABULARY, WIDTH, write_decoder
 
 CONFIG = {
@@ -98,3 +103,13 @@ def test_sizes_of_a_decoder_cannot_be_fixed(folder, imports):
     code, result, _ = imports(folder, "--shape", "batch_size=1")
     assert code == 2
     assert "stay open" in result["message"]
+
+
+def test_search_that_is_offered_after_an_import_has_texts_to_judge(folder, tmp_path):
+    """It was offered with the samples of the import, which are single steps, and was refused."""
+    result = import_model(ImportRequest(str(folder), tmp_path / "out.onnx"))
+    assert f"optimize {result.output} -o" in "".join(text for _, text in _next(result).lines)
+    arrays = np.load(result.samples_file)
+    states = [name for name in arrays if name.startswith("past")]
+    found = read_texts(tmp_path / "out.text", Path(result.samples_file), "input_ids", 12, VOCABULARY, states)
+    assert found.warning.startswith("'out.npz' has steps of the cache, not texts")

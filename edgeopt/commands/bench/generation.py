@@ -35,6 +35,8 @@ class GenerationPlan(NamedTuple):
     rules: GenerateRules
     prompts: Prompts
     words: str
+    warning: str = ""
+    """Warning that the prompts are not those of the data."""
 
 
 def decoders_of(
@@ -80,9 +82,10 @@ def plan_generation(
     for each in decoders:
         check_context(each.cache, rules.prompt_tokens, rules.new_tokens)
     vocabulary = min(each.vocabulary for each in decoders)
-    texts = read_texts(text, data, decoders[0].cache.tokens, rules.prompt_tokens, vocabulary)
+    cache = decoders[0].cache
+    texts = read_texts(text, data, cache.tokens, rules.prompt_tokens, vocabulary, cache.pairs)
     prompts = Prompts(texts.rows, tuple(each.cache for each in decoders))
-    return GenerationPlan(rules, prompts, _words(texts, data))
+    return GenerationPlan(rules, prompts, _words(texts, data), texts.warning if data is not None else "")
 
 
 def with_first_runs(sides: Sequence[Side], decoders: Sequence[DecoderModel], plan: GenerationPlan) -> list[Side]:
@@ -100,5 +103,6 @@ def with_first_runs(sides: Sequence[Side], decoders: Sequence[DecoderModel], pla
 
 
 def _words(texts: Texts, data: Path | None) -> str:
-    source = data.name if data is not None else {"sample": "a text of edgeopt"}.get(texts.source, "random tokens")
+    sources = {"data": data.name if data is not None else "", "sample": "a text of edgeopt"}
+    source = sources.get(texts.source, "random tokens")
     return f"{units.count(len(texts.rows), 'prompt')} of {len(texts.rows[0])} tokens from {source}"

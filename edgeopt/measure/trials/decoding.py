@@ -11,6 +11,7 @@ from edgeopt.bundle.deployment import Cache
 from edgeopt.bundle.runtime.generation import DecoderPorts, Generation, Sampler
 from edgeopt.bundle.runtime.stream import Steps, decoder_steps
 from edgeopt.data.samples import open_samples, write_archive
+from edgeopt.errors import ModelError
 from edgeopt.measure.messages import Decode, Decoded, Generate, GivenInputs
 from edgeopt.measure.trials.openers import Loads
 
@@ -44,10 +45,10 @@ def decode(session: Loads, request: Decode) -> Decoded:
     own = list(zip(decoders, prompts, strict=True))
     if request.given is not None:
         generated = [decoder.transcript(each, request.greedy_tokens, request.given) for decoder, each in own]
-    elif decoders[0].takes_batches:
-        generated, _ = decoders[0].greedy(prompts, request.greedy_tokens)
     else:
-        generated = [decoder.greedy([each], request.greedy_tokens)[0][0] for decoder, each in own[:_ALONE]]
+        generated = _together(decoders[0], prompts, request.greedy_tokens) or [
+            decoder.greedy([each], request.greedy_tokens)[0][0] for decoder, each in own[:_ALONE]
+        ]
     write_archive(Path(request.out_path), arrays)
     return Decoded(tuple(generated), float(np.median(first_ms)), float(np.median(token_ms)))
 
@@ -63,6 +64,20 @@ def generate(session: Loads, request: Generate) -> tuple[tuple[float, ...], tupl
         first_ms.append(first)
         token_ms.append(sum(others) / len(others))
     return tuple(first_ms), tuple(token_ms)
+
+
+def _together(decoder: "_Decoder", prompts: Sequence[Sequence[int]], count: int) -> list[tuple[int, ...]]:
+    """Returns what is generated after the prompts in one batch; nothing if the model or its runtime takes none.
+
+    OpenVINO runs grouped attention (GroupQueryAttention) for one sequence only, though the graph leaves the batch
+    open.
+    """
+    if not decoder.takes_batches:
+        return []
+    try:
+        return decoder.greedy(prompts, count)[0]
+    except ModelError:
+        return []
 
 
 def _given(request: Decode) -> list[Feeds]:

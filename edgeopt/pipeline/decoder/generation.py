@@ -109,14 +109,15 @@ def prove_generation(
         raise TrialError(
             f"logits of {form} steps diverge from the source by {divergences[form]:.3g}; the most is {limit:.3g}"
         )
-    looped, source_looped = ([is_loop(each) for each in made.decoded.generated] for made in (run, task.source))
+    # A runtime that takes no batch generates after fewer prompts.
+    pairs = list(zip(run.decoded.generated, task.source.decoded.generated, strict=False))
+    looped, source_looped = ([is_loop(each) for each in made] for made in zip(*pairs, strict=True))
     loops, source_loops = sum(looped), sum(source_looped)
     if (chance := chance_of_loops(looped, source_looped)) < LOOP_CHANCE:
         raise TrialError(
             f"it repeats itself after {loops} of {len(looped)} prompts, the source after {source_loops}: chance "
             f"explains that with a probability of {units.percent(chance)}"
         )
-    pairs = list(zip(run.decoded.generated, task.source.decoded.generated, strict=True))
     return GenerationProof(
         prompts=len(looped),
         texts=len(run.of(FULL)),
@@ -129,6 +130,7 @@ def prove_generation(
         source_loops=source_loops,
         same_tokens=sum(_equal_begin(*pair) for pair in pairs),
         same_prompts=sum(one == other for one, other in pairs),
+        is_alone=len(run.decoded.generated) < len(task.source.decoded.generated),
         first_token_ms=run.decoded.first_token_ms,
         token_ms=run.decoded.token_ms,
         source_first_token_ms=task.source.decoded.first_token_ms,

@@ -1,10 +1,12 @@
 """Texts as token ids of equal length: those of the user, those of edgeopt, or random ids."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from edgeopt.backends.base import Array
 from edgeopt.data.read import read_arrays
 from edgeopt.errors import DataError, EdgeoptError, OptionReference, UsageError
 from edgeopt.text.sample_text import SAMPLE_TEXT
@@ -27,15 +29,21 @@ class Texts(NamedTuple):
     """Texts of the user, the small text of edgeopt, or random tokens."""
 
 
-def read_texts(folder: Path, data: Path | None, tokens: str, length: int, vocabulary: int) -> Texts:
+def read_texts(
+    folder: Path, data: Path | None, tokens: str, length: int, vocabulary: int, states: Collection[str] = ()
+) -> Texts:
     """Returns texts of `length` tokens; raises DataError if the data has fewer than four.
 
-    `folder`: the tokenizer's.
+    `folder`: the tokenizer's. `states`: inputs of the cache. Data that has them, as `edgeopt import` writes it,
+    holds single steps, whose tokens are not texts: then the texts are those of edgeopt, with a warning.
     """
     if data is None:
-        return _without_data(folder, length, vocabulary)
+        return _without_data(folder, length, vocabulary, "No data")
     if data.suffix == ".npz" or data.is_dir():
-        rows = _rows_of(_ids_in(data, tokens), length)
+        arrays = read_arrays(data)
+        if any(name in arrays for name in states):
+            return _without_data(folder, length, vocabulary, f"'{data.name}' has steps of the cache, not texts")
+        rows = _rows_of(_ids_in(data.name, arrays, tokens), length)
     else:
         try:
             text = data.read_text(encoding="utf-8")
@@ -62,20 +70,24 @@ def read_texts(folder: Path, data: Path | None, tokens: str, length: int, vocabu
     return Texts(rows)
 
 
-def _without_data(folder: Path, length: int, vocabulary: int) -> Texts:
+def _without_data(folder: Path, length: int, vocabulary: int, why_own: str) -> Texts:
     try:
         rows = _cut(load_tokenizer(folder), SAMPLE_TEXT, length)
     except EdgeoptError as error:
         why = error.message
     else:
         if len(rows) >= FEWEST_TEXTS and max(map(max, rows)) < vocabulary:
-            warning = f"No data: measured and judged on a small text of edgeopt, not on yours. Pass {_DATA}."
-            return Texts(rows, warning, "sample")
+            return Texts(
+                rows,
+                f"{why_own}: measured and judged on a small text of edgeopt, not on yours. Pass a text: {_DATA}.",
+                "sample",
+            )
         why = f"The text of edgeopt has {len(rows)} texts of {length} tokens, which are too few."
     random = np.random.default_rng(_SEED).integers(0, vocabulary, (_RANDOM_TEXTS, length))
     return Texts(
         tuple(tuple(row) for row in random.tolist()),
-        f"Measured and judged on random tokens, whose accuracy says little about texts. {why} Pass {_DATA}.",
+        f"{why_own}: measured and judged on random tokens, whose accuracy says little about texts. {why} "
+        f"Pass {_DATA}.",
         "random",
     )
 
@@ -93,12 +105,13 @@ def _cut(tokenizer: Tokenizer, text: str, length: int) -> tuple[tuple[int, ...],
     return tuple((*begin, *own[k : k + size]) for k in range(0, len(own) - size + 1, size))
 
 
-def _ids_in(data: Path, tokens: str) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
-    arrays = read_arrays(data)
-    found = next((arrays[name] for name in (tokens, _IDS) if name in arrays), None)
+def _ids_in(
+    name: str, arrays: Mapping[str, Array], tokens: str
+) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+    found = next((arrays[each] for each in (tokens, _IDS) if each in arrays), None)
     if found is None or found.dtype.kind not in "iu" or found.ndim not in (1, 2, 3):
         raise UsageError(
-            f"'{data.name}' has no array '{tokens}' or '{_IDS}' of token ids.",
+            f"'{name}' has no array '{tokens}' or '{_IDS}' of token ids.",
             "Give a text file, or an .npz with a row of token ids for each text.",
             [_DATA],
         )

@@ -207,7 +207,8 @@ def _texts(
     prompt, new = settings.prompt_tokens, settings.new_tokens
     check_context(model.cache, prompt, new)
     folder = text_folder(settings.model)
-    texts = read_texts(folder, settings.data, model.cache.tokens, prompt + new, model.vocabulary)
+    cache = model.cache
+    texts = read_texts(folder, settings.data, cache.tokens, prompt + new, model.vocabulary, cache.pairs)
     return texts, prompt, None
 
 

@@ -116,6 +116,12 @@ def test_prompts_are_those_of_the_data(decoder, tmp_path):
         bench(asked(decoder, data=tmp_path / "own.txt"), ignore)
 
 
+def test_steps_of_the_cache_are_not_prompts(decoder, steps):
+    found = bench(asked(decoder, data=steps, duty="generate"), ignore)
+    assert found.data == "32 prompts of 6 tokens from random tokens"
+    assert "'steps.npz' has steps of the cache, not texts" in found.warnings[0]
+
+
 def test_other_models_do_not_answer(conv_model, decoder):
     assert isinstance(bench(plain(conv_model), ignore), ContestReport)
     for request in (plain(conv_model, duty="generate"), asked(conv_model)):

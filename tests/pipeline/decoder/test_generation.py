@@ -7,7 +7,7 @@ from edgeopt.bundle.deployment import Cache
 from edgeopt.bundle.runtime.stream import Stream
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.samples import Samples, save_samples
-from edgeopt.errors import TrialError
+from edgeopt.errors import ModelError, TrialError
 from edgeopt.measure.messages import Decode, Decoded, Generate
 from edgeopt.measure.trials.decoding import FULL, decode, generate
 from edgeopt.pipeline.decoder.generation import (
@@ -174,6 +174,28 @@ def test_first_token_includes_the_whole_prompt(decoder, monkeypatch):
     first_ms, token_ms = generate(session, Generate(CACHE, (TEXTS[0][:PROMPT],), 0, 4, 0.0))
     assert lengths == [PROMPT, 1, 1, 1]
     assert (len(first_ms), len(token_ms)) == (1, 1)
+
+
+def test_a_runtime_that_takes_no_batch_generates_after_each_prompt_alone(run, decoder, tmp_path, monkeypatch):
+    """OpenVINO refused a bundle with grouped attention for a batch, which its source does not need."""
+    session = backend_named("onnxruntime-cpu").load(decoder, {})
+    texts = (*TEXTS, *TEXTS)
+    together = decode(session, Decode(CACHE, texts, PROMPT, 12, str(tmp_path / "out.npz"))).generated
+
+    class One:
+        inputs, outputs = session.inputs, session.outputs
+
+        def run(self, feeds):
+            if len(feeds["input_ids"]) > 1:
+                raise ModelError("OpenVINO could not run the model: Reshape_14767")
+            return session.run(feeds)
+
+    found = decode(One(), Decode(CACHE, texts, PROMPT, 12, str(tmp_path / "out.npz")))
+    assert found.generated == together[:6]
+    source = run(decoder)
+    many = msgspec.structs.replace(source.decoded, generated=source.decoded.generated * 2)
+    proof = run(decoder, source=source._replace(decoded=many), snr_db=130.0)
+    assert (proof.prompts, proof.same_prompts, proof.is_alone) == (6, 6, True)
 
 
 def test_new_loops_are_refused(run, tmp_path):

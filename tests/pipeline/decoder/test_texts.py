@@ -81,3 +81,15 @@ def test_without_tokenizer_the_tokens_are_random_and_said_to_be(tmp_path):
     found = read_texts(tmp_path / "model.text", None, "input_ids", LENGTH, SIZE)
     assert len(set(found.rows)) == len(found.rows)
     assert "random tokens" in found.warning
+
+
+def test_steps_of_an_import_are_not_taken_for_texts(tokenizer, tmp_path):
+    steps = {"input_ids": np.ones((32, 1, LENGTH), np.int64), "past.0.key": np.zeros((32, 1, 1, 4, 2), np.float32)}
+    np.savez(tmp_path / "model.npz", **steps)
+    found = read_texts(
+        tokenizer, tmp_path / "model.npz", "input_ids", LENGTH, SIZE, {"past.0.key": "present.0.key"}
+    )
+    assert found.rows == read_texts(tokenizer, None, "input_ids", LENGTH, SIZE).rows
+    assert found.warning.startswith(
+        "'model.npz' has steps of the cache, not texts: measured and judged on a small"
+    )

@@ -75,7 +75,7 @@ _TIMES = {
         _LATENCY,
         title="Tokens/s",
         value=lambda r: r.latency_ms and 1e3 / r.latency_ms,
-        text=lambda r: _tokens_per_second(r),
+        text=_tokens_per_second,
         title_tip="Tokens per second after the first one: your model's in the proof, times the speed",
     ),
     "first-token": replace(_LATENCY, title="First token"),

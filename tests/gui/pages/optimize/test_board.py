@@ -43,23 +43,6 @@ def test_the_rows_tell_what_the_outcome_tells(recorded, result):
         assert told.rows[name].accuracy_db == finished.rows[name].accuracy_db
 
 
-def test_candidates_of_an_encoder_and_of_its_decoder_have_rows_of_their_own(won):
-    board, name = Board(), won.baseline.name
-    for part in ("encoder", "decoder"):
-        board.apply(events.Standing(name, "racing", latency_ms=2.0, speedup=0.9, subject=part))
-        board.apply(events.Standing(won.winner.name, "racing", latency_ms=1.0, speedup=2.0, subject=part))
-    assert board.rows[f"encoder: {name}"].speedup == board.rows[f"decoder: {name}"].speedup == 1
-    assert [row.part for row in board.rows.values()] == ["encoder", "encoder", "decoder", "decoder"]
-    assert board.best.name == f"decoder: {won.winner.name}"
-    lost = msgspec.structs.replace(won, verdict="keep what you have", winner=won.baseline, warnings=("cold",))
-    board.finish(msgspec.structs.replace(won, encoder=lost))
-    assert board.rows[f"decoder: {won.winner.name}"].status == "winner"
-    assert board.rows[f"decoder: {won.winner.name}"].candidate == won.winner.name
-    assert board.rows[f"encoder: {name}"].status == "kept"
-    assert {row.trade for row in board.rows.values() if row.part == "encoder"} == {""}
-    assert board.warnings[-1] == "Encoder: cold"
-
-
 def test_the_one_that_was_picked_leads(result):
     board = Board()
     board.finish(msgspec.structs.replace(result, verdict="picked"))

@@ -94,17 +94,6 @@ def test_to_keep_the_model_is_explained_and_no_error(found):
     assert "runs your model unchanged" in proof_line(kept)
 
 
-def test_the_verdict_of_a_speech_model_names_both_parts(qtbot, context, won):
-    verdict = Verdict()
-    qtbot.addWidget(verdict)
-    kept = msgspec.structs.replace(won, verdict="keep what you have", winner=won.baseline, warnings=("cold",))
-    verdict.set(msgspec.structs.replace(won, encoder=kept))
-    assert verdict.headline.text() == f"Decoder: {headline(won)}; encoder: keep what you have"
-    for shown in (verdict.explanation.text(), verdict.proof.text()):
-        assert [line.split()[0] for line in shown.splitlines()] == ["Decoder:", "Encoder:"]
-    assert "⚠ Encoder: cold" in verdict.limits.text()
-
-
 def test_undecided_says_why_and_what_to_do(found):
     undecided = read_result(
         {
