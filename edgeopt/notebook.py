@@ -15,6 +15,7 @@ VIEWS: tuple[tuple[str, str], ...] = (
     ("ContestReport", "edgeopt.cli.bench_show:shown"),
     ("ColdReport", "edgeopt.cli.bench_show:shown"),
     ("PacedReport", "edgeopt.cli.bench_show:shown"),
+    ("GenerateReport", "edgeopt.cli.bench_show:shown"),
     ("SustainedReport", "edgeopt.cli.bench_show:shown"),
     ("ConcurrencyReport", "edgeopt.cli.bench_show:shown"),
     ("SweepReport", "edgeopt.cli.bench_show:shown"),

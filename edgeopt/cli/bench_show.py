@@ -44,7 +44,13 @@ def blocks(report: "Report") -> list[Block]:
     """Each kind of report in its own words."""
     from edgeopt.cli import bench_workloads as duties
     from edgeopt.measure.report import ContestReport
-    from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
+    from edgeopt.measure.workloads.records import (
+        ColdReport,
+        ConcurrencyReport,
+        GenerateReport,
+        PacedReport,
+        SustainedReport,
+    )
 
     match report:
         case ContestReport():
@@ -53,6 +59,8 @@ def blocks(report: "Report") -> list[Block]:
             return duties.cold(report)
         case PacedReport():
             return duties.paced(report)
+        case GenerateReport():
+            return duties.generate(report)
         case SustainedReport():
             return duties.sustained(report)
         case ConcurrencyReport():

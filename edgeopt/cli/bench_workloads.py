@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from edgeopt.cli.bench_rows import (
     comparison_text,
     failures,
+    mebibytes,
     millijoules,
     number,
     p99,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         ColdSide,
         ConcurrencyReport,
         ConcurrencySide,
+        GenerateReport,
         PacedReport,
         PacedSide,
         Spread,
@@ -91,6 +93,42 @@ def paced(report: "PacedReport") -> list[Block]:
         *lines([report.measured_while]),
         *warnings(report.warnings),
     ]
+
+
+def generate(report: "GenerateReport") -> list[Block]:
+    """Time to the first token and tokens per second of each language model, and the verdicts on both."""
+    return [
+        *table(
+            [side for side in report.sides if side.answers],
+            "name",
+            (">first token ms", lambda side: number(side.first_token_ms)),
+            (">tokens /s", lambda side: number(side.tokens_per_s)),
+            (">token ms", lambda side: number(side.token_ms)),
+            (">load ms", lambda side: number(side.load_ms)),
+            "added",
+            (">peak MiB", lambda side: mebibytes(side.memory.peak_bytes if side.memory else None)),
+        ),
+        *lines(answer_verdicts(report), "strong"),
+        WordsBlock(answers_line(report)),
+        *lines([report.measured_while]),
+        *warnings(report.warnings),
+    ]
+
+
+def answer_verdicts(report: "GenerateReport") -> list[str]:
+    """Returns a sentence for each comparison, that of tokens per second first, and for each failed side."""
+    found = [f"By tokens per second: {comparison_text(each)}" for each in report.comparisons]
+    found += [f"To the first token: {comparison_text(each)}" for each in report.first_comparisons]
+    return found + failures((side.name, side.failure) for side in report.sides)
+
+
+def answers_line(report: "GenerateReport") -> str:
+    """Returns the sentence on what was generated after which prompts."""
+    prompt, new = (count(number_of, "token") for number_of in (report.prompt_tokens, report.new_tokens))
+    return (
+        f"An answer has {new} after a prompt of {prompt}, one at a time; medians of "
+        f"{count(report.rounds, 'round')}. Inputs: {report.data}."
+    )
 
 
 def sustained(report: "SustainedReport") -> list[Block]:

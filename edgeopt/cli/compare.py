@@ -9,6 +9,7 @@ from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute
 from edgeopt.commands.compare.request import ModelCompareRequest
 from edgeopt.errors import VerificationError
 from edgeopt.views.blocks import Section, Table, WordsBlock, columns, lines, rows, section
+from edgeopt.views.words import token_intervals
 
 if TYPE_CHECKING:
     from edgeopt.commands.compare.records import LayerComparison, ModelComparison, Probe
@@ -36,6 +37,10 @@ def compare(
     options, and the model beside it in plain ONNX Runtime, so that errors of the runtime show; the
     bundle's own floor counts. To compare two runtimes, give the same model twice with --backend-a and
     --backend-b.
+
+    Language models with a cache run on texts: those of a text file given as --data, or a small text of
+    edgeopt. Their tokens count instead of decibels, unless --floor or the bundle has a floor in dB: the
+    Kullback-Leibler divergence may be 0.02 nats, and 93 % of the most likely tokens must be the same.
 
     \b
     Exit code 0: all outputs are above the floor; 6: some are below, or could not be compared.
@@ -95,6 +100,9 @@ def verdict(found: "ModelComparison") -> str:
     if found.within and found.snr_db is not None and found.snr_db >= 200:
         return f"Equal in every value {where}."
     word = "Equal within the floor" if found.within else "Different"
+    if found.tokens is not None and found.floor_kl is not None and found.floor_top1 is not None:
+        floor = f"KL {found.floor_kl:g} and top-1 {100 * found.floor_top1:g} %"
+        return f"{word}: {token_intervals(found.tokens)} {where}; the floor is {floor}."
     worst = min(found.outputs, key=lambda output: output.snr_db)
     reached = f"{worst.snr_db:.1f} dB in '{worst.name}' {where}"
     if found.weakest is not None:
@@ -156,6 +164,8 @@ def _operators(found: "ModelComparison", everything: bool) -> Section:
 def _outputs(found: "ModelComparison") -> Section:
     titles = ("=output", ">accuracy", ">max abs", ">max rel", ">mean abs", ">cosine", ">equal", "would pass")
     notes = [*(output.problem for output in found.outputs if output.problem), *found.notes]
+    if found.tokens is not None:
+        notes.append(f"Tokens with 95 % intervals on other texts: {token_intervals(found.tokens)}.")
     return _section("Outputs", titles, [_output_row(output) for output in found.outputs], notes)
 
 

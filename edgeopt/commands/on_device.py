@@ -75,13 +75,20 @@ def bench_on(device: str, request: "Request", emit: Emit) -> "Report":
 def _kind_of_report(data: dict[str, object]) -> "type[Report]":
     from edgeopt.commands.bench.sweep import SweepReport
     from edgeopt.measure.report import ContestReport
-    from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
+    from edgeopt.measure.workloads.records import (
+        ColdReport,
+        ConcurrencyReport,
+        GenerateReport,
+        PacedReport,
+        SustainedReport,
+    )
 
     if "points" in data:
         return SweepReport
     kinds: dict[str, type[Report]] = {
         "cold": ColdReport,
         "paced": PacedReport,
+        "generate": GenerateReport,
         "sustained": SustainedReport,
         "concurrent": ConcurrencyReport,
     }

@@ -48,6 +48,7 @@ _BENCH = tuple(
         "measure.report:ContestReport",
         "measure.workloads.records:ColdReport",
         "measure.workloads.records:PacedReport",
+        "measure.workloads.records:GenerateReport",
         "measure.workloads.records:SustainedReport",
         "measure.workloads.records:ConcurrencyReport",
         "commands.bench.sweep:SweepReport",

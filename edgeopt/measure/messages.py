@@ -125,6 +125,17 @@ class Decode(msgspec.Struct, frozen=True, tag="decode"):
     given: GivenInputs | None = None
 
 
+class Generate(msgspec.Struct, frozen=True, tag="generate"):
+    """Generate after prompts, one at a time, until the slice is over; at least once."""
+
+    cache: Cache
+    prompts: tuple[tuple[int, ...], ...]
+    first: int
+    """Place in `prompts` of the first prompt; the others follow in turn."""
+    new_tokens: int
+    slice_ms: float
+
+
 class Places(msgspec.Struct, frozen=True, tag="places"):
     """Load a model with parts that fell back, and report the time of one run by provider or device."""
 
@@ -227,6 +238,14 @@ class Decoded(msgspec.Struct, frozen=True, tag="decoded"):
     """Median time of each further token."""
 
 
+class Generated(msgspec.Struct, frozen=True, tag="generated"):
+    first_tokens_ms: tuple[float, ...]
+    """Time of each prompt and its first token."""
+    tokens_ms: tuple[float, ...]
+    """Mean time of a further token of each answer."""
+    memory: Memory
+
+
 class Watched(msgspec.Struct, frozen=True, tag="watched"):
     latencies_ms: bytes
     """Packed as 32-bit floats, little-endian: thousands of runs fit into a slice."""
@@ -255,6 +274,6 @@ class Staged(msgspec.Struct, frozen=True, tag="staged"):
     times: StageTimes
 
 
-Answer = Staged | Placed | Loaded | Described | Timed | Saved | UnseenRun | Decoded | Watched | Failed
+Answer = Staged | Placed | Loaded | Described | Timed | Saved | UnseenRun | Decoded | Generated | Watched | Failed
 
 decode_answer = msgspec.json.Decoder(thread_safe(Answer)).decode

@@ -54,6 +54,10 @@ class Schedule(msgspec.Struct, frozen=True):
     def maximum(self) -> int:
         return self.looks[-1]
 
+    def limited(self, rounds: int) -> "Schedule":
+        """Returns the schedule with another number of rounds, after which it is judged."""
+        return msgspec.structs.replace(self, looks=(rounds,))
+
 
 # `edgeopt bench` judges by this schedule. Eight rounds include every order of two sides twice.
 CONTEST = Schedule(
@@ -87,6 +91,8 @@ QUANTIZED = msgspec.structs.replace(PROOF, name="proof of a file", error=0.05, l
 # Two processes in the same state for all rounds may differ by luck alone; cold starts have fresh ones.
 COLD = Schedule("cold starts", (9,), error=0.02, same_percent=1.0)
 PACED = Schedule("paced", (9,), error=0.02, same_percent=LUCK_PERCENT)
+# At least seven rounds, without which no verdict is certain enough, whatever the time limit.
+GENERATING = Schedule("answers of language models", (15,), fewest=7, error=0.02, same_percent=LUCK_PERCENT)
 CONCURRENT = Schedule("several at once", (11,), error=0.02, same_percent=LUCK_PERCENT)
 # Early looks are short and lenient, to exclude slow sides only; the last ones separate similar speeds.
 OPENING = Schedule("opening", (2, 5, 9), 2, keeps=(0.5, 0.75, 0.88))
@@ -107,6 +113,6 @@ LAYERS = Schedule("kernels of layers", (2,))
 OPERATORS = Schedule("single operators", (3,))
 
 TABLE = (
-    *(CONTEST, PROOF, QUANTIZED, COLD, PACED, CONCURRENT, OPENING, TUNING, FINAL, FIGURES, OPTIONS, LOADS),
-    *(ALONE, METERED, METERED_FINAL, METERED_PROOF, GAPS, PLANS, LAYERS, OPERATORS),
+    *(CONTEST, PROOF, QUANTIZED, COLD, PACED, GENERATING, CONCURRENT, OPENING, TUNING, FINAL, FIGURES),
+    *(OPTIONS, LOADS, ALONE, METERED, METERED_FINAL, METERED_PROOF, GAPS, PLANS, LAYERS, OPERATORS),
 )

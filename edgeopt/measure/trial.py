@@ -13,6 +13,8 @@ from edgeopt.measure.instruments.counters import Counters, difference, open_coun
 from edgeopt.measure.messages import (
     Decode,
     Decoded,
+    Generate,
+    Generated,
     Load,
     Loaded,
     Outputs,
@@ -24,7 +26,7 @@ from edgeopt.measure.messages import (
     Watch,
     Watched,
 )
-from edgeopt.measure.trials.decoding import decode
+from edgeopt.measure.trials.decoding import decode, generate
 from edgeopt.measure.trials.laps import Pace, time_slice
 from edgeopt.measure.trials.memory import Phases, open_gauge
 from edgeopt.measure.trials.openers import Loads, Opener, answers, in_batches, opener
@@ -173,6 +175,11 @@ class Trial:
 
     def decode(self, request: Decode) -> Decoded:
         return decode(self._model()[0], request)
+
+    def generate(self, request: Generate) -> Generated:
+        first_tokens_ms, tokens_ms = generate(self._model()[0], request)
+        self._phases.slice_ended()
+        return Generated(first_tokens_ms, tokens_ms, self._phases.record())
 
 
 def rotated(samples: Samples) -> int:

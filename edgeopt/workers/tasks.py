@@ -19,6 +19,7 @@ TASKS = {
     "outputs": "edgeopt.measure.trial:Trial.save_outputs",
     "unseen": "edgeopt.measure.trial:Trial.unseen",
     "decode": "edgeopt.measure.trial:Trial.decode",
+    "generate": "edgeopt.measure.trial:Trial.generate",
     "watch": "edgeopt.measure.trial:Trial.watch",
     "places": "edgeopt.measure.trials.openers:times_by_place",
     "time-stages": "edgeopt.measure.trials.openers:time_stages",

@@ -12,6 +12,7 @@ from edgeopt.cli import bench_workloads as workloads
 from edgeopt.cli.bench import _exit_code
 from edgeopt.cli.bench_workloads import duration, sweep
 from edgeopt.commands.bench.sweep import RunRange, SweepPoint, SweepReport
+from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison, Energy
 from edgeopt.measure.stats import Interval
 from edgeopt.measure.workloads import records as r
@@ -65,6 +66,25 @@ def test_paced_runs():
     assert "30 runs a second by the clock, 9 rounds" in text
     assert "Energy: no meter." in text
     assert "warning: 'a.onnx' is slow." in text
+
+
+def test_answers_of_language_models():
+    side = r.GenerateSide("a.onnx", 40, 42.0, 12.5, 80.0, 300.0, Memory(start_bytes=2**20, peak_bytes=2**26))
+    bad = r.GenerateSide("bad.onnx", failure="crashed: SIGSEGV")
+    text = shown(
+        workloads.generate,
+        r.GenerateReport(
+            (side, bad), 64, 32, (FASTER,), 15, "8 prompts", comparisons=(FASTER,), warnings=("It is slow.",)
+        ),
+    )
+    assert "first token ms tokens /s token ms load ms" in text
+    assert "a.onnx 42.0 80.0 12.5 300" in text
+    assert "64.0" in text
+    assert "By tokens per second: a.onnx is faster than b.onnx: 1.50x [1.40 1.60], 9 rounds." in text
+    assert "To the first token: a.onnx is faster than b.onnx" in text
+    assert "bad.onnx did not finish: crashed: SIGSEGV." in text
+    assert "An answer has 32 tokens after a prompt of 64 tokens, one at a time; medians of 15 rounds." in text
+    assert "warning: It is slow." in text
 
 
 def test_a_sustained_run():

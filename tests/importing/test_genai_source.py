@@ -111,5 +111,5 @@ def test_search_that_is_offered_after_an_import_has_texts_to_judge(folder, tmp_p
     assert f"optimize {result.output} -o" in "".join(text for _, text in _next(result).lines)
     arrays = np.load(result.samples_file)
     states = [name for name in arrays if name.startswith("past")]
-    found = read_texts(tmp_path / "out.onnx", Path(result.samples_file), "input_ids", 12, VOCABULARY, states)
+    found = read_texts(tmp_path / "out.text", Path(result.samples_file), "input_ids", 12, VOCABULARY, states)
     assert found.warning.startswith("'out.npz' has steps of the cache, not texts")

@@ -25,7 +25,7 @@ BUDGETS = {
     "edgeopt/plugins": 400,
     "edgeopt/fleet": 5850,
     "edgeopt/workers": 1050,
-    "edgeopt/measure": 9350,
+    "edgeopt/measure": 9600,
     "edgeopt/quant": 9150,
     "edgeopt/importing": 4600,
     "edgeopt/pipeline": 10_600,
@@ -33,11 +33,11 @@ BUDGETS = {
     "edgeopt/lab": 1050,
     "edgeopt/registry": 1000,
     "edgeopt/views": 2800,
-    "edgeopt/commands": 16_100,
+    "edgeopt/commands": 16_450,
     "edgeopt/cli": 5900,
     "agent": 23_050,
     "gui": 26_300,
-    "tests": 123_250,
+    "tests": 123_900,
 }
 
 

@@ -157,6 +157,7 @@ OPTIONS: Mapping[str, Mapping[str, Check]] = {
     "bench": {
         **dict.fromkeys(("strict", "counters"), _nothing),
         **dict.fromkeys(("rounds", "time_limit_s", "load_timeout_s", "rate_per_s", "minutes", "runs"), _number),
+        **dict.fromkeys(("prompt_tokens", "new_tokens"), _number),
         **dict.fromkeys(("concurrency", "processes"), _numbers),
         **dict.fromkeys(("threads", "duty", "undecided", "max_slowdown", "min_speedup"), _word),
         "subject": _side,

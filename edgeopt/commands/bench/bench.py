@@ -36,12 +36,14 @@ from edgeopt.measure.watch import WatchReport
 from edgeopt.measure.watch import watch as watch_side
 from edgeopt.measure.workloads.cold import run_cold
 from edgeopt.measure.workloads.concurrent import run_concurrent
+from edgeopt.measure.workloads.generate import run_generate
 from edgeopt.measure.workloads.paced import run_paced
 from edgeopt.measure.workloads.records import (
     ColdReport,
     ColdRules,
     ConcurrencyReport,
     ConcurrentRules,
+    GenerateReport,
     PacedReport,
     PacedRules,
     SustainedReport,
@@ -111,8 +113,10 @@ def _not_counted(sides: tuple[SideReport, ...]) -> tuple[str, ...]:
 
 
 _Rules = TypeVar("_Rules", bound=msgspec.Struct)
-_COMPARISONS = ("comparisons", "load_comparisons", "tail_comparisons")
-Report = ContestReport | ColdReport | PacedReport | SustainedReport | ConcurrencyReport | SweepReport
+_COMPARISONS = ("comparisons", "load_comparisons", "tail_comparisons", "first_comparisons")
+Report = (
+    ContestReport | ColdReport | PacedReport | GenerateReport | SustainedReport | ConcurrencyReport | SweepReport
+)
 
 
 def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> Report:
@@ -123,7 +127,7 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
     _check(request)
     limits = request.limits
     named = sides_of(request)
-    refuse_without_verdict(limits, len(named), request.duty, request.sweep is not None)
+    refuse_without_verdict(limits, len(named), request.duty or "", request.sweep is not None)
     with workspace() as folder:
         prepared = prepare(named, request.settings, folder, emit)
         if request.strict:
@@ -177,6 +181,10 @@ def _check(request: Request) -> None:
 def _measured(request: Request, prepared: PreparedSides, folder: Path, emit: Emit) -> Report:
     host = LocalHost(folder)
     sides, rounds = prepared.sides, request.rounds
+    if (plan := prepared.generation) is not None:
+        answers = run_generate(host, sides, plan.prompts, plan.rules, emit)
+        warnings = (plan.warning,) if plan.warning else ()
+        return msgspec.structs.replace(answers, data=plan.words, warnings=warnings + answers.warnings)
     if request.concurrency or request.processes:
         threads, processes = levels(request.concurrency, "--concurrency"), levels(request.processes, "--processes")
         rules = ConcurrentRules(threads or (1,), processes)

@@ -19,9 +19,9 @@ from edgeopt.measure.report import (
     lies,
 )
 from edgeopt.measure.stats import TOO_FEW, TOO_NOISY, UNITY, Interval
-from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, PacedReport
+from edgeopt.measure.workloads.records import ColdReport, ConcurrencyReport, GenerateReport, PacedReport
 
-Judged = ContestReport | ColdReport | PacedReport | ConcurrencyReport
+Judged = ContestReport | ColdReport | PacedReport | GenerateReport | ConcurrencyReport
 """Reports that compare sides with the first one."""
 
 _NUMBER = r"(?P<number>\d+\.?\d*(e-?\d+)?|\.\d+)"
@@ -37,6 +37,7 @@ _ADVICE = "more rounds may tell"
 _MEASURED = {
     "cold": "the time to the first answer",
     "paced": "the median at this rate",
+    "generate": "tokens per second",
     "concurrent": "runs a second",
 }
 

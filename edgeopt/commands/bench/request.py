@@ -10,17 +10,20 @@ from edgeopt.bundle.request import Libraries, PicturesFile
 from edgeopt.errors import UsageError
 from edgeopt.importing.request import PythonPath, SourceOptions, Task, Trust
 from edgeopt.options import DAY_S, FASTEST_PER_S, WEEK_S, argument, option
+from edgeopt.pipeline.request import MAX_TOKENS
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Options
+    from edgeopt.commands.bench.generation import AnswerSettings
     from edgeopt.commands.bench.naming import NamedSide
     from edgeopt.commands.bench.sides import Settings
     from edgeopt.data.samples import Data
     from edgeopt.measure.report import Limits
 
-Workload = Literal["steady", "cold", "paced", "sustained"]
+Workload = Literal["steady", "generate", "cold", "paced", "sustained"]
 WORKLOADS: tuple[Workload, ...] = get_args(Workload)
 
+GENERATE = "generate"
 SUBJECT = "MODEL|BUNDLE|URL"
 SLOWEST_PER_S = 0.001
 """A run in a quarter of an hour: slower than that is no load."""
@@ -78,8 +81,22 @@ class Request(msgspec.Struct, frozen=True):
     strict: Strict = False
     custom_ops: Libraries = ()
     duty: Annotated[
-        str, option("Workload: steady, cold (fresh processes), paced (--rate) or sustained (--minutes).")
-    ] = "steady"
+        str | None,
+        option(
+            "Workload: steady, generate (answers of language models, their default), cold (fresh processes), "
+            "paced (--rate) or sustained (--minutes).",
+        ),
+    ] = None
+    prompt_tokens: Annotated[
+        int | None,
+        option("Tokens of a prompt, with --duty generate (default: 64).", minimum=1, maximum=MAX_TOKENS),
+    ] = None
+    new_tokens: Annotated[
+        int | None,
+        option(
+            "Tokens generated after a prompt, with --duty generate (default: 32).", minimum=2, maximum=MAX_TOKENS
+        ),
+    ] = None
     rate_per_s: Annotated[
         float | None, option("Runs per second of --duty paced.", minimum=SLOWEST_PER_S, maximum=FASTEST_PER_S)
     ] = None
@@ -150,7 +167,29 @@ class Request(msgspec.Struct, frozen=True):
             self.load_timeout_s,
             source,
             self.pre,
+            self._generation,
         )
+
+    @property
+    def _generation(self) -> "AnswerSettings | None":
+        """Settings of the answers to measure; None if nothing is generated."""
+        from edgeopt.commands.bench.generation import AnswerSettings
+        from edgeopt.measure.workloads.records import GenerateRules
+
+        special = self.concurrency or self.processes or self.sweep or self.counters or self.pre
+        is_text = self.data is None or is_text_data(self.data)
+        if self.duty != GENERATE and (self.duty is not None or special or not is_text):
+            return None
+        values = {
+            "prompt_tokens": self.prompt_tokens,
+            "new_tokens": self.new_tokens,
+            "rounds": self.rounds,
+            "time_limit_s": self.time_limit_s,
+            "load_patience_s": self.load_timeout_s,
+        }
+        known = {name: value for name, value in values.items() if value is not None}
+        required = self.duty == GENERATE or self.prompt_tokens is not None or self.new_tokens is not None
+        return AnswerSettings(msgspec.structs.replace(GenerateRules(), **known), required)
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
@@ -210,13 +249,15 @@ class CommonBenchKeywords(TypedDict, total=False):
 class BenchKeywords(CommonBenchKeywords, total=False):
     """Keywords of `edgeopt.bench`; a test compares them with the request."""
 
-    duty: Workload
+    duty: Workload | None
     rate_per_s: float | None
     minutes: float | None
     concurrency: Iterable[int]
     processes: Iterable[int]
     sweep: str | None
     runs: int | None
+    prompt_tokens: int | None
+    new_tokens: int | None
 
 
 def sides_of(request: Request) -> "list[NamedSide]":
@@ -250,19 +291,28 @@ def sides_of(request: Request) -> "list[NamedSide]":
 
 def check(request: Request) -> None:
     """Raises UsageError for what cannot be asked together."""
-    if request.duty not in WORKLOADS:
+    duty = request.duty or "steady"
+    if duty not in WORKLOADS:
         raise UsageError(f"There is no workload '{request.duty}'.", f"--duty takes: {', '.join(WORKLOADS)}.")
-    in_turns = not (request.concurrency or request.processes) and request.duty == "steady"
+    in_turns = not (request.concurrency or request.processes) and duty in {"steady", GENERATE}
+    generates = request.duty in {None, GENERATE}
     only_with = (
         ("--rate", request.rate_per_s, "--duty paced", request.duty == "paced"),
         ("--minutes", request.minutes, "--duty sustained", request.duty == "sustained"),
+        ("--prompt-tokens", request.prompt_tokens, "--duty generate", generates),
+        ("--new-tokens", request.new_tokens, "--duty generate", generates),
         ("--runs", request.runs, "--sweep", request.sweep is not None),
     )
     only_without = (
         ("--time-limit", request.time_limit_s is not None, "interleaved contests and sweeps", in_turns),
         ("--load-timeout", request.load_timeout_s is not None, "interleaved contests and sweeps", in_turns),
         ("--rounds", request.rounds is not None, "measurements in rounds", request.duty != "sustained"),
-        ("--counters", request.counters, "interleaved contests", in_turns and request.sweep is None),
+        (
+            "--counters",
+            request.counters,
+            "interleaved contests",
+            in_turns and duty == "steady" and request.sweep is None,
+        ),
     )
     for flag, is_set, what, applies in only_without:
         if is_set and not applies:
@@ -275,7 +325,7 @@ def check(request: Request) -> None:
     special = [
         name
         for name, is_set in (
-            (f"--duty {request.duty}", request.duty != "steady"),
+            (f"--duty {request.duty}", duty != "steady"),
             ("--concurrency or --processes", bool(request.concurrency or request.processes)),
             ("--sweep", request.sweep is not None),
         )
@@ -285,6 +335,11 @@ def check(request: Request) -> None:
         raise UsageError(f"{special[0]} and {special[1]} exclude each other.", "Measure one after the other.")
     if request.sweep is not None and (request.against or request.baseline_command):
         raise UsageError("--sweep measures one side with several values.", "Leave out --against.")
+
+
+def is_text_data(data: Path) -> bool:
+    """Whether the data can only be a text, not arrays or pictures."""
+    return data.suffix not in {".npz", ".npy"} and not data.is_dir()
 
 
 def levels(text: str | None, flag: str) -> tuple[int, ...]:

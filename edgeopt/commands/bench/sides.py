@@ -22,6 +22,13 @@ from edgeopt.backends.options import MAX_THREADS, read_options, side_of
 from edgeopt.bundle.processing.attach import pictures_for
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.locate import SessionPlace, locate
+from edgeopt.commands.bench.generation import (
+    AnswerSettings,
+    GenerationPlan,
+    decoders_of,
+    plan_generation,
+    with_first_runs,
+)
 from edgeopt.commands.bench.naming import NamedSide, OptionValue, side_names
 from edgeopt.commands.bench.originals import check_options, open_originals
 from edgeopt.data.read import load_data
@@ -81,10 +88,13 @@ Tensors = tuple[TensorInfo, ...]
 
 def describe_all(
     loads: Sequence[Load], names: Sequence[str], folder: Path, timeout_s: float | None = None
-) -> list[Tensors | None]:
-    """Returns each side's inputs; None for a program, which does not report them. `timeout_s` limits each load."""
-    known: dict[bytes, Tensors] = {}
-    found: list[Tensors | None] = []
+) -> list[Described | None]:
+    """Returns each side's inputs and outputs; None for a program, which does not report them.
+
+    `timeout_s` limits each load.
+    """
+    known: dict[bytes, Described] = {}
+    found: list[Described | None] = []
     for load, name in zip(loads, names, strict=True):
         if load.backend == "command":
             found.append(None)
@@ -92,14 +102,14 @@ def describe_all(
         # Backends do not change what a model takes.
         key = msgspec.json.encode((load.model_path, _shaping(load)))
         if key not in known:
-            known[key] = _inputs(load, name, folder, timeout_s)
+            known[key] = _ports(load, name, folder, timeout_s)
         found.append(known[key])
     return found
 
 
-def narrowest(described: Sequence[Tensors | None], names: Sequence[str]) -> Tensors | None:
+def narrowest(inputs: Sequence[Tensors | None], names: Sequence[str]) -> Tensors | None:
     """Returns inputs that fit all sides, each axis at the size that one side fixes; raises ModelError."""
-    known = [(name, found) for name, found in zip(names, described, strict=True) if found is not None]
+    known = [(name, found) for name, found in zip(names, inputs, strict=True) if found is not None]
     for one, other in combinations(known, 2):
         _same_inputs(one, other)
     if not known:
@@ -124,7 +134,7 @@ def _shaping(load: Load) -> dict[str, str | int | float | bool | dict[str, list[
     return {name: load.options[name] for name in _SHAPING if load.options.get(name)}
 
 
-def _inputs(load: Load, name: str, folder: Path, timeout_s: float | None) -> Tensors:
+def _ports(load: Load, name: str, folder: Path, timeout_s: float | None) -> Described:
     answer: Answer | None = None
     describe = partial(_describe, load, timeout_s=timeout_s or load_patience_s(load), folder=folder)
     peer = _on_processor(load)
@@ -152,7 +162,7 @@ def _inputs(load: Load, name: str, folder: Path, timeout_s: float | None) -> Ten
         raise ModelError(reason(answer), "Check the file with its own runtime.")
     if not answer.outputs:
         raise no_outputs(name)
-    return answer.inputs
+    return answer
 
 
 def _describe(load: Load, backend: str, timeout_s: float, folder: Path) -> Answer:
@@ -331,6 +341,8 @@ class Settings:
     source: SourceOptions = field(default_factory=SourceOptions)
     """Options for opening models of other frameworks."""
     pre: Path | None = None
+    generation: AnswerSettings | None = None
+    """Settings of the answers to measure if all sides are language models; None: runs are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +354,8 @@ class PreparedSides:
     places: list[SessionPlace | None]
     """Locations of the sides; a single-file bundle stays unpacked while its location is referenced."""
     originals: tuple[OriginalRun, ...] = ()
+    generation: GenerationPlan | None = None
+    """Answers to measure instead of runs."""
 
 
 def prepare(named: list[NamedSide], settings: Settings, folder: Path, emit: Emit) -> PreparedSides:
@@ -372,10 +386,17 @@ def prepare(named: list[NamedSide], settings: Settings, folder: Path, emit: Emit
     _warn_of_other_targets(named, places, emit)
     loads = [_load(each, place, settings, libraries) for each, place in zip(named, places, strict=True)]
     emit(Progress("reading the model", names[0]))
-    inputs = narrowest(describe_all(loads, names, folder, settings.load_timeout_s), names)
-    if inputs is None and settings.data is not None:
-        inputs = _named_arrays(settings.data)
-    written = write_inputs(named, places, inputs, settings, folder)
+    described = describe_all(loads, names, folder, settings.load_timeout_s)
+    answers, plan = settings.generation, None
+    decoders = None if answers is None else decoders_of(answers, names, places, described)
+    if answers is not None and decoders and places[0] is not None:
+        plan = plan_generation(answers, decoders, places[0].text, settings.data)
+        written = Inputs(folder / "samples", plan.words, ())
+    else:
+        inputs = narrowest([None if each is None else each.inputs for each in described], names)
+        if inputs is None and settings.data is not None:
+            inputs = _named_arrays(settings.data)
+        written = write_inputs(named, places, inputs, settings, folder)
     sides = [
         Side(
             name,
@@ -385,16 +406,21 @@ def prepare(named: list[NamedSide], settings: Settings, folder: Path, emit: Emit
         )
         for name, each, load in zip(names, named, loads, strict=True)
     ]
+    if plan is not None and decoders:
+        sides = with_first_runs(sides, decoders, plan)
     sides, originals = open_originals(named, sides, settings.source, settings.threads, folder, emit)
     first, *others = sides
     marked = [msgspec.structs.replace(each, same_as_first=_is_same(first, each)) for each in others]
-    return PreparedSides([first, *marked], written, places, originals)
+    return PreparedSides([first, *marked], written, places, originals, plan)
 
 
 def _is_same(one: Side, other: Side) -> bool:
     """Whether both run the same model in the same runtime with the same options."""
     mine, its = Path(one.load.model_path), Path(other.load.model_path)
-    alike = msgspec.structs.replace(one.load, model_path=other.load.model_path) == other.load
+    alike = (
+        msgspec.structs.replace(one.load, model_path=other.load.model_path, samples_path=other.load.samples_path)
+        == other.load
+    )
     if not (alike and mine.is_file() and its.is_file()):
         return False
     if mine.samefile(its):

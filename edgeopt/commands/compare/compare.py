@@ -17,10 +17,12 @@ from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.commands.compare.layers import LayerRunner, first_difference
 from edgeopt.commands.compare.records import ComparedModel, LayerComparison, ModelComparison
 from edgeopt.commands.compare.request import ModelCompareRequest
-from edgeopt.data.judging.goals import Goal
+from edgeopt.commands.compare.texts import GOAL, TextSamples, text_samples
+from edgeopt.data.judging.goals import KL, Goal
 from edgeopt.data.judging.metric import Judged
 from edgeopt.data.levels import levels_in
 from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, UsageError
+from edgeopt.events import TokenFigures
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
 from edgeopt.hw.device import Unavailable
@@ -177,6 +179,9 @@ class Answers:
     feeds: tuple[Feeds, Feeds]
     accuracy: Accuracy
     judged: Judged
+    reference: Feeds
+    """Outputs of the first model by sample."""
+    got: Feeds
     notes: tuple[str, ...]
 
 
@@ -200,8 +205,7 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
     second = named(request.second, request.backend_b or request.backend)
     if request.html is not None and (first.model is None or second.model is None):
         raise InputError("Only graphs of ONNX models can be compared.", "Leave out --html.")
-    floor_db, notes = _floor(request, first, second)
-    notes = (*notes, *_random_notes(first, second))
+    floor_db, is_floor_chosen = _floor(request, first, second)
     try:
         backends = backends_for(first, second, isolated)
     except MissingError as error:
@@ -211,8 +215,16 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
         return _without_answers(floor_db, (first, second), f"{error.message.rstrip('.')}. {error.hint}")
     ports = _ports(first, backends[0]), _ports(second, backends[1])
     sides = described(first, backends[0], ports[0]), described(second, backends[1], ports[1])
-    data = str(request.data) if request.data else "generated"
-    plain = ModelComparison(*sides, False, floor_db, None, 0, data, notes=notes)
+    data = str(request.data or "generated")
+    texts = text_samples((first.path, second.path), (first.bundle, second.bundle), ports, request.data)
+    goal = Goal(floor=floor_db, budget="") if texts is None or is_floor_chosen else GOAL
+    notes: tuple[str, ...] = (*_random_notes(first, second),)
+    if goal.is_ratio and not is_floor_chosen and (first.bundle is not None or second.bundle is not None):
+        notes = (
+            *notes,
+            f"The bundle has no floor in dB, so {floor_db:g} dB count here; --floor sets another one.",
+        )
+    plain = ModelComparison(*sides, False, floor_db, None, 0, texts.words if texts else data, notes=notes)
     matching = None
     if first.model is None or second.model is None:
         plain = msgspec.structs.replace(plain, no_graph="Graphs are compared only between ONNX models.")
@@ -223,9 +235,8 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
     names = _matched_inputs(ports[0][0], ports[1][0])
     if isinstance(names, str):
         return msgspec.structs.replace(plain, not_compared=names)
-    feeds = _feeds(request, (first, second), (ports[0][0], ports[1][0]), names)
+    feeds = _feeds(request, (first, second), (ports[0][0], ports[1][0]), names, texts)
     try:
-        goal = Goal(floor=floor_db, budget="")
         answers = _answers((first, second), backends, feeds, (ports[0][1], ports[1][1]), goal, emit)
     except ModelError as error:
         if request.data is not None:
@@ -245,6 +256,9 @@ def _compared(request: ModelCompareRequest, isolated: IsolatedBackends, emit: ev
         plain,
         within=within,
         snr_db=judged.snr_db,
+        tokens=_tokens(answers) if texts is not None else None,
+        floor_kl=goal.floor if goal.metric == KL else None,
+        floor_top1=goal.floor_top1,
         weakest=judged.weakest,
         tail=judged.tail,
         is_tail_below=goal.tail_lacks(judged.tail) > 0,
@@ -264,15 +278,21 @@ def _random_notes(*sides: NamedFile) -> Iterator[str]:
             yield f"{side.subject.name} draws random numbers ({counts}): another run may give other outputs."
 
 
-def _floor(request: ModelCompareRequest, first: NamedFile, second: NamedFile) -> tuple[float, tuple[str, ...]]:
-    """Returns the requested floor, or else the floor of a bundle, B's before A's."""
+def _floor(request: ModelCompareRequest, first: NamedFile, second: NamedFile) -> tuple[float, bool]:
+    """Returns the requested floor, or else that of a bundle, B's before A's; and whether there is such a floor."""
     bundles = [side.bundle.deployment for side in (second, first) if side.bundle is not None]
     if request.floor_db is not None or not bundles:
-        return FLOOR_DB if request.floor_db is None else request.floor_db, ()
+        return FLOOR_DB if request.floor_db is None else request.floor_db, request.floor_db is not None
     for claim in (each.evidence or each.predicted for each in bundles):
         if claim is not None and claim.floor_db > 0:
-            return claim.floor_db, ()
-    return FLOOR_DB, (f"The bundle has no floor in dB, so {FLOOR_DB:g} dB count here; --floor sets another one.",)
+            return claim.floor_db, True
+    return FLOOR_DB, False
+
+
+def _tokens(answers: Answers) -> TokenFigures | None:
+    """Returns the agreement of the tokens, also where decibels decide."""
+    known = answers.judged.token_figures
+    return known or GOAL.kind.judge(answers.got, answers.reference, None).token_figures
 
 
 def _without_answers(floor_db: float, sides: tuple[NamedFile, NamedFile], reason: str) -> ModelComparison:
@@ -347,7 +367,7 @@ def _answers(
         notes.append(f"Only {sides[1].subject.name} has the outputs: {', '.join(extra)}.")
     notes += unjudged_outputs(reference)
     judged = goal.judge(got, reference, levels=[levels_in(each) for each in feeds[0]])
-    return Answers(feeds, compare_outputs(reference, got), judged, tuple(notes))
+    return Answers(feeds, compare_outputs(reference, got), judged, reference, got, tuple(notes))
 
 
 def _feeds(
@@ -355,6 +375,7 @@ def _feeds(
     sides: tuple[NamedFile, NamedFile],
     ports: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     names: Mapping[str, str],
+    texts: TextSamples | None,
 ) -> tuple[Feeds, Feeds]:
     """Returns the same samples under the names that each model has for its inputs."""
     from edgeopt.bundle.processing.attach import pictures_for
@@ -364,7 +385,9 @@ def _feeds(
     inputs, others = ports
     sizes = {info.name: info.shape for info in others}
     inputs = tuple(msgspec.structs.replace(i, shape=_narrower(i.shape, sizes[names[i.name]])) for i in inputs)
-    if request.data is not None:
+    if texts is not None:
+        feeds = [dict(each) for each in texts.feeds]
+    elif request.data is not None:
         bundles = (side.bundle.deployment.processing for side in sides if side.bundle is not None)
         samples = load_data(request.data, inputs, pictures_for(request.pre, *bundles))
         feeds = [samples.feeds(index) for index in range(len(samples))]

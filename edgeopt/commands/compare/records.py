@@ -3,6 +3,7 @@
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.events import TokenFigures
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.graph.levels import LevelAccuracy, Tail
@@ -64,6 +65,12 @@ class ModelComparison(NotebookRecord, msgspec.Struct, frozen=True):
     samples: int
     data: str
     """Source of the samples."""
+    tokens: TokenFigures | None = None
+    """Agreement of the tokens of two language models on texts; None for other models and samples."""
+    floor_kl: float | None = None
+    """Largest mean divergence of the tokens in nats, which decides instead of decibels; None if it does not."""
+    floor_top1: float | None = None
+    """Least share of positions with the same most likely token, besides."""
     weakest: LevelAccuracy | None = None
     """Level of input that decides, if there are several."""
     tail: Tail | None = None

@@ -85,7 +85,8 @@ def of_saved_run(path: Path, against: str | None) -> MeasuredRun:
     kind = _KINDS.get(str(found.get("duty", "")))
     if kind is None or "sides" not in found:
         raise InputError(
-            f"'{path}' has no throughput: cold starts, paced runs and sweeps do not measure it.",
+            f"'{path}' has no throughput of runs: cold starts, paced runs, answers of language models and sweeps "
+            "do not measure it.",
             "Save an interleaved run, with --concurrency, or with --duty sustained.",
         )
     try:
@@ -279,6 +280,7 @@ def _measured_now(subject: str, request: CostRequest, emit: Emit) -> MeasuredRun
         against=() if request.against is None else (request.against,),
         data=request.data,
         pre=request.pre,
+        duty="steady",
         time_limit_s=request.time_limit_s,
         concurrency=request.concurrency,
         processes=request.processes,

@@ -64,6 +64,8 @@ class BenchSide(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
     figures: Figures | None = None
     memory: Memory | None = None
+    first_token_ms: float | None = None
+    tokens_per_s: float | None = None
 
 
 class BenchRecord(msgspec.Struct, frozen=True):
@@ -213,6 +215,8 @@ def _bench_runs(found: BenchRecord, record: str) -> Iterator[RunRecord]:
                     latency_ms=first.figures.p50_ms if first.figures else None,
                     p99_ms=first.figures.p99_ms if first.figures else None,
                     throughput_per_s=first.figures.throughput_per_s if first.figures else None,
+                    first_token_ms=first.first_token_ms,
+                    tokens_per_s=first.tokens_per_s,
                     against_ms=other.figures.p50_ms if other.figures else None,
                     peak_memory_mib=_mib(first.memory.peak_bytes if first.memory else None),
                 ),

@@ -12,7 +12,7 @@ from edgeopt.bundle.runtime.generation import DecoderPorts, Generation, Sampler
 from edgeopt.bundle.runtime.stream import Steps, decoder_steps
 from edgeopt.data.samples import open_samples, write_archive
 from edgeopt.errors import ModelError
-from edgeopt.measure.messages import Decode, Decoded, GivenInputs
+from edgeopt.measure.messages import Decode, Decoded, Generate, GivenInputs
 from edgeopt.measure.trials.openers import Loads
 
 FULL, CACHED, CHUNKED, PADDED = "full", "cached", "chunked", "padded"
@@ -51,6 +51,19 @@ def decode(session: Loads, request: Decode) -> Decoded:
         ]
     write_archive(Path(request.out_path), arrays)
     return Decoded(tuple(generated), float(np.median(first_ms)), float(np.median(token_ms)))
+
+
+def generate(session: Loads, request: Generate) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Returns for each answer the milliseconds of its first token, and the mean ones of each further token."""
+    decoder = _Decoder(session, request.cache, {})
+    first_ms, token_ms = list[float](), list[float]()
+    end_s = time.perf_counter() + request.slice_ms / 1e3
+    while not first_ms or time.perf_counter() < end_s:
+        prompt = request.prompts[(request.first + len(first_ms)) % len(request.prompts)]
+        _, (first, *others) = decoder.greedy([prompt], request.new_tokens, in_one_run=True)
+        first_ms.append(first)
+        token_ms.append(sum(others) / len(others))
+    return tuple(first_ms), tuple(token_ms)
 
 
 def _together(decoder: "_Decoder", prompts: Sequence[Sequence[int]], count: int) -> list[tuple[int, ...]]:
@@ -149,12 +162,17 @@ class _Decoder:
         feeds[self._cache.positions] = np.maximum(positions - padding, 0)
         return feeds
 
-    def greedy(self, prompts: Sequence[Sequence[int]], count: int) -> tuple[list[tuple[int, ...]], list[float]]:
-        """Returns the most likely tokens after each prompt of a batch, and the milliseconds of each step."""
+    def greedy(
+        self, prompts: Sequence[Sequence[int]], count: int, in_one_run: bool = False
+    ) -> tuple[list[tuple[int, ...]], list[float]]:
+        """Returns the most likely tokens after each prompt of a batch, and the milliseconds of each step.
+
+        Prompts with many logits run token by token, which no step includes, unless they must run in one step.
+        """
         cache, stream = self._cache, self._stream()
         ids = np.asarray(prompts)
         known, tokens, laps_ms = 0, list[Array](), list[float]()
-        if ids.size * (self._ports.vocabulary or 0) * 4 > _LARGEST_LOGITS_BYTES:
+        if not in_one_run and ids.size * (self._ports.vocabulary or 0) * 4 > _LARGEST_LOGITS_BYTES:
             for column in range(ids.shape[1] - 1):
                 stream.step(self._ports.feeds(ids[:, column : column + 1], column))
             ids, known = ids[:, -1:], ids.shape[1] - 1

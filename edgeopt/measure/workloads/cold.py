@@ -124,7 +124,7 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
         emit(Progress("starting", member.name, len(member.rounds), rules.repetitions))
         return _start(host, member, gauges)
 
-    watch = run_members(members, sides, COLD, rules.repetitions, start)
+    watch = run_members(members, sides, COLD.limited(rules.repetitions), start)
     return ColdReport(
         sides=tuple(_side(member) for member in members),
         comparisons=comparisons(members, lambda start: start.total_ms, COLD),

@@ -67,7 +67,12 @@ def run_concurrent(
             emit(Progress("measuring", f"{count} levels, interleaved", number, rules.rounds, time_left_s=left_s))
 
         watch = run_members(
-            levels, sides, CONCURRENT, rules.rounds, lambda lv: _slice(lv, slice_ms, gauges), emit_progress, alone
+            levels,
+            sides,
+            CONCURRENT.limited(rules.rounds),
+            lambda lv: _slice(lv, slice_ms, gauges),
+            emit_progress,
+            alone,
         )
     busy = (_BUSY,) if any(each.bad for each in watch.states) else ()
     return ConcurrencyReport(

@@ -49,16 +49,16 @@ def run_members(
     members: Sequence[MemberT],
     sides: Sequence[Side],
     schedule: Schedule,
-    rounds: int,
     turn: Callable[[MemberT], object | None],
     before: Callable[[int, int], object] = lambda _number, _count: None,
     needed: Sequence[MemberT] = (),
+    is_late: Callable[[], bool] = lambda: False,
 ) -> DeviceWatch:
-    """Runs interleaved rounds of working members; raises TrialError when all of `needed` fail (default: all)."""
+    """Runs the interleaved rounds of the schedule; raises TrialError when all of `needed` fail (default: all)."""
     # The server of a served model counts as one of the other processes, so their load spoils no round.
     state = StateSampler(tuple, judge_others=all(side.kind != "url" for side in sides))
     watch = DeviceWatch(state, before=before)
-    for each in take_turns(members, schedule, turn, watch, rounds):
+    for each in take_turns(members, schedule, turn, watch, is_late=is_late):
         for member, found in each.taken:
             member.rounds[each.number] = found
         require_one({member.side: member.failure for member in needed or members})

@@ -84,7 +84,11 @@ def run_paced(
                 member.failure = error.message
         require_one({member.side: member.failure for member in members})
         watch = run_members(
-            members, sides, PACED, rules.rounds, lambda m: _turn(m, interval_s, slice_s, gauges), emit_progress
+            members,
+            sides,
+            PACED.limited(rules.rounds),
+            lambda m: _turn(m, interval_s, slice_s, gauges),
+            emit_progress,
         )
     found = tuple(_side(member, rules.rate_per_s) for member in members)
     behind = (_not_kept(side, rules.rate_per_s) for side in found if not side.kept)

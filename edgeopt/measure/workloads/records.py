@@ -4,8 +4,9 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import SCHEMA, Comparison, Energy, Judgement
-from edgeopt.measure.schedules import COLD, CONCURRENT, PACED
+from edgeopt.measure.schedules import COLD, CONCURRENT, GENERATING, PACED
 from edgeopt.measure.stats import Interval
 from edgeopt.notebook import NotebookRecord
 
@@ -59,6 +60,17 @@ class ConcurrentRules(msgspec.Struct, frozen=True):
     processes: tuple[int, ...] = ()
     """Concurrent sessions, each in a separate process."""
     rounds: int = CONCURRENT.maximum
+
+
+class GenerateRules(msgspec.Struct, frozen=True):
+    prompt_tokens: int = 64
+    new_tokens: int = 32
+    """Tokens generated after each prompt, at least two."""
+    rounds: int = GENERATING.maximum
+    time_limit_s: float = 60.0
+    """Time after which no round begins, except for those that a verdict needs."""
+    load_patience_s: float | None = None
+    """Maximum load time of a side in seconds; None: derived from its backend and size."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -132,6 +144,40 @@ class PacedReport(ComparedReport, frozen=True):
     rounds: int = 0
     slice_s: float = 0.0
     duty: Literal["paced"] = "paced"
+
+
+class GenerateSide(msgspec.Struct, frozen=True):
+    name: str
+    answers: int = 0
+    """Number of answers, each to one prompt."""
+    first_token_ms: float | None = None
+    """Median time of a prompt and its first token, in milliseconds."""
+    token_ms: float | None = None
+    """Median time of a further token, in milliseconds."""
+    tokens_per_s: float | None = None
+    """Tokens per second after the first one, in one sequence."""
+    load_ms: float | None = None
+    memory: Memory | None = None
+    first_tokens_ms: tuple[float, ...] = ()
+    """Time to the first token of each answer, at most 20,000 of them."""
+    tokens_ms: tuple[float, ...] = ()
+    """Mean time of a further token, of the same answers."""
+    failure: str | None = None
+
+
+class GenerateReport(ComparedReport, frozen=True):
+    """Language models that answer prompts; `comparisons` are those of the time of a token after the first."""
+
+    sides: tuple[GenerateSide, ...]
+    prompt_tokens: int
+    new_tokens: int
+    first_comparisons: tuple[Comparison, ...] = ()
+    """Comparisons of the time to the first token."""
+    rounds: int = 0
+    """Number of rounds that count."""
+    data: str = ""
+    """Description of the prompts."""
+    duty: Literal["generate"] = "generate"
 
 
 class Window(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from edgeopt.backends.base import Array
 from edgeopt.data.read import read_arrays
 from edgeopt.errors import DataError, EdgeoptError, OptionReference, UsageError
 from edgeopt.text.sample_text import SAMPLE_TEXT
-from edgeopt.text.tokenizer import Tokenizer, load_tokenizer, text_folder
+from edgeopt.text.tokenizer import Tokenizer, load_tokenizer
 
 FEWEST_TEXTS = 4
 _SEED, _RANDOM_TEXTS = 72, 32
@@ -26,23 +26,25 @@ class Texts(NamedTuple):
     rows: tuple[tuple[int, ...], ...]
     warning: str = ""
     """Warning that names the texts if they are not just those of the user; otherwise empty."""
+    source: Literal["data", "sample", "random"] = "data"
+    """Texts of the user, the small text of edgeopt, or random tokens."""
 
 
 def read_texts(
-    model: Path, data: Path | None, tokens: str, length: int, vocabulary: int, states: Collection[str] = ()
+    folder: Path, data: Path | None, tokens: str, length: int, vocabulary: int, states: Collection[str] = ()
 ) -> Texts:
     """Returns texts of `length` tokens; raises DataError if the data has fewer than four different ones.
 
-    `states`: inputs of the cache. Data that has them, as `edgeopt import` writes it, holds single steps, whose
-    tokens are not texts: then the texts are those of edgeopt, with a warning.
+    `folder`: the tokenizer's. `states`: inputs of the cache. Data that has them, as `edgeopt import` writes it,
+    holds single steps, whose tokens are not texts: then the texts are those of edgeopt, with a warning.
     """
     if data is None:
-        return _without_data(model, length, vocabulary, "No data")
+        return _without_data(folder, length, vocabulary, "No data")
     warning = ""
     if data.suffix == ".npz" or data.is_dir():
         arrays = read_arrays(data)
         if any(name in arrays for name in states):
-            return _without_data(model, length, vocabulary, f"'{data.name}' has steps of the cache, not texts")
+            return _without_data(folder, length, vocabulary, f"'{data.name}' has steps of the cache, not texts")
         ids = _ids_in(data.name, arrays, tokens)
         rows = _rows_of(ids, length)
         if ids.ndim > 1 and ids.shape[-1] < length:
@@ -59,7 +61,7 @@ def read_texts(
             raise DataError(f"The text '{data}' is not UTF-8.", _TEXT_HINT) from None
         if not text.strip():
             raise DataError(f"The text '{data}' is empty.", _TEXT_HINT)
-        rows = _cut(load_tokenizer(text_folder(model)), text, length)
+        rows = _cut(load_tokenizer(folder), text, length)
     wrong = next((each for row in rows for each in row if not 0 <= each < vocabulary), None)
     if wrong is not None:
         raise DataError(
@@ -70,16 +72,16 @@ def read_texts(
     if (different := len(set(rows))) < FEWEST_TEXTS:
         found = units.count(different, "text" if different == len(rows) else "different text")
         raise DataError(
-            f"The data has {found} of {length} tokens; a search needs at least {FEWEST_TEXTS}.",
+            f"The data has {found} of {length} tokens; at least {FEWEST_TEXTS} are needed.",
             f"Give a longer text, more different rows, or fewer tokens with {_PROMPT} and {_NEW}.",
             [_DATA, _PROMPT, _NEW],
         )
     return Texts(rows, warning)
 
 
-def _without_data(model: Path, length: int, vocabulary: int, why_own: str) -> Texts:
+def _without_data(folder: Path, length: int, vocabulary: int, why_own: str) -> Texts:
     try:
-        rows = _cut(load_tokenizer(text_folder(model)), SAMPLE_TEXT, length)
+        rows = _cut(load_tokenizer(folder), SAMPLE_TEXT, length)
     except EdgeoptError as error:
         why = error.message
     else:
@@ -87,6 +89,7 @@ def _without_data(model: Path, length: int, vocabulary: int, why_own: str) -> Te
             return Texts(
                 rows,
                 f"{why_own}: measured and judged on a small text of edgeopt, not on yours. Pass a text: {_DATA}.",
+                "sample",
             )
         why = f"The text of edgeopt has {len(rows)} texts of {length} tokens, which are too few."
     random = np.random.default_rng(_SEED).integers(0, vocabulary, (_RANDOM_TEXTS, length))
@@ -94,6 +97,7 @@ def _without_data(model: Path, length: int, vocabulary: int, why_own: str) -> Te
         tuple(tuple(row) for row in random.tolist()),
         f"{why_own}: measured and judged on random tokens, whose accuracy says little about texts. {why} "
         f"Pass {_DATA}.",
+        "random",
     )
 
 

@@ -23,7 +23,7 @@ from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import Split
 from edgeopt.errors import OptionReference, UsageError
 from edgeopt.graph.import_proof import InputLimits
-from edgeopt.measure.messages import GivenInputs
+from edgeopt.measure.messages import Described, GivenInputs
 from edgeopt.measure.trial import max_rotated
 from edgeopt.pipeline.baseline import first_running
 from edgeopt.pipeline.builders.messages import Inspected
@@ -35,6 +35,7 @@ from edgeopt.pipeline.request import OptimizeRequest
 from edgeopt.pipeline.runner import TrialRunner
 from edgeopt.pipeline.shapes.sized import together
 from edgeopt.profiles import TargetProfile
+from edgeopt.text.tokenizer import text_folder
 
 _MAX_TIMED, _MAX_CHECKING, _MAX_PROVING = 4, 8, 16
 GOLDEN_STEPS = 2
@@ -99,13 +100,19 @@ class DecoderModel(NamedTuple):
         return [0 if k == axis else size if isinstance(size, int) else 1 for k, size in enumerate(info.shape)]
 
 
-def decoder_in(facts: Inspected, limits: InputLimits, encoder: Path | None = None) -> DecoderModel | None:
+def decoder_in(
+    facts: Inspected | Described,
+    limits: InputLimits,
+    encoder: Path | None = None,
+    declared: Cache | None = None,
+) -> DecoderModel | None:
     """Returns the model's ports if it is a decoder whose texts can be searched by; None for any other model.
 
-    `encoder`: the model that computes the inputs of a speech model's decoder, if there is one.
+    `encoder`: the model that computes the inputs of a speech model's decoder, if there is one. `declared`: the
+    cache by the bundle's deployment profile.
     """
     try:
-        cache = found_cache(facts.inputs, facts.outputs, limits)
+        cache = declared or found_cache(facts.inputs, facts.outputs, limits)
         ports = DecoderPorts(cache, facts.inputs, facts.outputs)
     except UsageError:
         return None
@@ -198,16 +205,22 @@ def _texts(
         speech = speech_texts(source, settings.data, settings.new_tokens)
         return speech.texts, speech.prompt_tokens, speech
     prompt, new = settings.prompt_tokens, settings.new_tokens
-    length, context = prompt + new, model.cache.max_context_tokens
-    if context is not None and length > context:
+    check_context(model.cache, prompt, new)
+    folder = text_folder(settings.model)
+    cache = model.cache
+    texts = read_texts(folder, settings.data, cache.tokens, prompt + new, model.vocabulary, cache.pairs)
+    return texts, prompt, None
+
+
+def check_context(cache: Cache, prompt: int, new: int) -> None:
+    """Raises UsageError for more tokens than the context of the model, if that is known."""
+    context = cache.max_context_tokens
+    if context is not None and prompt + new > context:
         raise UsageError(
             f"{prompt} and {new} tokens are more than the context of the model, {context} tokens.",
             f"Give smaller {_PROMPT} or {_NEW}.",
             [_PROMPT, _NEW],
         )
-    states = model.cache.pairs
-    texts = read_texts(settings.model, settings.data, model.cache.tokens, length, model.vocabulary, states)
-    return texts, prompt, None
 
 
 def _divided(texts: Texts, logits_bytes: int) -> tuple[int, int, int]:

@@ -54,7 +54,7 @@ def test_the_narrowest_axes_of_all_and_the_names_of_the_rest():
 @pytest.mark.parametrize("backend", ["onnxruntime-cuda", "onnxruntime-tensorrt", "openvino-npu"])
 def test_no_accelerator_is_opened_to_see_what_a_model_takes(backend, conv_model, tmp_path):
     (found,) = describe_all([Load(backend, str(conv_model), {}, "")], ["a"], tmp_path)
-    assert [(tensor.name, tensor.shape[1:]) for tensor in found] == [("x", (3, 16, 16))]
+    assert [(tensor.name, tensor.shape[1:]) for tensor in found.inputs] == [("x", (3, 16, 16))]
 
 
 @pytest.mark.processes

@@ -18,6 +18,7 @@ from edgeopt.hw.device import fingerprint
 from edgeopt.lab.records import CellKey, LabCell, LabRace, LabResults, write_results
 from edgeopt.measure.report import Comparison, ContestReport, Figures, SideReport
 from edgeopt.measure.stats import Interval
+from edgeopt.measure.workloads.records import GenerateReport, GenerateSide
 from edgeopt.version import __version__
 from tests.commands.report.evidence import outcome, quantized
 from tests.conftest import this_device
@@ -110,6 +111,16 @@ def test_each_comparison_of_a_bench_is_a_run(store, lines):
     assert (data.metrics["latency_ms"], data.metrics["against_ms"], data.metrics["speedup_low"]) == (1.0, 2.0, 1.9)
     assert (data.tags["edgeopt.version"], data.tags["edgeopt.device.cpu"]) == ("1.2", "c")
     assert "speedup" not in runs["new.onnx against other"][1].metrics
+
+
+def test_answers_of_language_models_are_logged(lines):
+    sides = (GenerateSide("new", 9, 40.0, 12.5, 80.0), GenerateSide("old", 9, 60.0, 25.0, 40.0))
+    compared = (Comparison("new", "old", SPEEDUP, "faster"),)
+    report = GenerateReport(sides=sides, prompt_tokens=64, new_tokens=32, comparisons=compared)
+    (run,) = runs_in(lines(("bench", report)))
+    assert run.params["duty"] == "generate"
+    assert (run.metrics["first_token_ms"], run.metrics["tokens_per_s"]) == (40.0, 80.0)
+    assert run.metrics["speedup"] == SPEEDUP.median
 
 
 def test_cells_of_a_lab_are_logged_with_their_evidence(store, conv_bundle, tmp_path):

@@ -15,6 +15,7 @@ from edgeopt_gui.pages.fleet.connection import Connection
 from edgeopt_gui.pages.fleet.fleet_page import FleetPage
 from edgeopt_gui.pages.lab.lab_page import LabPage
 from edgeopt_gui.subject import subject_at
+from tests.bundle.runtime.decoder import long_weights, write_decoder
 from tests.gui.screenshots.example_fleet import example_fleet
 from tests.gui.screenshots.example_lab import example_lab
 from tests.gui.screenshots.stage import Stage
@@ -204,6 +205,16 @@ def compare(stage: Stage) -> Scene:
         tabs.setCurrentIndex(place)
         stage.wait(0.2)
         yield f"full, {tabs.tabText(place)}"
+    decoders = [write_decoder(stage.folder / f"lm_{k}.onnx", held=long_weights(k)) for k in (0, 1)]
+    stage.window.open_paths(decoders[:1])
+    stage.page("compare")
+    stage.wait_for_jobs()
+    stage.window.shown_page.take_drop(decoders)
+    tabs.setCurrentIndex(0)
+    stage.do("compare.start")
+    stage.wait_for_jobs()
+    stage.wait(0.3)
+    yield "full, language models"
     other.write_bytes(b"no model any more")
     copy = stage.folder / "broken.onnx"
     copy.write_bytes(b"no model either")

@@ -8,8 +8,8 @@ from edgeopt.bundle.runtime.stream import Stream
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.errors import ModelError, TrialError
-from edgeopt.measure.messages import Decode, Decoded
-from edgeopt.measure.trials.decoding import FULL, decode
+from edgeopt.measure.messages import Decode, Decoded, Generate
+from edgeopt.measure.trials.decoding import FULL, decode, generate
 from edgeopt.pipeline.decoder.generation import (
     GenerationRun,
     GenerationTask,
@@ -159,6 +159,21 @@ def test_a_batch_of_prompts_is_continued_as_each_alone(decoder, tmp_path, monkey
     assert list(generated(TEXTS)) == alone
     monkeypatch.setattr("edgeopt.measure.trials.decoding._LARGEST_LOGITS_BYTES", 0)  # prompts token by token
     assert list(generated(TEXTS)) == alone
+
+
+def test_first_token_includes_the_whole_prompt(decoder, monkeypatch):
+    monkeypatch.setattr("edgeopt.measure.trials.decoding._LARGEST_LOGITS_BYTES", 0)  # one token would exceed it
+    session = backend_named("onnxruntime-cpu").load(decoder, {})
+    lengths, step = [], Stream.step
+
+    def count_tokens(stream, feeds):
+        lengths.append(feeds["input_ids"].shape[1])
+        return step(stream, feeds)
+
+    monkeypatch.setattr(Stream, "step", count_tokens)
+    first_ms, token_ms = generate(session, Generate(CACHE, (TEXTS[0][:PROMPT],), 0, 4, 0.0))
+    assert lengths == [PROMPT, 1, 1, 1]
+    assert (len(first_ms), len(token_ms)) == (1, 1)
 
 
 def test_a_runtime_that_takes_no_batch_generates_after_each_prompt_alone(run, decoder, tmp_path, monkeypatch):

@@ -316,9 +316,9 @@ class ComparePage(Page):
                 compared = found.read_comparison(ending.data)
                 self.view.show_compared(compared, found.accuracy_line(compared), names, commands[part])
             elif part == "bench":
-                report = found.read_contest(ending.data)
+                report = found.read_measurement(ending.data)
                 self.view.show_verdict(found.verdict_of(report))
-                self.view.show_measured(found.sides_of(report), names, [commands[part]])
+                self.view.show_measured(report, names, [commands[part]])
             elif all(each in run.endings and run.endings[each].good for each in ("first", "second")):
                 first_read, second_read = (found.read_analysis(run.endings[each].data) for each in _ANALYSES)
                 own = [commands[each] for each in _ANALYSES]

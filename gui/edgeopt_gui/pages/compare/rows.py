@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from edgeopt.commands.compare.records import ModelComparison, Probe
     from edgeopt.graph.accuracy import OutputAccuracy
     from edgeopt.measure.report import SideReport
+    from edgeopt.measure.workloads.records import GenerateSide
 
 _DTYPES = ("float64", "float32", "float16", "bfloat16")
 
@@ -71,7 +72,21 @@ def latency_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, 
     return (*rows, FigureRow("runs", before, after, _count(before), _count(after)))
 
 
-def memory_rows(first: "SideReport", second: "SideReport") -> tuple[FigureRow, ...]:
+def answer_rows(first: "GenerateSide", second: "GenerateSide") -> tuple[FigureRow, ...]:
+    """Returns the figures of the answers of two language models; figures that neither side has are omitted."""
+    sides = first, second
+    figures: tuple[tuple[str, Callable[[GenerateSide], float | None], Callable[[float | None], str]], ...] = (
+        ("first token", lambda side: side.first_token_ms, milliseconds),
+        ("tokens per second", lambda side: side.tokens_per_s, _rate),
+        ("time of a token", lambda side: side.token_ms, milliseconds),
+        ("load", lambda side: side.load_ms, milliseconds),
+        ("answers", lambda side: side.answers or None, _count),
+    )
+    pairs = ((what, [value(side) for side in sides], text) for what, value, text in figures)
+    return tuple(_figure(what, values, text) for what, values, text in pairs if any(values))
+
+
+def memory_rows(first: "SideReport | GenerateSide", second: "SideReport | GenerateSide") -> tuple[FigureRow, ...]:
     """Returns the resident memory of both sides at the end of each phase."""
     phases = (
         ("before the runtime", "start_bytes"),
@@ -132,8 +147,9 @@ def layers_line(found: "ModelComparison") -> str:
     if layers is None:
         if found.not_compared:
             return found.not_compared
+        floor = f"the floor of {found.floor_db:g} dB" if found.floor_kl is None else "the floor"
         return (
-            f"No layer was looked for: all outputs are above the floor of {found.floor_db:g} dB. "
+            f"No layer was looked for: all outputs are above {floor}. "
             "Tick 'Layers even if the outputs pass' and compare again to see them."
         )
     if layers.not_compared:
@@ -212,6 +228,10 @@ def _types(sides: Sequence[Counter[str]]) -> list[str]:
 
 def _size(value: float | None) -> str:
     return UNKNOWN if value is None else size(value)
+
+
+def _rate(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _count(value: float | None) -> str:

@@ -23,7 +23,8 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 if TYPE_CHECKING:
     from edgeopt.commands.compare.records import ModelComparison
     from edgeopt.graph.analysis import Analysis
-    from edgeopt.measure.report import SideReport
+    from edgeopt.measure.report import ContestReport, SideReport
+    from edgeopt.measure.workloads.records import GenerateReport, GenerateSide
     from edgeopt_gui.pages.compare.found import Verdict
 
 _NODE_LETTERS, _TABS_LINES = 70, 20
@@ -173,13 +174,24 @@ class CompareView(QWidget):
         self._notes = " ".join(verdict.notes)
 
     def show_measured(
-        self, sides: "tuple[SideReport, SideReport]", names: tuple[str, str], commands: Sequence[Command]
+        self, report: "ContestReport | GenerateReport", names: tuple[str, str], commands: Sequence[Command]
     ) -> None:
-        first, second = sides
-        self.latencies.show_rows(rows.latency_rows(first, second), names)
-        self.memory.show_rows(rows.memory_rows(first, second), names)
+        from edgeopt.measure.report import ContestReport
+        from edgeopt_gui.pages.compare.found import in_order
+
+        if isinstance(report, ContestReport):
+            first, second = in_order(report.sides)
+            self.latencies.show_rows(rows.latency_rows(first, second), names)
+            self.memory.show_rows(rows.memory_rows(first, second), names)
+            medians = [side.figures.p50_ms for side in (first, second) if side.figures is not None]
+            self._show_histogram((first, second), medians, names, "Single runs by latency", "p50")
+        else:
+            one, other = in_order(report.sides)
+            self.latencies.show_rows(rows.answer_rows(one, other), names)
+            self.memory.show_rows(rows.memory_rows(one, other), names)
+            medians = [side.token_ms for side in (one, other) if side.token_ms is not None]
+            self._show_histogram((one, other), medians, names, "Answers by mean time of a token", "median")
         self.memory.show_all_rows()
-        self._show_histogram(sides, names)
         self.latency_part.show_content(commands, self._notes)
         self.memory_part.show_content(commands)
 
@@ -212,7 +224,14 @@ class CompareView(QWidget):
         if first is not None:
             self.layers.pick(first.value)
 
-    def _show_histogram(self, sides: "tuple[SideReport, SideReport]", names: tuple[str, str]) -> None:
+    def _show_histogram(
+        self,
+        sides: "tuple[SideReport, SideReport] | tuple[GenerateSide, GenerateSide]",
+        medians: Sequence[float],
+        names: tuple[str, str],
+        what: str,
+        mark: str,
+    ) -> None:
         from edgeopt_gui.pages.compare.found import distributions
 
         found = distributions(*sides)
@@ -220,10 +239,9 @@ class CompareView(QWidget):
             widget.setVisible(found is not None)
         if found is None:
             return
-        medians = [side.figures.p50_ms for side in sides if side.figures is not None]
         factor, unit = (1e3, "µs") if medians and max(medians) < 1 else (1.0, "ms")
-        marks = [(f"{name} p50", value * factor) for name, value in zip("AB", medians, strict=False)]
-        title = f"Single runs by latency, {unit}: {names[0]} as bars, {names[1]} as a line"
+        marks = [(f"{name} {mark}", value * factor) for name, value in zip("AB", medians, strict=False)]
+        title = f"{what}, {unit}: {names[0]} as bars, {names[1]} as a line"
         self.histogram_title.setText(title)
         self.histogram.setAccessibleName(title)
         self.histogram.show_counts(

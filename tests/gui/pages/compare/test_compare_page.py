@@ -16,6 +16,7 @@ from edgeopt_gui.pages.compare.page import ENTRY
 from edgeopt_gui.pages.graph.page import ENTRY as GRAPH
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
 from edgeopt_gui.subject import subject_at
+from tests.bundle.runtime.decoder import long_weights, write_decoder
 
 LONG_MS = 120_000
 
@@ -294,3 +295,16 @@ def test_a_side_that_is_a_bundle_can_be_deployed(page, half_weights, context, bu
     assert action.why_not(page) == ""
     action.run(page)
     assert page.findChild(DeployDialog).deployer.bundle == bundle
+
+
+def test_language_models_show_their_answers(qtbot, page, tmp_path):
+    for number in (0, 1):
+        page.put(number, write_decoder(tmp_path / f"{number}.onnx", seed=number, held=long_weights(number)))
+    page.start()
+    finish(qtbot, page)
+    rows = {row.what: row for row in page.view.latencies.records.rows}
+    assert rows["tokens per second"].first > 0
+    assert rows["first token"].second > 0
+    assert page.view.headline.text().startswith("By tokens per second: ")
+    assert page.view.histogram_title.text().startswith("Answers by mean time of a token")
+    assert page.view.memory.records.rows

@@ -14,6 +14,7 @@ from edgeopt.measure.messages import Memory
 from edgeopt.measure.report import Comparison as Contest
 from edgeopt.measure.report import ContestReport, Figures, SideReport, Slice
 from edgeopt.measure.stats import Interval
+from edgeopt.measure.workloads.records import GenerateReport, GenerateSide
 from edgeopt_gui.pages.compare import found, rows
 from edgeopt_gui.pages.compare.rows import LayerRow
 from edgeopt_gui.pages.compare.sides import Sides
@@ -92,10 +93,38 @@ def test_the_verdict_has_the_words_of_the_command_line_and_an_open_interval_is_r
     report = ContestReport((side("b", 1.0), side("a", 2.0)), (contest,))
     data = msgspec.json.decode(msgspec.json.encode(report))
     assert data["comparisons"][0]["speedup"]["high"] is None
-    verdict = found.verdict_of(found.read_contest(data))
+    verdict = found.verdict_of(found.read_measurement(data))
     assert verdict.sentence == "b and a: too noisy to tell."
     assert verdict.interval is None
-    assert [each.name for each in found.sides_of(report)] == ["a", "b"]
+    assert [each.name for each in found.in_order(report.sides)] == ["a", "b"]
+
+
+def test_answers_of_language_models_stand_side_by_side():
+    a = GenerateSide("a", 30, 40.0, 10.0, 100.0, 5.0, Memory(peak_bytes=4 << 20), tokens_ms=(9.0, 10.0, 11.0))
+    b = GenerateSide("b", 60, 30.0, 5.0, 200.0, 5.0, tokens_ms=(4.0, 5.0, 6.0))
+    faster = Contest("b", "a", Interval(2.0, 1.9, 2.1, 15), "faster")
+    report = GenerateReport(
+        sides=(b, a),
+        prompt_tokens=64,
+        new_tokens=32,
+        comparisons=(faster,),
+        first_comparisons=(msgspec.structs.replace(faster, speedup=Interval(1.3, 1.2, 1.4, 15)),),
+        rounds=15,
+        data="8 prompts",
+    )
+    read = found.read_measurement(msgspec.to_builtins(report))
+    assert read == report
+    verdict = found.verdict_of(read)
+    assert verdict.sentence.startswith("By tokens per second: b is faster than a: 2.00x")
+    assert verdict.notes[0].startswith("To the first token: b is faster than a: 1.30x")
+    assert "An answer has 32 tokens after a prompt of 64 tokens" in verdict.notes[1]
+    assert verdict.interval == faster.speedup
+    told = shown(rows.answer_rows(*found.in_order(read.sides)))
+    assert told["first token"] == ("40.0 ms", "30.0 ms", "-25.0 %")
+    assert told["tokens per second"] == ("100", "200", "+100.0 %")
+    assert told["answers"] == ("30", "60", "+100.0 %")
+    assert sum(found.distributions(a, b).first) == 3
+    assert list(shown(rows.memory_rows(a, b))) == ["peak of the process"]
 
 
 def test_both_distributions_share_their_bins_and_count_every_run():
