@@ -18,6 +18,8 @@ _CLOSEST_DB = EQUAL_DB - 0.1
 SILENT_POWER = 1e-60
 """An output whose squares sum to less than this counts as zero: its values are near the limit of float32. Errors
 are then measured against this power, not against the silence, and `OutputAccuracy.silent` says so."""
+MASK_FACTOR = 10_000
+"""Factor below the largest value from which values hardly count in a sum of squares. Masks are that large."""
 RTOLS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Relative tolerances in common use."""
 RESAMPLES = 2000
@@ -179,7 +181,7 @@ def _judge(name: str, reference: Sequence[Array], got: Sequence[Array | None]) -
             return _incomparable(name, f"The output '{name}' {problem} (sample {index}).")
         difference = np.abs(a - b)
         noise.append(float(np.dot(difference, difference)))
-        signal.append(float(np.dot(a, a)))
+        signal.append(_signal_power(a, difference))
         dots += float(np.dot(a, b))
         powers += float(np.dot(b, b))
         tally.add(np.abs(a), difference, odd)
@@ -199,6 +201,18 @@ def _judge(name: str, reference: Sequence[Array], got: Sequence[Array | None]) -
         not_finite=tally.not_finite,
         tolerance=tally.tolerance(math.sqrt(sum(signal) / max(tally.values, 1))),
     )
+
+
+def _signal_power(reference: Array, difference: Array) -> float:
+    """Returns the sum of squares, without a mask: huge values, all equal in both, that would hide other errors."""
+    size = np.abs(reference)
+    largest = float(size.max(initial=0.0))
+    if largest >= MASK_FACTOR:
+        huge = size * MASK_FACTOR >= largest
+        others = reference[~huge]
+        if others.any() and not difference[huge].any():
+            return float(np.dot(others, others))
+    return float(np.dot(reference, reference))
 
 
 @dataclass(slots=True)

@@ -9,10 +9,8 @@ import numpy as np
 from edgeopt.data.samples import Samples
 from edgeopt.data.split import FEWEST_TO_PART
 from edgeopt.errors import DataError
-from edgeopt.graph.accuracy import OutputAccuracy, compare_outputs, flat
+from edgeopt.graph.accuracy import MASK_FACTOR, OutputAccuracy, compare_outputs, flat
 
-_SHADOW = 10_000
-"""Factor below the largest value from which values hardly change a ratio of powers; masks are that large."""
 _FEWEST_HIDDEN = 0.1
 """Least share of such values that is worth a warning."""
 _WITHOUT_DATA = "Schemes without calibration are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
@@ -72,11 +70,12 @@ def _unjudged(output: OutputAccuracy, values: Sequence[np.ndarray]) -> str | Non
         return None
     sizes = np.abs(np.concatenate([np.ravel(one) for one in values]).astype(np.float64))
     largest, sizes = float(sizes.max()), sizes[sizes > 0]
-    hidden = float(np.mean(sizes < largest / _SHADOW))
-    if largest >= _SHADOW and hidden >= _FEWEST_HIDDEN:
+    hidden = float(np.mean(sizes < largest / MASK_FACTOR))
+    if largest >= MASK_FACTOR and hidden >= _FEWEST_HIDDEN:
         return (
             f"has values of up to {largest:.3g}, and {100 * hidden:.0f} % of its values are less than a "
-            f"{_SHADOW:,}th of that: the ratio in dB hardly shows errors of these."
+            f"{MASK_FACTOR:,}th of that. If the large ones are equal in both models, the ratio in dB is that of the "
+            "others; if not, it hardly shows errors of the others."
         )
     return None
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeopt.graph.accuracy import (
+    EQUAL_DB,
     accuracy_text,
     agreement,
     compare_outputs,
@@ -199,6 +200,19 @@ def test_equal_outputs_have_no_decibels_in_sentences():
 )
 def test_outputs_with_a_small_difference_are_not_equal(wanted, got):
     found = compare_outputs([{"y": wanted}], [{"y": got}])
-    assert 190 < found.snr_db < 200
+    assert found.snr_db < EQUAL_DB
     assert found.outputs[0].agreement < 1
     assert compare_outputs([{"y": wanted}], [{"y": wanted}]).snr_db == 200
+
+
+def test_a_mask_that_is_equal_in_both_does_not_hide_other_errors():
+    """It showed 191 dB."""
+    values = np.linspace(1, 2, 10)
+    mask = np.full(10, -1e9)
+    wrong = values * 1.1
+    plain = signal_to_noise_db(values, wrong)
+    assert plain == pytest.approx(20, abs=0.1)
+    assert signal_to_noise_db(np.concatenate([values, mask]), np.concatenate([wrong, mask])) == pytest.approx(plain)
+    moved = signal_to_noise_db(np.concatenate([values, mask]), np.concatenate([values, mask * 1.1]))
+    assert moved == pytest.approx(20, abs=0.1)
+    assert signal_to_noise_db(np.concatenate([0 * values, mask]), np.concatenate([0 * values, mask])) == EQUAL_DB
