@@ -74,8 +74,8 @@ def _unjudged(output: OutputAccuracy, values: Sequence[np.ndarray]) -> str | Non
     if largest >= MASK_FACTOR and hidden >= _FEWEST_HIDDEN:
         return (
             f"has values of up to {largest:.3g}, and {100 * hidden:.0f} % of its values are less than a "
-            f"{MASK_FACTOR:,}th of that. If the large ones are equal in both models, the ratio in dB is that of the "
-            "others; if not, it hardly shows errors of the others."
+            f"{MASK_FACTOR:,}th of that. If the large ones are equal in both models, the ratio in dB is that of "
+            "the others; if not, it hardly shows errors of the others."
         )
     return None
 

@@ -208,11 +208,11 @@ def test_outputs_with_a_small_difference_are_not_equal(wanted, got):
 def test_a_mask_that_is_equal_in_both_does_not_hide_other_errors():
     """It showed 191 dB."""
     values = np.linspace(1, 2, 10)
-    mask = np.full(10, -1e9)
-    wrong = values * 1.1
+    wrong, mask = values * 1.1, np.full(10, -1e9)
     plain = signal_to_noise_db(values, wrong)
     assert plain == pytest.approx(20, abs=0.1)
-    assert signal_to_noise_db(np.concatenate([values, mask]), np.concatenate([wrong, mask])) == pytest.approx(plain)
+    masked = signal_to_noise_db(np.concatenate([values, mask]), np.concatenate([wrong, mask]))
+    assert masked == pytest.approx(plain)
     moved = signal_to_noise_db(np.concatenate([values, mask]), np.concatenate([values, mask * 1.1]))
     assert moved == pytest.approx(20, abs=0.1)
     assert signal_to_noise_db(np.concatenate([0 * values, mask]), np.concatenate([0 * values, mask])) == EQUAL_DB
