@@ -8,6 +8,8 @@ from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.requests import LARGE_BYTES, Request
 
 EQUAL_DB = 200.0
+_CLOSEST_DB = 199.9
+"""Highest ratio of outputs that differ."""
 MAX_BYTES = 16 << 20
 """Most bytes of a request and its answer together: larger ones would take memory that the service may need."""
 
@@ -70,4 +72,4 @@ def _ratio_db(signal: float, noise: float) -> float:
     if noise == 0:
         return EQUAL_DB
     ratio = signal / noise
-    return max(-EQUAL_DB, min(EQUAL_DB, 10 * math.log10(ratio))) if ratio > 0 else -EQUAL_DB
+    return max(-EQUAL_DB, min(_CLOSEST_DB, 10 * math.log10(ratio))) if ratio > 0 else -EQUAL_DB
