@@ -1,10 +1,13 @@
 """The results of a lab as a report."""
 
+from rich.console import Console
+
 from edgeopt.commands.lab import failure
 from edgeopt.lab.records import CellKey, LabCell, LabRace, LabResults
 from edgeopt.measure.stats import Interval
 from edgeopt.views import markdown
-from edgeopt.views.lab import page, sections, summary
+from edgeopt.views.lab import page, sections, show, summary
+from edgeopt.views.terminal import write
 
 KEY = CellKey("", "", (), (), "")
 
@@ -59,3 +62,14 @@ def test_error_names_each_of_them_too():
         "Not complete: <large> on east; slower than before by more than 3%: small on west; "
         "not compared: <large> on west."
     )
+
+
+def test_each_speed_is_on_one_line_of_a_narrow_terminal():
+    devices = tuple(f"device-{k}" for k in range(8))
+    results = LabResults("lab.toml", ("small",), devices, tuple(cell("small", each) for each in devices))
+    console = Console(width=80, highlight=False)
+    with console.capture() as capture:
+        write(show(results), console)
+    lines = capture.get().splitlines()
+    assert sum(line.count("1.50x [1.40 1.60]") for line in lines) == 8
+    assert max(map(len, lines)) <= 80
