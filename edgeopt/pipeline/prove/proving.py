@@ -231,7 +231,8 @@ def _generation(
         return None
     means.emit(Progress("proving", "steps with the cache, and generated tokens"))
     goal, folder = search.reference.goal, means.runner.folder
-    return prove_generation(bundle, decoder.generation, goal, _accuracy_db(answered), folder)
+    limit_s = means.ending.generation_left_s
+    return prove_generation(bundle, decoder.generation, goal, _accuracy_db(answered), folder, limit_s)
 
 
 def _weak(search: Search, answered: ProofOutputs) -> str:
