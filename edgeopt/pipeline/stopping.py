@@ -108,6 +108,8 @@ class StopControl:
     """Time and phase of an early stop, as a sentence without its full stop."""
     unproved: int = field(init=False, default=0)
     """Number of promising candidates that there was no time to prove."""
+    _proof_begin_s: float | None = field(init=False, default=None)
+    """Time at which the latest proof began, on the monotonic clock."""
     _ends_at: float | None = field(init=False, default=None)
     """Moment by which a candidate is to be proved."""
 
@@ -139,9 +141,16 @@ class StopControl:
 
     @property
     def left_s(self) -> float:
-        """Estimates the time until the search ends, its proof included."""
-        ends_s = self.clock.ends_s if self._ends_at is None else self._ends_at
-        return max(0.0, ends_s - time.monotonic())
+        """Estimates the time until the search ends; the proof of a decoder may exceed the limit."""
+        now_s, ends_s = time.monotonic(), self.clock.ends_s if self._ends_at is None else self._ends_at
+        if self.generation_s:
+            begin_s = now_s if self._proof_begin_s is None else self._proof_begin_s
+            ends_s = max(ends_s, begin_s + self._proof_s)
+        return max(0.0, ends_s - now_s)
+
+    def begin_proof(self) -> None:
+        """Records that the proof of a candidate begins."""
+        self._proof_begin_s = time.monotonic()
 
     def record_stop(self, phase: str, to_race: int = 0) -> None:
         """Records, once, that the search was stopped in this phase, and announces its end.

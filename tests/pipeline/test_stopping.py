@@ -92,3 +92,16 @@ def test_generated_tokens_of_a_decoder_have_time_kept_for_them(emit, time):
     assert control.generation_left_s == 0.0
     control.announce()
     assert control.generation_left_s == pytest.approx(30.0)
+
+
+def test_a_proof_beyond_the_time_limit_is_part_of_the_time_that_is_left(emit, time):
+    source = emit.control.baseline
+    control = StopControl(threading.Event(), SearchClock(0.0, 60.0), source, emit, generation_s=100.0)
+    proof_s = stopping.proof_seconds(source) + 100.0
+    time.now_s = 70.0
+    assert control.left_s == pytest.approx(proof_s)
+    control.begin_proof()
+    time.now_s = 90.0
+    assert control.left_s == pytest.approx(proof_s - 20.0)
+    time.now_s = 1000.0
+    assert control.left_s == 0.0
