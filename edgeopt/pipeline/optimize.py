@@ -102,7 +102,7 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
         if decoder is not None and clock.spent_s + clock.proof_s > clock.limit_s:
             place.notes.inform(
                 f"Caches, steps and generated tokens of the source took {clock.spent_s:.0f} s of "
-                f"{clock.limit_s:.0f} s, so the proof may exceed the time limit. A longer one allows more candidates."
+                f"{clock.limit_s:.0f} s, so the proof may exceed the limit. A longer one allows more candidates."
             )
         meter = open_meter(search.objective, search.profile.backends.order, stack)
         if known is not None:
