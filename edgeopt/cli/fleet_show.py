@@ -118,7 +118,11 @@ def show_deployment(result: "FleetDeployment | DeployPlan") -> list[Block]:
         found = facts(plan_rows(result))
         return [found, WordsBlock(consequence(result)), *([WordsBlock(f"Refused: {refused}")] if refused else [])]
     text = _deployment_text(result)
-    return [WordsBlock(text[:1].upper() + text[1:])]
+    shown = [WordsBlock(text[:1].upper() + text[1:])]
+    if result.text_routes:
+        routes = " and ".join(result.text_routes)
+        shown.append(WordsBlock(f"Requests to {routes} name it as the model '{printable(result.name)}'."))
+    return [*shown]
 
 
 def show_watched(result: "WatchedAgent") -> tuple[Block, ...]:

@@ -71,6 +71,9 @@ class FleetDeployment(msgspec.Struct, frozen=True):
     detail: Figures = {}
     """Measured figures by name."""
     history: tuple[Moment, ...] = ()
+    text_routes: tuple[str, ...] = ()
+    """Routes of OpenAI's protocol that answer for its model, by the deployment's `name`; empty if its release does
+    not serve, or generates no text."""
 
 
 class DeployPlan(msgspec.Struct, frozen=True):

@@ -127,12 +127,15 @@ class _LabRun:
         """Keeps the finished cells of an earlier run whose bundles and devices are as they were."""
         if self._request.fresh or not results_file(self._folder).is_file():
             return
-        earlier = {each.name: each for each in read_results(self._folder).cells}
-        found = {
-            name: earlier[name]
-            for name, cell in self._cells.items()
-            if cell.status != "failed" and name in earlier and self._is_same(earlier[name], cell)
-        }
+        earlier = {each.name: each.earlier or each for each in read_results(self._folder).cells}
+        found: dict[str, LabCell] = {}
+        for name, cell in self._cells.items():
+            if name not in earlier or earlier[name].status != "done":
+                continue
+            if cell.status == "failed":
+                self._cells[name] = msgspec.structs.replace(cell, earlier=earlier[name])
+            elif self._is_same(earlier[name], cell):
+                found[name] = earlier[name]
         devices = {cell.device for cell in found.values()}
         prints: dict[str, dict[str, str]] = {}
         self._emit(Progress("looking at the devices", ", ".join(sorted(devices)), 0, len(devices)))
@@ -147,9 +150,11 @@ class _LabRun:
         for name, cell in found.items():
             if prints.get(cell.device) == cell.fingerprint:
                 self._cells[name] = msgspec.structs.replace(cell, kept=True, phase="")
+            elif cell.device not in prints:  # it may answer again in a later run
+                self._cells[name] = msgspec.structs.replace(self._cells[name], earlier=cell)
 
     def _is_same(self, earlier: LabCell, cell: LabCell) -> bool:
-        if earlier.status != "done" or earlier.key != cell.key:
+        if earlier.key != cell.key:
             return False
         try:
             read_bundle(self._folder / earlier.bundle)
@@ -217,6 +222,7 @@ class _LabRun:
             baseline_ms=finite(proof.baseline_ms),
             accuracy_db=finite(proof.accuracy_db),
             peak_bytes=None if proof.memory is None else proof.memory.peak_bytes,
+            earlier=None,
             **times,
         )
 

@@ -70,6 +70,9 @@ class LabCell(msgspec.Struct, frozen=True):
     """Time of the start of the search, in seconds since 1970."""
     end_s: float = 0.0
     race: LabRace | None = None
+    earlier: "LabCell | None" = None
+    """Result of an earlier run, while this one cannot show whether it is still valid: the model cannot be read, or
+    the device does not answer."""
 
     @property
     def name(self) -> str:

@@ -123,6 +123,8 @@ class Decode(msgspec.Struct, frozen=True, tag="decode"):
     """Tokens to generate after each prompt, all prompts in one batch where the model takes one."""
     out_path: str
     given: GivenInputs | None = None
+    limit_s: float | None = None
+    """Seconds after which generation ends with fewer tokens, but no fewer than 32; not for texts of an encoder."""
 
 
 class Generate(msgspec.Struct, frozen=True, tag="generate"):

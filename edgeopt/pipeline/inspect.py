@@ -155,6 +155,8 @@ def _format_tensors(these: dict[str, str], others: dict[str, str]) -> str:
 _GENERATED_SAMPLES = 16
 # Of the time limit: a search takes hundreds of runs, and a preset must not keep it from proving anything.
 _LONGEST_RUN_SHARE = 1 / 200
+# Of the time limit: after it, the source generates fewer tokens. Its bundles are proved with as many.
+_GENERATION_SHARE = 0.2
 _TARGET = OptionReference("target")
 
 
@@ -228,7 +230,8 @@ def prepare(settings: OptimizeRequest, place: SearchContext, stack: ExitStack) -
     model = decoder_in(facts, limits_in(settings.model), encoder_beside(settings.model))
     settings = settings_for(settings, model)
     if model is not None:
-        preset, references = None, _decoder_references(settings, model, profile, attached, place, stack)
+        limit_s = _time_limit(settings, facts, profile)
+        preset, references = None, _decoder_references(settings, model, profile, attached, place, stack, limit_s)
     else:
         try_out = partial(_references, settings, facts, profile, attached, place)
         preset, references = with_preset(settings, facts, notes, stack, try_out)
@@ -316,6 +319,7 @@ def _decoder_references(
     attached: Attached | None,
     place: SearchContext,
     stack: ExitStack,
+    limit_s: float,
 ) -> tuple[SearchData, Baseline, AccuracyReference]:
     """Returns the texts of a decoder as samples, the baseline, which runs on, and its outputs."""
     place.notes.emit(Progress("reading the model", "caches of the texts"))
@@ -327,7 +331,10 @@ def _decoder_references(
     place.notes.emit(Progress("reading the model", "steps with its cache"))
     cache = found.cache or model.cache
     with judge_for(runner, baseline.contender, baseline.candidate.backend, settings.model) as judge:
-        source = run_generation(judge, cache, found.prompts, found.prompt_tokens, runner.folder, found.given)
+        folder, most_s = runner.folder, _GENERATION_SHARE * limit_s
+        source = run_generation(
+            judge, cache, found.prompts, found.prompt_tokens, folder, found.given, limit_s=most_s
+        )
     if problem := check_source(source):
         raise ModelError(problem, "Export the model again, and compare a cached step with a full run.")
     task = GenerationTask(cache, found.prompts, found.prompt_tokens, source, found.given)

@@ -96,7 +96,14 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
             raise nothing_proved_error("reading the model", kept=memory.on)
         if search.data.decoder is not None:
             place = replace(place, runner=replace(place.runner, runs_a_sample=search.data.decoder.tokens))
-        clock, room = clock_for(begin_s, search.limit_s, baseline.contender), None
+        decoder = search.data.decoder
+        generation_s = 0.0 if decoder is None or decoder.generation is None else decoder.generation.source.seconds
+        clock, room = clock_for(begin_s, search.limit_s, baseline.contender, generation_s), None
+        if decoder is not None and clock.spent_s + clock.proof_s > clock.limit_s:
+            place.notes.inform(
+                f"Caches, steps and generated tokens of the source took {clock.spent_s:.0f} s of "
+                f"{clock.limit_s:.0f} s, so the proof may exceed the limit. A longer one allows more candidates."
+            )
         meter = open_meter(search.objective, search.profile.backends.order, stack)
         if known is not None:
             search = replace(search, baseline=known.baseline)
@@ -104,7 +111,7 @@ def run(settings: OptimizeRequest, folder: Path, emit: Emit, stop: threading.Eve
             baseline, room = choose_load(search, baseline, place, clock, stack)
             search = replace(search, baseline=baseline.candidate)
         longest_s = (_LONGEST_OF_USER if settings.time_limit_s else _LONGEST) * clock.limit_s
-        ending = StopControl(stop, clock, baseline.contender, emit, memory.on, longest_s)
+        ending = StopControl(stop, clock, baseline.contender, emit, memory.on, longest_s, generation_s)
         if picked is None:  # which takes as long as it takes
             clocked.control = ending
 

@@ -137,6 +137,8 @@ class GenerationProof(msgspec.Struct, frozen=True):
     """Number of prompts after which bundle and source generate the same tokens; None: not recorded."""
     is_alone: bool = False
     """Whether the source runs several texts in a batch, and the bundle does not."""
+    most_tokens: int = 0
+    """Tokens that would be generated after each prompt with more time; 0: not limited by time."""
 
 
 class Proof(msgspec.Struct, frozen=True):

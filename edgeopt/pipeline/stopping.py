@@ -80,9 +80,12 @@ def nothing_proved_error(phase: str, *, kept: bool) -> StoppedError:
     )
 
 
-def clock_for(begin_s: float, limit_s: float, baseline: Contender) -> SearchClock:
-    """Returns the clock of a search; it reserves time for a proof and its bundle, up to a share of the limit."""
-    answering_s = starting_seconds(baseline) + _ANSWERED * baseline.loaded.first_run_ms / 1e3
+def clock_for(begin_s: float, limit_s: float, baseline: Contender, generation_s: float = 0.0) -> SearchClock:
+    """Returns the clock of a search; it reserves time for a proof and its bundle, up to a share of the limit.
+
+    `generation_s`: the time that the proof of a decoder takes before its speed is measured.
+    """
+    answering_s = starting_seconds(baseline) + _ANSWERED * baseline.loaded.first_run_ms / 1e3 + generation_s
     proof_s = _PROOFS * proof_seconds(baseline) + answering_s + keeping_seconds(baseline)
     return SearchClock(begin_s, limit_s, min(_MAX_FOR_PROOFS * limit_s, proof_s))
 
@@ -99,10 +102,14 @@ class StopControl:
     """Whether the variants are in the cache."""
     longest_s: float = 0.0
     """Longest time that the search may take on a busy machine, in seconds; 0: no longer than its limit."""
+    generation_s: float = 0.0
+    """Time that steps and generated tokens in the proof of a decoder take, in seconds."""
     cut_short: str = field(init=False, default="")
     """Time and phase of an early stop, as a sentence without its full stop."""
     unproved: int = field(init=False, default=0)
     """Number of promising candidates that there was no time to prove."""
+    _proof_begin_s: float | None = field(init=False, default=None)
+    """Time at which the latest proof began, on the monotonic clock."""
     _ends_at: float | None = field(init=False, default=None)
     """Moment by which a candidate is to be proved."""
 
@@ -125,7 +132,7 @@ class StopControl:
     def extend_for_another_proof(self) -> None:
         """Extends the search for another proof, if the best candidate was not proved."""
         if not self.has_time_to_prove:
-            late_s = time.monotonic() + proof_seconds(self.baseline) - self.proofs_end_s
+            late_s = time.monotonic() + self._proof_s - self.proofs_end_s
             self.extend(late_s + 1.0, "The best candidate was not proved, and another one may be")
 
     @property
@@ -134,9 +141,16 @@ class StopControl:
 
     @property
     def left_s(self) -> float:
-        """Estimates the time until the search ends, its proof included."""
-        ends_s = self.clock.ends_s if self._ends_at is None else self._ends_at
-        return max(0.0, ends_s - time.monotonic())
+        """Estimates the time until the search ends; the proof of a decoder may exceed the limit."""
+        now_s, ends_s = time.monotonic(), self.clock.ends_s if self._ends_at is None else self._ends_at
+        if self.generation_s:
+            begin_s = now_s if self._proof_begin_s is None else self._proof_begin_s
+            ends_s = max(ends_s, begin_s + self._proof_s)
+        return max(0.0, ends_s - now_s)
+
+    def begin_proof(self) -> None:
+        """Records that the proof of a candidate begins."""
+        self._proof_begin_s = time.monotonic()
 
     def record_stop(self, phase: str, to_race: int = 0) -> None:
         """Records, once, that the search was stopped in this phase, and announces its end.
@@ -152,7 +166,7 @@ class StopControl:
         """Reports, once, that the search is ending and how long that takes."""
         if self._ends_at is not None:
             return
-        left_s = _racing_s(self.baseline, to_race) + proof_seconds(self.baseline)
+        left_s = _racing_s(self.baseline, to_race) + self._proof_s
         self._ends_at = time.monotonic() + left_s
         self.emit(Progress(STOPPING, "proving the best so far"))
         remainder = f"about {math.ceil(left_s)} s; press Ctrl-C again to end at once."
@@ -174,7 +188,17 @@ class StopControl:
     @property
     def has_time_to_prove(self) -> bool:
         """Whether there is time for another proof."""
-        return time.monotonic() + proof_seconds(self.baseline) < self.proofs_end_s
+        return time.monotonic() + self._proof_s < self.proofs_end_s
+
+    @property
+    def generation_left_s(self) -> float:
+        """Returns the time for steps and generated tokens that leaves enough for the rest of the proof."""
+        ends_s = self.proofs_end_s if self._ends_at is None else self._ends_at
+        return max(0.0, ends_s - time.monotonic() - proof_seconds(self.baseline))
+
+    @property
+    def _proof_s(self) -> float:
+        return proof_seconds(self.baseline) + self.generation_s
 
 
 @dataclass(slots=True)

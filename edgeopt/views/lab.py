@@ -110,7 +110,8 @@ def _matrix(results: LabResults) -> Table:
         return Marked(cell_text(cell), cell_mood(cell))
 
     rows = (Row((model, *(shown(model, device) for device in results.devices))) for model in results.models)
-    titles = (Column("model", "name"), *(Column(device) for device in results.devices))
+    # As figures, whose columns never shrink: a narrow terminal splits the table by devices.
+    titles = (Column("model", "name"), *(Column(device, "figure") for device in results.devices))
     words_used = {cell_text(each) for each in results.cells if each.status == "done"}
     notes = [text for word, text in _UNMEASURED.items() if word in words_used]
     return Table(titles, tuple(rows), " ".join((_SPEED, *notes)))

@@ -119,6 +119,8 @@ def _generated(proof: GenerationProof, is_unchanged: bool) -> str:
     """Describes the decoding by the written bundle; its times beside the source's, unless it runs the source."""
     forms = ", ".join(f"{form} {decibels(value)}" for form, value in proof.lowest_db.items())
     divergences = ", ".join(f"{form} {value:.2g}" for form, value in proof.divergences.items())
+    is_short = proof.greedy_tokens < proof.most_tokens
+    short = f" (of {proof.most_tokens}, for lack of time)" if is_short else ""
     texts, shown = units.count(proof.texts, "text"), objective_named(TOKENS_PER_SECOND).shown
     same = ""
     if proof.same_prompts is not None:
@@ -131,7 +133,7 @@ def _generated(proof: GenerationProof, is_unchanged: bool) -> str:
     return (
         f"Lowest agreement of {proof.steps} steps of {texts} with a full run of the bundle: {forms}; mean "
         f"divergence of the steps from the source in nats: {divergences}. "
-        f"{units.count(proof.greedy_tokens, 'token')} after each of {proof.prompts} prompts of "
+        f"{units.count(proof.greedy_tokens, 'token')}{short} after each of {proof.prompts} prompts of "
         f"{proof.prompt_tokens}: {times}; "
         f"loops after {units.count(proof.loops, 'prompt')} (source {proof.source_loops}){same}."
         f"{' The bundle runs one text at a time; the source also runs batches.' if proof.is_alone else ''}"

@@ -11,7 +11,7 @@ from edgeopt.errors import UsageError
 from edgeopt.platform.user_folders import user_cache_folder
 from edgeopt.version import __version__
 from edgeopt_gui.context import Context
-from edgeopt_gui.drops import sort_out
+from edgeopt_gui.drops import Dropped, sort_out
 from edgeopt_gui.end_signals import EndSignals
 from edgeopt_gui.faults import Faults
 from edgeopt_gui.gaps import Gap, GapMonitor
@@ -28,11 +28,24 @@ _FIRST_START_PAGE = "model"
 _LONGEST_TO_FIRST_FRAME_MS = 500
 
 
-def run(path: Path | None, page: str) -> int:
-    """Opens the window and stays until it is closed; `page` is "" for the one of the last time."""
+def run(path: Path | None, page: str, data: Path | None = None, optimize: bool = False) -> int:
+    """Opens the window and stays until it is closed; `page` is "" for the one of the last time.
+
+    `data` is that of the model at `path`, and `optimize` starts its search.
+    """
     keys = [entry.key for entry in PAGES]
     if page and page not in keys:
         raise UsageError(f"There is no page '{page}'.", f"These are: {', '.join(keys)}")
+    dropped = sort_out([path.absolute()], has_model=False) if path is not None else Dropped()
+    if (optimize or data is not None) and not dropped.refusal:
+        if dropped.subject is None or dropped.subject.kind != "model":
+            raise UsageError(
+                f"{'--optimize' if optimize else '--data'} needs an ONNX model.",
+                "edgeopt-gui MODEL.onnx --optimize; import a model of another framework first.",
+            )
+        if data is not None and not data.exists():
+            raise UsageError(f"There is no data at '{data}'.", "Check the path.")
+    page = "optimize" if optimize else page
     application = QApplication([NAME])
     application.setApplicationName(NAME)
     application.setApplicationVersion(__version__)
@@ -45,14 +58,15 @@ def run(path: Path | None, page: str) -> int:
     context = Context(settings)
     cache = user_cache_folder()
     context.jobs.lock = cache / "measuring.lock" if cache is not None else None
-    subject = sort_out([path.absolute()], has_model=False).subject if path is not None else None
-    if subject is not None:
+    if dropped.subject is not None:
         # Opened before the window is built, so that a child process reads the model meanwhile.
-        context.open(subject)
+        context.open(dropped.subject)
+        if data is not None:
+            context.use_data(data.absolute())
     window = Window(context, PAGES, _first_page(path, page, settings.text(PAGE)))
     faults.happened.connect(window.show_failure)
     faults.complained.connect(lambda message: window.log.say("warning", "Qt", message))
-    _after_first_frame(window, lambda: _begin(window, path, page))
+    _after_first_frame(window, lambda: _begin(window, path, page, optimize))
     window.show()
     monitor = _watch_gaps(window)
     signals.came.connect(window.quit_now)
@@ -80,12 +94,18 @@ def _after_first_frame(window: Window, act: Callable[[], None]) -> None:
     window.first_frame.connect(lambda: timer.start(0) if timer.isActive() else None)
 
 
-def _begin(window: Window, path: Path | None, page: str) -> None:
-    """Opens the path unless it is open already, shows the page that was asked for, and builds the other pages."""
+def _begin(window: Window, path: Path | None, page: str, optimize: bool = False) -> None:
+    """Opens the path unless it is open already, shows the page that was asked for, and builds the other pages.
+
+    With `optimize` the search for the model starts on its page.
+    """
     if path is not None and window.context.subject is None:
         window.open_paths([path.absolute()], on=page or "model")
     if page:
         window.show_page(page)
+    if optimize and window.context.subject is not None:
+        window.book.refresh()
+        window.book["optimize.start"].shown.trigger()
     window.make_one_more()
 
 

@@ -26,16 +26,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="what to open or import",
     )
     parser.add_argument("--page", default="", help="page to open first: device, model, optimize or live")
+    parser.add_argument(
+        "--data", type=Path, metavar="FILE|FOLDER", help="samples of the model, or texts of a language model"
+    )
+    parser.add_argument("--optimize", action="store_true", help="start the search for the model")
     parser.add_argument("--version", action="version", version=f"edgeopt-gui {__version__}")
     options = parser.parse_args(arguments)
     try:
-        return open_window(options.path, options.page)
+        return open_window(options.path, options.page, options.data, options.optimize)
     except EdgeoptError as error:
         sys.stderr.write(f"edgeopt-gui: {error.message}\n  {error.hint}\n")
         return error.exit_code
 
 
-def open_window(path: Path | None, page: str) -> int:
+def open_window(path: Path | None, page: str, data: Path | None = None, optimize: bool = False) -> int:
     """Raises MissingError where Qt, a library that it needs, or a screen is not here."""
     specs = [find_spec(module) for module in MODULES]
     if any(spec is None for spec in specs):
@@ -48,7 +52,7 @@ def open_window(path: Path | None, page: str) -> int:
         if error.name is None and ".so" in str(error):
             raise display.missing_library(error) from error
         raise
-    return application.run(path, page)
+    return application.run(path, page, data, optimize)
 
 
 if __name__ == "__main__":

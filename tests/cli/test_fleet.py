@@ -5,9 +5,13 @@ import json
 import signal
 
 import msgspec
+import numpy as np
 import pytest
 from rich.console import Console
 
+from edgeopt import load
+from edgeopt.bundle.manifest import write_manifest
+from edgeopt.bundle.write import write_golden_runs
 from edgeopt.cli import fleet_show
 from edgeopt.cli.main import run
 from edgeopt.fleet.client import Agent
@@ -23,6 +27,8 @@ from edgeopt.fleet.records import (
     Status,
 )
 from edgeopt.views.terminal import write
+from tests.agent.http.text_requests import PORTS, text_bundle
+from tests.bundle.runtime.decoder import HEADS, PAIRS, WIDTH
 
 
 @pytest.fixture
@@ -176,6 +182,20 @@ def test_deploying_and_watching_a_real_agent(start, edgeopt, url, conv_bundle):
     code, out, _ = watching.finish()
     assert code == 0, "Ctrl-C is how a watch is ended"
     assert json.loads(out.splitlines()[-1])["event"] == "result"
+
+
+def test_deploying_a_language_model_names_the_model_of_its_requests(edgeopt, url, tmp_path):
+    pytest.importorskip("tokenizers")
+    bundle = text_bundle(tmp_path).rename(tmp_path / "fast.edgeopt")
+    feeds = {name: np.zeros((1, HEADS, 0, WIDTH), np.float32) for name in PAIRS}
+    feeds |= {name: np.array([[int(name == "attention_mask")]]) for name in PORTS if name != "logits"}
+    with load(bundle) as session:
+        outputs = session.run(feeds)
+    write_golden_runs(bundle, [feeds], [outputs], [outputs])
+    write_manifest(bundle)
+    code, out, err = edgeopt("fleet", "deploy", bundle, "--url", url)
+    assert code == 0, err
+    assert "Requests to /v1/completions and /v1/chat/completions name it as the model 'm'." in out.splitlines()
 
 
 def test_a_dry_run_of_what_the_agent_fetches_is_refused(edgeopt_here):

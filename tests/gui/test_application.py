@@ -13,7 +13,7 @@ import psutil
 import pytest
 from PySide6.QtCore import QSettings
 
-from edgeopt.data.demo import MODEL
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import EdgeoptError, MissingError
 from edgeopt_gui import display
 from edgeopt_gui.actions.shell import of_the_window
@@ -145,6 +145,28 @@ def test_a_model_is_opened_on_the_page_asked_for(open_window):
     _begin(window, MODEL, "optimize")
     assert window.context.subject.path == MODEL
     assert window.shown_page is window.page("optimize")
+
+
+def test_a_search_starts_with_the_app(qtbot, start):
+    app = start(MODEL, "--data", DATA, "--optimize")
+    qtbot.waitUntil(lambda: {"optimize", "--data", str(DATA)} <= jobs_of(app), timeout=PATIENCE_MS)
+    assert end(app) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--optimize"], "--optimize needs an ONNX model."),
+        (["model.edgeopt", "--data", DATA], "--data needs an ONNX model."),
+        ([MODEL, "--data", "missing.npz"], "There is no data at 'missing.npz'."),
+    ],
+)
+def test_a_search_without_its_files_is_wrong_usage(start, tmp_path, monkeypatch, arguments, says):
+    (tmp_path / "model.edgeopt").mkdir()
+    monkeypatch.chdir(tmp_path)
+    app = start(*arguments)
+    _, said = app.communicate(timeout=PATIENCE_S)
+    assert (app.returncode, says in said) == (2, True), said
 
 
 # The app's own main, with what it has made and imported by its first frame.

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -104,6 +105,34 @@ def test_decoder_is_proved_through_its_cache_and_written_with_what_generation_ne
         cache = found_cache(session.inputs, session.outputs, decoded_limits(about[LIMITS_KEY]))
         assert cache.max_context_tokens == 64
         assert session.run({name: samples[name][0] for name in samples.files})["logits"].shape == (1, 8, 29)
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        (
+            "raise NotImplementedError('The planted model is not supported.\\n  Ask for it.')",
+            "NotImplementedError: The planted model is not supported",
+        ),
+        ("sys.exit(3)", "it ended with exit code 3"),
+    ],
+)
+def test_note_says_why_the_model_builder_did_not_write_the_graph(tmp_path, monkeypatch, capfd, ending, reason):
+    package = tmp_path / "onnxruntime_genai" / "models"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "builder.py").write_text(f"import sys\nsys.stderr.write('some warning\\n')\n{ending}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    model = SimpleNamespace(config=SimpleNamespace(num_hidden_layers=1), parameters=list)
+    job = SimpleNamespace(
+        opset=None, builder=True, folder=tmp_path, place=str(tmp_path), trust=False, notes=[], say=lambda **_: None
+    )
+    assert lm_child._built(SimpleNamespace(module=model), job) == ""
+    (note,) = job.notes
+    assert note == f"torch.onnx wrote the graph, as the model builder of onnxruntime-genai cannot: {reason}."
+    assert "some warning" in capfd.readouterr().err
 
 
 def test_graph_of_a_model_builder_that_differs_is_replaced_by_that_of_the_exporter(decodes):

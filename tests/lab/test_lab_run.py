@@ -122,6 +122,44 @@ def test_model_that_cannot_be_read_costs_its_own_cells_only(fake_lab, spoil):
     assert said in "".join(row for block in show(results)[2:] for row in block.items)
 
 
+def test_results_are_kept_while_the_model_cannot_be_read(fake_lab):
+    lab = fake_lab(devices=("east",), models=("small",))
+    (first,) = lab.run().cells
+    file = lab.folder / "small.null.json"
+    content = file.read_bytes()
+    file.unlink()
+    for _ in range(2):
+        (cell,) = lab.run().cells
+        assert (cell.status, cell.bundle, cell.earlier) == ("failed", "", first)
+    file.write_bytes(content)
+    (cell,) = lab.run().cells
+    assert cell == msgspec.structs.replace(first, kept=True)
+    assert len(lab.log()) == 1
+
+
+def test_results_are_kept_while_the_device_is_gone(fake_lab):
+    lab = fake_lab(devices=("east",), models=("small",))
+    (first,) = lab.run().cells
+    lab.kill("east")
+    (cell,) = lab.run().cells
+    assert (cell.status, cell.earlier) == ("failed", first)
+    lab.revive("east")
+    (cell,) = lab.run().cells
+    assert cell == msgspec.structs.replace(first, kept=True)
+    assert len(lab.log()) == 1
+
+
+def test_result_of_a_model_that_was_changed_is_not_kept(fake_lab):
+    lab = fake_lab(devices=("east",), models=("small",))
+    lab.run()
+    missing_file(lab)
+    lab.run()
+    changed_model(lab)
+    (cell,) = lab.run().cells
+    assert (cell.status, cell.kept, cell.earlier) == ("done", False, None)
+    assert len(lab.log()) == 2
+
+
 def test_lab_without_a_readable_model_needs_no_device(fake_lab):
     lab = fake_lab(models=("small",))
     missing_file(lab)

@@ -76,3 +76,32 @@ def test_time_that_is_over_is_none_left(emit, heard, time):
     time.now_s = 75.0
     emit(events.Progress("proving"))
     assert left(heard) == [0.0]
+
+
+def test_generated_tokens_of_a_decoder_have_time_kept_for_them(emit, time):
+    source = emit.control.baseline
+    plain, decoder = (stopping.clock_for(0.0, 600.0, source, seconds) for seconds in (0.0, 30.0))
+    assert decoder.proof_s == pytest.approx(plain.proof_s + 30.0)
+
+    proof_s = stopping.proof_seconds(source)
+    control = StopControl(threading.Event(), SearchClock(0.0, 600.0), source, emit, generation_s=30.0)
+    time.now_s = control.proofs_end_s - proof_s - 20.0
+    assert not control.has_time_to_prove
+    assert control.generation_left_s == pytest.approx(20.0)
+    time.now_s = 600.0
+    assert control.generation_left_s == 0.0
+    control.announce()
+    assert control.generation_left_s == pytest.approx(30.0)
+
+
+def test_a_proof_beyond_the_time_limit_is_part_of_the_time_that_is_left(emit, time):
+    source = emit.control.baseline
+    control = StopControl(threading.Event(), SearchClock(0.0, 60.0), source, emit, generation_s=100.0)
+    proof_s = stopping.proof_seconds(source) + 100.0
+    time.now_s = 70.0
+    assert control.left_s == pytest.approx(proof_s)
+    control.begin_proof()
+    time.now_s = 90.0
+    assert control.left_s == pytest.approx(proof_s - 20.0)
+    time.now_s = 1000.0
+    assert control.left_s == 0.0

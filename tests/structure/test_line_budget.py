@@ -28,16 +28,16 @@ BUDGETS = {
     "edgeopt/measure": 9600,
     "edgeopt/quant": 9150,
     "edgeopt/importing": 4600,
-    "edgeopt/pipeline": 10_600,
+    "edgeopt/pipeline": 10_650,
     "edgeopt/remote": 1500,
     "edgeopt/lab": 1050,
     "edgeopt/registry": 1000,
     "edgeopt/views": 2800,
     "edgeopt/commands": 16_450,
-    "edgeopt/cli": 5900,
-    "agent": 23_050,
-    "gui": 26_300,
-    "tests": 123_900,
+    "edgeopt/cli": 5950,
+    "agent": 23_150,
+    "gui": 26_450,
+    "tests": 124_300,
 }
 
 

@@ -1,10 +1,13 @@
 """The results of a lab as a report."""
 
+from rich.console import Console
+
 from edgeopt.commands.lab import failure
 from edgeopt.lab.records import CellKey, LabCell, LabRace, LabResults
 from edgeopt.measure.stats import UNITY, Interval
 from edgeopt.views import markdown
-from edgeopt.views.lab import page, sections, summary
+from edgeopt.views.lab import page, sections, show, summary
+from edgeopt.views.terminal import write
 
 KEY = CellKey("", "", (), (), "")
 
@@ -72,3 +75,14 @@ def test_unchanged_model_is_shown_without_a_speed_that_nothing_measured():
     assert "1.00x" not in text
     assert "Undecided: time was too short" in text
     assert summary(results) == "2 of 2 cells complete; 1 undecided."
+
+
+def test_each_speed_is_on_one_line_of_a_narrow_terminal():
+    devices = tuple(f"device-{k}" for k in range(8))
+    results = LabResults("lab.toml", ("small",), devices, tuple(cell("small", each) for each in devices))
+    console = Console(width=80, highlight=False)
+    with console.capture() as capture:
+        write(show(results), console)
+    lines = capture.get().splitlines()
+    assert sum(line.count("1.50x [1.40 1.60]") for line in lines) == 8
+    assert max(map(len, lines)) <= 80

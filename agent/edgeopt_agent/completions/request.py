@@ -1,6 +1,5 @@
 """Requests for text, checked: what would change the result and is not supported is refused by name."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -8,7 +7,7 @@ import msgspec
 
 from edgeopt.decoding import thread_safe
 from edgeopt.nearest import nearest
-from edgeopt_agent.completions.errors import ParameterError
+from edgeopt_agent.completions.errors import ParameterError, value_error
 from edgeopt_agent.completions.records import ChatRequest, CompletionRequest, SpeechRequest, TextRequest
 from edgeopt_agent.workers.frames import Generate
 
@@ -71,8 +70,7 @@ def read_parameters(
     try:
         return msgspec.convert(given, type=thread_safe(kind), strict=strict)
     except msgspec.ValidationError as error:
-        found = re.search(r"`\$\.(\w+)", str(error)) or re.search(r"field `(\w+)`", str(error))
-        raise ParameterError(f"{error}.", found[1] if found else None, "invalid_value") from None
+        raise value_error(error) from None
 
 
 def prompt_of(asked: CompletionRequest | ChatRequest) -> bytes:

@@ -75,7 +75,13 @@ def deployment(machine: Machine, record: Record) -> Document:
         "progress": running.progress if running is not None and running.progress else None,
         "detail": shown.detail,
         "history": shown.history,
+        "text_routes": _text_routes(machine.site, shown),
     }
+
+
+def _text_routes(site: Site, shown: Record) -> tuple[str, ...]:
+    worker = site.router.serving
+    return () if worker is None or worker.release_id != shown.release else worker.text_routes
 
 
 def _reason(site: Site) -> str:

@@ -50,6 +50,8 @@ _NO_MEMORY_CODES = (1, -signal.SIGABRT)
 _DRIVEN = frozenset({"onnxruntime-cuda", "onnxruntime-tensorrt"})
 _KEEPS_ENGINES = "onnxruntime-tensorrt"
 """Rebuilding its engines takes minutes at each start."""
+TEXT_ROUTES = ("/v1/completions", "/v1/chat/completions")
+SPEECH_ROUTES = ("/v1/audio/transcriptions",)
 log = logging.getLogger(__name__)
 
 
@@ -160,6 +162,11 @@ class Worker:
     def generates_text(self) -> bool:
         """Whether it continues prompts or transcribes speech."""
         return not (self.why_no_text and self.why_no_speech)
+
+    @property
+    def text_routes(self) -> tuple[str, ...]:
+        """Returns the routes of OpenAI's protocol that it answers."""
+        return (() if self.why_no_text else TEXT_ROUTES) + (() if self.why_no_speech else SPEECH_ROUTES)
 
     @property
     def alive(self) -> bool:

@@ -252,7 +252,10 @@ def export(original: Any, example: Feeds, outputs: list[str], job: Job) -> str: 
 
 
 def _built(original: Any, job: Job) -> str:
-    """Exports with the model builder of ONNX Runtime GenAI; returns what it is, or nothing if it cannot."""
+    """Exports with the model builder of ONNX Runtime GenAI; returns what it is, or nothing if it cannot.
+
+    A builder that is installed and cannot is a note with its reason.
+    """
     if (
         job.opset is not None
         or not job.builder
@@ -266,9 +269,13 @@ def _built(original: Any, job: Job) -> str:
     command = (sys.executable, "-m", BUILDER, *options, "--extra_options", f"hf_remote={str(job.trust).lower()}")
     config = original.module.config
     with progress(original.module, hf_child.setting(config, "num_hidden_layers", 0), job):
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=subprocess.PIPE, check=False
+        )
+    words = done.stderr.decode(errors="replace")
+    sys.stderr.write(words)
     if done.returncode or not (folder / "model.onnx").is_file():
-        return ""  # it knows fewer architectures than transformers
+        return _not_built(job, _failure(words) or f"it ended with exit code {done.returncode}")
     model = ir.load(folder / "model.onnx")
     graph = model.graph
     taken = {value.name for value in graph.inputs}
@@ -279,7 +286,7 @@ def _built(original: Any, job: Job) -> str:
         or taken - known
         or {value.name for value in graph.outputs} != {"logits", *_names("present.", layers)}
     ):
-        return ""
+        return _not_built(job, "its graph has other inputs or outputs than tokens, logits and a cache")
     heads = hf_child.setting(config, "num_attention_heads", 1)
     width = hf_child.setting(config, "head_dim", None) or hf_child.setting(config, "hidden_size", 0) // heads
     for value in (*graph.inputs, *graph.outputs):
@@ -289,6 +296,19 @@ def _built(original: Any, job: Job) -> str:
     from importlib.metadata import version as installed
 
     return f"onnxruntime-genai {installed('onnxruntime-genai')} (model builder)"
+
+
+def _not_built(job: Job, reason: str) -> str:
+    """Notes that the builder cannot export this model, which it knows fewer of than transformers does."""
+    job.notes.append(f"torch.onnx wrote the graph, as the model builder of onnxruntime-genai cannot: {reason}.")
+    return ""
+
+
+def _failure(words: str) -> str:
+    """Returns the error at the end of a traceback in one line; empty if there is no traceback."""
+    _, found, end = words.rpartition("Traceback (most recent call last):")
+    lines = [line for line in end.splitlines() if found and line[:1].strip()]
+    return lines[0][:250].rstrip(".: ") if lines else ""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Decoding in a trial: texts with and without the cache, in chunks, behind padding; and greedy generation."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,8 @@ FORM_TEXTS = 2
 """Number of texts that are run in each form; after the others, tokens are only generated."""
 TIMED_TOKENS = 32
 """Maximum number of tokens that are generated after one prompt alone, to time them."""
+FEWEST_TOKENS = 32
+"""Tokens that are generated after each prompt even if the time is over."""
 _ALONE = 6
 """Number of prompts of a model that takes no batch."""
 _LARGEST_LOGITS_BYTES = 256 << 20
@@ -31,6 +33,7 @@ _PADDING = 3
 
 def decode(session: Loads, request: Decode) -> Decoded:
     """Saves the logits after each token of the texts' ends as `TEXT/FORM`, and returns what was generated."""
+    until_s = None if request.limit_s is None else time.monotonic() + request.limit_s
     arrays: dict[str, Array] = {}
     prompts = [text[: request.prompt_tokens] for text in request.texts]
     first_ms, token_ms = [], []
@@ -46,8 +49,9 @@ def decode(session: Loads, request: Decode) -> Decoded:
     if request.given is not None:
         generated = [decoder.transcript(each, request.greedy_tokens, request.given) for decoder, each in own]
     else:
-        generated = _together(decoders[0], prompts, request.greedy_tokens) or [
-            decoder.greedy([each], request.greedy_tokens)[0][0] for decoder, each in own[:_ALONE]
+        generated = _together(decoders[0], prompts, request.greedy_tokens, until_s) or [
+            decoder.greedy([each], request.greedy_tokens, until_s=share_s)[0][0]
+            for (decoder, each), share_s in zip(own, _shares(until_s, len(own[:_ALONE])), strict=False)
         ]
     write_archive(Path(request.out_path), arrays)
     return Decoded(tuple(generated), float(np.median(first_ms)), float(np.median(token_ms)))
@@ -66,7 +70,16 @@ def generate(session: Loads, request: Generate) -> tuple[tuple[float, ...], tupl
     return tuple(first_ms), tuple(token_ms)
 
 
-def _together(decoder: "_Decoder", prompts: Sequence[Sequence[int]], count: int) -> list[tuple[int, ...]]:
+def _shares(until_s: float | None, count: int) -> Iterator[float | None]:
+    """Yields the end of the time of each of several prompts, which share what is left when the first begins."""
+    for left in range(count, 0, -1):
+        now_s = time.monotonic()
+        yield None if until_s is None else now_s + (until_s - now_s) / left
+
+
+def _together(
+    decoder: "_Decoder", prompts: Sequence[Sequence[int]], count: int, until_s: float | None
+) -> list[tuple[int, ...]]:
     """Returns what is generated after the prompts in one batch; nothing if the model or its runtime takes none.
 
     OpenVINO runs grouped attention (GroupQueryAttention) for one sequence only, though the graph leaves the batch
@@ -75,7 +88,7 @@ def _together(decoder: "_Decoder", prompts: Sequence[Sequence[int]], count: int)
     if not decoder.takes_batches:
         return []
     try:
-        return decoder.greedy(prompts, count)[0]
+        return decoder.greedy(prompts, count, until_s=until_s)[0]
     except ModelError:
         return []
 
@@ -163,11 +176,17 @@ class _Decoder:
         return feeds
 
     def greedy(
-        self, prompts: Sequence[Sequence[int]], count: int, in_one_run: bool = False
+        self,
+        prompts: Sequence[Sequence[int]],
+        count: int,
+        *,
+        in_one_run: bool = False,
+        until_s: float | None = None,
     ) -> tuple[list[tuple[int, ...]], list[float]]:
         """Returns the most likely tokens after each prompt of a batch, and the milliseconds of each step.
 
         Prompts with many logits run token by token, which no step includes, unless they must run in one step.
+        After `until_s` on the monotonic clock, it ends once there are `FEWEST_TOKENS`.
         """
         cache, stream = self._cache, self._stream()
         ids = np.asarray(prompts)
@@ -177,6 +196,8 @@ class _Decoder:
                 stream.step(self._ports.feeds(ids[:, column : column + 1], column))
             ids, known = ids[:, -1:], ids.shape[1] - 1
         while len(tokens) < count:
+            if until_s is not None and len(tokens) >= FEWEST_TOKENS and time.monotonic() >= until_s:
+                break
             begin = time.perf_counter()
             logits = stream.step(self._ports.feeds(ids, known))[cache.logits]
             ids, known = logits[:, -1:].argmax(-1), known + ids.shape[1]

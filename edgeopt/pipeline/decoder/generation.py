@@ -1,6 +1,7 @@
 """Proof that a decoder generates as its model says: with the cache as without it, and without new loops."""
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,8 @@ class GenerationRun(NamedTuple):
 
     logits: Mapping[str, Array]
     decoded: Decoded
+    seconds: float = 0.0
+    """Time that all of it took."""
 
     def of(self, form: str) -> list[dict[str, Array]]:
         """Returns the logits by text, as outputs of runs."""
@@ -49,29 +52,46 @@ class GenerationTask(NamedTuple):
     source: GenerationRun
     given: GivenInputs | None = None
 
+    @property
+    def most_tokens(self) -> int:
+        """Returns the number of tokens that are generated after each prompt if there is time; 0: up to its end."""
+        if self.given is not None:
+            return 0
+        return _most_tokens(self.cache, self.texts, self.prompt_tokens, GREEDY_TOKENS)
 
-def run_generation(
+
+def _most_tokens(cache: Cache, texts: Sequence[tuple[int, ...]], prompt_tokens: int, maximum: int) -> int:
+    # Without a known context, it is not known whether the model takes more tokens than the texts have.
+    context = cache.max_context_tokens or min(map(len, texts))
+    return max(1, min(maximum, context - prompt_tokens))
+
+
+def run_generation(  # noqa: PLR0913 - the limits are optional and given by name
     contender: Contender,
     cache: Cache,
     texts: Sequence[tuple[int, ...]],
     prompt_tokens: int,
     folder: Path,
     given: GivenInputs | None = None,
+    *,
     max_tokens: int = GREEDY_TOKENS,
+    limit_s: float | None = None,
 ) -> GenerationRun:
-    """Runs the texts in a trial; raises TrialError if it fails."""
-    # Without a known context, it is not known whether the model takes more tokens than the texts have.
-    context = cache.max_context_tokens or min(map(len, texts))
-    greedy = max(1, min(max_tokens, context - prompt_tokens))
-    file = folder / "decoded.npz"
-    request = Decode(cache, tuple(texts), prompt_tokens, greedy, str(file), given)
+    """Runs the texts in a trial; raises TrialError if it fails.
+
+    After `limit_s`, generation ends with fewer tokens: see `Decode`.
+    """
+    greedy = _most_tokens(cache, texts, prompt_tokens, max_tokens)
+    file, begin_s = folder / "decoded.npz", time.monotonic()
+    request = Decode(cache, tuple(texts), prompt_tokens, greedy, str(file), given, limit_s)
     # A step of a batch counts as a run for each of its sequences.
     runs = sum(map(len, texts[:FORM_TEXTS])) * (len(FORMS) + 1) + (prompt_tokens + greedy) * len(texts)
     answer = ask(contender.child, request, contender.patience_s(runs))
     if not isinstance(answer, Decoded):
         raise failed(answer)
     with np.load(file, allow_pickle=False) as archive:
-        return GenerationRun({name: archive[name] for name in archive.files}, answer)
+        logits = {name: archive[name] for name in archive.files}
+    return GenerationRun(logits, answer, time.monotonic() - begin_s)
 
 
 def check_source(run: GenerationRun) -> str:
@@ -87,14 +107,21 @@ def check_source(run: GenerationRun) -> str:
 
 
 def prove_generation(
-    contender: Contender, task: GenerationTask, goal: Goal, snr_db: float, folder: Path
+    contender: Contender,
+    task: GenerationTask,
+    goal: Goal,
+    snr_db: float,
+    folder: Path,
+    limit_s: float | None = None,
 ) -> GenerationProof:
     """Returns the proof of a bundle; raises TrialError if a form differs from a full run, or if it loops.
 
     A bundle that agrees with the source to 80 dB must agree with itself to 90 dB at each step. Kernels of fewer
     bits round by chunks, so the logits of each form are compared with the source's instead.
     """
-    run = run_generation(contender, task.cache, task.texts, task.prompt_tokens, folder, task.given)
+    run = run_generation(
+        contender, task.cache, task.texts, task.prompt_tokens, folder, task.given, limit_s=limit_s
+    )
     lowest = _lowest_db(run)
     limit = _SLACK * (goal.floor if goal.metric == KL and goal.floor is not None else TOKEN_FLOORS[KL])
     reference, metric = task.source.of(FULL), metric_named(KL)
@@ -112,6 +139,9 @@ def prove_generation(
         )
     # A runtime that takes no batch generates after fewer prompts.
     pairs = list(zip(run.decoded.generated, task.source.decoded.generated, strict=False))
+    if task.given is None:  # then only time ends a text early, and both are compared up to there
+        lengths = [min(map(len, pair)) for pair in pairs]
+        pairs = [(one[:size], other[:size]) for (one, other), size in zip(pairs, lengths, strict=True)]
     looped, source_looped = ([is_loop(each) for each in made] for made in zip(*pairs, strict=True))
     loops, source_loops = sum(looped), sum(source_looped)
     if (chance := chance_of_loops(looped, source_looped)) < LOOP_CHANCE:
@@ -124,7 +154,8 @@ def prove_generation(
         texts=len(run.of(FULL)),
         prompt_tokens=task.prompt_tokens,
         steps=min(map(len, run.logits.values())),
-        greedy_tokens=max(map(len, run.decoded.generated)),
+        greedy_tokens=max(len(one) for one, _ in pairs),
+        most_tokens=task.most_tokens,
         lowest_db=lowest,
         divergences=divergences,
         loops=loops,

@@ -114,7 +114,7 @@ def speech_texts(source: SpeechSource, data: Path | None, new_tokens: int) -> Sp
         settings.begin_suppress_tokens or (),
     )
     with source.running([source.step(begins[0], fed[0])]) as contender:
-        made = run_generation(contender, cache, begins, size, source.runner.folder, given, longest)
+        made = run_generation(contender, cache, begins, size, source.runner.folder, given, max_tokens=longest)
     random = np.random.default_rng(_SEED).integers(0, tokens.start, (len(begins), longest)).tolist()
     # A text of a single token has no step with a cache after it.
     short = [len(row) < min(2, longest) for row in made.decoded.generated]

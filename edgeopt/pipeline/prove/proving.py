@@ -166,6 +166,7 @@ def measured(
     fails, and MissedFloor or UnprovenFloor, before the legs, if the bundle is not shown to be accurate.
     """
     ways = tuple(dict.fromkeys((bundle.calls, search.baseline.calls)))
+    means.ending.begin_proof()
     with ExitStack() as stack:
         sides = [*_sides(search, means.runner, bundle, ways)]
         starter = Starter(means.runner.host, sides, stack, search.objective.by_sample)
@@ -199,6 +200,7 @@ def unchanged(search: Search, means: SearchResources, bundle: BundleDraft) -> Pr
     Raises TrialError if the bundle fails.
     """
     sides = [*_sides(search, means.runner, bundle, [bundle.calls])][:2]
+    means.ending.begin_proof()
     with ExitStack() as stack:
         pack = Starter(means.runner.host, sides, stack, search.objective.by_sample).first()
         answered, alone = _answered(search, means.runner, pack, bundle.calls.batch), pack.first
@@ -231,7 +233,8 @@ def _generation(
         return None
     means.emit(Progress("proving", "steps with the cache, and generated tokens"))
     goal, folder = search.reference.goal, means.runner.folder
-    return prove_generation(bundle, decoder.generation, goal, _accuracy_db(answered), folder)
+    limit_s = means.ending.generation_left_s
+    return prove_generation(bundle, decoder.generation, goal, _accuracy_db(answered), folder, limit_s)
 
 
 def _weak(search: Search, answered: ProofOutputs) -> str:

@@ -14,6 +14,7 @@ TABLES = "Comma-separated values (*.csv)"
 RECORDS = "Records of devices (*.json *.jsonl);;All files (*)"
 DEPLOYED = "Bundles and models (*.edgeopt *.onnx);;All files (*)"
 DATA = "Data (*.npz);;All files (*)"
+TEXTS = "Texts and token ids (*.txt *.md *.npz);;All files (*)"
 
 
 def models() -> str:

@@ -32,6 +32,7 @@ from tests.bundle.runtime.test_generation import bundle_of
 pytest.importorskip("onnxruntime")
 pytest.importorskip("tokenizers")
 
+CHOICE = ("invalid_value", "cannot be 'a'.")
 CHAT_PATH, PATH = "/v1/chat/completions", "/v1/completions"
 
 
@@ -220,12 +221,12 @@ def test_parameters_without_an_effect_on_the_text_are_ignored(server):
         (b"{", None, "not a JSON object"),
         (b"[1]", None, "not a JSON object"),
         ({"model": "m", "prompt": PROMPT, "temprature": 1}, "temprature", "no parameter 'temprature'"),
-        ({"model": "m", "prompt": PROMPT, "temperature": 3}, "temperature", "<= 2"),
-        ({"model": "m", "prompt": PROMPT, "max_tokens": 0}, "max_tokens", ">= 1"),
-        ({"model": "m", "prompt": [1, 2]}, "prompt", "Expected"),
+        ({"model": "m", "prompt": PROMPT, "temperature": 3}, "temperature", "must be at most 2."),
+        ({"model": "m", "prompt": PROMPT, "max_tokens": 0}, "max_tokens", "must be at least 1."),
+        ({"model": "m", "prompt": [1]}, "prompt[0]", "'prompt[0]' must be a string, not an integer."),
         ({"model": "m", "prompt": PROMPT, "stop": ""}, None, "cannot be empty"),
-        ({"model": "m"}, "prompt", "prompt"),
-        ({"prompt": PROMPT}, "model", "model"),
+        ({"model": "m"}, "prompt", "The parameter 'prompt' is missing."),
+        ({"prompt": PROMPT}, "model", "The parameter 'model' is missing."),
     ],
 )
 def test_wrong_requests_say_what_is_wrong(server, body, param, says):
@@ -233,6 +234,31 @@ def test_wrong_requests_say_what_is_wrong(server, body, param, says):
     error = json.loads(content)["error"]
     assert (status, error["type"], error["param"]) == (400, "invalid_request_error", param)
     assert says in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "param", "code", "message"),
+    [
+        ({"messages": 3}, "messages", "invalid_type", "must be an array, not an integer."),
+        ({"messages": ["Hi"]}, "messages[0]", "invalid_type", "must be an object, not a string."),
+        ({"messages": []}, "messages", "invalid_value", "must have at least 1 entry."),
+        ({"messages": [{"role": "user"}]}, "messages[0].content", "missing_required_parameter", "is missing."),
+        ({"messages": [{**CHAT[0], "content": [{"type": "a"}]}]}, "messages[0].content[0].type", *CHOICE),
+        ({"temperature": "warm"}, "temperature", "invalid_type", "must be a number, not a string."),
+        ({"top_p": 0}, "top_p", "invalid_value", "must be greater than 0."),
+        ({"stop": ["a"] * 5}, "stop", "invalid_value", "must have at most 4 entries."),
+        ({"stop": True}, "stop", "invalid_type", "must be a string or an array, not a boolean."),
+    ],
+)
+def test_wrong_values_are_named_in_sentences(server, wrong, param, code, message):
+    status, answer = ask_json(server, CHAT_PATH, **{"messages": CHAT, **wrong})
+    assert status == 400
+    assert answer["error"] == {
+        "message": f"The parameter '{param}' {message}",
+        "type": "invalid_request_error",
+        "param": param,
+        "code": code,
+    }
 
 
 def test_errors_of_routes_have_the_form_of_the_protocol(server):

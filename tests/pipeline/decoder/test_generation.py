@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import msgspec
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from edgeopt.data.judging.goals import goal_from
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.errors import ModelError, TrialError
 from edgeopt.measure.messages import Decode, Decoded, Generate
-from edgeopt.measure.trials.decoding import FULL, decode, generate
+from edgeopt.measure.trials import decoding
+from edgeopt.measure.trials.decoding import FEWEST_TOKENS, FULL, decode, generate
 from edgeopt.pipeline.decoder.generation import (
     GenerationRun,
     GenerationTask,
@@ -20,6 +23,7 @@ from edgeopt.pipeline.decoder.generation import (
     run_generation,
 )
 from edgeopt.pipeline.runner import TrialRunner
+from edgeopt.views.outcome import _generated
 from edgeopt.workers.host import LocalHost
 from tests.bundle.runtime.decoder import (
     HEADS,
@@ -47,13 +51,13 @@ def run(tmp_path):
     save_samples(Samples(one, {name: array.ndim - 1 for name, array in one.items()}), tmp_path / "samples")
     runner = TrialRunner(LocalHost(tmp_path), tmp_path, tmp_path / "samples")
 
-    def start(path, backend="onnxruntime-cpu", source=None, snr_db=40.0):
+    def start(path, backend="onnxruntime-cpu", source=None, snr_db=40.0, limit_s=None):
         contender = runner.enter("one", backend, path)
         try:
             if source is None:
-                return run_generation(contender, CACHE, TEXTS, PROMPT, tmp_path)
+                return run_generation(contender, CACHE, TEXTS, PROMPT, tmp_path, limit_s=limit_s)
             task = GenerationTask(CACHE, TEXTS, PROMPT, source)
-            return prove_generation(contender, task, goal_from("kl"), snr_db, tmp_path)
+            return prove_generation(contender, task, goal_from("kl"), snr_db, tmp_path, limit_s)
         finally:
             contender.close()
 
@@ -77,6 +81,23 @@ def test_the_proof_of_a_sound_decoder_has_the_lowest_step_of_each_form(run, deco
     assert min(proof.lowest_db.values()) >= 90
     assert (proof.steps, proof.prompts, proof.same_tokens) == (LENGTH - PROMPT, 6, 6 * (64 - PROMPT))
     assert proof.loops == proof.source_loops
+
+
+@pytest.mark.parametrize("short", ["bundle", "source"])
+def test_with_little_time_fewer_tokens_are_compared_and_the_proof_says_so(run, decoder, short):
+    source = run(decoder, limit_s=0.0 if short == "source" else None)
+    assert source.seconds > 0
+    proof = run(decoder, source=source, limit_s=0.0 if short == "bundle" else 600.0)
+    assert (proof.greedy_tokens, proof.most_tokens) == (FEWEST_TOKENS, 64 - PROMPT)
+    assert (proof.same_prompts, proof.same_tokens) == (6, 6 * FEWEST_TOKENS)
+    assert proof.loops == proof.source_loops
+    assert f"{FEWEST_TOKENS} tokens (of {64 - PROMPT}, for lack of time) after" in _generated(proof, False)
+
+
+def test_prompts_one_at_a_time_share_what_is_left(monkeypatch):
+    now_s = iter([0.0, 10.0, 40.0])
+    monkeypatch.setattr(decoding, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
+    assert list(decoding._shares(60.0, 3)) == [20.0, 35.0, 60.0]
 
 
 def test_a_cache_shifted_by_one_position_is_refused(run, decoder, tmp_path):

@@ -32,7 +32,7 @@ from edgeopt_gui.pages.optimize.settings_panel import FoldingPanel, SettingsPane
 from edgeopt_gui.pages.optimize.situation import Search, Situation
 from edgeopt_gui.pages.optimize.welcome import Welcome
 from edgeopt_gui.widgets.command_line import CommandLine
-from edgeopt_gui.widgets.dialogs import DATA, choose_file, choose_folder
+from edgeopt_gui.widgets.dialogs import DATA, TEXTS, choose_file, choose_folder
 from edgeopt_gui.widgets.states import ErrorState
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ class OptimizePage(Page):
             self.context.changed.emit()
 
     def choose_data(self) -> None:
-        path = choose_file(self, "Choose data", DATA, "data")
+        title, pattern = ("Choose a text", TEXTS) if self.panel.data.takes_texts else ("Choose data", DATA)
+        path = choose_file(self, title, pattern, "data")
         if path is not None:
             self.use_data(path)
 

@@ -13,6 +13,16 @@ NO_DATA = (
     "Without data only exact rewrites and float precisions are tried, on generated inputs. "
     "Choose some, or drop it on the window."
 )
+NO_TEXT = (
+    "Without a text, candidates are measured and judged on a small text of edgeopt. Choose a text file in UTF-8, "
+    "or an .npz with token ids."
+)
+_PAST = "past_key_values."
+_IDS = ("input_ids", "ids")
+_TEXT_HINT = "Choose a text file in UTF-8, or an .npz with a row of token ids for each text."
+_USE_OF_TEXT = (
+    "It is cut into texts of equal length: some are timed, some check candidates, the others prove the winner."
+)
 
 
 Header = tuple[tuple[int, ...], Any]
@@ -30,12 +40,7 @@ def count_samples(path: Path, inputs: tuple[TensorFacts, ...] | None = None) -> 
     pictures: list[Path] = slow("edgeopt.data.preparation").picture_files(path)
     if pictures:
         return len(pictures)
-    try:
-        headers = dict(_headers_in_folder(path) if path.is_dir() else _headers_in_archive(path))
-    except BadZipFile as error:
-        raise DataError(f"'{path.name}' is not a .npz archive.", how) from error
-    except (OSError, ValueError, EOFError, NotImplementedError) as error:
-        raise DataError(f"'{path.name}' cannot be read as data: {error_text(error)}.", how) from error
+    headers = _headers_of(path)
     # Arrays such as labels may accompany the inputs, also with one entry for each sample.
     counts = {name: shape[0] for name, (shape, _) in headers.items() if shape}
     if not counts or not min(counts.values()):
@@ -67,6 +72,33 @@ def use_of(count: int) -> str:
     )
 
 
+def use_of_text(path: Path) -> str:
+    """Returns what a search for a language model does with this data; raises DataError if it can do nothing.
+
+    `read_texts` of the core has the same rule, and also counts the tokens.
+    """
+    if path.suffix == ".npz" or path.is_dir():
+        headers = _headers_of(path)
+        if any(name.startswith(_PAST) for name in headers):
+            return (
+                f"{path.name} has steps of the cache, not texts, so candidates are measured and judged on a small "
+                "text of edgeopt. Choose a text file in UTF-8 to use your own."
+            )
+        shapes = [headers[name][0] for name in _IDS if name in headers]
+        if not shapes:
+            raise DataError(f"'{path.name}' has no array '{_IDS[0]}' or '{_IDS[1]}' of token ids.", _TEXT_HINT)
+        return f"Token ids. {_USE_OF_TEXT}"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"'{path.name}' cannot be read: {error_text(error)}.", _TEXT_HINT) from error
+    except UnicodeDecodeError:
+        raise DataError(f"'{path.name}' is not a text in UTF-8.", _TEXT_HINT) from None
+    if not text.strip():
+        raise DataError(f"'{path.name}' is empty.", _TEXT_HINT)
+    return f"A text of {len(text):,} characters. {_USE_OF_TEXT}"
+
+
 def beside(model: Path) -> Path | None:
     """Returns the .npz beside the model with the model's name; None if there is none."""
     path = model.with_suffix(".npz")
@@ -90,6 +122,17 @@ def _fit(headers: Mapping[str, Header], inputs: tuple[TensorFacts, ...], name: s
     others = {key: np.zeros(1) for key in headers if key not in ones}
     slow("edgeopt.data.samples").check_samples({**ones, **others}, tensors, name)
     return True
+
+
+def _headers_of(path: Path) -> dict[str, Header]:
+    """Returns the headers of the arrays in an .npz or a folder, by name; raises DataError."""
+    how: str = slow("edgeopt.data.samples").HOW
+    try:
+        return dict(_headers_in_folder(path) if path.is_dir() else _headers_in_archive(path))
+    except BadZipFile as error:
+        raise DataError(f"'{path.name}' is not a .npz archive.", how) from error
+    except (OSError, ValueError, EOFError, NotImplementedError) as error:
+        raise DataError(f"'{path.name}' cannot be read as data: {error_text(error)}.", how) from error
 
 
 def _headers_in_folder(folder: Path) -> Iterator[tuple[str, Header]]:

@@ -2,6 +2,7 @@
 
 import os
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -11,6 +12,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
 from edgeopt.commands.analyze.analyze import analyze
+from edgeopt.data.demo import MODEL
 from edgeopt.data.split import split
 from edgeopt.errors import DataError
 from edgeopt.graph.analysis import TensorFacts
@@ -25,6 +27,7 @@ from edgeopt_gui.pages.optimize.settings_panel import FoldingPanel, SettingsPane
 from edgeopt_gui.pages.optimize.today_field import TodayField
 from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets.action_button import ActionButton
+from tests.bundle.runtime.decoder import PAIRS, write_decoder
 
 TARGETS = (
     TargetVerdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2", used=True),
@@ -417,3 +420,44 @@ def test_the_preprocessing_of_an_import_goes_into_the_bundle(context, panel, tmp
     panel.with_pre.setChecked(True)
     panel.sizes.line.setText("batch=1,4")  # a bundle for several sizes holds no preprocessing
     assert panel.pre is None
+
+
+@pytest.fixture
+def decoder(tmp_path):
+    path = tmp_path / "tiny.onnx"
+    write_decoder(path)
+    np.savez(tmp_path / "tiny.npz", **{name: np.zeros((4, 1, 2, 8, 8)) for name in PAIRS})
+    return analyze(path, coverage=False, opportunities=False, run=False)
+
+
+def open_decoder(context, decoder):
+    context.open(Subject(Path(decoder.path), "model"))
+    context.use_inputs(decoder.inputs)
+    context.use_nodes(decoder)
+
+
+def test_samples_of_an_imported_language_model_are_said_not_to_be_texts(qtbot, panel, context, decoder, tmp_path):
+    open_decoder(context, decoder)
+    assert panel.data.use.text().startswith("Without a text, candidates are measured")
+    assert panel.data.beside is None
+    context.use_data(tmp_path / "tiny.npz")
+    qtbot.waitUntil(lambda: "steps of the cache, not texts" in panel.data.use.text())
+    assert "a small text of edgeopt" in panel.data.use.text()
+    assert panel.problem == ""
+
+
+def test_a_language_model_takes_a_text_and_other_models_do_not(qtbot, panel, context, decoder, tmp_path):
+    text = tmp_path / "mine.txt"
+    text.write_text("A text of mine. " * 100)
+    context.open(Subject(Path(decoder.path), "model"))
+    context.use_data(text)
+    assert panel.data.use.text() == "Reading the model…"
+    open_decoder(context, decoder)
+    qtbot.waitUntil(lambda: panel.data.use.text().startswith("A text of 1,600 characters."))
+    assert panel.problem == ""
+    text.write_bytes(b"\xff")
+    context.use_data(text)
+    qtbot.waitUntil(lambda: panel.data.problem == "'mine.txt' is not a text in UTF-8.")
+    context.use_nodes(None)
+    context.use_nodes(analyze(MODEL, coverage=False, opportunities=False, run=False))
+    qtbot.waitUntil(lambda: panel.data.problem == "'mine.txt' is not a .npz archive.")
