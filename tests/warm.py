@@ -36,6 +36,7 @@ MODULES = {
     "edgeopt_agent.main": True,
     "edgeopt_agent.workers.child": False,
     "edgeopt_gui.jobs.child": True,
+    "tests.agent.installed": True,
     "tests.agent.mortal": True,
 }
 _NESTING_TASKS = ("inspect", "make", "open-operator")
