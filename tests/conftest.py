@@ -7,11 +7,14 @@ import gc
 import json
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+# As in the Makefile: or each of a thousand processes compiles what it imports, and each worker all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Before numpy starts a thread for each core, in each of a thousand processes that tests start too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -170,6 +173,7 @@ def near_where_it_may(request):
 
 
 def pytest_configure():
+    sys.dont_write_bytecode = False
     warm.install()
 
 

@@ -61,7 +61,13 @@ def test_a_signal_ends_it_as_soon_as_its_number_is_known(how):
 def test_it_sees_what_it_was_started_with(how, tmp_path):
     mine, theirs = os.pipe()
     options = {"cwd": tmp_path, "start_new_session": True, "pass_fds": (theirs,), "more": {"OWN": "é"}}
-    with begin("tell", str(theirs), "ü", flags=["-P", "-u"], **options) as process:
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        process = begin("tell", str(theirs), "ü", flags=["-P", "-u"], **options)
+    finally:
+        os.sched_setaffinity(0, cores)
+    with process:
         os.close(theirs)
         told = json.loads(process.communicate("from above")[0])
     with open(mine) as pipe:  # noqa: PTH123 - it is no path
@@ -78,6 +84,7 @@ def test_it_sees_what_it_was_started_with(how, tmp_path):
         "stdin": "from above",
         "session": process.pid,
         "group": process.pid,
+        "cores": [min(cores)],
         "files": [0, 1, 2, theirs],
         "above": os.getpid(),
         "main_thread": True,

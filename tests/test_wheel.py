@@ -117,12 +117,14 @@ def built(tmp_path_factory):
     return source, wheel
 
 
+@pytest.mark.slow
 def test_two_builds_give_the_same_bytes_also_from_the_source_distribution(built, wheel):
     with zipfile.ZipFile(wheel) as direct, zipfile.ZipFile(built[1]) as by_source:
         assert set(direct.namelist()) == set(by_source.namelist())  # says more than that the bytes differ
     assert wheel.read_bytes() == built[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_the_source_distribution_holds_every_file_that_documents_name(built):
     texts = [path.read_text() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))]
     named = {name.rstrip(".") for text in texts for name in re.findall(r"\b[a-z]+/[\w./-]+", text)}

@@ -32,10 +32,12 @@ import types
 # What is started warm, and whether it starts such processes itself.
 MODULES = {
     "edgeopt": True,
+    "edgeopt.cli.attached": True,
     "edgeopt.workers": True,
     "edgeopt_agent.main": True,
     "edgeopt_agent.workers.child": False,
     "edgeopt_gui.jobs.child": True,
+    "tests.agent.installed": True,
     "tests.agent.mortal": True,
 }
 _NESTING_TASKS = ("inspect", "make", "open-operator")
@@ -164,6 +166,7 @@ class WarmPopen(_Popen):
             "files": list(files),
             "session": bool(start_new_session),
             "group": -1 if process_group is None else process_group,
+            "cores": list(os.sched_getaffinity(0)),
         }
         try:
             self.pid = _Here.forge_of_this_process().start(request, list(files.values()))
@@ -302,6 +305,7 @@ def _dress(request, files):
         os.dup2(file, number)
     os.closerange(beyond, beyond + len(kept))
     os.chdir(request["cwd"])
+    os.sched_setaffinity(0, request["cores"])
     environment = request["environment"]
     os.environ.clear()
     os.environ.update(environment)

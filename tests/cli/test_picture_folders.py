@@ -30,7 +30,7 @@ COMMANDS = [
     f"analyze conv.onnx {CPU}",
     f"graph conv.onnx -o graph.html --profile-ops {CPU}",
     "run conv.onnx -o outputs",
-    f"quantize conv.onnx -o out.onnx --method int8 --no-floor {CPU}",
+    f"quantize conv.onnx -o out.onnx --method int8 --no-floor --time-limit 5 {CPU}",
     slow(f"compare-calibrations conv.onnx {CPU}"),
     slow("cost conv.onnx --price-per-hour 1 --measure --time-limit 1"),
     slow("optimize conv.onnx -o out.edgeopt --profile quick.toml"),

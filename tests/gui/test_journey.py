@@ -87,6 +87,7 @@ def journey(qtbot, window, context, tmp_path, model, data):
     assert read_bundle(saved).deployment.source.name == model.name
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_first_day_with_the_sample(qtbot, window, context, tmp_path):
     context.settings.keep("optimize.time-limit-s", 2)
@@ -95,7 +96,7 @@ def test_the_first_day_with_the_sample(qtbot, window, context, tmp_path):
 
 @pytest.mark.timeout(300)
 def test_one_click_on_an_empty_window_makes_a_proved_bundle_of_the_sample(qtbot, window, context):
-    context.settings.keep("optimize.time-limit-s", 2)
+    context.settings.keep("optimize.time-limit-s", 1)
     window.show_page("model")
     (start,) = (b for b in window.shown_page.findChildren(ActionButton) if b.key == "app.optimize-sample")
     qtbot.mouseClick(start, Qt.MouseButton.LeftButton)

@@ -105,6 +105,7 @@ def test_wrong_use_of_a_source_is_refused(planted, benches, relu_model, argument
     assert said in last["message"]
 
 
+@pytest.mark.slow
 def test_forest_is_measured_by_its_probabilities(imports, sklearn, forest):  # noqa: F811
     assert imports("forest.joblib", "--trust", "--python", sklearn)[0] == 0
     with pytest.raises(UsageError, match="is a pickle"):

@@ -88,6 +88,7 @@ def test_first_screen_of_the_readme_has_a_line_of_the_page():
     assert frozenset(line.split()) in words
 
 
+@pytest.mark.slow
 def test_lines_of_scikit_learn_and_onnx_run(reader, sklearn, tmp_path):  # noqa: F811
     fitted(sklearn, tmp_path)
     onnx.save(old_model(), tmp_path / "old.onnx")

@@ -111,6 +111,7 @@ def test_a_bundle_that_answers_otherwise_is_less_accurate(job):
     assert page
 
 
+@pytest.mark.slow
 def test_a_slower_bundle_breaks_the_limit(job, null_model):
     np.savez(job.checkout / "data.npz", x=np.ones((4, 8), np.float32))
     line = STEPS["bench"].replace("deployed/model.edgeopt", f"'{null_model('fast', latency_ms=1)}'")

@@ -193,10 +193,10 @@ def test_unknown_preset_is_refused_with_the_nearest(tmp_path):
     assert caught.value.hint == "Did you mean 'sentence-encoder'?"
 
 
-def test_preset_is_in_the_result_the_summary_and_the_report(tmp_path, quick_profile):
+def test_preset_is_in_the_result_the_summary_and_the_report(tmp_path, short_profile):
     onnx.save(bert(layers=1), tmp_path / "bert.onnx")
     few = tmp_path / "few.toml"
-    few.write_text(limited(quick_profile.read_text(), 1, LONG_S))
+    few.write_text(limited(short_profile.read_text(), 1, LONG_S))
     outcome = optimize(tmp_path / "bert.onnx", tmp_path / "out.edgeopt", profile=few)
     said = (
         "Preset sentence-encoder: 1 attention layer, no convolution, no recurrent layer; "
@@ -210,10 +210,10 @@ def test_preset_is_in_the_result_the_summary_and_the_report(tmp_path, quick_prof
 
 
 @pytest.mark.slow
-def test_preset_that_sets_nothing_is_only_in_the_result(tmp_path, quick_profile):
+def test_preset_that_sets_nothing_is_only_in_the_result(tmp_path, short_profile):
     onnx.save(mobilenet_v2(), tmp_path / "fixed.onnx")
     few = tmp_path / "few.toml"
-    few.write_text(limited(quick_profile.read_text(), 1, LONG_S))
+    few.write_text(limited(short_profile.read_text(), 1, LONG_S))
     outcome = optimize(tmp_path / "fixed.onnx", tmp_path / "out.edgeopt", profile=few)
     assert outcome.preset.unset.startswith("the model leaves open none of its sizes (224 for axes 2 and 3")
     assert not any("Preset" in line for line in proof_lines(outcome))
@@ -227,9 +227,9 @@ def test_preset_that_sets_nothing_is_only_in_the_result(tmp_path, quick_profile)
         (False, "the model leaves open none of its sizes (64 for axis 1 of integer inputs with 2 dimensions)"),
     ],
 )
-def test_named_preset_that_sets_nothing_is_shown(tmp_path, relu_model, conv_model, quick_profile, fixed, why):
+def test_named_preset_that_sets_nothing_is_shown(tmp_path, relu_model, conv_model, short_profile, fixed, why):
     few = tmp_path / "few.toml"
-    few.write_text(limited(quick_profile.read_text(), 1, LONG_S))
+    few.write_text(limited(short_profile.read_text(), 1, LONG_S))
     model = relu_model if fixed else conv_model
     outcome = optimize(model, tmp_path / "out.edgeopt", profile=few, preset="sentence-encoder")
     said = f"Preset sentence-encoder: named by --preset; sets nothing: {why}."

@@ -35,6 +35,8 @@ ELSEWHERE = re.compile(
     r"(on the (device|other machine)|the device|private key is|start one( there)?|machine with edgeopt)[^:]*: $",
     re.IGNORECASE,
 )
+# What a shell may put something else for, quoted or not.
+CHANGED = re.compile(r"[$`*?~[{!#\\\n]")
 
 
 @dataclass
@@ -44,6 +46,8 @@ class Machine:
     folder: Path
     programs: tuple[str, ...]
     variables: dict[str, str] = field(default_factory=dict)
+    shell: bool = False
+    """Whether everything is started by a shell."""
 
     def __post_init__(self):
         binaries = self.folder / "bin"
@@ -64,9 +68,19 @@ class Machine:
             **self.variables,
         }
 
+    def _started_by(self, command):
+        """What starts a command: a shell, or where that would change no word of it, a warm process."""
+        tokens = shlex.shlex(command, posix=True, punctuation_chars=True)
+        tokens.whitespace_split = True
+        words = shlex.split(command)
+        if self.shell or words[0] not in self.programs or CHANGED.search(command) or words != list(tokens):
+            return ["/bin/sh", "-c", f"exec {command}"]
+        script = str(self.folder / "bin" / words[0])
+        return [sys.executable, "-P", "-m", "tests.agent.installed", script, *words[1:]]
+
     def run(self, command, **variables):
         return subprocess.run(
-            ["/bin/sh", "-c", command],
+            self._started_by(command),
             env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -76,9 +90,9 @@ class Machine:
         )
 
     def start(self, command):
-        shell = ["/bin/sh", "-c", f"exec {command}"]
+        words = self._started_by(command)
         return subprocess.Popen(
-            shell, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            words, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
     def paste(self, said):
@@ -97,9 +111,10 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path):
+def machine(tmp_path, request):
     """A device with the package of the agent alone, as Debian's package installs it."""
-    return Machine(tmp_path / "device", ("edgeopt-agent",))
+    shell = request.node.get_closest_marker("cold") is not None
+    return Machine(tmp_path / "device", ("edgeopt-agent",), shell=shell)
 
 
 @pytest.fixture
@@ -218,6 +233,7 @@ def test_laptop_pairs_by_the_command_that_the_device_shows(machine, start, tmp_p
     assert laptop.run(f"edgeopt fleet status --url https://127.0.0.1:{port}").returncode == 0
 
 
+@pytest.mark.cold  # through a shell and the script, as all these commands are typed
 def test_agent_that_does_not_start_says_what_to_paste(machine, tmp_path):
     place = f"--data-dir {shlex.quote(str(tmp_path / 'its data'))}"
     ran = machine.run(f"edgeopt-agent run --host 0.0.0.0 {place}")

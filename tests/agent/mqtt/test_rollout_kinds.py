@@ -18,7 +18,7 @@ from edgeopt.fleet.rollout_request import RolloutControlRequest, RolloutStartReq
 from edgeopt_agent import trusted_keys
 from tests.measuring import model  # noqa: F401 - a fixture
 
-SEARCH_S = 3.0
+SEARCH_S = 1.0
 
 
 @contextmanager
@@ -148,6 +148,7 @@ def test_search_that_fails_fails_all_devices_of_its_kind(start_one, request_of, 
     assert status().counts == {"failed": 2}
 
 
+@pytest.mark.slow
 def test_bundle_that_is_another_one_in_the_store_is_not_ordered(start_one, request_of, store, status):
     agent = start_one("device")
     store.spoils = True

@@ -16,11 +16,12 @@ def page(open_page):
 
 
 @pytest.fixture
-def lab(tmp_path):
+def lab(tmp_path, short_profile):
     """A lab of this machine and a device that does not answer."""
     file = tmp_path / "lab.toml"
     devices = '[[device]]\nname = "here"\n[[device]]\nname = "gone"\non = "ssh://127.0.0.1:1"\n'
-    file.write_text(f'{devices}[models.good]\nfile = "{MODEL.as_posix()}"\n[options]\ntime_limit_s = 1\n')
+    options = f'[options]\ntime_limit_s = 1\nprofile = "{short_profile.as_posix()}"\n'
+    file.write_text(f'{devices}[models.good]\nfile = "{MODEL.as_posix()}"\n{options}')
     return file
 
 
