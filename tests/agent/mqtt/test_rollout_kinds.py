@@ -148,7 +148,6 @@ def test_search_that_fails_fails_all_devices_of_its_kind(start_one, request_of, 
     assert status().counts == {"failed": 2}
 
 
-@pytest.mark.slow
 def test_bundle_that_is_another_one_in_the_store_is_not_ordered(start_one, request_of, store, status):
     agent = start_one("device")
     store.spoils = True
