@@ -16,6 +16,7 @@ CHECKS: tuple[Callable[[Patient], Findings], ...] = (
     state.check_space,
     state.check_journal,
     state.check_links,
+    state.check_files,
     state.check_trust,
     state.check_signature,
     state.check_hook,
@@ -46,6 +47,7 @@ def _own(advice: str, settings: Settings) -> str:
 def _check_model(patient: Patient, name: str) -> Findings:
     """Yields the findings that concern an added model alone."""
     added = replace(patient, data=patient.data.of_model(name))
-    for finding in (*state.check_journal(added), *state.check_links(added), *state.check_signature(added)):
+    checks = (state.check_journal, state.check_links, state.check_files, state.check_signature)
+    for finding in (finding for check in checks for finding in check(added)):
         if finding.check != "clock":
             yield msgspec.structs.replace(finding, check=f"{finding.check} of {name}")

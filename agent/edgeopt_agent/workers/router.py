@@ -217,6 +217,8 @@ class Router:
         """Raises RequestError unless a worker, or the one of this model, answers at once."""
         worker = self.serving if name is None else self.named(name, version).worker
         if worker is None:
+            if why := self.why_nothing():
+                raise RequestError(503, f"No model serves at the moment. {why}")
             vacancy = self.vacancy()
             no_release = "No release is deployed on this device."
             raise RequestError(503, no_release if vacancy is None else f"No release serves. {vacancy.why}")
