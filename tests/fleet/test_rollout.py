@@ -345,6 +345,7 @@ def test_rollback_leaves_devices_that_follow_something_newer():
     newer = {"a": report("COMMITTED", sequence=1500)}
     known, orders = run(control(known, Control("rollback", 2000, 2.0)), newer, 2)
     assert (orders, known.devices["a"].state, known.phase) == ([], "superseded", "rolled-back")
+    assert known.reason == "1 device follows a newer desired state and was not changed"
 
 
 def test_orders_lost_by_a_kill_are_found():

@@ -8,7 +8,6 @@ from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.trust import check_signature
 
-
 SEND_AGAIN = "Send its bundle again, which replaces the files."
 
 
@@ -52,6 +51,6 @@ def nothing_to_return_to(others: set[str], option: str, lost: str = "") -> Refus
         )
     return RefusedError(
         *(409, "nothing-to-return-to"),
-        "No release to roll back to: no other has served.",
+        "No release to roll back to: no other is on the device.",
         "Deploy the bundle that you want: edgeopt-agent deploy BUNDLE",
     )

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import msgspec
 
+from edgeopt_agent.certificate import listening
 from edgeopt_agent.data_dir import DataDir, added_models
 from edgeopt_agent.doctor import machine, state
 from edgeopt_agent.doctor.findings import Diagnosis, Findings, Patient
-from edgeopt_agent.own_commands import in_own_commands
+from edgeopt_agent.own_commands import in_commands_of, in_own_commands
 from edgeopt_agent.settings import Settings
 
 CHECKS: tuple[Callable[[Patient], Findings], ...] = (
@@ -41,6 +42,9 @@ def diagnose(settings: Settings) -> Diagnosis:
 
 
 def _own(advice: str, settings: Settings) -> str:
+    """Returns the advice for the agent that runs on the data folder, or for these settings if none ever ran."""
+    if listening(settings.data_dir) is not None:
+        return in_commands_of(advice, settings.data_dir)
     return in_own_commands(advice, settings)
 
 

@@ -167,4 +167,6 @@ def test_damaged_files_of_a_release_are_found(doctor, used, link):
     file.write_bytes(file.read_bytes()[::-1])
     code, found = doctor(used)
     assert code == 3
-    assert found["release files"]["message"].startswith(f"The bundle '{release.name}' is damaged: model/model.null.json")
+    assert found["release files"]["message"].startswith(
+        f"The bundle '{release.name}' is damaged: model/model.null.json"
+    )
