@@ -170,3 +170,11 @@ def test_damaged_files_of_a_release_are_found(doctor, used, link):
     assert found["release files"]["message"].startswith(
         f"The bundle '{release.name}' is damaged: model/model.null.json"
     )
+
+
+def test_advice_is_for_the_agent_that_runs(doctor, start_serving, tmp_path):
+    agent = start_serving()
+    file = tmp_path / "agent.toml"
+    file.write_text(f"disk_reserve_bytes = {10**15}")
+    _, found = doctor(agent.data_dir, "--config", file, "--port", 8080)
+    assert f"edgeopt-agent gc --data-dir {agent.data_dir}`" in found["disk"]["advice"]
