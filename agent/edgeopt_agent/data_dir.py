@@ -217,11 +217,16 @@ def point(link: Path, release_id: str | None) -> None:
 
 def pointed(link: Path) -> str | None:
     """Returns the release that a link leads to; None if there is no link, or no such release any more."""
+    name = link_target(link)
+    return name if name is not None and (link.parent / "releases" / name).is_dir() else None
+
+
+def link_target(link: Path) -> str | None:
+    """Returns the release that a link names, whether or not it is there; None if there is no link."""
     try:
-        name = link.readlink().name
+        return link.readlink().name
     except OSError:
         return None
-    return name if (link.parent / "releases" / name).is_dir() else None
 
 
 def free_name(path: Path) -> Path:

@@ -50,13 +50,10 @@ def write_manifest(folder: Path) -> None:
 
 def check_manifest(folder: Path) -> Manifest:
     """Every listed file must be there with its digest, and no other; raises BundleError naming the file."""
-    manifest = _read(folder / FILE)
+    manifest = check_sizes(folder)
     for name, entry in manifest.files.items():
-        path = _inside(folder, name)
-        if not path.is_file():
-            raise BundleError(f"The bundle '{folder.name}' is damaged: {name} is missing.", _HINT)
-        if path.stat().st_size != entry.size_bytes or file_digest(path) != entry.sha256:
-            raise BundleError(f"The bundle '{folder.name}' is damaged: {name} was changed.", _HINT)
+        if file_digest(folder / name) != entry.sha256:
+            raise _changed(folder, name)
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         unlisted = name not in manifest.files and name != FILE and not (name == SIGNATURE and path.is_file())
@@ -66,6 +63,22 @@ def check_manifest(folder: Path) -> Manifest:
                 "Remove that file if it is yours; otherwise do not trust this copy.",
             )
     return manifest
+
+
+def check_sizes(folder: Path) -> Manifest:
+    """Raises BundleError unless every listed file is there with its size; their content is not read."""
+    manifest = _read(folder / FILE)
+    for name, entry in manifest.files.items():
+        path = _inside(folder, name)
+        if not path.is_file():
+            raise BundleError(f"The bundle '{folder.name}' is damaged: {name} is missing.", _HINT)
+        if path.stat().st_size != entry.size_bytes:
+            raise _changed(folder, name)
+    return manifest
+
+
+def _changed(folder: Path, name: str) -> BundleError:
+    return BundleError(f"The bundle '{folder.name}' is damaged: {name} was changed.", _HINT)
 
 
 def _read(path: Path) -> Manifest:

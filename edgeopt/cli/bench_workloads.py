@@ -126,8 +126,8 @@ def answers_line(report: "GenerateReport") -> str:
     """Returns the sentence on what was generated after which prompts."""
     prompt, new = (count(number_of, "token") for number_of in (report.prompt_tokens, report.new_tokens))
     return (
-        f"An answer has {new} after a prompt of {prompt}, one at a time; medians of "
-        f"{count(report.rounds, 'round')}. Inputs: {report.data}."
+        f"An answer has {new} after a prompt of {prompt}, one at a time; medians of all "
+        f"answers of {count(report.rounds, 'round')}. Inputs: {report.data}."
     )
 
 

@@ -361,14 +361,23 @@ def result(rollout: Rollout) -> tuple[Phase, str]:
         f"{name}: {each.reason}" for name, each in rollout.devices.items() if each.state == "rollback-failed"
     ]
     returned, late = states.count("rolled-back"), states.count("rolling-back")
-    if not returned + late + len(failed):
+    kept = sum(each.state == "superseded" and each.serves_new for each in rollout.devices.values())
+    if not returned + late + len(failed) + kept:
         return "rolled-back", "no device had taken the bundle"
     if not failed:
-        return "rolled-back", _late_text(late)
+        return "rolled-back", "; ".join(filter(None, [_kept_text(kept), _late_text(late)]))
     more = [f"and {len(failed) - _MAX_NAMED} more"] if len(failed) > _MAX_NAMED else []
     all_ = units.count(returned + late + len(failed), "device")
-    parts = [f"rolled back {returned} of {all_}", *failed[:_MAX_NAMED], *more, _late_text(late)]
+    parts = [f"rolled back {returned} of {all_}", *failed[:_MAX_NAMED], *more, _kept_text(kept), _late_text(late)]
     return "rollback-failed", "; ".join(part.rstrip(".") for part in parts if part)
+
+
+def _kept_text(kept: int) -> str:
+    """Returns a clause on the devices that took the bundle and follow a newer rollout, which may have failed."""
+    if not kept:
+        return ""
+    verbs = "follows a newer desired state and was" if kept == 1 else "follow newer desired states and were"
+    return f"{units.count(kept, 'device')} {verbs} not changed"
 
 
 def _late_text(late: int) -> str:

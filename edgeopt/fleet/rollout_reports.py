@@ -78,7 +78,7 @@ def _while_deploying(
         found = replace(known, online=report.online, since_s=now_s)
     else:
         found = known
-    return _in_time(rollout.limits, found, "stuck", now_s)
+    return _in_time(rollout.limits, found, "stuck", now_s, report.online)
 
 
 def _following(
@@ -149,7 +149,9 @@ def _while_returning(
     if newest_sequence(report) > rollout.return_sequence:
         return _moved(known, "superseded", now_s, _NEWER)
     if rollout.desired.models:
-        return _in_time(rollout.limits, _order_returning(known, report, now_s), "rollback-failed", now_s)
+        return _in_time(
+            rollout.limits, _order_returning(known, report, now_s), "rollback-failed", now_s, report.online
+        )
     status = report.of_model(rollout.desired.model)
     following = report.reported.desired if report.reported is not None else None
     last = None if status is None else status.deployment
@@ -170,7 +172,7 @@ def _while_returning(
             return known
     if known.online != report.online:
         known = replace(known, online=report.online, since_s=now_s)
-    return _in_time(rollout.limits, known, "rollback-failed", now_s)
+    return _in_time(rollout.limits, known, "rollback-failed", now_s, report.online)
 
 
 def _order_returning(known: DeviceProgress, report: DeviceReport, now_s: float) -> DeviceProgress:
@@ -208,7 +210,9 @@ def _moved(known: DeviceProgress, state: DeviceState, now_s: float, reason: str 
     return replace(known, state=state, since_s=now_s, stage="", reason=reason[:_LONGEST_REASON])
 
 
-def _in_time(limits: Limits, known: DeviceProgress, late: DeviceState, now_s: float) -> DeviceProgress:
+def _in_time(
+    limits: Limits, known: DeviceProgress, late: DeviceState, now_s: float, online: bool
+) -> DeviceProgress:
     """The device, or one that has been in its state for too long. Waiting offline takes no time."""
     waits = known.state in {"ordered", "rolling-back"} and not known.online
     if known.state not in {"ordered", "deploying", "rolling-back"} or waits:
@@ -216,7 +220,8 @@ def _in_time(limits: Limits, known: DeviceProgress, late: DeviceState, now_s: fl
     if now_s - known.since_s <= limits.device_timeout_s:
         return known
     where = known.stage.lower() or known.state
-    return _moved(known, late, now_s, f"stuck in '{where}' for {now_s - known.since_s:.0f} s")
+    away = "" if online else "; it is offline"
+    return _moved(known, late, now_s, f"stuck in '{where}' for {now_s - known.since_s:.0f} s{away}")
 
 
 def _missed_limit(limits: Limits, known: DeviceProgress, deployment: FleetDeployment) -> str:

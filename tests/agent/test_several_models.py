@@ -293,7 +293,7 @@ def test_the_commands_reach_each_model(pair, null_bundle, capsys):
     capsys.readouterr()
     assert "pinned" in ask("releases", "--model", "third")[1]
     code, out = ask("rollback", "--model", "third")
-    assert (code, "no other has served" in out) == (4, True)
+    assert (code, "no other is on the device" in out) == (4, True)
     code, out = ask("remove", "third")
     assert (code, "third was removed" in out) == (0, True)
     assert "Model third" not in ask("status")[1]

@@ -83,7 +83,10 @@ def test_answers_of_language_models():
     assert "By tokens per second: a.onnx is faster than b.onnx: 1.50x [1.40 1.60], 9 rounds." in text
     assert "To the first token: a.onnx is faster than b.onnx" in text
     assert "bad.onnx did not finish: crashed: SIGSEGV." in text
-    assert "An answer has 32 tokens after a prompt of 64 tokens, one at a time; medians of 15 rounds." in text
+    assert (
+        "An answer has 32 tokens after a prompt of 64 tokens, one at a time; medians of all answers of 15 rounds."
+        in text
+    )
     assert "warning: It is slow." in text
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import EdgeoptError, printable
-from edgeopt_agent.data_dir import pointed, remove
+from edgeopt_agent.data_dir import link_target, pointed, remove
 from edgeopt_agent.deployments.fetch import remove_parts
 from edgeopt_agent.deployments.joint import Joint
 from edgeopt_agent.deployments.receive import archive_of, unpacked_of
@@ -151,7 +151,8 @@ class Machine:
         present = {folder.name for folder in self.site.data.releases.iterdir()}
         release = to or pointed(self.site.data.previous)
         if release is None:
-            raise nothing_to_return_to(present - {current(self.site)}, self.site.option)
+            lost = link_target(self.site.data.previous) or ""
+            raise nothing_to_return_to(present - {current(self.site)}, self.site.option, lost)
         if release not in present:
             raise RefusedError(
                 *(404, "no-release", f"There is no release '{release[:40]}' on the device."),

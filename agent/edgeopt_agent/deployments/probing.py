@@ -6,15 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgeopt import units
+from edgeopt.bundle.manifest import check_manifest
+from edgeopt.errors import BundleError
 from edgeopt.hw.load import LoadSampler
 from edgeopt_agent.data_dir import pointed
 from edgeopt_agent.deployments.record import Detail
 from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.returning import SEND_AGAIN
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving
 from edgeopt_agent.deployments.states import Event, State
 from edgeopt_agent.releases import deployment_of, model_bytes
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.frames import Golden
+from edgeopt_agent.workers.outcomes import WorkerError
 from edgeopt_agent.workers.process import Worker
 
 SLOW_TIMES = 3
@@ -66,8 +70,19 @@ def _way_back(site: Site, release: str) -> dict[str, object]:
 
 
 async def start_checked(site: Site, release: str) -> tuple[Worker, Golden]:
-    """Starts a worker for a release on the disk, and returns it once it has answered its golden inputs."""
-    worker = await Worker.start(site.data.release(release), release, site.settings)
+    """Starts a worker for a release on the disk, and returns it once it has answered its golden inputs.
+
+    Damaged files are no fault of the bundle: they were as it was sent when they came to the device.
+    """
+    folder = site.data.release(release)
+    try:
+        worker = await Worker.start(folder, release, site.settings)
+    except WorkerError:
+        try:
+            await asyncio.to_thread(check_manifest, folder)
+        except BundleError as damage:
+            raise StepError(f"{damage.message} {SEND_AGAIN}", fault=False) from damage
+        raise
     try:
         golden = await worker.golden(site.settings.probe_timeout_s)
         if golden.problem:

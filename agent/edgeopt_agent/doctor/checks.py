@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import msgspec
 
+from edgeopt_agent.certificate import listening
 from edgeopt_agent.data_dir import DataDir, added_models
 from edgeopt_agent.doctor import machine, state
 from edgeopt_agent.doctor.findings import Diagnosis, Findings, Patient
-from edgeopt_agent.own_commands import in_own_commands
+from edgeopt_agent.own_commands import in_commands_of, in_own_commands
 from edgeopt_agent.settings import Settings
 
 CHECKS: tuple[Callable[[Patient], Findings], ...] = (
@@ -16,6 +17,7 @@ CHECKS: tuple[Callable[[Patient], Findings], ...] = (
     state.check_space,
     state.check_journal,
     state.check_links,
+    state.check_files,
     state.check_trust,
     state.check_signature,
     state.check_hook,
@@ -40,12 +42,16 @@ def diagnose(settings: Settings) -> Diagnosis:
 
 
 def _own(advice: str, settings: Settings) -> str:
+    """Returns the advice for the agent that runs on the data folder, or for these settings if none ever ran."""
+    if listening(settings.data_dir) is not None:
+        return in_commands_of(advice, settings.data_dir)
     return in_own_commands(advice, settings)
 
 
 def _check_model(patient: Patient, name: str) -> Findings:
     """Yields the findings that concern an added model alone."""
     added = replace(patient, data=patient.data.of_model(name))
-    for finding in (*state.check_journal(added), *state.check_links(added), *state.check_signature(added)):
+    checks = (state.check_journal, state.check_links, state.check_files, state.check_signature)
+    for finding in (finding for check in checks for finding in check(added)):
         if finding.check != "clock":
             yield msgspec.structs.replace(finding, check=f"{finding.check} of {name}")

@@ -16,12 +16,14 @@ from urllib.parse import quote
 import msgspec
 
 from edgeopt import units
+from edgeopt.bundle.manifest import check_manifest
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent import service
 from edgeopt_agent.data_dir import LOCK, DataDir, pointed
 from edgeopt_agent.deployments.hook import hook_of, unusable
 from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.returning import SEND_AGAIN
 from edgeopt_agent.doctor.findings import Findings, Patient, ok, problem, warning
 from edgeopt_agent.journal_file import SCHEMA, TABLES, damage_of_file, definitions, text_of
 from edgeopt_agent.releases import deployment_of
@@ -167,6 +169,21 @@ def check_links(patient: Patient) -> Findings:
         return
     current, previous = pointed(data.current) or "nothing", pointed(data.previous) or "none"
     yield ok("links", f"{current} serves; rollback target: {previous}.")
+
+
+def check_files(patient: Patient) -> Findings:
+    """Whether the files of the serving release and of the rollback target have their digests."""
+    data = patient.data
+    linked = dict.fromkeys(name for link in (data.current, data.previous) if (name := pointed(link)) is not None)
+    is_whole = True
+    for name in linked:
+        try:
+            check_manifest(data.release(name))
+        except (EdgeoptError, OSError) as error:
+            is_whole = False
+            yield problem("release files", str(error), SEND_AGAIN)
+    if linked and is_whole:
+        yield ok("release files", f"The digests of {' and '.join(linked)} hold.")
 
 
 def check_signature(patient: Patient) -> Findings:

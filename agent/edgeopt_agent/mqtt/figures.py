@@ -16,27 +16,35 @@ class _Meter:
     """The requests to one model."""
 
     def __init__(self, router: Router) -> None:
-        self._requests = self._failures = 0
+        self._router = router
+        self._counted: dict[str, tuple[int, int]] = {}
+        """Successes and failures of each release up to the last call."""
         self._window = LatencyWindow(1)
         router.watchers.append(self._saw)
 
     def taken(self) -> dict[str, float]:
-        """Returns the figures since the last call."""
-        found: dict[str, float] = {"requests": self._requests, "failures": self._failures}
+        """Returns the figures since the last call; requests include texts and refused ones, as in the metrics."""
+        counted = {name: (each.successes, each.failures) for name, each in self._router.totals.items()}
+        new = [
+            (successes - before[0], failures - before[1])
+            for name, (successes, failures) in counted.items()
+            for before in [self._counted.get(name, (0, 0))]
+        ]
+        self._counted = counted
+        found: dict[str, float] = {
+            "requests": sum(successes + failures for successes, failures in new),
+            "failures": sum(failures for _, failures in new),
+        }
         self._window.tick()
         found |= {
             name: round(value, 4)
             for name, value in zip(_SHARES, self._window.quantiles(_SHARES.values()), strict=False)
         }
-        self._requests = self._failures = 0
         return found
 
     def _saw(self, _release: str, ok: bool, latency_ms: float, _reason: str, _request: int) -> None:
-        self._requests += 1
         if ok:
             self._window.add(latency_ms)
-        else:
-            self._failures += 1
 
 
 class FleetFigures:

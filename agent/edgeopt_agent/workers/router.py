@@ -46,6 +46,8 @@ class Attempt(NamedTuple):
     """Sentence that says what went wrong with the model; empty if nothing did."""
     begun: bool = True
     """Whether the worker had begun the request."""
+    admitted: bool = True
+    """Whether any worker was asked."""
 
 
 class BusyError(RequestError):
@@ -217,6 +219,8 @@ class Router:
         """Raises RequestError unless a worker, or the one of this model, answers at once."""
         worker = self.serving if name is None else self.named(name, version).worker
         if worker is None:
+            if why := self.why_nothing():
+                raise RequestError(503, f"No model serves at the moment. {why}")
             vacancy = self.vacancy()
             no_release = "No release is deployed on this device."
             raise RequestError(503, no_release if vacancy is None else f"No release serves. {vacancy.why}")
@@ -404,7 +408,7 @@ class Router:
             f"{self._settings.request_ends_allowed} times and is not run again. Change the request, or deploy "
             "another release."
         )
-        return Attempt(refusal(422, sentence), sentence)
+        return Attempt(refusal(422, sentence), sentence, admitted=False)
 
     def _other(self, failed: ServedModel, version: str | None) -> Worker | None:
         """Returns another worker that can answer a request which this one could not; None if there is none."""
@@ -446,7 +450,7 @@ class Router:
         All failures of `client` count as one: no other release was asked, and other clients are answered.
         """
         took_s = time.perf_counter() - started
-        self.totals_of_worker(worker).fail("BACKEND", took_s, time.time())
+        self.totals_of_worker(worker).fail("BACKEND" if attempt.admitted else "REJECTED", took_s, time.time())
         if not attempt.begun:
             return  # another request's fault
         digest = _digest([client.encode()] if client else request.parts)

@@ -184,7 +184,9 @@ def _measured(request: Request, prepared: PreparedSides, folder: Path, emit: Emi
     if (plan := prepared.generation) is not None:
         answers = run_generate(host, sides, plan.prompts, plan.rules, emit)
         warnings = (plan.warning,) if plan.warning else ()
-        return msgspec.structs.replace(answers, data=plan.words, warnings=warnings + answers.warnings)
+        return msgspec.structs.replace(
+            answers, data=plan.words(answers.prompts), warnings=warnings + answers.warnings
+        )
     if request.concurrency or request.processes:
         threads, processes = levels(request.concurrency, "--concurrency"), levels(request.processes, "--processes")
         rules = ConcurrentRules(threads or (1,), processes)

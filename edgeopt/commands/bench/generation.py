@@ -34,9 +34,16 @@ class GenerationPlan(NamedTuple):
 
     rules: GenerateRules
     prompts: Prompts
-    words: str
+    source: str
+    """Source of the prompts."""
     warning: str = ""
     """Warning that the prompts are not those of the data."""
+
+    def words(self, answered: int | None = None) -> str:
+        """Describes the prompts; `answered` is the number of those whose answers were measured (default: all)."""
+        rows = self.prompts.rows
+        some = "" if answered is None or answered == len(rows) else f"{answered} of "
+        return f"{some}{units.count(len(rows), 'prompt')} of {len(rows[0])} tokens from {self.source}"
 
 
 def decoders_of(
@@ -85,7 +92,7 @@ def plan_generation(
     cache = decoders[0].cache
     texts = read_texts(text, data, cache.tokens, rules.prompt_tokens, vocabulary, cache.pairs)
     prompts = Prompts(texts.rows, tuple(each.cache for each in decoders))
-    return GenerationPlan(rules, prompts, _words(texts, data), texts.warning if data is not None else "")
+    return GenerationPlan(rules, prompts, _source(texts, data), texts.warning if data is not None else "")
 
 
 def with_first_runs(sides: Sequence[Side], decoders: Sequence[DecoderModel], plan: GenerationPlan) -> list[Side]:
@@ -102,7 +109,6 @@ def with_first_runs(sides: Sequence[Side], decoders: Sequence[DecoderModel], pla
     return found
 
 
-def _words(texts: Texts, data: Path | None) -> str:
+def _source(texts: Texts, data: Path | None) -> str:
     sources = {"data": data.name if data is not None else "", "sample": "a text of edgeopt"}
-    source = sources.get(texts.source, "random tokens")
-    return f"{units.count(len(texts.rows), 'prompt')} of {len(texts.rows[0])} tokens from {source}"
+    return sources.get(texts.source, "random tokens")

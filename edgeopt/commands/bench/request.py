@@ -171,14 +171,19 @@ class Request(msgspec.Struct, frozen=True):
         )
 
     @property
+    def may_generate(self) -> bool:
+        """Whether answers are measured if all sides are language models."""
+        special = self.concurrency or self.processes or self.sweep or self.counters or self.pre
+        is_text = self.data is None or is_text_data(self.data)
+        return self.duty == GENERATE or (self.duty is None and not special and is_text)
+
+    @property
     def _generation(self) -> "AnswerSettings | None":
         """Settings of the answers to measure; None if nothing is generated."""
         from edgeopt.commands.bench.generation import AnswerSettings
         from edgeopt.measure.workloads.records import GenerateRules
 
-        special = self.concurrency or self.processes or self.sweep or self.counters or self.pre
-        is_text = self.data is None or is_text_data(self.data)
-        if self.duty != GENERATE and (self.duty is not None or special or not is_text):
+        if not self.may_generate:
             return None
         values = {
             "prompt_tokens": self.prompt_tokens,
@@ -295,18 +300,18 @@ def check(request: Request) -> None:
     if duty not in WORKLOADS:
         raise UsageError(f"There is no workload '{request.duty}'.", f"--duty takes: {', '.join(WORKLOADS)}.")
     in_turns = not (request.concurrency or request.processes) and duty in {"steady", GENERATE}
-    generates = request.duty in {None, GENERATE}
     only_with = (
         ("--rate", request.rate_per_s, "--duty paced", request.duty == "paced"),
         ("--minutes", request.minutes, "--duty sustained", request.duty == "sustained"),
-        ("--prompt-tokens", request.prompt_tokens, "--duty generate", generates),
-        ("--new-tokens", request.new_tokens, "--duty generate", generates),
+        ("--prompt-tokens", request.prompt_tokens, "--duty generate", request.may_generate),
+        ("--new-tokens", request.new_tokens, "--duty generate", request.may_generate),
         ("--runs", request.runs, "--sweep", request.sweep is not None),
     )
     only_without = (
         ("--time-limit", request.time_limit_s is not None, "interleaved contests and sweeps", in_turns),
         ("--load-timeout", request.load_timeout_s is not None, "interleaved contests and sweeps", in_turns),
         ("--rounds", request.rounds is not None, "measurements in rounds", request.duty != "sustained"),
+        ("--pre", request.pre is not None, "models that take pictures", request.duty != GENERATE),
         (
             "--counters",
             request.counters,

@@ -391,7 +391,7 @@ def prepare(named: list[NamedSide], settings: Settings, folder: Path, emit: Emit
     decoders = None if answers is None else decoders_of(answers, names, places, described)
     if answers is not None and decoders and places[0] is not None:
         plan = plan_generation(answers, decoders, places[0].text, settings.data)
-        written = Inputs(folder / "samples", plan.words, ())
+        written = Inputs(folder / "samples", plan.words(), ())
     else:
         inputs = narrowest([None if each is None else each.inputs for each in described], names)
         if inputs is None and settings.data is not None:

@@ -48,6 +48,8 @@ class _Answering(LoopMember):
     first_tokens_ms: list[float] = field(default_factory=list)
     tokens_ms: list[float] = field(default_factory=list)
     memory: Memory | None = None
+    answered: set[int] = field(default_factory=set)
+    """Places of the prompts whose answers count."""
 
 
 def run_generate(
@@ -75,6 +77,8 @@ def run_generate(
 
         def turn(member: _Answering) -> _Taken:
             found = _answer(member, prompts, rules, gauges, _SLICE_MS)
+            first = len(member.rounds)
+            member.answered |= {(first + each) % len(prompts.rows) for each in range(len(found.tokens_ms))}
             member.first_tokens_ms += found.first_tokens_ms
             member.tokens_ms += found.tokens_ms
             member.memory = found.memory
@@ -95,6 +99,7 @@ def run_generate(
         comparisons=comparisons(members, lambda taken: taken.token_ms, GENERATING),
         first_comparisons=comparisons(members, lambda taken: taken.first_token_ms, GENERATING),
         rounds=max(len(member.rounds) for member in members),
+        prompts=min(len(member.answered) for member in members if member.answered),
         measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
         warnings=warn(emit, skipped(members)),

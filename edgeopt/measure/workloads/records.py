@@ -177,6 +177,8 @@ class GenerateReport(ComparedReport, frozen=True):
     """Number of rounds that count."""
     data: str = ""
     """Description of the prompts."""
+    prompts: int = 0
+    """Number of different prompts that the side with the fewest answered."""
     duty: Literal["generate"] = "generate"
 
 

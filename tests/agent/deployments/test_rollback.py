@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import http.client
+import shutil
 import signal
 import sqlite3
 
@@ -130,3 +131,50 @@ def test_a_disk_that_fails_while_staging_is_named_and_no_fault(start_agent, old_
     assert "The disk of the device failed" in done["reason"]
     releases = agent.ask("GET", "/api/v1/releases")[2]["releases"]
     assert [each["state"] for each in releases] == ["refused"]
+
+
+def model_file(agent, release):
+    file = agent.data_dir / "releases" / release / "model" / "model.null.json"
+    file.parent.chmod(0o700)
+    file.chmod(0o600)
+    return file
+
+
+def test_a_release_that_the_disk_has_damaged_is_not_quarantined(two, old_bundle, new_bundle):
+    old = release_id(old_bundle)
+    file = model_file(two, old)
+    file.write_bytes(file.read_bytes()[::-1])
+    ended = two.roll_back()
+    assert ended["state"] == "FAILED"
+    assert ended["reason"].endswith("was changed. Send its bundle again, which replaces the files.")
+    two.serves(new_bundle)
+    states = {each["id"]: each["state"] for each in two.ask("GET", "/api/v1/releases")[2]["releases"]}
+    assert states == {old: "previous", release_id(new_bundle): "serving"}
+    assert two.deploy(old_bundle)["state"] == "COMMITTED"
+    two.serves(old_bundle)
+
+
+def test_a_rollback_to_a_release_without_its_files_is_refused_and_not_promised(two, old_bundle):
+    old = release_id(old_bundle)
+    model_file(two, old).unlink()
+    says = f"The bundle '{old}' is damaged: model/model.null.json is missing."
+    assert two.status()["previous"]["reason"] == says
+    status, said = refusal(two)
+    assert (status, said["code"], said["message"]) == (409, "damaged", says)
+    shutil.rmtree(two.data_dir / "releases" / old)
+    assert two.status()["previous"] is None
+    status, said = refusal(two)
+    assert (status, said["code"]) == (409, "nothing-to-return-to")
+    assert f"the files of {old}, which served before, are no longer on the device" in said["message"]
+
+
+def test_readiness_names_the_damage_of_the_only_release(start_serving, start_agent, old_bundle):
+    agent = start_serving()
+    agent.stop()
+    file = model_file(agent, release_id(old_bundle))
+    file.write_bytes(file.read_bytes()[::-1])
+    again = start_agent(agent.data_dir)
+    again.until(lambda: again.status()["state"] == "degraded", "the damage is reported")
+    status, _, answer = again.ask("GET", "/v2/health/ready")
+    assert status == 503
+    assert "is damaged: model/model.null.json was changed" in answer["error"]

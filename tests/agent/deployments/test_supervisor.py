@@ -302,6 +302,10 @@ def test_one_request_neither_rolls_back_nor_ends_the_worker_for_ever(start_servi
         answers.append(ending_requests_post(agent, -1, 2, 3, 4))
     assert [status for status, _ in answers] == [503, 503, 422, 422, 422]
     assert "ended the worker of the release" in answers[-1][1]
+    counted = metrics(agent)
+    failures = f'nv_inference_request_failure{{model="null",version="{release_id(new)}",reason='
+    assert f'{failures}"BACKEND"}} 2.0' in counted
+    assert f'{failures}"REJECTED"}} 3.0' in counted
     agent.serves(new)
     found = agent.status()
     assert found["deployment"]["kind"] == "deploy"

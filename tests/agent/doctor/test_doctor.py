@@ -152,3 +152,29 @@ def test_an_agent_with_tls_is_known_by_its_port(doctor, start_agent):
     code, found = doctor(agent.data_dir, "--port", agent.port)
     assert code == 0, found
     assert found["port"]["message"] == f"An edgeopt agent listens on {agent.port}."
+
+
+@pytest.mark.parametrize("link", ["current", "previous"])
+def test_damaged_files_of_a_release_are_found(doctor, used, link):
+    release = (used / "current").resolve()
+    if link == "previous":
+        (used / "current").rename(used / "previous")
+    code, found = doctor(used)
+    assert (code, found["release files"]["message"]) == (0, f"The digests of {release.name} hold.")
+    file = release / "model" / "model.null.json"
+    file.parent.chmod(0o700)
+    file.chmod(0o600)
+    file.write_bytes(file.read_bytes()[::-1])
+    code, found = doctor(used)
+    assert code == 3
+    assert found["release files"]["message"].startswith(
+        f"The bundle '{release.name}' is damaged: model/model.null.json"
+    )
+
+
+def test_advice_is_for_the_agent_that_runs(doctor, start_serving, tmp_path):
+    agent = start_serving()
+    file = tmp_path / "agent.toml"
+    file.write_text(f"disk_reserve_bytes = {10**15}")
+    _, found = doctor(agent.data_dir, "--config", file, "--port", 8080)
+    assert f"edgeopt-agent gc --data-dir {agent.data_dir}`" in found["disk"]["advice"]

@@ -1,5 +1,7 @@
 """Sides that are language models: when their answers are measured, and after which prompts."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -71,8 +73,15 @@ def test_language_models_answer_by_default(decoder, tmp_path):
     assert [side.name for side in found.sides] == ["model.onnx", "other.onnx"]
     assert all(side.answers and side.failure is None for side in found.sides)
     assert (found.prompt_tokens, found.new_tokens) == (6, 4)
-    assert found.data == "32 prompts of 6 tokens from random tokens"
+    assert found.data.endswith("32 prompts of 6 tokens from random tokens")
     assert found.machine
+
+
+def test_report_names_the_prompts_that_were_answered(decoder, monkeypatch):
+    monkeypatch.setattr("edgeopt.measure.workloads.generate._SLICE_MS", 0.0)
+    found = bench(asked(decoder), ignore)
+    assert (found.sides[0].answers, found.prompts) == (7, 7)
+    assert found.data == "7 of 32 prompts of 6 tokens from random tokens"
 
 
 def test_single_runs_are_measured_on_request_and_on_samples_of_them(decoder, steps):
@@ -118,7 +127,7 @@ def test_prompts_are_those_of_the_data(decoder, tmp_path):
 
 def test_steps_of_the_cache_are_not_prompts(decoder, steps):
     found = bench(asked(decoder, data=steps, duty="generate"), ignore)
-    assert found.data == "32 prompts of 6 tokens from random tokens"
+    assert found.data.endswith("32 prompts of 6 tokens from random tokens")
     assert "'steps.npz' has steps of the cache, not texts" in found.warnings[0]
 
 
@@ -137,6 +146,12 @@ def test_other_models_do_not_answer(conv_model, decoder):
         ({"duty": "paced", "rate_per_s": 3}, "--prompt-tokens needs --duty generate"),
         ({"duty": "generate", "counters": True}, "--counters is for interleaved contests"),
         ({"duty": "generate", "sweep": "threads"}, "exclude each other"),
+        ({"duty": "generate", "pre": "pictures.toml"}, "--pre is for models that take pictures"),
+        ({"duty": None, "counters": True}, "--prompt-tokens needs --duty generate"),
+        ({"duty": None, "sweep": "threads"}, "--prompt-tokens needs --duty generate"),
+        ({"duty": None, "concurrency": "1,2"}, "--prompt-tokens needs --duty generate"),
+        ({"duty": None, "pre": "pictures.toml"}, "--prompt-tokens needs --duty generate"),
+        ({"duty": None, "data": Path("steps.npz")}, "--prompt-tokens needs --duty generate"),
     ],
 )
 def test_options_without_effect_are_refused(decoder, more, says):
