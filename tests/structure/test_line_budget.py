@@ -35,7 +35,7 @@ BUDGETS = {
     "edgeopt/views": 2800,
     "edgeopt/commands": 16_450,
     "edgeopt/cli": 5950,
-    "agent": 23_150,
+    "agent": 23_200,
     "gui": 26_450,
     "tests": 124_300,
 }

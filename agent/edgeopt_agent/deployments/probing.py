@@ -72,7 +72,7 @@ def _way_back(site: Site, release: str) -> dict[str, object]:
 async def start_checked(site: Site, release: str) -> tuple[Worker, Golden]:
     """Starts a worker for a release on the disk, and returns it once it has answered its golden inputs.
 
-    Damaged files are no fault of the bundle: they were as it was sent when they came to the device.
+    Damaged files do not count against the bundle: they were intact when they arrived on the device.
     """
     folder = site.data.release(release)
     try:

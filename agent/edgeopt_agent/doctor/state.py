@@ -172,7 +172,7 @@ def check_links(patient: Patient) -> Findings:
 
 
 def check_files(patient: Patient) -> Findings:
-    """Whether the files of the serving release and of the rollback target have their digests."""
+    """Checks whether the files of the serving release and of the rollback target have their digests."""
     data = patient.data
     linked = dict.fromkeys(name for link in (data.current, data.previous) if (name := pointed(link)) is not None)
     is_whole = True
@@ -187,7 +187,7 @@ def check_files(patient: Patient) -> Findings:
 
 
 def check_signature(patient: Patient) -> Findings:
-    """Whether the trusted keys, which may be newer than the release that serves, vouch for it."""
+    """Checks whether the trusted keys, which may be newer than the release that serves, vouch for it."""
     data = patient.data
     serving = pointed(data.current)
     if serving is None:

@@ -99,7 +99,7 @@ def run_generate(
         comparisons=comparisons(members, lambda taken: taken.token_ms, GENERATING),
         first_comparisons=comparisons(members, lambda taken: taken.first_token_ms, GENERATING),
         rounds=max(len(member.rounds) for member in members),
-        prompts=min(len(member.answered) for member in members if member.answered),
+        prompts=min((len(member.answered) for member in members if member.answered), default=0),
         measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
         warnings=warn(emit, skipped(members)),
