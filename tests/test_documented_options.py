@@ -16,7 +16,7 @@ FOLDERS = ("docs", "examples", "benchmarks")
 PAGES = [page for page in ROOT.glob("*.md") if page.name != "CHANGELOG.md"]
 PAGES += [page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.md"))]
 FOREIGN = {
-    "--network": "podman", "--cap-add": "podman",
+    "--network": "podman", "--cap-add": "podman", "--ulimit": "podman",
     **dict.fromkeys(("--noise", "--starting", "--packaged", "--lengths", "--contest", "--regimes"), "benchmarks"),
 }  # fmt: skip
 """Options of other programs, named without them."""

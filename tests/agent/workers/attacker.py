@@ -240,7 +240,7 @@ def attempts(victim, victim_socket, secret, release):
             "root": _no_user_of_root,
             "become root": _become_root,
         },
-        "open files of others, or write any": {
+        "open files of others, or write files": {
             "secret": lambda: _read_or_missing(secret),
             "its release": lambda: _write(os.path.join(release, FILE)),
             "a new file": lambda: _write(os.path.join(release, "new")),
@@ -282,7 +282,7 @@ def attempts(victim, victim_socket, secret, release):
             "policy": lambda: call("sched_setscheduler", 0, 0, parameter),
             "nice": lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0)),
         },
-        "talk through the sockets that it was started with, and pairs of its own": {"pair": _stream_pair},
+        "use the sockets that it was started with, and socket pairs of its own": {"pair": _stream_pair},
         "signal itself": {"itself": lambda: os.kill(own, 0), "raise": lambda: call("tgkill", own, own, 0)},
     }
     return refused, missing, allowed
