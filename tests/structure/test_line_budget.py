@@ -21,7 +21,7 @@ BUDGETS = {
     "edgeopt/data": 2450,
     "edgeopt/text": 450,
     "edgeopt/speech": 400,
-    "edgeopt/bundle": 7850,
+    "edgeopt/bundle": 7900,
     "edgeopt/plugins": 400,
     "edgeopt/fleet": 5850,
     "edgeopt/workers": 1050,
