@@ -30,7 +30,7 @@ BUDGETS = {
     "edgeopt/importing": 4600,
     "edgeopt/pipeline": 10_650,
     "edgeopt/remote": 1500,
-    "edgeopt/lab": 1050,
+    "edgeopt/lab": 1100,
     "edgeopt/registry": 1000,
     "edgeopt/views": 2800,
     "edgeopt/commands": 16_450,
