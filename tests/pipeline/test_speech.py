@@ -55,7 +55,7 @@ def test_encoder_and_decoder_are_searched_and_their_bundle_transcribes(model, au
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"), [({"objective": "throughput"}, "batches"), ({"shape": ["s=4"]}, "--shape")]
+    ("options", "reason"), [({"objective": "throughput"}, "one text at a time"), ({"shape": ["s=4"]}, "--shape")]
 )
 def test_options_that_do_not_apply_are_refused_before_a_search(model, audio, tmp_path, options, reason):
     with pytest.raises(UsageError, match=reason):
