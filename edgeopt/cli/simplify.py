@@ -133,12 +133,7 @@ def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
         if names := [f"'{left.regime}'" for left in result.regimes_left_out if left.kind == kind]:
             sentence = f"Not proved on the input distribution{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
             yield WordsBlock(sentence, "faint")
-    for output in result.outputs:
-        if output.silent_reference:
-            sentence = (
-                "holds no finite value beyond zero on these samples, which proves little; pass others with --data."
-            )
-            yield WordsBlock(f"'{output.name}' {sentence}")
+    yield from lines(result.warnings)
     if result.most_changing:
         yield WordsBlock(f"The pass that changed the results most: {result.most_changing}.")
     if result.equal_in:

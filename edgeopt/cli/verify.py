@@ -32,10 +32,10 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
     """Check the digests, signature, golden outputs and device of a bundle.
 
     \b
-    Valid: files, device, drivers and runtimes are unchanged since the bundle was made. Stale: the
-    bundle works, but the device, a driver, a runtime or the source model has changed. Broken: files
-    are damaged or not signed by a given key (exit code 3), or outputs differ from the golden outputs
-    (exit code 6).
+    Valid: the files match the manifest, and device, drivers and runtimes are unchanged since the
+    bundle was made. Stale: the bundle works, but the device, a driver, a runtime or the source model
+    has changed. Broken: files are damaged or not signed by a given key (exit code 3), or outputs
+    differ from the golden outputs (exit code 6).
 
     Valid says nothing about speed; the line "Speed" does. --fail-on-stale also fails for bundles that
     were planned but never measured.
@@ -132,7 +132,7 @@ def _verdict(result: "BundleCheck") -> str:
     if result.predicted:
         return result.evidence
     if not result.changes:
-        return "Valid: files, device and runtimes are unchanged since the bundle was made."
+        return "Valid: the files match the manifest; device and runtimes are unchanged since the bundle was made."
     parts = ", ".join(each.part for each in result.changes)
     return f"Stale: {parts} changed since it was made, so nothing is proved of its speed here."
 

@@ -153,9 +153,9 @@ def _check_files(settings: OptimizeSourceRequest) -> None:
     from edgeopt.data.read import read_arrays, unprepared
     from edgeopt.hw.probe import probe
     from edgeopt.importing.sources import source_of
-    from edgeopt.pipeline.speech import audio_files
     from edgeopt.profiles.schema import Data
     from edgeopt.profiles.targets import profile_for
+    from edgeopt.speech.files import audio_files
 
     data, pre, post = settings.data, settings.pre, settings.post
     profile = profile_for(probe(), settings.target, settings.profile)

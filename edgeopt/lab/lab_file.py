@@ -1,5 +1,6 @@
 """The file of a lab: its devices, models and options, read strictly."""
 
+import platform
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ _PATHS = frozenset({"pre", "post", "baseline", "profile", "metric"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PERCENT = re.compile(r"\d+(\.\d+)? ?%")
 THIS_HOST = "this machine"
+_LOOPBACK = re.compile(r"localhost|127(\.\d+){1,3}|\[?::1\]?")
 
 
 class LabDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,10 +55,15 @@ class LabDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def host(self) -> str:
+        """Returns the host that the address names; `THIS_HOST` for loopback addresses and this machine's name."""
         if not self.on:
             return THIS_HOST
         address = read_address(self.on)
-        return address.destination.rpartition("@")[2] if isinstance(address, SshAddress) else address.address.host
+        named = address.destination.rpartition("@")[2] if isinstance(address, SshAddress) else address.address.host
+        host = named.lower()
+        own = platform.node().lower()
+        is_own = bool(own) and host in {own, own.partition(".")[0], f"{own}.local"}
+        return THIS_HOST if is_own or _LOOPBACK.fullmatch(host) else host
 
     @property
     def environment(self) -> dict[str, str]:

@@ -99,8 +99,19 @@ class LabResults(msgspec.Struct, frozen=True):
         return tuple(each for each in self.cells if each.race is not None and each.race.state == "broken")
 
     @property
+    def compared(self) -> tuple[LabCell, ...]:
+        """Returns the cells that were measured against an earlier bundle and judged."""
+        return tuple(each for each in self.cells if each.race is not None and each.race.state != "not judged")
+
+    @property
     def not_compared(self) -> tuple[LabCell, ...]:
+        """Returns the cells whose measurement against an earlier bundle failed."""
         return tuple(each for each in self.cells if each.race is not None and each.race.state == "not judged")
+
+    @property
+    def without_race(self) -> tuple[LabCell, ...]:
+        """Returns the complete cells without a measurement against an earlier bundle, most as there is none."""
+        return tuple(each for each in self.cells if self.against and each.status == "done" and each.race is None)
 
 
 def results_file(path: Path) -> Path:

@@ -25,6 +25,7 @@ from edgeopt.pipeline.outcome import Outcome
 from edgeopt.pipeline.request import OptimizeRequest, check, inputs_of
 from edgeopt.speech.audio import samples_of
 from edgeopt.speech.features import FeatureSettings, load_settings, log_mel
+from edgeopt.speech.files import audio_files
 from edgeopt.text.tokenizer import text_folder
 from edgeopt.workspace import WORK, workspace
 
@@ -124,7 +125,7 @@ def _named(part: str, emit: Emit) -> Emit:
 
 def _write_features(settings: OptimizeRequest, encoder: Path, file: Path, emit: Emit) -> bool:
     """Writes the features of the audio as samples; returns whether they are of audio, not of generated tones."""
-    name = _input_of(encoder)
+    name = feature_input(encoder)
     own = load_settings(text_folder(settings.model))
     imported = encoder.with_suffix(".npz")
     audio = [] if settings.data is None else audio_files(settings.data)
@@ -153,12 +154,6 @@ def _write_features(settings: OptimizeRequest, encoder: Path, file: Path, emit: 
     return settings.data is not None or imported.is_file()
 
 
-def audio_files(data: Path) -> list[Path]:
-    """Returns a WAV file, or the WAV files in a folder; none for other data."""
-    found = sorted(data.iterdir()) if data.is_dir() else [data]
-    return [file for file in found if file.suffix.lower() == ".wav"]
-
-
 def _features(parts: list[Array], settings: FeatureSettings) -> Array:
     return np.stack([log_mel(part, settings)[None] for part in parts])
 
@@ -183,7 +178,7 @@ def _tones(settings: FeatureSettings) -> list[Array]:
     return [0.3 * np.sin(2 * np.pi * hz * times) + own for hz, own in zip(pitches_hz, noise, strict=True)]
 
 
-def _input_of(encoder: Path) -> str:
+def feature_input(encoder: Path) -> str:
     """Returns the name of the encoder's input; raises UsageError unless there is exactly one."""
     import onnx
 

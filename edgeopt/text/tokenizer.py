@@ -75,6 +75,11 @@ class Tokenizer:
         self.stop_ids = self._stop_ids()
         """Tokens that end an answer."""
 
+    @property
+    def takes_messages(self) -> bool:
+        """Whether the model has a chat template, so that a prompt may be a conversation."""
+        return self._template is not None
+
     def encode(self, prompt: "str | Messages") -> list[int]:
         """Returns the ids of a text, or of a conversation up to the beginning of the next answer."""
         # A chat template writes the special tokens itself.

@@ -55,7 +55,7 @@ def cell_mood(cell: LabCell) -> Mood:
 
 
 def summary(results: LabResults) -> str:
-    """`30 of 32 cells are complete (12 from an earlier run); 2 failed; 1 is slower than before.`"""
+    """`32 of 32 cells complete; 29 compared with before, none slower by more than 3%; 1 not compared.`"""
     done = [each for each in results.cells if each.status == "done"]
     kept = sum(each.kept for each in done)
     parts = [
@@ -68,12 +68,19 @@ def summary(results: LabResults) -> str:
         parts.append(f"{waiting} not run")
     if undecided := sum(each.verdict == "undecided" for each in done):
         parts.append(f"{undecided} undecided")
-    if results.against:
-        slower = len(results.slower)
-        parts.append(f"{slower or 'none'} slower than before by more than {results.max_slowdown}")
-    if missing := len(results.not_compared):
+    if results.against and results.compared:
+        parts.append(_compared(results))
+    if missing := len(results.not_compared) + len(results.without_race):
         parts.append(f"{missing} not compared")
     return f"{'; '.join(parts)}."
+
+
+def _compared(results: LabResults) -> str:
+    """Returns the claim about the cells that were judged, as a part of a sentence."""
+    slower = len(results.slower)
+    undecided = sum(each.race is not None and each.race.state == "undecided" for each in results.compared)
+    text = f"{len(results.compared)} compared with before, {slower or 'none'} slower by more than"
+    return f"{text} {results.max_slowdown}{f', {undecided} undecided' if undecided else ''}"
 
 
 def show(results: LabResults) -> list[Block]:
@@ -120,6 +127,7 @@ def _matrix(results: LabResults) -> Table:
 def _attention(results: LabResults) -> list[Block]:
     slower = [f"{each.name}: {each.race.sentence}" for each in results.slower if each.race is not None]
     missing = [f"{each.name}: not compared: {each.race.sentence}" for each in results.not_compared if each.race]
+    missing += [f"{each.name}: not compared: nothing to measure it against." for each in results.without_race]
     devices: dict[tuple[str, str], list[str]] = {}
     for each in results.cells:
         if each.reason:

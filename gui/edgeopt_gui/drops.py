@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.importing.sources import is_source
+from edgeopt.speech.files import ENDING, audio_files
 from edgeopt_gui.subject import Subject
 
 MODEL_ENDINGS = frozenset({".onnx", ".ort", ".pb", ".gguf", ""})
 """Suffixes opened as a model; the command line explains the error if the file is none."""
+DATA_ENDINGS = frozenset({".npz", ".txt", ENDING})
+"""Suffixes of data: samples, texts of a language model, audio of a speech model."""
 SCRIPT_ENDING = ".py"
 BUNDLE_ENDING = ".edgeopt"
 BUNDLE_FILE = "deployment.toml"
@@ -38,7 +41,9 @@ def sort_out(paths: Sequence[Path], *, has_model: bool) -> Dropped:
     if len(subjects) + len(sources) > 1:
         return Dropped(refusal="Drop one model or bundle at a time.")
     if len(data) > 1:
-        return Dropped(refusal="Drop the data as one .npz file, or as one folder of .npy files.")
+        return Dropped(
+            refusal="Drop the data as one .npz, .txt or .wav file, or as one folder of .npy or .wav files."
+        )
     if data and not subjects and not sources and not has_model:
         return Dropped(refusal=f"{data[0].name} looks like data: open the model that it belongs to first.")
     return Dropped(subjects[0] if subjects else None, sources[0] if sources else "", data[0] if data else None)
@@ -54,7 +59,7 @@ def _one(path: Path) -> Dropped:
         return _folder(path)
     if not path.is_file():
         return Dropped(refusal=f"{path.name} is not a file that can be read; drop an ONNX model (.onnx).")
-    if ending == ".npz":
+    if ending in DATA_ENDINGS:
         return Dropped(data=path)
     if ending == ".npy":
         return Dropped(refusal=f"{path.name} is one array: drop the folder that contains it, or an .npz file.")
@@ -66,7 +71,7 @@ def _one(path: Path) -> Dropped:
         return Dropped(source=str(path.parent))
     if ending in MODEL_ENDINGS:
         return Dropped(Subject(path, "model"))
-    return Dropped(refusal=f"{path.name} cannot be opened: drop a model, a bundle or data (.npz).")
+    return Dropped(refusal=f"{path.name} cannot be opened: drop a model, a bundle or data (.npz, .txt, .wav).")
 
 
 def _folder(path: Path) -> Dropped:
@@ -74,9 +79,9 @@ def _folder(path: Path) -> Dropped:
         return Dropped(Subject(path, "bundle"))
     if is_source(str(path)):
         return Dropped(source=str(path))
-    if any(path.glob("*.npy")):
+    if any(path.glob("*.npy")) or audio_files(path):
         return Dropped(data=path)
     return Dropped(
         refusal=f"{path.name} is not a bundle ({BUNDLE_FILE} is missing) or a model, and contains no data (.npy "
-        "files)."
+        "or .wav files)."
     )

@@ -184,9 +184,16 @@ def test_deploying_and_watching_a_real_agent(start, edgeopt, url, conv_bundle):
     assert json.loads(out.splitlines()[-1])["event"] == "result"
 
 
-def test_deploying_a_language_model_names_the_model_of_its_requests(edgeopt, url, tmp_path):
+@pytest.mark.parametrize(
+    ("has_template", "routes"),
+    [(True, "/v1/completions and /v1/chat/completions"), (False, "/v1/completions")],
+)
+def test_deploying_a_language_model_names_the_model_of_its_requests(edgeopt, url, tmp_path, has_template, routes):
     pytest.importorskip("tokenizers")
     bundle = text_bundle(tmp_path).rename(tmp_path / "fast.edgeopt")
+    if not has_template:
+        (bundle / "text" / "chat_template.jinja").unlink()
+        write_manifest(bundle)
     feeds = {name: np.zeros((1, HEADS, 0, WIDTH), np.float32) for name in PAIRS}
     feeds |= {name: np.array([[int(name == "attention_mask")]]) for name in PORTS if name != "logits"}
     with load(bundle) as session:
@@ -195,7 +202,7 @@ def test_deploying_a_language_model_names_the_model_of_its_requests(edgeopt, url
     write_manifest(bundle)
     code, out, err = edgeopt("fleet", "deploy", bundle, "--url", url)
     assert code == 0, err
-    assert "Requests to /v1/completions and /v1/chat/completions name it as the model 'm'." in out.splitlines()
+    assert f"Requests to {routes} name it as the model 'm'." in out.splitlines()
 
 
 def test_a_dry_run_of_what_the_agent_fetches_is_refused(edgeopt_here):

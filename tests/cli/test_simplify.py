@@ -87,6 +87,28 @@ def test_what_the_proof_stands_on_is_told_and_what_it_does_not(command, write_mo
     assert "Not proved on the input distribution 'shortest': the source does not run there" in flat
 
 
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("nan", "is NaN or infinity everywhere, so it cannot show the accuracy."),
+        ("0", "is almost zero on all samples, so it cannot show the accuracy."),
+        ("2", "is the same on all 4 samples, so its accuracy is that of a single result."),
+    ],
+)
+def test_equal_outputs_that_show_nothing_are_named(command, tmp_path, value, why):
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[B,2] x) => (float[B,2] y)
+        <float[2] c = {1.0, 1.0}> { a = Sub(x, x)  b = Identity(a)  y = Add(b, c) }""")
+    model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.full(2, value).astype(np.float32), "c"))
+    onnx.save(model, tmp_path / "model.onnx")
+    np.savez(tmp_path / "data.npz", x=np.random.default_rng(0).normal(size=(4, 1, 2)).astype(np.float32))
+    code, output, _ = command(
+        tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--data", tmp_path / "data.npz"
+    )
+    assert code == 0
+    assert f"The output 'y' {why}" in " ".join(output.split())
+
+
 def test_only_and_skip_choose(command, source, tmp_path):
     command(source, "-o", tmp_path / "one.onnx", "--only", "identities")
     assert "Identity" not in [n.op_type for n in onnx.load(tmp_path / "one.onnx").graph.node]

@@ -421,6 +421,16 @@ def test_a_folder_of_arrays_is_data(tmp_path):
     assert "drop the folder" in sort_out([tmp_path / "x.npy"], has_model=True).refusal
 
 
+def test_texts_and_audio_are_data(tmp_path):
+    text, voices = tmp_path / "mine.txt", tmp_path / "voices"
+    voices.mkdir()
+    for path in (text, voices / "a.WAV"):
+        path.touch()
+    for path in (text, voices, voices / "a.WAV"):
+        assert sort_out([path], has_model=True).data == path
+        assert "open the model that it belongs to first" in sort_out([path], has_model=False).refusal
+
+
 def test_what_is_of_no_use_is_refused_with_one_sentence(tmp_path, model, data):
     picture = tmp_path / "photo.png"
     picture.touch()
@@ -434,7 +444,7 @@ def test_what_is_of_no_use_is_refused_with_one_sentence(tmp_path, model, data):
         (empty,): "not a bundle",
         (tmp_path / "gone.onnx",): "gone.onnx does not exist",
         (model, other): "one model or bundle at a time",
-        (data, data, model): "one .npz file",
+        (data, data, model): "data as one .npz, .txt or .wav file",
         (model, picture): "photo.png",
     }
     for paths, said in cases.items():

@@ -1,6 +1,7 @@
 """The file of a lab: what it may hold, and which devices measure side by side."""
 
 import os
+import platform
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,18 @@ def test_devices_of_one_host_are_one_group(written):
         ("agent", 'on = "https://nano:8080"'),
     )
     assert lanes(found) == (("one", "all"), ("pi", "same-pi"), ("agent",))
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        *("ssh://localhost", "ssh://me@127.0.0.1:22", f"ssh://{platform.node()}", "http://localhost:8080"),
+        *("http://[::1]:8080", "ssh://LOCALHOST"),
+    ],
+)
+def test_address_of_this_machine_never_measures_beside_it(written, on):
+    found = devices(written, ("here", ""), ("ssh", f"on = '{on}'"), ("pi", "on = 'ssh://pi@pi.local'"))
+    assert lanes(found) == (("here", "ssh"), ("pi",))
 
 
 @pytest.mark.skipif(len(getattr(os, "sched_getaffinity", lambda _: ())(0)) < 2, reason="needs two cores")

@@ -21,7 +21,7 @@ BUDGETS = {
     "edgeopt/data": 2450,
     "edgeopt/text": 450,
     "edgeopt/speech": 400,
-    "edgeopt/bundle": 7850,
+    "edgeopt/bundle": 7900,
     "edgeopt/plugins": 400,
     "edgeopt/fleet": 5850,
     "edgeopt/workers": 1050,
@@ -30,14 +30,14 @@ BUDGETS = {
     "edgeopt/importing": 4600,
     "edgeopt/pipeline": 10_650,
     "edgeopt/remote": 1500,
-    "edgeopt/lab": 1050,
+    "edgeopt/lab": 1100,
     "edgeopt/registry": 1000,
     "edgeopt/views": 2800,
     "edgeopt/commands": 16_450,
     "edgeopt/cli": 5950,
     "agent": 23_200,
     "gui": 26_450,
-    "tests": 124_300,
+    "tests": 124_450,
 }
 
 

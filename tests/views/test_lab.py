@@ -1,5 +1,6 @@
 """The results of a lab as a report."""
 
+import msgspec
 from rich.console import Console
 
 from edgeopt.commands.lab import failure
@@ -34,9 +35,25 @@ RESULTS = LabResults(
 
 def test_summary_counts_what_failed_and_what_became_slower():
     assert summary(RESULTS) == (
-        "3 of 4 cells complete (1 from an earlier run); 1 failed; 1 slower than before by more than 3%; "
-        "1 not compared."
+        "3 of 4 cells complete (1 from an earlier run); 1 failed; 1 compared with before, 1 slower by "
+        "more than 3%; 2 not compared."
     )
+
+
+def test_summary_claims_nothing_of_cells_that_were_not_compared():
+    cells = (
+        cell("small", "east", race=LabRace("", "held", "0.99x")),
+        cell("small", "west", race=LabRace("", "undecided", "0.97x")),
+        cell("<large>", "east", race=LabRace("", "not judged", "It was away.")),
+        cell("<large>", "west"),
+    )
+    results = msgspec.structs.replace(RESULTS, cells=cells)
+    assert summary(results) == (
+        "4 of 4 cells complete; 2 compared with before, none slower by more than 3%, 1 undecided; 2 not compared."
+    )
+    assert "<large> on west: not compared: nothing to measure it against." in str(show(results))
+    alone = msgspec.structs.replace(RESULTS, cells=cells[2:])
+    assert summary(alone) == "2 of 2 cells complete; 2 not compared."
 
 
 def test_report_names_each_cell_that_needs_attention():

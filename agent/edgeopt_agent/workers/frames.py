@@ -136,6 +136,8 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     """Reason why the model does not continue prompts, as a sentence; empty if it does."""
     why_no_speech: str = ""
     """Reason why the model does not transcribe speech, as a sentence; empty if it does."""
+    takes_messages: bool = False
+    """Whether a prompt may be a conversation, as the model has a chat template."""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):

@@ -34,7 +34,10 @@ class OpenText:
         cache = session.deployment.cache if session.deployment is not None else None
         self.is_speech = cache is not None and bool(cache.given)
         """Whether the model transcribes speech; otherwise it continues prompts."""
-        _ = session.speech_model if self.is_speech else session.tokenizer
+        if self.is_speech:
+            _ = session.speech_model
+        self.takes_messages = not self.is_speech and session.tokenizer.takes_messages
+        """Whether a prompt may be a conversation."""
         self._session = session
         self._open: TextGeneration | Transcription | None = None
 

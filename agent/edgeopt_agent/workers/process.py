@@ -50,7 +50,8 @@ _NO_MEMORY_CODES = (1, -signal.SIGABRT)
 _DRIVEN = frozenset({"onnxruntime-cuda", "onnxruntime-tensorrt"})
 _KEEPS_ENGINES = "onnxruntime-tensorrt"
 """Rebuilding its engines takes minutes at each start."""
-TEXT_ROUTES = ("/v1/completions", "/v1/chat/completions")
+TEXT_ROUTES = ("/v1/completions",)
+CHAT_ROUTES = ("/v1/chat/completions",)
 SPEECH_ROUTES = ("/v1/audio/transcriptions",)
 log = logging.getLogger(__name__)
 
@@ -131,6 +132,7 @@ class Worker:
         self.states = received.message.states
         self.why_no_text = received.message.why_no_text
         self.why_no_speech = received.message.why_no_speech
+        self.takes_messages = received.message.takes_messages
         self.sequence_idle_s = limits.sequence_idle_s
         self.limits = self._all_limits(received.message.limits)
         self.batching = received.message.batching
@@ -166,7 +168,9 @@ class Worker:
     @property
     def text_routes(self) -> tuple[str, ...]:
         """Returns the routes of OpenAI's protocol that it answers."""
-        return (() if self.why_no_text else TEXT_ROUTES) + (() if self.why_no_speech else SPEECH_ROUTES)
+        text = () if self.why_no_text else TEXT_ROUTES
+        chat = CHAT_ROUTES if self.takes_messages else ()
+        return (*text, *chat, *(() if self.why_no_speech else SPEECH_ROUTES))
 
     @property
     def alive(self) -> bool:

@@ -101,6 +101,7 @@ def load_served(message: Load) -> "tuple[Served | None, FromWorker]":
         processed=processed,
         why_no_text=why_no_text,
         why_no_speech=why_no_speech,
+        takes_messages=open_text is not None and open_text.takes_messages,
     )
     sequences = Sequences(session, states, message.max_sequences, message.sequence_idle_s)
     sampler = (
@@ -139,7 +140,8 @@ def _open_text(session: Session, deployment: Deployment) -> "tuple[OpenText | No
         return None, why, why
     if found.is_speech:
         return found, f"{model} transcribes speech: send audio to /v1/audio/transcriptions.", ""
-    return found, "", f"{model} continues text: send a prompt to /v1/completions or /v1/chat/completions."
+    routes = " or ".join(("/v1/completions", *(["/v1/chat/completions"] if found.takes_messages else [])))
+    return found, "", f"{model} continues text: send a prompt to {routes}."
 
 
 def _try_batches(session: Session, message: Load) -> ServerBatching:

@@ -166,7 +166,10 @@ def _encoder_words(found: BundleCheck | None) -> str:
     if found is None:
         return ""
     alike = agreement(found.accuracy_db, found.held_against, against=True)
-    return f"Golden samples of the encoder: {alike} (at least {found.floor_db:.1f} dB is needed)."
+    text = f"Golden samples of the encoder: {alike} (at least {found.floor_db:.1f} dB is needed)."
+    if found.signed_by is None:
+        return text
+    return f"{text} The encoder has a signature of its own, which was not checked."
 
 
 def _source_changes(deployment: Deployment, model: Path) -> tuple[Changed, ...]:

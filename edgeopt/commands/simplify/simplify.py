@@ -62,6 +62,8 @@ class Simplified(msgspec.Struct, frozen=True):
     """Description of how results differ if inputs are NaN, infinite, -0 or empty; "" if they do not."""
     most_changing: str = ""
     """Pass that changed the results most, found with `bisect`; empty if none did."""
+    warnings: tuple[str, ...] = ()
+    """Outputs of the source whose values on the samples show the accuracy in part or not at all."""
 
 
 def simplify(request: SimplifyRequest, emit: events.Emit = events.ignore) -> Simplified:
@@ -164,6 +166,8 @@ def _source_check(
 
 def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.Emit) -> Simplified:
     """Measures the result against the source; the caller fills in the fields of the files."""
+    from edgeopt.quant.checks import unjudged_outputs
+
     plain = Simplified("", "", 0, _nodes(result.model_ir), 0, 0, result.ledger, None, 0)
     if check is None:
         return plain
@@ -183,6 +187,7 @@ def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.
         equal_in=tuple(other.backend.title for other in check.elsewhere),
         not_compared=tuple(check.not_compared),
         loads_in=tuple(backend.title for backend in (check.backend, *check.others)),
+        warnings=tuple(unjudged_outputs(check.reference[: check.sample_count])),
     )
 
 

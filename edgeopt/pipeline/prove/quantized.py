@@ -17,7 +17,7 @@ from edgeopt.graph.accuracy import agreement, decibels
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence
 from edgeopt.pipeline.prove.other_runtimes import prove_elsewhere
-from edgeopt.quant.measured.planning.entry import Entry, share_of, step_of
+from edgeopt.quant.measured.planning.entry import Entry, quantized, share_of, step_of
 from edgeopt.quant.measured.proof import (
     FLOAT,
     PHASE,
@@ -201,6 +201,11 @@ def _why_float(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
             else ""
         )
         where = entry.config.name
+        if entry.plan is not None and quantized(entry.plan.chosen.choices) and work.judge.met(entry.proof):
+            return (
+                f"Keep float: plans meet the goal ({goal}), but in interleaved runs, float on {where} was faster"
+                f"{quicker}. The times of the frontier are estimates."
+            )
         return f"Keep float: no plan that meets the goal ({goal}) is faster than float on {where}{quicker}."
     if not work.judge.met(entry.proof):
         what = "the best plan" if planned else work.request.method

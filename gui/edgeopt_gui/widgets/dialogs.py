@@ -13,7 +13,7 @@ BUNDLES = "Bundles (*.edgeopt);;All files (*)"
 TABLES = "Comma-separated values (*.csv)"
 RECORDS = "Records of devices (*.json *.jsonl);;All files (*)"
 DEPLOYED = "Bundles and models (*.edgeopt *.onnx);;All files (*)"
-DATA = "Data (*.npz);;All files (*)"
+DATA = "Data (*.npz *.wav);;All files (*)"
 TEXTS = "Texts and token ids (*.txt *.md *.npz);;All files (*)"
 
 

@@ -157,7 +157,7 @@ def test_valid_says_nothing_of_speed(bundle, change_deployment, capsys):
     change_deployment(bundle, evidence=evidence)
     assert run(["verify", str(bundle), "--fail-on-stale"]) == 0
     out = capsys.readouterr().out
-    assert "Valid: files, device and runtimes" in out
+    assert "Valid: the files match the manifest; device and runtimes" in out
     assert f"Speed: Not proved faster than {evidence.baseline}: 1.01x [0.90 1.10]." in out
     assert run(["verify", str(bundle), "--require-faster"]) == 6
     err = capsys.readouterr().err
@@ -197,7 +197,9 @@ def test_a_page_says_that_a_bundle_is_broken(answers_differently, capsys):
 def test_a_page_of_what_was_checked(bundle, change_deployment, device_fingerprint, capsys):
     assert run(["verify", str(bundle), "--markdown"]) == 0
     out = capsys.readouterr().out
-    verdict = "**Valid: files, device and runtimes are unchanged since the bundle was made.**"
+    verdict = (
+        "**Valid: the files match the manifest; device and runtimes are unchanged since the bundle was made.**"
+    )
     assert out.startswith(f"## edgeopt verify: conv.edgeopt\n\n{verdict}\n")
     assert "| files | all 6 match the manifest |" in out
     assert "\nMachine: Linux" in out

@@ -16,6 +16,7 @@ from edgeopt.bundle.request import ReplayRequest
 from edgeopt.bundle.runtime.check import check
 from edgeopt.bundle.runtime.stream import Stream
 from edgeopt.bundle.runtime.transcription import windows
+from edgeopt.bundle.sign import load_public_key, new_key, sign_bundle
 from edgeopt.errors import BundleError, DataError, ModelError, UsageError, VerificationError
 from edgeopt.events import ignore
 from edgeopt.pipeline.replay import replay
@@ -287,6 +288,18 @@ def test_a_bundle_as_one_file_transcribes_too(bundle, tmp_path):
     write.publish(bundle, tmp_path / "one.edgeopt", single_file=True)
     with edgeopt.load(tmp_path / "one.edgeopt") as session:
         assert "".join(session.transcribe(tone(LOW_HZ, 1))) == LOW
+
+
+def test_check_says_that_a_signature_of_the_encoder_alone_was_not_checked(bundle, tmp_path):
+    pytest.importorskip("cryptography")
+    assert "signature" not in check(bundle, ignore).encoder
+    made = new_key(tmp_path / "key")
+    for folder in (bundle / "encoder", bundle):
+        write_manifest(folder)
+        sign_bundle(folder, tmp_path / "key")
+    found = check(bundle, ignore, [load_public_key(tmp_path / made.public_key_file)])
+    assert found.trusted
+    assert found.encoder.endswith("The encoder has a signature of its own, which was not checked.")
 
 
 def test_verifying_a_bundle_covers_the_encoder(bundle):

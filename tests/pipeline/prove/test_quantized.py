@@ -30,7 +30,7 @@ from edgeopt.pipeline.prove.quantized import finish
 from edgeopt.pipeline.quantize import quantize_model
 from edgeopt.pipeline.replay import replay
 from edgeopt.quant.measured.planning.choosing import proven
-from edgeopt.quant.measured.planning.entry import Entry, write_entry
+from edgeopt.quant.measured.planning.entry import Entry, precision_plan, write_entry
 from edgeopt.quant.measured.proof import (
     FLOAT,
     SOURCE,
@@ -45,6 +45,7 @@ from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.timing.configs import ExecutionConfig
 from edgeopt.quant.measured.work import prepare
+from edgeopt.quant.records import FrontierPoint
 from tests.conftest import seeded, write_onnx
 
 FASTER = Speed(Interval(1.31, 1.25, 1.38, 11, 0.99), "faster", 1.0, 1.31)
@@ -93,6 +94,23 @@ def test_a_plan_that_is_slower_than_the_source_stays_float(working, monkeypatch)
     )
     assert found.speedup.median == 0.9
     assert not work.request.out.exists()
+
+
+def test_summary_agrees_with_a_frontier_that_estimates_a_gain(working, monkeypatch):
+    work = working()
+    measuring(monkeypatch, {})
+    planned = entry_of(work)
+    chosen = FrontierPoint(DYNAMIC, 1.0, planned.proof.snr_db, planned.proof.snr_db, planned.proof.low_db)
+    frontier = (FrontierPoint({}, 1.2, 200.0), chosen)
+    entry = Entry(work.configs[0], {}, work.study.path, proof=planned.proof)
+    entry.plan = precision_plan(planned, work.request.goal, chosen, (), frontier)
+
+    found = finish(work, entry)
+
+    assert found.summary == (
+        "Keep float: plans meet the goal (at least 20 dB), but in interleaved runs, float on onnxruntime-cpu was "
+        "faster. The times of the frontier are estimates."
+    )
 
 
 def test_a_plan_must_be_faster_than_the_float_model_of_the_other_runtime(working, monkeypatch):

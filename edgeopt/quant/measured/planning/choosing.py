@@ -301,13 +301,23 @@ class ConfigPlans:
     """Backends with a promising configuration but without a plan."""
     error: EdgeoptError | None = None
     """The first error of a configuration that could not be planned."""
+    unfinished: list[str] = field(default_factory=list)
+    """Names of the configurations that the time limit left without a plan."""
 
     @property
     def why_none(self) -> str:
-        """Returns the reason that no configuration is promising, as the end of a sentence."""
+        """Returns the reason that there is no plan, as the end of a sentence."""
         if not self.all_gains:
             return "no scheme fits any layer on the available backends"
-        return f"no layer is faster in any scheme on {' or '.join(each.config.name for each in self.all_gains)}"
+        if self.unfinished:
+            return f"the time limit left no time to plan {' or '.join(self.unfinished)}"
+        without = [each.config.name for each in self.all_gains if not each.schemes]
+        slow = [each.config.name for each in self.all_gains if each.schemes]
+        parts = [f"no layer is clearly faster in any scheme on {' or '.join(without)}"] if without else []
+        if slow:
+            quickest = min(self.all_gains, key=lambda each: each.best_ms).config.name
+            parts.append(f"the best plan for {' or '.join(slow)} is estimated to be slower than {quickest}")
+        return ", and ".join(parts)
 
 
 def plan_configs(work: QuantizeRun, planning_ends: float, until: float | None = None) -> ConfigPlans:
@@ -328,6 +338,7 @@ def plan_configs(work: QuantizeRun, planning_ends: float, until: float | None = 
             entries = chooser.entries()
             if chooser.cut_short and all(entry.is_float for entry in entries):
                 work.warn(f"{gains.config.name} was only partly planned within the time limit.")
+                plans.unfinished.append(gains.config.name)
                 continue
             plans.entries += [proven(work, entry) for entry in entries]
         except EdgeoptError as error:

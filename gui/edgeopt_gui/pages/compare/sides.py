@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from edgeopt.speech.files import audio_files
 from edgeopt_gui.jobs.command import Command
 
 Part = Literal["compare", "first", "second", "bench"]
@@ -40,6 +41,11 @@ class Sides:
             return f"Side {side} is empty: choose a model or a bundle."
         if self.first == self.second:
             return "Both sides are the same file: choose another one for a side."
+        if self.data is not None and audio_files(self.data):
+            return (
+                f"{self.data.name} is audio, which a comparison does not take: choose an .npz of the model's "
+                "inputs, or no data, on the page Optimize."
+            )
         return ""
 
     def commands(self) -> dict[Part, Command]:

@@ -9,7 +9,16 @@ from edgeopt.graph.analysis import TensorFacts
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.model.language_model import is_language_model
 from edgeopt_gui.pages.optimize.path_field import PathField
-from edgeopt_gui.pages.optimize.samples import NO_DATA, NO_TEXT, beside, count_samples, use_of, use_of_text
+from edgeopt_gui.pages.optimize.samples import (
+    NO_DATA,
+    NO_TEXT,
+    beside,
+    count_samples,
+    use_of,
+    use_of_audio,
+    use_of_text,
+)
+from edgeopt_gui.pages.optimize.slow import slow
 from edgeopt_gui.widgets.action_button import ActionButton
 
 
@@ -63,11 +72,19 @@ class DataField(PathField):
             self.counted.emit()
             return
         takes_texts = self.takes_texts
+        model = subject.path if subject is not None and is_model else None
         self.say("Reading the text…" if takes_texts else "Counting the samples…")
         self.background.do(
-            lambda: use_of_text(path) if takes_texts else use_of(count_samples(path, inputs)),
+            lambda: use_of_text(path) if takes_texts else self._use(path, inputs, model),
             lambda found: self._show_result((path, inputs, takes_texts), found),
         )
+
+    def _use(self, path: Path, inputs: tuple[TensorFacts, ...] | None, model: Path | None) -> str:
+        """Returns what the page does with the data; only a search takes audio, and only of a speech model."""
+        encoder = None
+        if model is not None and self._without == NO_DATA:
+            encoder = slow("edgeopt.bundle.runtime.locate").encoder_beside(model)
+        return use_of(count_samples(path, inputs)) if encoder is None else use_of_audio(path, encoder)
 
     def _may_be_text(self, path: Path) -> bool:
         """Whether the model is being read, and the file could only be data of a language model."""

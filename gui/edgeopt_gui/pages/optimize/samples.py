@@ -7,6 +7,8 @@ from zipfile import BadZipFile, ZipFile
 
 from edgeopt.errors import DataError, ModelError, error_text
 from edgeopt.graph.analysis import TensorFacts
+from edgeopt.speech.files import audio_files
+from edgeopt.units import count
 from edgeopt_gui.pages.optimize.slow import slow
 
 NO_DATA = (
@@ -23,7 +25,8 @@ _TEXT_HINT = "Choose a text file in UTF-8, or an .npz with a row of token ids fo
 _USE_OF_TEXT = (
     "It is cut into texts of equal length: some are timed, some check candidates, the others prove the winner."
 )
-
+_AUDIO_HINT = "Choose a WAV file, a folder of them, or an .npz of features for the encoder."
+_USE_OF_AUDIO = "Some windows of the audio are timed, some check candidates, the others prove the winner."
 
 Header = tuple[tuple[int, ...], Any]
 """The shape of an array, and its numpy type."""
@@ -40,6 +43,8 @@ def count_samples(path: Path, inputs: tuple[TensorFacts, ...] | None = None) -> 
     pictures: list[Path] = slow("edgeopt.data.preparation").picture_files(path)
     if pictures:
         return len(pictures)
+    if audio_files(path):
+        raise DataError(f"'{path.name}' is audio, which only the search of a speech model takes.", how)
     headers = _headers_of(path)
     # Arrays such as labels may accompany the inputs, also with one entry for each sample.
     counts = {name: shape[0] for name, (shape, _) in headers.items() if shape}
@@ -97,6 +102,18 @@ def use_of_text(path: Path) -> str:
     if not text.strip():
         raise DataError(f"'{path.name}' is empty.", _TEXT_HINT)
     return f"A text of {len(text):,} characters. {_USE_OF_TEXT}"
+
+
+def use_of_audio(path: Path, encoder: Path) -> str:
+    """Returns what a search for a speech model does with this data; raises DataError if it can do nothing."""
+    if not path.exists():
+        raise DataError(f"There is no data at '{path}'.", _AUDIO_HINT)
+    if files := len(audio_files(path)):
+        return f"{count(files, 'WAV file')}. {_USE_OF_AUDIO}"
+    name = slow("edgeopt.pipeline.speech").feature_input(encoder)
+    if name not in (headers := _headers_of(path)):
+        raise DataError(f"'{path.name}' has no WAV files and no array '{name}' of features.", _AUDIO_HINT)
+    return f"Features of {count(headers[name][0][0], 'window')} of audio. {_USE_OF_AUDIO}"
 
 
 def beside(model: Path) -> Path | None:

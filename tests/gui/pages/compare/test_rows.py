@@ -144,6 +144,12 @@ def test_an_empty_side_is_named(sides, letter):
     assert sides.commands() == {}
 
 
+def test_audio_is_refused_as_data(tmp_path):
+    (tmp_path / "a.wav").touch()
+    for data in (tmp_path, tmp_path / "a.wav"):
+        assert f"{data.name} is audio, which a comparison does not take" in Sides(A, B, data).why_not()
+
+
 def test_one_file_twice_is_refused():
     assert "same file" in Sides(A, A).why_not()
 

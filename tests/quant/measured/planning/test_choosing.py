@@ -141,6 +141,21 @@ def test_configuration_that_seems_to_save_more_than_its_time_is_planned(work):
     assert "at best 6.90 µs, while another reaches 0 µs" in said[0].message
 
 
+def test_reason_for_no_plan_says_which_configurations_gain(work, monkeypatch):
+    layers = [each.name for each in work.study.layers]
+    quick = TimedKernels(tuple(LayerGain(each, "int8", 0.001, 0.001) for each in layers), 0.003, {})
+    slow = TimedKernels(tuple(LayerGain(each, "int8", 0.005, 0.002) for each in layers), 0.015, {})
+    openvino = ExecutionConfig("openvino-cpu", {"precision": "f32"})
+    gains = [ConfigGains(openvino, quick, worth(quick)), ConfigGains(work.configs[0], slow, worth(slow))]
+    monkeypatch.setattr(choosing, "measure_gains", lambda _: gains)
+    assert plan_configs(work, 1.0).why_none == (
+        "no layer is clearly faster in any scheme on openvino-cpu (precision=f32), and the best plan for "
+        "onnxruntime-cpu is estimated to be slower than openvino-cpu (precision=f32)"
+    )
+    monkeypatch.setattr(choosing, "measure_gains", lambda _: gains[1:])
+    assert plan_configs(work, 1.0, until=0.0).why_none == "the time limit left no time to plan onnxruntime-cpu"
+
+
 def test_where_no_configuration_can_be_planned_the_error_is_raised(two_configs, monkeypatch):
     work, bad = two_configs
     monkeypatch.setattr(choosing, "measure_gains", lambda _: [bad])
