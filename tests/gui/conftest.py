@@ -3,6 +3,7 @@
 import gc
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -10,6 +11,8 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QSettings, QtMsgType, qInstallMessageHandler
 from pytestqt.qtbot import QtBot
 
+import edgeopt_gui.window
+from edgeopt_gui import garbage
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs import job
 from edgeopt_gui.settings import Settings
@@ -17,6 +20,9 @@ from edgeopt_gui.theme.apply import Theme
 from tests.gui.warm_job import WarmProcess
 
 HERE = Path(__file__).parent
+# An app that ends would give back all that is frozen: after each of its tests, the collector would look through
+# all other tests as well.
+NOTHING_FROZEN = SimpleNamespace(**{**vars(gc), "freeze": lambda: None, "unfreeze": lambda: None})
 
 
 @pytest.hookimpl(wrapper=True)
@@ -25,9 +31,12 @@ def pytest_runtest_protocol(item):
     if HERE not in item.path.parents:
         return (yield)
     gc.disable()
+    if item.path.name != "test_garbage.py":
+        garbage.gc = edgeopt_gui.window.gc = NOTHING_FROZEN
     try:
         return (yield)
     finally:
+        garbage.gc = edgeopt_gui.window.gc = gc
         gc.collect()
         gc.freeze()  # or the next one would look through all of it again
         gc.enable()

@@ -5,12 +5,10 @@ import json
 import os
 import zipfile
 
-import joblib
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from sklearn.linear_model import LogisticRegression
 
 BAD = {
     "missing framework": (("net.keras",), 5, "The import needs keras", "-m pip install keras"),
@@ -39,12 +37,16 @@ BAD = {
 
 @pytest.fixture
 def sources(tmp_path):
+    # Not above: every worker of a test run imports this file, and only one runs its tests.
+    import joblib
+    from sklearn import linear_model
+
     _write_onnx(tmp_path / "model.onnx")
     _write_onnx(tmp_path / "custom.onnx", operator="Special", domain="own.ops")
     _write_onnx(tmp_path / "complex.onnx", operator="Identity", dtype=TensorProto.COMPLEX64)
     np.savez(tmp_path / "other.npz", pixels=np.zeros((4, 1, 4), np.float32))
     x = np.random.default_rng(0).random((20, 3))
-    joblib.dump(LogisticRegression().fit(x, x[:, 0] > 0.5), tmp_path / "model.joblib")
+    joblib.dump(linear_model.LogisticRegression().fit(x, x[:, 0] > 0.5), tmp_path / "model.joblib")
     (tmp_path / "net.py").write_text("import torch\n\nclass Net(torch.nn.Module):\n    pass\n")
     (tmp_path / "broken.py").write_text("import torch\nclass Net(:\n    pass\n")
     (tmp_path / "model.xyz").write_text("no model")

@@ -133,6 +133,7 @@ def test_choices_are_remembered_and_reset(ready, context):
     assert ready.settings.choices.time_limit_s is None
 
 
+@pytest.mark.slow
 def test_a_plan_of_the_command_line_shows_each_layer_with_a_reason(qtbot, ready):
     ready.start()
     assert ready.state == "busy"
