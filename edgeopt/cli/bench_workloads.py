@@ -154,9 +154,10 @@ def sustained(report: "SustainedReport") -> list[Block]:
 
 def _window_blocks(side: "SustainedSide") -> "Iterator[Block]":
     yield WordsBlock(f"{side.name} {side.verdict}.", "strong")
+    digits = 0 if side.windows[0].seconds >= 1 else 2
     yield from table(
         side.windows[:: -(-len(side.windows) // _MAX_ROWS)],
-        (">from s", lambda window: f"{window.begin_s:.0f}"),
+        (">from s", lambda window: f"{window.begin_s:.{digits}f}"),
         "p50",
         "p99",
         "runs",

@@ -44,8 +44,8 @@ def run(request: LabRunRequest, json: JsonFlag = False) -> None:
 
     \b
     Each cell of the table is one `edgeopt optimize`, on this machine or on the device. Devices work
-    side by side; no two searches measure on one host at once. Finished cells are kept: the same
-    command continues after Ctrl-C, or after a device was away. RESULTS gets results.json,
+    side by side; no two searches of a run measure on one host at once. Finished cells are kept: the
+    same command continues after Ctrl-C, or after a device was away. RESULTS gets results.json,
     report.html, report.md and bundles/MODEL/DEVICE.edgeopt, and is up to date after each cell. Exit
     code 4: a cell failed, or with --against, was not compared, or is proved slower than before by
     more than max_slowdown of the lab file.

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, asks, execute
 from edgeopt.commands.track.request import TrackRequest
 from edgeopt.views.blocks import Block, lines
@@ -39,4 +40,5 @@ def track(request: TrackRequest, json: JsonFlag = False) -> None:
 def _show(result: "TrackedRuns") -> "Sequence[Block]":
     rows = (f"{each.run_id}  {each.name}{'' if each.new else ' (logged before)'}" for each in result.runs)
     new = sum(each.new for each in result.runs)
-    return lines([*rows, f"{new} of {len(result.runs)} runs logged to '{result.experiment}' at {result.uri}."])
+    runs = units.count(len(result.runs), "run")
+    return lines([*rows, f"{new} of {runs} logged to '{result.experiment}' at {result.uri}."])

@@ -121,6 +121,8 @@ def read_lab_file(path: Path) -> LabFile:
         lab = msgspec.convert(read_toml(path.read_text(encoding="utf-8")), thread_safe(LabFile))
     except FileNotFoundError:
         raise InputError(f"There is no file '{path}'.", "Write one: docs/lab.md has an example.") from None
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {error}.", _suggestion(str(error))) from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: {error}.", "Correct the file: docs/lab.md has an example.") from None
     if not lab.device:
@@ -145,6 +147,18 @@ def read_lab_file(path: Path) -> LabFile:
                 "Give each of them cores of its own, or leave out share_host.",
             )
     return lab
+
+
+def _suggestion(problem: str) -> str:
+    """Returns the hint for a message such as "Object contains unknown field `core` - at `$.device[0]`"."""
+    if key := re.search(r"unknown field `(.+?)`(?: - at `\$\.(\w+))?", problem):
+        tables: dict[str, type[msgspec.Struct]] = {"device": LabDevice, "models": LabModel}
+        return nearest(key[1], tables.get(key[2], LabFile).__struct_fields__)
+    if value := re.search(r"enum value '(.*)' - at .*hold_back`", problem):
+        return nearest(value[1], _MAX_ISA)
+    return (
+        "Write a list: cores = [0, 1]" if ".cores" in problem else "Correct the file: docs/lab.md has an example."
+    )
 
 
 def _check_device(device: LabDevice, path: Path) -> None:

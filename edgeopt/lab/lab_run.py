@@ -1,6 +1,7 @@
 """A run of a lab: what is kept, what is searched for, what is measured against earlier results."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -28,8 +29,11 @@ from edgeopt.lab.request import LabRunRequest
 from edgeopt.lab.schedule import run_cells
 from edgeopt.measure.stats import with_open_ends
 from edgeopt.pipeline.outcome import Outcome
+from edgeopt.platform.files import try_lock
 from edgeopt.version import __version__
 
+LOCK = ".lock"
+"""Locked file in the folder of the results, while a run writes there."""
 UPDATE = "lab-cell"
 """Kind of the update that each change of a cell emits."""
 
@@ -82,9 +86,23 @@ class _LabRun:
                 self._cells[cell.name] = cell
 
     def run(self) -> LabResults:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for model in self._models:
-            (self._folder / BUNDLES / model).mkdir(parents=True, exist_ok=True)
+        with _owning(self._folder, [self._folder / BUNDLES / model for model in self._models]):
+            self._check_folder()
+            return self._run()
+
+    def _check_folder(self) -> None:
+        """Raises UsageError if the folder has finished cells, all of them of other models or devices."""
+        if not results_file(self._folder).is_file():
+            return
+        earlier = read_results(self._folder)
+        done = [each.name for each in earlier.cells if (each.earlier or each).status == "done"]
+        if done and not {*done} & {*self._cells}:
+            raise UsageError(
+                f"'{self._request.out}' has the results of other models and devices ({earlier.lab}).",
+                "Write to another folder: -o RESULTS; or remove that one.",
+            )
+
+    def _run(self) -> LabResults:
         self._keep()
         for cell in self._cells.values():
             self._show(cell)
@@ -259,6 +277,27 @@ class _LabRun:
 
     def _write(self) -> None:
         self._publish(self._results(), self._folder)
+
+
+@contextmanager
+def _owning(folder: Path, inside: Sequence[Path]) -> Iterator[None]:
+    """Creates the folder of the results with folders inside it; raises UsageError while another run has it."""
+    try:
+        for each in (folder, *inside):
+            each.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("ab")
+    except OSError as error:
+        raise UsageError(
+            f"The results cannot be written to '{folder}': {error.strerror}.",
+            "Write to another folder: -o RESULTS",
+        ) from None
+    with lock:
+        if not try_lock(lock.fileno()):
+            raise UsageError(
+                f"Another run of a lab writes to '{folder}'.",
+                "Wait for its end, or write to another folder: -o RESULTS",
+            )
+        yield
 
 
 def _is_due(race: LabRace | None, old: Path) -> bool:

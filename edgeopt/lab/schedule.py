@@ -10,11 +10,12 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import MissingError, MissingExtraError
+from edgeopt.errors import MissingError, MissingExtraError, UsageError
 from edgeopt.events import Progress
 from edgeopt.lab.cell import CellRun, CellTask, CommandEnding, run_cell
 from edgeopt.workspace import WORK, workspace
@@ -126,6 +127,13 @@ def _run_of(future: "Future") -> CellRun:
         return CellRun((CommandEnding(0.0, 0.0, None, code=LOST, message=message, hint="Run the lab again."),))
 
 
+def _is_address(scheduler: str) -> bool:
+    try:
+        return urlsplit(scheduler).port is not None
+    except ValueError:  # a port that is no number
+        return False
+
+
 @contextmanager
 def _client(lanes: Lanes, scheduler: str | None) -> "Iterator[Client]":
     try:
@@ -138,9 +146,14 @@ def _client(lanes: Lanes, scheduler: str | None) -> "Iterator[Client]":
         raise MissingExtraError("lab", "edgeopt lab") from None
 
     if scheduler is not None:
+        if not _is_address(scheduler):
+            raise UsageError(
+                f"'{scheduler}' is not the address of a Dask scheduler.",
+                "Write tcp://HOST:PORT, such as tcp://desktop:8786",
+            )
         try:
             client = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise MissingError(
                 f"No Dask scheduler answers at '{scheduler}'.", "Start one: dask scheduler"
             ) from error

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from edgeopt.bundle import manifest
+from edgeopt.bundle.deployment import FILE
 from edgeopt.errors import UsageError, is_disk_full
 from edgeopt.platform.files import is_stream, replace_path
 
@@ -30,6 +32,12 @@ def check_place(path: Path, what: str) -> None:
         raise UsageError(f"The folder of '{path}' does not exist.", "Create it first.")
     if not os.access(path if path.exists() else parent, os.W_OK):
         raise UsageError(f"{what} cannot be written to '{path}'.", "Choose a writable place.")
+    for folder in path.resolve().parents:
+        if all((folder / name).exists() for name in (FILE, manifest.FILE)):
+            raise UsageError(
+                f"'{path}' is inside the bundle '{folder.name}', which a further file would make invalid.",
+                "Choose a place outside the bundle.",
+            )
 
 
 @contextmanager

@@ -6,6 +6,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from http import HTTPStatus
+from http.client import RemoteDisconnected
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -235,7 +237,7 @@ class RegistryClient:
         status = answer.status_code
         if status in _OK:
             return
-        if status in {408, 429} or status >= 500:
+        if status in {408, 429} or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED):
             raise _BrokenError(f"it answers {status} {answer.reason}")
         if status in {401, 403}:
             raise self._refused()
@@ -243,7 +245,7 @@ class RegistryClient:
         if status == 404:
             raise MissingError(
                 f"The registry '{host}' has no {what}.",
-                "Check the repository and the tag, and whether it was pushed.",
+                "Check the address, the repository and the tag, and whether it was pushed.",
             )
         raise MissingError(
             f"The registry '{host}' answers {status} {printable(answer.reason or '')}.",
@@ -296,6 +298,8 @@ def _cause(error: BaseException) -> str:
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
+        if isinstance(cause, RemoteDisconnected):  # the libraries around it show it as Python code
+            return str(cause)
         cause = cause.__cause__ or cause.__context__
     return error_text(error)
 

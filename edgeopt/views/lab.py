@@ -26,7 +26,8 @@ from edgeopt.views.blocks import (
 _SPEED = "Speed relative to plain ONNX Runtime on the same device, with its interval."
 _UNMEASURED = {
     "unchanged": "Unchanged: nothing faster was proved, and the bundle holds the model as it was.",
-    "undecided": "Undecided: time was too short or the device too busy; the bundle holds the model as it was.",
+    "undecided": "Undecided: time was too short or the device too busy; the bundle holds the model as it was. "
+    "To search again, raise time_limit_s, or run with --fresh.",
 }
 """Meaning of what is shown instead of a speed that was not measured."""
 _MOODS: dict[str, Mood] = {"failed": "bad", "running": "accent", "waiting": "faint"}

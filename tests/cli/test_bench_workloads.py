@@ -113,6 +113,15 @@ def test_a_sustained_run():
     assert "b.onnx was not measured" in shown(workloads.sustained, report)
 
 
+def test_short_windows_of_a_sustained_run_begin_at_different_times():
+    windows = tuple(r.Window(0.25 * k, 0.25, 100, 10.0, 12.0, 400.0) for k in range(4))
+    side = r.SustainedSide(
+        "a.onnx", windows, 1, 400, 10.0, 12.0, 400.0, "kept its speed", 1.0, None, "kept its speed"
+    )
+    rows = shown(workloads.sustained, r.SustainedReport((side,), 0.02, 0.25)).split("p99 ms")[1]
+    assert all(each in rows for each in ("0.00 10.0", "0.25 10.0", "0.50 10.0", "0.75 10.0"))
+
+
 def test_levels_of_concurrency():
     levels = (
         r.Level("threads", 1, 100, 50.0, 20.0, 25.0, memory_bytes=2**26),

@@ -49,6 +49,24 @@ def test_mistake_is_named(written, text, said):
         read_lab_file(written(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('[[device]]\nname = "a"\nholdback = "amx"', "Did you mean 'hold_back'?"),
+        ('[[device]]\nname = "a"\n[models.a]\nfiles = "a"', "Did you mean 'file'?"),
+        ('devices = []\n[[device]]\nname = "a"', "Did you mean 'device'?"),
+        ('[[device]]\nname = "a"\nhold_back = "avx512_vnni"', "Did you mean 'avx512-vnni'?"),
+        ('[[device]]\nname = "a"\nhold_back = "neon"', "There are: avx2, avx512, avx512-vnni, avx512-bf16, amx."),
+        ('[[device]]\nname = "a"\ncores = 1', "Write a list: cores = [0, 1]"),
+        ('[[device]]\nname = "a"\n[models.a]\ndata = "a.npz"', "Correct the file: docs/lab.md has an example."),
+    ],
+)
+def test_mistake_has_a_suggestion(written, text, hint):
+    with pytest.raises(InputError) as error:
+        read_lab_file(written(text))
+    assert error.value.hint == hint
+
+
 def devices(written, *tables):
     text = "\n".join(f'[[device]]\nname = "{name}"\n{more}' for name, more in tables)
     return read_lab_file(written(text)).device

@@ -9,7 +9,7 @@ import pytest
 
 from edgeopt.commands.lab import failure
 from edgeopt.errors import UsageError
-from edgeopt.events import ignore
+from edgeopt.events import Progress, ignore
 from edgeopt.lab.lab_run import run_lab
 from edgeopt.lab.records import read_results
 from edgeopt.lab.request import LabRunRequest
@@ -281,3 +281,49 @@ def test_worker_in_another_folder_finds_all_files(fake_lab, monkeypatch):
     assert results.cells[0].key.options == ("--profile", "realtime", "--post", str(lab.folder / "steps.toml"))
     assert lab.log()[0]["file"] == str(lab.folder / "small.null.json")
     assert lab.log()[0]["out"] == str(lab.folder / "results/bundles/small/east.edgeopt")
+
+
+def test_second_run_into_the_same_folder_is_refused_until_the_first_one_ends(fake_lab):
+    lab = fake_lab(devices=("east",), models=("small",))
+    refused = []
+
+    def run_again(event):
+        if isinstance(event, Progress) and not refused:
+            with pytest.raises(UsageError, match="Another run of a lab writes to") as error:
+                lab.run()
+            refused.append(error.value)
+
+    assert failure(lab.run(emit=run_again)) is None
+    assert "another folder" in refused[0].hint
+    assert [each.kept for each in lab.run().cells] == [True]
+    assert len(lab.log()) == 1
+
+
+@pytest.mark.parametrize("out", ["lab.toml", "lab.toml/results", "results"])
+def test_folder_that_cannot_be_created_is_refused_before_any_search(fake_lab, out):
+    lab = fake_lab()
+    (lab.folder / "results").mkdir()
+    (lab.folder / "results" / "bundles").touch()
+    with pytest.raises(UsageError, match=r"The results cannot be written to '.*': (File exists|Not a directory)"):
+        lab.run(out)
+    assert lab.log() == []
+
+
+def test_results_of_another_lab_are_not_replaced(fake_lab):
+    lab = fake_lab(devices=("east",))
+    lab.run(models=("small",))
+    before = read_results(lab.folder / "results")
+    with pytest.raises(UsageError, match="has the results of other models and devices") as error:
+        lab.run(models=("large",))
+    assert "-o RESULTS" in error.value.hint
+    assert read_results(lab.folder / "results") == before
+    lab.run()
+    assert len(lab.log()) == 2
+
+
+def test_results_without_a_finished_cell_are_replaced(fake_lab):
+    lab = fake_lab(devices=("east",))
+    lab.kill("east")
+    lab.run(models=("small",))
+    lab.revive("east")
+    assert failure(lab.run(models=("large",))) is None

@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from edgeopt.errors import MissingError
+from edgeopt.errors import MissingError, UsageError
 from edgeopt.events import Progress
 from edgeopt.lab import schedule
 from edgeopt.lab.cell import CellTask
@@ -140,3 +140,10 @@ def test_scheduler_that_does_not_answer_is_an_error(monkeypatch):
     monkeypatch.setattr(schedule, "_CONNECT_S", 0.2)
     with pytest.raises(MissingError, match="No Dask scheduler answers"):
         run([task("east", RESULT)], [("east",)], "tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["desktop", "tcp://desktop", "tcp://desktop:port", "desktop:8786"])
+def test_scheduler_needs_a_complete_address(address):
+    with pytest.raises(UsageError, match=f"'{address}' is not the address of a Dask scheduler") as error:
+        run([task("east", RESULT)], [("east",)], address)
+    assert "tcp://HOST:PORT" in error.value.hint

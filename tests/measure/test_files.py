@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.measure.files import writing
+from edgeopt.errors import UsageError
+from edgeopt.measure.files import check_place, writing
 
 
 def put(path, content=b"new"):
@@ -58,3 +59,11 @@ def test_what_fails_half_way_leaves_the_older_file(tmp_path):
         half()
     assert (tmp_path / "run.json").read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize("inside", ["report.html", "golden/report.html"])
+def test_file_inside_a_bundle_is_refused(conv_bundle, inside):
+    with pytest.raises(UsageError, match="is inside the bundle") as error:
+        check_place(conv_bundle / inside, "The report")
+    assert "outside" in error.value.hint
+    check_place(conv_bundle.parent / "report.html", "The report")

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
@@ -179,6 +181,28 @@ def test_absent_bundle_and_absent_registry_are_named(registry, tmp_path):
     with pytest.raises(MissingError, match=r"cannot be reached.*: Connection refused") as raised:
         get("oci://127.0.0.1:9/models/nothing:v1", tmp_path / "out")
     assert raised.value.hint == "Check the address, and whether the registry runs."
+
+
+def test_server_that_is_no_registry_is_named(bundle, tmp_path):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    place = f"oci://127.0.0.1:{server.server_port}/models/plain:v1"
+    try:
+        with pytest.raises(MissingError, match="answers 501 Unsupported method") as error:
+            send(bundle, place)
+        assert "Check the address" in error.value.hint
+        with pytest.raises(MissingError) as error:
+            get(place, tmp_path / "pulled")
+        assert "Check the address" in error.value.hint
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_connection_that_always_ends_is_named_in_words(registry, proxy, bundle):
+    proxy.cut_every(1, 100_000)
+    with pytest.raises(MissingError, match=r"ended the connection: [A-Z][A-Za-z ]+\.$"):
+        send(bundle, f"oci://{proxy.host}/models/plain:v1")
 
 
 def test_tag_is_resolved_to_the_digest_that_it_has_now(registry, bundle):

@@ -30,14 +30,14 @@ BUDGETS = {
     "edgeopt/importing": 4600,
     "edgeopt/pipeline": 10_650,
     "edgeopt/remote": 1500,
-    "edgeopt/lab": 1100,
+    "edgeopt/lab": 1150,
     "edgeopt/registry": 1000,
     "edgeopt/views": 2800,
     "edgeopt/commands": 16_450,
     "edgeopt/cli": 5950,
     "agent": 23_200,
     "gui": 26_450,
-    "tests": 124_450,
+    "tests": 124_550,
 }
 
 

@@ -91,6 +91,7 @@ def test_unchanged_model_is_shown_without_a_speed_that_nothing_measured():
     assert "| small | unchanged | undecided |" in text
     assert "1.00x" not in text
     assert "Undecided: time was too short" in text
+    assert r"To search again, raise time\_limit\_s, or run with --fresh." in text
     assert summary(results) == "2 of 2 cells complete; 1 undecided."
 
 
