@@ -134,7 +134,8 @@ def _attention(results: LabResults) -> list[Block]:
         if each.reason:
             devices.setdefault((each.model, f"{each.reason} {each.hint}".strip()), []).append(each.device)
     failed = [f"{model} on {', '.join(names)}: {text}" for (model, text), names in devices.items()]
-    return [Listed(tuple(each)) for each in (slower, missing, failed) if each]
+    undecided = [f"{each.name}: {each.summary}" for each in results.cells if each.verdict == "undecided"]
+    return [Listed(tuple(each)) for each in (slower, missing, failed, undecided) if each]
 
 
 def _drawn(results: LabResults) -> list[LabCell]:

@@ -56,6 +56,12 @@ def test_summary_claims_nothing_of_cells_that_were_not_compared():
     assert summary(alone) == "2 of 2 cells complete; 2 not compared."
 
 
+def test_undecided_cell_is_listed_with_its_reason():
+    late = cell("small", "east", verdict="undecided", summary="no time was left to prove compiled.", speedup=UNITY)
+    results = msgspec.structs.replace(RESULTS, cells=(late, *RESULTS.cells[1:]))
+    assert "small on east: no time was left to prove compiled." in str(show(results))
+
+
 def test_report_names_each_cell_that_needs_attention():
     text = markdown.page("Lab", sections(RESULTS))
     assert "- small on west: 1.1x slower than before; 3 % allowed" in text

@@ -26,12 +26,13 @@ from edgeopt.commands.report.request import Format, ReportRequest, format_of
 from edgeopt.commands.report.sections import sections_of
 from edgeopt.commands.report.sections.verdict import good_enough
 from edgeopt.data.judging.goals import NO_FLOOR
-from edgeopt.errors import BundleError, EdgeoptError, ModelError
+from edgeopt.errors import BundleError, EdgeoptError, ModelError, UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.lab.records import BUNDLES, results_file
 from edgeopt.measure.files import check_place, writing
 from edgeopt.measure.messages import Calls
 from edgeopt.measure.stats import IDENTICAL, Interval
@@ -52,6 +53,11 @@ def report(request: ReportRequest, emit: Emit = ignore) -> Reports:
     """Writes a report; the bundle is only read."""
     chosen, out = format_of(request), request.out
     check_place(out, "The report")
+    if results_file(request.bundle) != request.bundle and results_file(request.bundle).is_file():
+        raise UsageError(
+            f"'{request.bundle}' is not a bundle, but results of a lab.",
+            f"Open {request.bundle / 'report.html'}, or report on a bundle below {request.bundle / BUNDLES}.",
+        )
     facts = gather(request.bundle, source=request.model, nodes=request.nodes, emit=emit)
     emit(Progress("writing the report", out.name))
     content = written(facts, chosen).encode()

@@ -9,7 +9,7 @@ import msgspec
 
 from edgeopt.commands.track.request import TrackRequest
 from edgeopt.commands.track.runs import RunRecord, runs_in
-from edgeopt.errors import MissingError, MissingExtraError, error_text
+from edgeopt.errors import MissingError, MissingExtraError, UsageError, error_text
 from edgeopt.events import Emit, Progress
 from edgeopt.version import __version__
 
@@ -46,6 +46,8 @@ class TrackedRuns(msgspec.Struct, frozen=True):
 
 def track(request: TrackRequest, emit: Emit) -> TrackedRuns:
     """Logs the records; raises MissingError if the tracking server does not take them."""
+    if not request.to.strip():
+        raise UsageError("--to is empty.", "Write the address of the server: --to http://HOST:PORT")
     runs = [run for path in request.records for run in runs_in(path)]
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)

@@ -168,16 +168,16 @@ def undecided_by(
     worth = 1 + EQUAL_PERCENT / 100
     reasons = []
     untried = [e.candidate.name for e in candidates if e.proof_verdict == TOO_FEW]
-    if untried:
-        reasons.append(f"no time was left to prove {', '.join(untried)}")
+    named = [", ".join(untried)] if untried else []
+    more = [units.count(unproved, "more promising candidate")] if unproved else []
+    if named or more:
+        reasons.append(f"no time was left to prove {' and '.join([*named, *more])}")
     for each in candidates:
         if each.proof_verdict == TOO_NOISY and (not each.proved or (each.speedup and each.speedup.high > worth)):
             interval = each.speedup if each.proved else units.NO_INTERVAL
             reasons.append(f"the proof of {each.candidate.name} is {TOO_NOISY} ({interval})")
     if proof.verdict in {TOO_NOISY, TOO_FEW} and not any(each.proof_verdict for each in candidates):
         reasons.append(f"the proof is {proof.verdict} ({proof.speedup})")
-    if unproved:
-        reasons.append(f"no time was left to prove {units.count(unproved, 'more promising candidate')}")
     late = sum(variant.late for variant in variants)
     if late:
         reasons.append(f"{units.count(late, 'variant')} not ready within the time limit")

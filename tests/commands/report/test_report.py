@@ -195,3 +195,10 @@ def test_the_ending_says_what_to_write_unless_it_is_said(out, to, form):
 def test_what_is_no_form_is_refused(out, to, words):
     with pytest.raises(UsageError, match=words):
         format_of(ReportRequest(Path("model.edgeopt"), Path(out), to))
+
+
+def test_results_of_a_lab_are_not_taken_for_a_damaged_bundle(tmp_path):
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(UsageError, match="results of a lab") as caught:
+        report(ReportRequest(tmp_path, tmp_path / "new.html"))
+    assert "report.html" in caught.value.hint

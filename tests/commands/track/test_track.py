@@ -203,6 +203,11 @@ def test_records_without_a_result_are_refused(content, reason, tmp_path):
         runs_in(tmp_path / "lines")
 
 
+def test_empty_address_is_refused(lines, capfd):
+    assert run(["track", str(lines(("bench", bench()))), "--to", ""]) == 2
+    assert "--to is empty" in capfd.readouterr().err
+
+
 def test_missing_library_is_named(lines, monkeypatch, capfd):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     monkeypatch.setitem(sys.modules, "mlflow.tracking", None)

@@ -350,6 +350,9 @@ def test_noise_and_lack_of_time_leave_it_undecided(kept, candidates, variants, s
 def test_candidates_that_were_not_proved_leave_it_undecided():
     kept = proof(UNITY, IDENTICAL)
     assert undecided_by(kept, [], [], 2) == ("no time was left to prove 2 more promising candidates",)
+    late = proved(Interval(1.3, 1.2, 1.4, 12), TOO_FEW)
+    both = "no time was left to prove cleaned · x and 1 more promising candidate"
+    assert undecided_by(kept, [late], [], 1) == (both,)
 
 
 MIB = 2**20
