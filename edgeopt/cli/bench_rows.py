@@ -221,7 +221,8 @@ def fallback_lines(report: ContestReport) -> list[str]:
         more = f" and {len(types) - 5} more types" if len(types) > 5 else ""
         crossing = f"; data crosses between them at {placement.boundaries} places" if placement.boundaries else ""
         whole_ms = sum(placement.time_ms.values())
-        shares = ", ".join(f"{place} {ms / (whole_ms or 1):.0%}" for place, ms in placement.time_ms.items())
+        parts = {place: units.percent(ms / (whole_ms or 1), 0) for place, ms in placement.time_ms.items()}
+        shares = ", ".join(f"{place} {part}" for place, part in parts.items())
         spent = f"; share of the time of one run: {shares}" if shares else ""
         lines.append(
             f"{side.name}: {len(placement.fallen)} of {total} nodes fell back from {placement.wanted} "

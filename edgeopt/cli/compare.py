@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute
 from edgeopt.commands.compare.request import ModelCompareRequest
 from edgeopt.errors import VerificationError
@@ -180,9 +181,7 @@ def _output_row(output: "OutputAccuracy") -> tuple[str, ...]:
         relative,
         f"{output.mean_abs:.1e}",
         f"{output.cosine:.6f}",
-        f"{output.agreement:.1%}"
-        if output.agreement in {0.0, 1.0} or output.counted
-        else f"{output.agreement:.0%}",
+        units.percent(output.agreement, 1 if output.agreement in {0.0, 1.0} or output.counted else 0),
         tolerance_text(output.tolerance),
     )
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, MarkdownFlag, asks, execute, refuse_two_voices
 from edgeopt.commands.ops.case import STATUSES, Compatibility, OperatorCoverage, OperatorResult, Report
 from edgeopt.commands.ops.matrix import LEGEND, MARKS, MOODS, Flaw, flaws, matrix, roofline_note, summary
@@ -123,7 +124,7 @@ def _model_lines(model: Compatibility) -> Iterator[str]:
     ordered = sorted(quickest.relative_time.items(), key=lambda item: item[1])
     others = ", ".join(f"{name} {_longer(relative)}" for name, relative in ordered[1:])
     yield (
-        f"Fastest for the dominant operators ({', '.join(quickest.operators)}: {quickest.share:.0%} "
+        f"Fastest for the dominant operators ({', '.join(quickest.operators)}: {units.percent(quickest.share, 0)} "
         f"of the operations): {ordered[0][0]}; {others}, over {quickest.cases} cases."
     )
     yield "Runtimes fuse operators, so a whole model may differ. Measure it with: edgeopt bench MODEL"

@@ -136,7 +136,7 @@ def _share(plan: "PrecisionPlan", share: float) -> str:
     if not chosen:
         rounded = plan.options.get("precision")
         return f"Layers: all {total} in bf16." if rounded == "bf16" else f"Layers: all {total} stay float."
-    return f"Layers: {chosen}, of {total}{f'; {share:.0%} of the multiply-adds' if share else ''}."
+    return f"Layers: {chosen}, of {total}{f'; {units.percent(share, 0)} of the multiply-adds' if share else ''}."
 
 
 def scheme_counts(point: "FrontierPoint") -> str:

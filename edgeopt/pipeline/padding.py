@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from edgeopt import units
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import Ledger
@@ -37,6 +38,6 @@ def skips_padding(ledger: Ledger) -> bool:
 def padding_note(share: float) -> str:
     """Returns the note for users whose latencies were measured with this share of data kept."""
     return (
-        f"{1 - share:.0%} of the data is padding, which the cleaned model skips. Its speed depends on "
-        "the length of your inputs; inputs without padding take slightly longer than in the source."
+        f"{units.percent(1 - share, 0)} of the data is padding, which the cleaned model skips. Its speed depends "
+        "on the length of your inputs; inputs without padding take slightly longer than in the source."
     )

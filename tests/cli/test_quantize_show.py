@@ -73,7 +73,7 @@ def test_what_was_proved_is_told_with_the_samples():
     assert "1 more daring plan fell below it" in text
     assert "256 given; 100 to calibrate, 24 to plan, 16 to prove." in text
     assert "1.93x [1.88 1.99] over the float model of 12.0 ms" in text
-    assert "Layers: 6 int8, of 20; 87% of the multiply-adds." in text
+    assert "Layers: 6 int8, of 20; 87 % of the multiply-adds." in text
     assert "86.8 MiB → 21.9 MiB" in text
     assert "41 s: measuring 18, calibrating 9." in text
 

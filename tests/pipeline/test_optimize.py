@@ -299,7 +299,7 @@ def test_what_was_rolled_back_is_not_told_as_done():
     undone = LedgerEntry("skip-padding", nodes_before=1, nodes_after=1, rolled_back="it changes the results")
     assert skips_padding((done,))
     assert not skips_padding((undone,))
-    assert "78% of the data is padding" in padding_note(0.22)
+    assert "78 % of the data is padding" in padding_note(0.22)
 
 
 def test_larger_models_get_more_time_up_to_ten_minutes():

@@ -35,7 +35,7 @@ def find_padding(view: View) -> Iterable[Opportunity]:
         gain = 1.0 - kept_share(samples, masks[0].name)
     if gain is not None and gain < _MIN_PADDING:
         return
-    share = "Pass --data to see how much" if gain is None else f"{gain:.0%}"
+    share = "Pass --data to see how much" if gain is None else units.percent(gain, 0)
     yield Opportunity(
         "padding",
         f"Skip the padding that '{masks[0].name}' marks at the end of sequences",

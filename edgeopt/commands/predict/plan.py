@@ -170,7 +170,8 @@ def _verdict(place: RankedVariant, best: RankedVariant) -> tuple[Status, str]:
         return ("below the floor" if made.below else "failed"), made.failure
     if place is best:
         if isinstance(place.latency, Latency):
-            return "chosen", f"fastest predicted; {place.latency.products_share:.0%} of its time in products"
+            share = units.percent(place.latency.products_share, 0)
+            return "chosen", f"fastest predicted; {share} of its time in products"
         return "chosen", "first in the order of the profile within the floor"
     if place.predicted_ms is not None and best.predicted_ms:
         return (

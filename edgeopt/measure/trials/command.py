@@ -28,6 +28,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 
+from edgeopt import units
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import from_feeds, write_archive
 from edgeopt.errors import TrialError, UsageError
@@ -164,7 +165,7 @@ def warnings(program: Program, turns: Sequence[bytes]) -> tuple[str, ...]:
         return ()
     warning = (
         f"A run of the program takes {run_s * 1000.0:.2g} ms, of it about {way_s * 1000000.0:.0f} µs "
-        f"({way_s / run_s:.0%}) for the pipe."
+        f"({units.percent(way_s / run_s, 0)}) for the pipe."
     )
     return (warning,)
 

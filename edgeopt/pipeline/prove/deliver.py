@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.plan import on_device
@@ -102,7 +103,8 @@ def rejection_reason(goal: SearchGoal, incumbent: Bundle | None, proof: Proof, c
     if proof.current is not None:
         speed += f"; compared with the baseline you gave: {proof.current_verdict} ({proof.current})"
         if (minimum := min_gain(incumbent, candidate)) > 1.0 and proof.current_verdict == FASTER:
-            speed += f", which runs on one thread: not proved by {minimum - 1:.0%}, the gain of the other cores"
+            gain = units.percent(minimum - 1, 0)
+            speed += f", which runs on one thread: not proved by {gain}, the gain of the other cores"
     if proof.figure is None or proof.baseline_figure is None:
         return speed
     shown = goal.objective.shown

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.backends.base import full_precision
 from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle import write
@@ -351,7 +352,7 @@ def _not_faster(rival: Speed, where: str) -> str:
 def _summary(work: QuantizeRun, entry: Entry, timed: _Timed) -> str:
     """Returns the summary of the delivered model: its quantized share, its accuracy and its speed."""
     assert entry.proof is not None  # noqa: S101 - `_why_float` refuses what was not proved
-    share = f"{share_of(work.study.layers, entry.choices):.0%} of the multiply-adds"
+    share = f"{units.percent(share_of(work.study.layers, entry.choices), 0)} of the multiply-adds"
     precision = entry.config.options.get("precision") or "the runtime's own precision"
     what = f"All layers in {precision}" if entry.is_float else f"{share} in fewer bits"
     rival = timed.rival

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from edgeopt import units
 from edgeopt.events import Log, Progress
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.rounds import run_slices, slice_ms
@@ -192,9 +193,8 @@ def _update_best(tuning: _Tuning, best: PoolEntry, entry: PoolEntry, ratio: floa
 
 def _emit_progress(tuning: _Tuning, best: PoolEntry, candidate: Candidate, gain: OptionGain, is_new: bool) -> None:
     expected = math.exp(gain.expected) - 1
-    expectation = (
-        f"{abs(expected):.0%} {'faster' if expected >= 0 else 'slower'} expected, give or take {gain.spread:.0%}"
-    )
+    change, spread = units.percent(abs(expected), 0), units.percent(gain.spread, 0)
+    expectation = f"{change} {'faster' if expected >= 0 else 'slower'} expected, give or take {spread}"
     message = f"{candidate.name}: {'not tried before' if is_new else expectation}"
     tuning.races.emit(Progress("tuning", message, best=best.candidate.name))
 
