@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgeopt.bundle import manifest
 from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.processing.schema import Step as Declared
 from edgeopt.bundle.toml import read_toml, to_commented_toml
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import BundleError
+from edgeopt.errors import BundleError, UsageError
 from edgeopt.graph.import_proof import InputLimits, SizeLimits
 from edgeopt.graph.rows.record import RowAnalysis
 
@@ -301,6 +302,16 @@ def read_deployment(path: Path) -> Deployment:
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is not readable TOML: {error}.", _HINT) from None
     return found
+
+
+def check_outside_bundles(out: Path) -> None:
+    """Raises UsageError for a place inside a bundle, which a file outside of its manifest would break."""
+    for folder in out.resolve().parents:
+        if all((folder / name).is_file() for name in (FILE, manifest.FILE)):
+            raise UsageError(
+                f"'{out}' lies in the bundle '{folder}', and would break it.",
+                "Choose a place outside of the bundle.",
+            )
 
 
 def _check_schema(found: object, path: Path) -> None:

@@ -16,6 +16,7 @@ from edgeopt.bundle.deployment import (
     Deployment,
     Step,
     Tensor,
+    check_outside_bundles,
     describe_part,
     read_deployment,
     to_toml,
@@ -142,6 +143,7 @@ def _unavailable(profile: Profile) -> str:
 
 
 def _check_out(out: Path) -> None:
+    check_outside_bundles(out)
     if out.suffix != SUFFIX:
         raise UsageError(f"'{out}' must end in {SUFFIX}.", f"Try -o {out.stem}{SUFFIX}.")
     if not out.absolute().parent.is_dir():

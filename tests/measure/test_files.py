@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.measure.files import writing
+from edgeopt.errors import UsageError
+from edgeopt.measure.files import check_place, writing
 
 
 def put(path, content=b"new"):
@@ -58,3 +59,25 @@ def test_what_fails_half_way_leaves_the_older_file(tmp_path):
         half()
     assert (tmp_path / "run.json").read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_a_file_does_not_take_the_place_of_an_input(tmp_path):
+    model, link = tmp_path / "model.onnx", tmp_path / "link.json"
+    model.write_bytes(b"model")
+    link.symlink_to(model)
+    for path in (model, link):
+        with pytest.raises(UsageError, match="is an input and would be replaced"):
+            check_place(path, "The report", [None, tmp_path / "missing.npz", model])
+    check_place(tmp_path / "new.json", "The report", [model])
+
+
+def test_no_file_is_put_into_a_bundle(tmp_path):
+    bundle = tmp_path / "model.edgeopt"
+    (bundle / "golden").mkdir(parents=True)
+    (bundle / "manifest.json").touch()
+    check_place(bundle / "golden" / "report.md", "The report")  # a web app has a manifest.json too
+    (bundle / "deployment.toml").touch()
+    for name in ("evidence.json", "golden/report.md"):
+        with pytest.raises(UsageError, match="lies in the bundle"):
+            check_place(bundle / name, "The report")
+    check_place(tmp_path / "report.md", "The report")

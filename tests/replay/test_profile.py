@@ -26,6 +26,8 @@ def test_nothing_but_a_profile_is_replaced(chain, tmp_path):
     for place, says in (("mine.txt", "must end in"), ("nowhere/a.toml", "does not exist")):
         with pytest.raises(UsageError, match=says):
             export(chain.bundle, tmp_path / place)
+    with pytest.raises(UsageError, match="lies in the bundle"):
+        export(chain.bundle, chain.bundle / "deployment.toml")
     export(chain.bundle, tmp_path / "a.toml")
     export(chain.exported, tmp_path / "a.toml")
     assert (tmp_path / "a.toml").read_bytes() == chain.exported.read_bytes()

@@ -51,7 +51,7 @@ _MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}
 def report(request: ReportRequest, emit: Emit = ignore) -> Reports:
     """Writes a report; the bundle is only read."""
     chosen, out = format_of(request), request.out
-    check_place(out, "The report")
+    check_place(out, "The report", [request.bundle, request.model])
     facts = gather(request.bundle, source=request.model, nodes=request.nodes, emit=emit)
     emit(Progress("writing the report", out.name))
     content = written(facts, chosen).encode()

@@ -77,11 +77,21 @@ def test_an_earlier_export_is_replaced_and_nothing_else(bundle, tmp_path):
     other = tmp_path / "other"
     other.mkdir()  # an empty folder may become one
     export(bundle, "onnx", other, quiet)
-    (other / "left.txt").write_text("of the earlier export")
     export(bundle, "openvino-ir", other, quiet)
     assert {path.suffix for path in other.iterdir()} == {".xml", ".bin", ".md", ".json"}
     with pytest.raises(UsageError, match="contain each other"):
         export(bundle, "onnx", bundle / "export", quiet)
+
+
+@pytest.mark.parametrize("name", ["outputs.npz", "build/CMakeCache.txt", "README.md", MARK])
+def test_an_export_with_files_of_the_user_is_not_replaced(name, bundle, tmp_path):
+    out = tmp_path / "out"
+    export(bundle, "onnx", out, quiet)
+    (out / "build").mkdir()
+    (out / name).write_text("mine")
+    with pytest.raises(UsageError, match=f"would be lost: {name}"):
+        export(bundle, "onnx", out, quiet)
+    assert (out / name).read_text() == "mine"
 
 
 def test_what_answers_wrong_is_not_handed_out(bundle, tmp_path):
