@@ -298,7 +298,10 @@ def read_deployment(path: Path) -> Deployment:
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror}.", _HINT) from None
     except msgspec.ValidationError as error:
-        raise BundleError(f"{path}: {error}.", "docs/bundles.md lists every key.") from None
+        hint = "docs/bundles.md lists every key."
+        if "run" not in plain:
+            hint = "Give a deployment profile; a target profile is checked by: edgeopt targets validate FILE"
+        raise BundleError(f"{path}: {error}.", hint) from None
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is not readable TOML: {error}.", _HINT) from None
     return found

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from edgeopt import units
 from edgeopt.errors import printable
 from edgeopt.fleet.rollout_documents import device_word
 from edgeopt.views.blocks import Block, WordsBlock, filled, table_of
@@ -46,7 +47,7 @@ def show_devices(result: "FleetDevices") -> list[Block]:
         ("reason", lambda each: printable(each.reason)),
     )
     online = sum(each.online for each in result.devices)
-    return [filled(table), WordsBlock(f"{len(result.devices)} devices, {online} online.")]
+    return [filled(table), WordsBlock(f"{units.count(len(result.devices), 'device')}, {online} online.")]
 
 
 def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:

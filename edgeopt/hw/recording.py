@@ -110,7 +110,7 @@ def check_folder(folder: Path) -> None:
 def open_recording(root: Path) -> RecordedHost:
     """The machine recorded in this folder: by `edgeopt probe --record`, or an unpacked tree of /proc and /sys."""
     if not root.is_dir():
-        raise InputError(f"There is no folder '{root}' .", "Give the folder of a recording.")
+        raise InputError(f"There is no folder '{root}'.", "Give the folder of a recording.")
     marks = (CALLS, "proc", "sys")
     if any((root / mark).exists() for mark in marks):
         return RecordedHost(root)

@@ -7,6 +7,7 @@ import pytest
 
 from edgeopt.bundle import deployment as profile
 from edgeopt.bundle.manifest import file_digest, write_manifest
+from edgeopt.commands.bench.naming import read_options
 from edgeopt.commands.export.export import FORMATS, MARK, export
 from edgeopt.errors import BundleError, ConstraintError, UsageError, VerificationError
 
@@ -65,6 +66,17 @@ def test_external_data_goes_with_the_model(bundle, into):
     result, out = into(bundle, "onnx")
     assert (out / "weights.data").stat().st_size > 1000
     assert result.accuracy_db > 100
+
+
+def test_the_command_that_measures_an_exported_model_has_its_shapes(bundle, change_deployment, into):
+    options = {"threads": 1, "shapes": {"x": [1, 3, 16, 16]}}
+    change_deployment(bundle, run=profile.Run("openvino-cpu", "model/conv.onnx", options))
+    result, out = into(bundle, "onnx")
+    command = result.notes[0].partition("Measure it with: ")[2]
+    words = shlex.split(command)
+    read = read_options([words[place + 1] for place, word in enumerate(words) if word == "--option"])
+    assert read == options
+    assert command in (out / "README.md").read_text()
 
 
 def test_an_earlier_export_is_replaced_and_nothing_else(bundle, tmp_path):
