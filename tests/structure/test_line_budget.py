@@ -37,7 +37,7 @@ BUDGETS = {
     "edgeopt/cli": 5950,
     "agent": 23_200,
     "gui": 26_450,
-    "tests": 124_450,
+    "tests": 124_500,
 }
 
 

@@ -177,6 +177,8 @@ def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
         )
     if out.exists() and not out.is_dir():
         raise UsageError(f"'{out}' is a file; the outputs need a folder.", "Choose another place for -o.")
+    if data.exists() and (out / FILE).exists() and (out / FILE).samefile(data):
+        raise UsageError(f"'{data}' is an input and would be replaced.", "Choose another folder for -o.")
     check_outside_bundles(out)
     with load(subject, strict=request.strict, custom_ops=request.custom_ops) as session:
         warning = fallback(session.placement)
