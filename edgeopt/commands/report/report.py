@@ -174,7 +174,8 @@ def _speed(bundle: Bundle, found: Found | str) -> SpeedFacts | None:
     evidence = deployment.evidence
     if evidence is None:
         return None
-    ratio = Interval(evidence.speedup, evidence.speedup_low, evidence.speedup_high, evidence.rounds)
+    # `deployment.toml` does not state the confidence of its interval.
+    ratio = Interval(evidence.speedup, evidence.speedup_low, evidence.speedup_high, evidence.rounds, 0.0)
     baseline, result = (
         SpeedSide(evidence.baseline, evidence.baseline_ms),
         SpeedSide(deployment.run.backend, evidence.latency_ms),
