@@ -59,8 +59,10 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
     title = f"Rollout {result.name}: {phase}" + (f" ({printable(result.reason)})" if result.reason else "")
     if result.dry_run:
         title = f"Rollout {result.name}: nothing was ordered."
-    sizes = ", ".join(map(str, result.waves))
-    waves = f"Wave {result.wave} of {len(result.waves)} ({sizes} devices). {counts_text(result)}."
+    sizes = f"{', '.join(map(str, result.waves))} device{'' if result.waves == (1,) else 's'}"
+    count = len(result.waves)
+    wave = f"Wave {result.wave} of {count}" if result.wave else units.count(count, "wave")
+    waves = f"{wave} ({sizes}). {counts_text(result)}."
     table = table_of(
         result.devices,
         ("=device", lambda each: each.device),
