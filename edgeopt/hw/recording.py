@@ -219,6 +219,8 @@ def result_line(text: bytes, kind: str) -> bytes | None:
 
 def read_device(path: Path) -> Device:
     """The record, alone or as the result that `edgeopt probe --json` prints; unknown keys are ignored."""
+    if path.is_dir():
+        raise InputError(f"'{path}' is a folder, not a device record.", "Pass a recorded machine with --root DIR.")
     try:
         text = path.read_bytes()
     except OSError as error:
