@@ -84,6 +84,8 @@ def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct
             choices = tuple(choice or "''" for choice in _choices(known[name]))
             reason = f"must be one of {', '.join(choices)}" if choices else _reason(error)
             hint = nearest(str(value), choices) if choices else ""
+            if get_origin(_parts(known[name])[0]) is dict:
+                hint = 'Write it as JSON, for instance: {"input": [1, 3, 224, 224]}'
             raise UsageError(f"The option '{name}' of {backend} {reason}, not {value!r}.", hint) from error
     return msgspec.convert(dict(options), thread_safe(kind))
 
@@ -147,7 +149,8 @@ def _in_words(hint: object) -> str:
 
 def _reason(error: msgspec.ValidationError) -> str:
     """Returns the first half of a message such as "Expected `int` >= 0, got `str`"."""
-    return str(error).split(", got", 1)[0].split(" - at", 1)[0].replace("Expected", "must be").replace("`", "")
+    reason = str(error).split(", got", 1)[0].split(" - at", 1)[0].replace("Expected", "must be")
+    return reason.replace("`object`", "a table").replace("`array`", "a list").replace("`", "")
 
 
 def as_texts(options: Options) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgeopt.bundle import manifest
 from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.processing.schema import Step as Declared
 from edgeopt.bundle.toml import read_toml, to_commented_toml
 from edgeopt.decoding import thread_safe
-from edgeopt.errors import BundleError
+from edgeopt.errors import BundleError, UsageError
 from edgeopt.graph.import_proof import InputLimits, SizeLimits
 from edgeopt.graph.rows.record import RowAnalysis
 
@@ -297,10 +298,23 @@ def read_deployment(path: Path) -> Deployment:
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror}.", _HINT) from None
     except msgspec.ValidationError as error:
-        raise BundleError(f"{path}: {error}.", "docs/bundles.md lists every key.") from None
+        hint = "docs/bundles.md lists every key."
+        if "run" not in plain:
+            hint = "Give a deployment profile; a target profile is checked by: edgeopt targets validate FILE"
+        raise BundleError(f"{path}: {error}.", hint) from None
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{path} is not readable TOML: {error}.", _HINT) from None
     return found
+
+
+def check_outside_bundles(out: Path) -> None:
+    """Raises UsageError for a place inside a bundle: a new or changed file would make the bundle invalid."""
+    for folder in out.resolve().parents:
+        if all((folder / name).is_file() for name in (FILE, manifest.FILE)):
+            raise UsageError(
+                f"'{out}' is inside the bundle '{folder}', whose files must not change.",
+                "Choose a place outside the bundle.",
+            )
 
 
 def _check_schema(found: object, path: Path) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.bundle.archive import OpenedArchive, pack_into
+from edgeopt.bundle.deployment import check_outside_bundles
 from edgeopt.bundle.durable import publish_file, remove
 from edgeopt.bundle.manifest import FILE, SIGNATURE, check_manifest
 from edgeopt.decoding import thread_safe
@@ -99,6 +100,7 @@ def new_key(path: Path) -> NewKey:
         raise UsageError(
             f"The folder '{path.parent}' does not exist.", "Create it first, or choose another place."
         )
+    check_outside_bundles(path)
     private = Ed25519PrivateKey.generate()
     text = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -17,7 +17,16 @@ from edgeopt.backends.base import Array
 from edgeopt.bundle import manifest
 from edgeopt.bundle.archive import holds, pack_into
 from edgeopt.bundle.cache import found_cache
-from edgeopt.bundle.deployment import ENCODER, FILE, Cache, CalibrationRecord, Deployment, info_of, to_toml
+from edgeopt.bundle.deployment import (
+    ENCODER,
+    FILE,
+    Cache,
+    CalibrationRecord,
+    Deployment,
+    check_outside_bundles,
+    info_of,
+    to_toml,
+)
 from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
 from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.data.samples import write_archive
@@ -56,6 +65,7 @@ def check_target(out: Path, sources: Sequence[Path] = ()) -> None:
         )
     if not os.access(parent, os.W_OK):
         raise UsageError(f"The folder '{parent}' cannot be written to.", "Choose another place for -o.")
+    check_outside_bundles(out)
 
 
 def free_place(name: str, *sources: Path) -> Path:

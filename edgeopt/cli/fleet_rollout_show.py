@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from edgeopt import units
 from edgeopt.errors import printable
 from edgeopt.fleet.rollout_documents import device_word
 from edgeopt.views.blocks import Block, WordsBlock, filled, table_of
@@ -46,7 +47,7 @@ def show_devices(result: "FleetDevices") -> list[Block]:
         ("reason", lambda each: printable(each.reason)),
     )
     online = sum(each.online for each in result.devices)
-    return [filled(table), WordsBlock(f"{len(result.devices)} devices, {online} online.")]
+    return [filled(table), WordsBlock(f"{units.count(len(result.devices), 'device')}, {online} online.")]
 
 
 def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
@@ -58,8 +59,10 @@ def show_rollout(result: "RolloutReport | RolloutList") -> list[Block]:
     title = f"Rollout {result.name}: {phase}" + (f" ({printable(result.reason)})" if result.reason else "")
     if result.dry_run:
         title = f"Rollout {result.name}: nothing was ordered."
-    sizes = ", ".join(map(str, result.waves))
-    waves = f"Wave {result.wave} of {len(result.waves)} ({sizes} devices). {counts_text(result)}."
+    sizes = f"{', '.join(map(str, result.waves))} device{'' if result.waves == (1,) else 's'}"
+    count = len(result.waves)
+    wave = f"Wave {result.wave} of {count}" if result.wave else units.count(count, "wave")
+    waves = f"{wave} ({sizes}). {counts_text(result)}."
     table = table_of(
         result.devices,
         ("=device", lambda each: each.device),

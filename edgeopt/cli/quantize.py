@@ -82,7 +82,9 @@ def quantize(
                 "Add -o FILE.onnx or NAME.edgeopt, or --sensitivity to see only the layers.",
             )
         if report is not None:
-            check_place(report, "report")
+            check_place(report, "The report", [request.model, request.data])
+            if request.out is not None and report.resolve() == request.out.resolve():
+                raise UsageError("--report and -o name the same file.", "Choose another name for --report.")
         found = quantize_model(request_from(request), emit)
         if report is not None:
             save(found, report)

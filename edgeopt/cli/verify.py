@@ -73,7 +73,7 @@ def stale(result: "BundleCheck") -> VerificationError | None:
     """Returns the error of `--fail-on-stale` for a bundle without a valid proof of its speed here, or None."""
     name = Path(result.bundle).name
     if result.predicted:
-        return VerificationError(f"'{name}' was never proved: {result.evidence}")
+        return VerificationError(f"'{name}' was never proved on its device.", result.evidence)
     if not result.changes:
         return None
     changed = "; ".join(f"{each.part}: {each.then} -> {each.now}" for each in result.changes)

@@ -16,6 +16,7 @@ from edgeopt.bundle.deployment import (
     Deployment,
     Step,
     Tensor,
+    check_outside_bundles,
     describe_part,
     read_deployment,
     to_toml,
@@ -142,6 +143,7 @@ def _unavailable(profile: Profile) -> str:
 
 
 def _check_out(out: Path) -> None:
+    check_outside_bundles(out)
     if out.suffix != SUFFIX:
         raise UsageError(f"'{out}' must end in {SUFFIX}.", f"Try -o {out.stem}{SUFFIX}.")
     if not out.absolute().parent.is_dir():
@@ -206,6 +208,7 @@ def _rows(first: Profile, second: Profile) -> Iterator[DifferenceRow]:
     yield from _table("runtimes", one.runtimes, two.runtimes)
     yield from _table("evidence", _fields(one.evidence), _fields(two.evidence))
     yield from _table("predicted", _fields(one.predicted), _fields(two.predicted))
+    yield from _table("replayed", _fields(one.replayed), _fields(two.replayed))
 
 
 def _table(part: str, first: Mapping[str, object], second: Mapping[str, object]) -> Iterator[DifferenceRow]:
@@ -290,6 +293,6 @@ def _summary(rows: tuple[DifferenceRow, ...], same: bool | None) -> str:
     files = {True: "Both run the same files", False: "They run different files", None: ""}[same]
     parts = list(dict.fromkeys(row.part for row in rows))
     if not parts:
-        return f"{files or 'They are equal'}; only the time of creation differs."
+        return f"{files or 'They are equal'}; their profiles differ only in the time of creation."
     listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return f"{files}; they differ in: {listed}." if files else f"They differ in: {listed}."

@@ -256,7 +256,7 @@ def _ordered(
     found: DeviceReport, sources: Sequence[DesiredBundle], sequence: int, desired: DesiredBundle, now_s: float
 ) -> tuple[DeviceProgress, tuple[DesiredBundle, ...]]:
     """A device that is ordered now, with what leads back."""
-    status, before, place = found.of_model(desired.model), found.desired, -1
+    status, before, place = found.of_model(desired.model), None if _has_failed(found) else found.desired, -1
     if before is not None and found.desired_sequence < sequence:
         place = sources.index(before) if before in sources else len(sources)
     known = (*sources, before) if before is not None and place == len(sources) else tuple(sources)
@@ -270,6 +270,13 @@ def _ordered(
         latency_before_ms=serving_latency_ms(status),
         refusal_before_s=last_refusal_s(found),
     ), known
+
+
+def _has_failed(found: DeviceReport) -> bool:
+    """Whether the device could not follow its desired state: it serves something else, and returns to that."""
+    following = None if found.reported is None else found.reported.desired
+    failed = following is not None and following.state in {"refused", "failed"}
+    return failed and following is not None and following.sequence == found.desired_sequence
 
 
 def _withdrawn(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) -> tuple[Rollout, list[Order]]:

@@ -110,7 +110,7 @@ def check_folder(folder: Path) -> None:
 def open_recording(root: Path) -> RecordedHost:
     """The machine recorded in this folder: by `edgeopt probe --record`, or an unpacked tree of /proc and /sys."""
     if not root.is_dir():
-        raise InputError(f"There is no folder '{root}' .", "Give the folder of a recording.")
+        raise InputError(f"There is no folder '{root}'.", "Give the folder of a recording.")
     marks = (CALLS, "proc", "sys")
     if any((root / mark).exists() for mark in marks):
         return RecordedHost(root)
@@ -219,6 +219,8 @@ def result_line(text: bytes, kind: str) -> bytes | None:
 
 def read_device(path: Path) -> Device:
     """The record, alone or as the result that `edgeopt probe --json` prints; unknown keys are ignored."""
+    if path.is_dir():
+        raise InputError(f"'{path}' is a folder, not a device record.", "Pass a recorded machine with --root DIR.")
     try:
         text = path.read_bytes()
     except OSError as error:

@@ -2,13 +2,12 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from edgeopt.bundle import manifest
-from edgeopt.bundle.deployment import FILE
+from edgeopt.bundle.deployment import check_outside_bundles
 from edgeopt.errors import UsageError, is_disk_full
 from edgeopt.platform.files import is_stream, replace_path
 
@@ -23,8 +22,11 @@ def in_its_place(path: Path) -> bool:
     return not path.is_file() or not os.access(path.resolve().parent, os.W_OK)
 
 
-def check_place(path: Path, what: str) -> None:
-    """Raises UsageError if a file cannot be written, so that a long measurement does not end without its file."""
+def check_place(path: Path, what: str, sources: Sequence[Path | None] = ()) -> None:
+    """Raises UsageError if a file cannot be written, so that a long measurement does not end without its file.
+
+    `sources` are the user's files that the command reads: the file must not take their place.
+    """
     if path.is_dir():
         raise UsageError(f"{what} cannot go to '{path}': that is a folder.", "Name a file in that folder.")
     parent = path.absolute().parent if path.exists() else path.resolve().parent
@@ -32,12 +34,9 @@ def check_place(path: Path, what: str) -> None:
         raise UsageError(f"The folder of '{path}' does not exist.", "Create it first.")
     if not os.access(path if path.exists() else parent, os.W_OK):
         raise UsageError(f"{what} cannot be written to '{path}'.", "Choose a writable place.")
-    for folder in path.resolve().parents:
-        if all((folder / name).exists() for name in (FILE, manifest.FILE)):
-            raise UsageError(
-                f"'{path}' is inside the bundle '{folder.name}', which a further file would make invalid.",
-                "Choose a place outside the bundle.",
-            )
+    if path.exists() and any(each and each.exists() and path.samefile(each) for each in sources):
+        raise UsageError(f"'{path}' is an input and would be replaced.", "Choose another name.")
+    check_outside_bundles(path)
 
 
 @contextmanager

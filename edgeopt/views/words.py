@@ -124,7 +124,8 @@ def change(before: float | None, after: float | None) -> str:
 
 
 def confidence(found: "Interval") -> str:
-    return f"{100 * found.confidence:.3g} %"
+    """Returns ` with 95 % confidence`, or nothing if the interval is not usable or its confidence is unknown."""
+    return f" with {100 * found.confidence:.3g} % confidence" if found.usable and found.confidence else ""
 
 
 def several(count: int, one: str, many: str = "") -> str:

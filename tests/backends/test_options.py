@@ -33,7 +33,11 @@ def test_a_shape_is_a_list_of_sizes():
         ),
         ({"threads": -1}, "The option 'threads' of sample must be int >= 0, not -1.", ""),
         ({"threads": "two"}, "The option 'threads' of sample must be int, not 'two'.", ""),
-        ({"shapes": 3}, "The option 'shapes' of sample must be object, not 3.", ""),
+        (
+            {"shapes": 3},
+            "The option 'shapes' of sample must be a table, not 3.",
+            'Write it as JSON, for instance: {"input": [1, 3, 224, 224]}',
+        ),
     ],
 )
 def test_what_is_not_known_is_said_in_a_sentence(options, message, hint):

@@ -55,6 +55,12 @@ def test_no_key_into_a_folder_that_is_not_there(tmp_path):
         new_key(tmp_path / "nowhere" / "key")
 
 
+def test_no_key_into_a_bundle(bundle):
+    with pytest.raises(UsageError, match="is inside the bundle"):
+        new_key(bundle / "key")
+    check_manifest(bundle)
+
+
 def test_a_signed_bundle_is_vouched_for_and_still_sound(bundle, pair, other):
     private, public = pair
     signed = sign_bundle(bundle, private)

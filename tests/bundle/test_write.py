@@ -170,6 +170,11 @@ def test_no_place_that_a_bundle_must_not_take(tmp_path, monkeypatch):
     assert (tmp_path / "precious/thesis.txt").read_text() == "mine"
 
 
+def test_no_bundle_is_written_into_a_bundle(conv_bundle):
+    with pytest.raises(UsageError, match="is inside the bundle"):
+        write.check_target(conv_bundle / "inner.edgeopt")
+
+
 @pytest.mark.parametrize("single_file", [False, True])
 def test_replaced_document_is_the_only_change_of_a_bundle(tmp_path, bundle, single_file):
     out = bundle

@@ -111,7 +111,7 @@ def test_what_was_asked_for_and_did_not_happen_is_said():
     report = ContestReport((side("a.onnx", placement=placed), dead))
     text = " ".join(shown(report).split())
     assert "12 of 120 nodes fell back from CUDA (8 Gather, 4 Shape): CUDA runs 108, CPU runs 12" in text
-    assert "data crosses between them at 6 places; share of the time of one run: CUDA 75%, CPU 25%" in text
+    assert "data crosses between them at 6 places; share of the time of one run: CUDA 75 %, CPU 25 %" in text
     assert "b.onnx did not finish: crashed: SIGSEGV." in text
 
 

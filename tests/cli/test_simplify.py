@@ -215,6 +215,16 @@ def test_a_model_whose_results_are_random_is_written_and_said_to_be_unproved(com
     assert code == 6
 
 
+@pytest.mark.parametrize("option", ["-o", "--ledger"])
+def test_outputs_do_not_replace_the_samples(command, source, tmp_path, option):
+    data = tmp_path / "data.npz"
+    np.savez(data, x=np.ones((2, 2), np.float32))
+    before = data.read_bytes()
+    code, _, error = command(source, "-o", tmp_path / "out.onnx", "--data", data, option, data)
+    assert (code, data.read_bytes()) == (2, before)
+    assert "is an input and would be replaced" in error
+
+
 WRONG = (
     (("model.onnx", "-o", "out.onnx", "--shape", "x=3xtwo"), 2, "is not a shape"),
     (("model.onnx", "-o", "out.onnx", "--opset", "99"), 2, "There is no opset 99"),

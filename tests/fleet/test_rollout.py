@@ -303,6 +303,20 @@ def test_rollback_orders_what_was_desired_before():
     assert (known.phase, orders) == ("rolled-back", [])
 
 
+@pytest.mark.parametrize("state", ["failed", "refused"])
+def test_rollback_does_not_order_a_desired_state_that_had_failed(state):
+    idle = report()
+    failed = replace(idle.reported, desired=Following(7, state, 1, reason="The model has another name."))
+    reports = {"a": replace(idle, reported=failed), "b": replace(idle, reported=failed, presence=None)}
+    known, _ = run(rollout(("a", "b")), reports)
+    took = {"a": report("COMMITTED", release="new")}
+    known, _ = run(known, reports | took, 1)
+    known, orders = run(control(known, Control("rollback", 2000, 2.0)), reports | took, 2)
+    found = {each.device: each for each in orders}
+    assert (found["a"].command.command, found["a"].command.to) == ("rollback", "old")
+    assert (found["b"].document, found["b"].command) == (None, None)  # its order is withdrawn
+
+
 def by_command(answer, state="COMMITTED", release="new"):
     """A rollback of a device that had no desired state, after this answer and report."""
     took = {"a": report("COMMITTED", release="new")}

@@ -61,9 +61,23 @@ def test_what_fails_half_way_leaves_the_older_file(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
 
 
-@pytest.mark.parametrize("inside", ["report.html", "golden/report.html"])
-def test_file_inside_a_bundle_is_refused(conv_bundle, inside):
-    with pytest.raises(UsageError, match="is inside the bundle") as error:
-        check_place(conv_bundle / inside, "The report")
-    assert "outside" in error.value.hint
-    check_place(conv_bundle.parent / "report.html", "The report")
+def test_a_file_does_not_take_the_place_of_an_input(tmp_path):
+    model, link = tmp_path / "model.onnx", tmp_path / "link.json"
+    model.write_bytes(b"model")
+    link.symlink_to(model)
+    for path in (model, link):
+        with pytest.raises(UsageError, match="is an input and would be replaced"):
+            check_place(path, "The report", [None, tmp_path / "missing.npz", model])
+    check_place(tmp_path / "new.json", "The report", [model])
+
+
+def test_no_file_is_put_into_a_bundle(tmp_path):
+    bundle = tmp_path / "model.edgeopt"
+    (bundle / "golden").mkdir(parents=True)
+    (bundle / "manifest.json").touch()
+    check_place(bundle / "golden" / "report.md", "The report")  # a web app has a manifest.json too
+    (bundle / "deployment.toml").touch()
+    for name in ("evidence.json", "golden/report.md"):
+        with pytest.raises(UsageError, match="is inside the bundle"):
+            check_place(bundle / name, "The report")
+    check_place(tmp_path / "report.md", "The report")

@@ -26,6 +26,8 @@ def test_nothing_but_a_profile_is_replaced(chain, tmp_path):
     for place, says in (("mine.txt", "must end in"), ("nowhere/a.toml", "does not exist")):
         with pytest.raises(UsageError, match=says):
             export(chain.bundle, tmp_path / place)
+    with pytest.raises(UsageError, match="is inside the bundle"):
+        export(chain.bundle, chain.bundle / "deployment.toml")
     export(chain.bundle, tmp_path / "a.toml")
     export(chain.exported, tmp_path / "a.toml")
     assert (tmp_path / "a.toml").read_bytes() == chain.exported.read_bytes()
@@ -74,7 +76,9 @@ def test_the_commands(chain, tmp_path, capsys):
     assert run(["profile", "import", place]) == 0
     assert f"Make the bundle:\n  edgeopt replay {place} chain.onnx" in capsys.readouterr().out
     assert run(["profile", "diff", place, str(chain.bundle)]) == 0
-    assert "Both run the same files; only the time of creation differs" in capsys.readouterr().out
+    assert (
+        "Both run the same files; their profiles differ only in the time of creation." in capsys.readouterr().out
+    )
     assert run(["profile", "import", str(tmp_path / "none.toml")]) == 3
 
 

@@ -33,11 +33,11 @@ BUDGETS = {
     "edgeopt/lab": 1150,
     "edgeopt/registry": 1000,
     "edgeopt/views": 2800,
-    "edgeopt/commands": 16_450,
+    "edgeopt/commands": 16_550,
     "edgeopt/cli": 5950,
     "agent": 23_200,
     "gui": 26_450,
-    "tests": 124_550,
+    "tests": 124_850,
 }
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Available, Feeds, fallback
 from edgeopt.backends.onnxruntime.nvidia import external_files
+from edgeopt.bundle.deployment import check_outside_bundles
 from edgeopt.bundle.durable import remove
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.processing.attach import pictures_for, taken_by
@@ -176,6 +177,9 @@ def run_offline(request: RunRequest, emit: Emit) -> OfflineRun:
         )
     if out.exists() and not out.is_dir():
         raise UsageError(f"'{out}' is a file; the outputs need a folder.", "Choose another place for -o.")
+    if data.exists() and (out / FILE).exists() and (out / FILE).samefile(data):
+        raise UsageError(f"'{data}' is an input and would be replaced.", "Choose another folder for -o.")
+    check_outside_bundles(out)
     with load(subject, strict=request.strict, custom_ops=request.custom_ops) as session:
         warning = fallback(session.placement)
         if warning is not None:

@@ -124,9 +124,12 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
 
     A report that cannot be written is still returned; `unwritten` receives the reasons, one sentence each.
     """
-    _check(request)
+    check(request)
     limits = request.limits
     named = sides_of(request)
+    if request.save is not None:
+        files = [each.path for each in named if each.kind in {"model", "bundle"}]
+        check_place(request.save, "The report", [*files, request.data])
     refuse_without_verdict(limits, len(named), request.duty or "", request.sweep is not None)
     with workspace() as folder:
         prepared = prepare(named, request.settings, folder, emit)
@@ -170,12 +173,6 @@ def _save(report: Report, place: Path | None, emit: Emit, unwritten: list[str] |
         if unwritten is not None:
             unwritten.append(reason)
         emit(Log("warning", reason))
-
-
-def _check(request: Request) -> None:
-    check(request)
-    if request.save is not None:
-        check_place(request.save, "The report")
 
 
 def _measured(request: Request, prepared: PreparedSides, folder: Path, emit: Emit) -> Report:

@@ -298,7 +298,7 @@ def check(request: Request) -> None:
     """Raises UsageError for what cannot be asked together."""
     duty = request.duty or "steady"
     if duty not in WORKLOADS:
-        raise UsageError(f"There is no workload '{request.duty}'.", f"--duty takes: {', '.join(WORKLOADS)}.")
+        raise UsageError(f"There is no duty '{request.duty}'.", f"--duty takes: {', '.join(WORKLOADS)}.")
     in_turns = not (request.concurrency or request.processes) and duty in {"steady", GENERATE}
     only_with = (
         ("--rate", request.rate_per_s, "--duty paced", request.duty == "paced"),

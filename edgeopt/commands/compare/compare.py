@@ -188,7 +188,7 @@ class Answers:
 def compare(request: ModelCompareRequest, emit: events.Emit = events.ignore) -> ModelComparison:
     """Compares the sides, outputs, layers and graphs of two models, with the runtimes in separate processes."""
     if request.html is not None:
-        check_place(request.html, "The graphs")
+        check_place(request.html, "The graphs", [request.first, request.second, request.data])
     with closing(IsolatedBackends()) as isolated:
         found = _compared(request, isolated, emit)
     if request.html is not None and found.graph is not None:

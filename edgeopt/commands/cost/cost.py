@@ -45,7 +45,12 @@ _KINDS: dict[str, type[ContestReport] | type[ConcurrencyReport] | type[Sustained
 def of_bundle(path: Path) -> MeasuredRun:
     """Returns the measurement in a bundle's proof; raises BundleError if the bundle has no valid one."""
     deployment = read_bundle(path).deployment
-    proof = deployment.evidence
+    proof, replayed = deployment.evidence, deployment.replayed
+    if replayed is not None and not replayed.measured:
+        raise BundleError(
+            f"The bundle '{path.name}' was replayed and not measured again; its evidence is of the first one.",
+            "Measure it now with --measure, or replay it with --measure.",
+        )
     if proof is None:
         raise BundleError(
             f"The bundle '{path.name}' holds no evidence of its speed.",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.bundle.deployment import check_outside_bundles
 from edgeopt.bundle.durable import publish_folder
 from edgeopt.bundle.manifest import FileEntry, file_digest
 from edgeopt.bundle.read import read_bundle
@@ -18,12 +19,14 @@ from edgeopt.commands.export.openvino_ir import FORMAT as OPENVINO_IR
 from edgeopt.commands.export.runner import FORMAT as RUNNER
 from edgeopt.commands.export.settings import options_text
 from edgeopt.commands.export.triton import FORMAT as TRITON
+from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.accuracy import agreement
 from edgeopt.nearest import nearest
 from edgeopt.platform.command_line import quote_word
 from edgeopt.version import __version__
+from edgeopt.views.blocks import some
 
 FORMATS: tuple[Format, ...] = (ONNX, OPENVINO_IR, RUNNER, DOCKER, TRITON, CPP)
 
@@ -80,6 +83,7 @@ def _ports(job: ExportJob) -> str:
 MARK = "edgeopt-export.json"
 """Name of the file that describes an exported folder; only a folder with this file is ever replaced."""
 README = "README.md"
+_MAX_NAMED = 3
 _PROCESSING = (
     "The export does not include the pre- and postprocessing; it has the inputs and outputs of "
     "the model. The files are in the bundle's folder processing/, the steps in deployment.toml."
@@ -214,9 +218,33 @@ def _check_target(out: Path, bundle: Path) -> None:
             f"'{out}' already exists and is not an earlier export, so it is not replaced.",
             "Choose another name for -o.",
         )
+    if own := _own_files(out):
+        raise UsageError(
+            f"'{out}' has files that were added or changed since the export and would be lost: "
+            f"{some(own, _MAX_NAMED)}.",
+            "Move them to another place, or choose another name for -o.",
+        )
     if not out.parent.is_dir():
         raise UsageError(
             f"The folder '{out.parent}' does not exist.", "Create it first, or choose another place for -o."
         )
     if not os.access(out.parent, os.W_OK):
         raise UsageError(f"The folder '{out.parent}' cannot be written to.", "Choose another place for -o.")
+    check_outside_bundles(out)
+
+
+def _own_files(out: Path) -> list[str]:
+    """Returns the user's files in an earlier export: added ones, such as data and builds, and changed ones."""
+    mark = out / MARK
+    if not mark.is_file():
+        return []
+    try:
+        written = msgspec.json.decode(mark.read_bytes(), type=thread_safe(Export)).files
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return [MARK]
+    files = {file.relative_to(out).as_posix(): file for file in sorted(out.rglob("*")) if file.is_file()}
+    return [name for name, file in files.items() if name != MARK and not _is_written(file, written.get(name))]
+
+
+def _is_written(file: Path, entry: FileEntry | None) -> bool:
+    return entry == FileEntry(file_digest(file), file.stat().st_size) if entry is not None else False

@@ -4,6 +4,8 @@ import re
 from keyword import iskeyword
 from pathlib import Path
 
+import msgspec
+
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
 from edgeopt.commands.export.base import ExportedFiles, ExportJob, Format, check_model, copy_model, refuse
 from edgeopt.commands.export.settings import (
@@ -15,6 +17,7 @@ from edgeopt.commands.export.settings import (
     options_text,
     ort_settings,
 )
+from edgeopt.platform.command_line import quote_word
 
 NAME = "onnx"
 _NODE, _DOMAIN = 1, 7  # in GraphProto, in NodeProto
@@ -90,10 +93,11 @@ def _variable(name: str) -> str:
 
 def _bench(job: ExportJob, file: str) -> str:
     options = job.bundle.deployment.run.options
-    # Shapes are a table, which no --option can write.
-    words = [
-        f"--option {name}={option_text(value)}" for name, value in options.items() if not isinstance(value, dict)
-    ]
+    texts = {
+        name: msgspec.json.encode(value).decode() if isinstance(value, dict) else option_text(value)
+        for name, value in options.items()
+    }
+    words = [f"--option {quote_word(f'{name}={text}')}" for name, text in texts.items()]
     return " ".join([f"edgeopt bench {file} --backend {job.backend}", *words])
 
 

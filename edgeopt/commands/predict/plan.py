@@ -189,6 +189,9 @@ def _summary(
     accuracy_db: float,
 ) -> str:
     device, name = plan.record.title, best.made.candidate.name
+    if best.predicted_ms is None:
+        choice = f"{name} is the first choice of the profile for {device}"
+        return f"Planned, not measured: {choice}, {accuracy_text(accuracy_db)}."
     if best.made.candidate.variant == "source" and (start is None or start.made is best.made):
         return f"Predicted, not measured: on {device} nothing is expected to be faster than the source model."
     text = f"Predicted, not measured: {name} is expected to be the best on {device}"

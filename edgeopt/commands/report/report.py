@@ -52,7 +52,7 @@ _MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}
 def report(request: ReportRequest, emit: Emit = ignore) -> Reports:
     """Writes a report; the bundle is only read."""
     chosen, out = format_of(request), request.out
-    check_place(out, "The report")
+    check_place(out, "The report", [request.bundle, request.model])
     if results_file(request.bundle) != request.bundle and results_file(request.bundle).is_file():
         raise UsageError(
             f"'{request.bundle}' is not a bundle, but results of a lab.",
@@ -180,7 +180,8 @@ def _speed(bundle: Bundle, found: Found | str) -> SpeedFacts | None:
     evidence = deployment.evidence
     if evidence is None:
         return None
-    ratio = Interval(evidence.speedup, evidence.speedup_low, evidence.speedup_high, evidence.rounds)
+    # `deployment.toml` does not state the confidence of its interval.
+    ratio = Interval(evidence.speedup, evidence.speedup_low, evidence.speedup_high, evidence.rounds, 0.0)
     baseline, result = (
         SpeedSide(evidence.baseline, evidence.baseline_ms),
         SpeedSide(deployment.run.backend, evidence.latency_ms),

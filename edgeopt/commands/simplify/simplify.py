@@ -1,6 +1,5 @@
 """`edgeopt simplify`: rewrites a model, proves that it still is the same, and writes it; also for scripts."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -70,18 +69,18 @@ def simplify(request: SimplifyRequest, emit: events.Emit = events.ignore) -> Sim
     from edgeopt.graph.model import load, save
     from edgeopt.graph.pipeline import run_pipeline, select
     from edgeopt.graph.randomness import check_not_random
-    from edgeopt.measure.files import writing
+    from edgeopt.measure.files import check_place, writing
 
     context, passes = context_of(request), all_passes(request.rules)
     if request.strict:
         inexact = tuple(one.name for one in passes if one.finite_only)
         request = msgspec.structs.replace(request, skip=(*request.skip, *inexact))
     chosen = select(passes, request.only, request.skip, requested(request))
-    _check_place(request.out)
+    check_place(request.out, "The model", [request.data])
     if request.out.exists() and not request.out.is_file():
         raise UsageError(f"The output '{request.out}' is not a plain file.", "Give the name of a file.")
     if request.ledger is not None:
-        _check_place(request.ledger)
+        check_place(request.ledger, "The ledger", [request.data])
     emit(events.Progress("load", str(request.model)))
     model = load(request.model)
     _check_not_the_source(request, (request.model, *model.external))
@@ -202,17 +201,6 @@ def _most_changing(ledger: Ledger) -> str:
                 worst, maximum = entry.pass_name, grown
             before = entry.snr_db
     return worst
-
-
-def _check_place(path: Path) -> None:
-    """Says before any work that a file cannot be written."""
-    folder = path.absolute().parent
-    if path.is_dir():
-        raise UsageError(f"The output '{path}' is a folder.", "Give the name of a file.")
-    if not folder.is_dir():
-        raise UsageError(f"The folder of '{path}' does not exist.", "Create it first.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"The folder of '{path}' cannot be written to.", "Give another place.")
 
 
 def _check_shapes(model: "Model", request: SimplifyRequest) -> None:

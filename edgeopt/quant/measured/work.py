@@ -103,10 +103,7 @@ def _check_out(out: Path, sources: list[Path]) -> None:
     if out.suffix != ".onnx":
         hint = f"Try -o {out.stem}.onnx, or -o {out.stem}{SUFFIX} for a bundle."
         raise UsageError(f"'{out}' does not end in .onnx or {SUFFIX}.", hint)
-    check_place(out, "The model")
-    same = next((each for each in sources if each.exists() and out.exists() and each.samefile(out)), None)
-    if same is not None:
-        raise UsageError(f"'{out}' is an input and would be replaced.", "Choose another name for -o.")
+    check_place(out, "The model", sources)
 
 
 def prepare(request: QuantizeRequest, folder: Path, runs: ModelRuns, emit: Emit) -> QuantizeRun:

@@ -146,7 +146,8 @@ def test_a_build_can_fail_where_a_bundle_is_stale(bundle, change_deployment, dev
 
 def test_a_bundle_that_was_never_proved_is_as_good_as_stale():
     planned = BundleCheck("plan.edgeopt", 6, 90.0, 30.0, (), predicted=True, evidence="Predicted for a board.")
-    assert stale(planned).message == "'plan.edgeopt' was never proved: Predicted for a board."
+    assert stale(planned).message == "'plan.edgeopt' was never proved on its device."
+    assert stale(planned).hint == "Predicted for a board."
     assert stale(BundleCheck("b.edgeopt", 6, 90.0, 30.0, ())) is None
 
 

@@ -48,6 +48,21 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path, pictures):
     assert (tmp_path / "out").read_text() == "mine"
 
 
+def test_outputs_do_not_replace_the_samples(tmp_path, pictures):
+    data = (tmp_path / "pictures.npz").rename(tmp_path / "outputs.npz")
+    before = data.read_bytes()
+    with pytest.raises(UsageError, match="is an input"):
+        run_offline(RunRequest(samples.MODEL, data, tmp_path), events.ignore)
+    assert data.read_bytes() == before
+
+
+def test_outputs_do_not_go_into_a_bundle(tmp_path, pictures, conv_bundle):
+    out = conv_bundle / "results"
+    with pytest.raises(UsageError, match="is inside the bundle"):
+        run_offline(RunRequest(samples.MODEL, tmp_path / "pictures.npz", out), events.ignore)
+    assert not out.exists()
+
+
 def test_what_falls_back_is_said_before_it_runs(tmp_path, null_model):
     model = null_model("half", fallen=["Foo: foo_1"], nodes=4)
     np.savez(tmp_path / "data.npz", x=np.ones((2, 8), np.float32))

@@ -120,6 +120,15 @@ def test_what_cannot_be_written_loses_nothing_else(null_model, data, tmp_path):
     assert [event.level for event in said if isinstance(event, Log)].count("warning") == 1
 
 
+def test_a_report_does_not_replace_what_is_measured(null_model, data, tmp_path):
+    model, other = null_model("plain", latency_ms=1), null_model("other", latency_ms=1)
+    before = other.read_bytes(), data.read_bytes()
+    for place in (model, other, data):
+        with pytest.raises(UsageError, match="is an input"):
+            bench(Request(str(model), against=(str(other),), data=data, rounds=6, save=Path(place)), ignore)
+    assert (other.read_bytes(), data.read_bytes()) == before
+
+
 def test_strict_fails_where_something_falls_back(null_model, data):
     model = null_model("half", fallen=["Foo: foo_1", "Bar: bar_1"], nodes=10, latency_ms=1)
     found = bench(Request(str(model), data=data, rounds=6), ignore)

@@ -3,7 +3,7 @@ import math
 import msgspec
 import pytest
 
-from edgeopt.bundle.deployment import Evidence
+from edgeopt.bundle.deployment import Evidence, Replayed
 from edgeopt.commands.bench.saved import save
 from edgeopt.commands.cost.cost import check_terms, of_bundle, of_saved_run, read_load, read_prices
 from edgeopt.commands.cost.figures import PriceTerms, Span
@@ -118,6 +118,15 @@ def test_a_bundle_that_proves_nothing_is_refused(bundle, change_deployment, evid
     with pytest.raises(BundleError, match=says) as raised:
         of_bundle(bundle)
     assert "--measure" in raised.value.hint
+
+
+def test_a_replayed_bundle_has_no_speed_until_it_is_measured(bundle, change_deployment):
+    change_deployment(bundle, replayed=Replayed("2026-01-02", "0.1.0", measured=False, same_files=True))
+    with pytest.raises(BundleError, match="was replayed and not measured again") as raised:
+        of_bundle(bundle)
+    assert "--measure" in raised.value.hint
+    change_deployment(bundle, replayed=Replayed("2026-01-02", "0.1.0", measured=True, same_files=True))
+    assert of_bundle(bundle).runs_per_s == 1000
 
 
 def test_a_contest_counts_runs_and_compares_with_the_side_that_is_named(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from edgeopt.bundle import deployment as profile
 from edgeopt.bundle.manifest import file_digest, write_manifest
+from edgeopt.commands.bench.naming import read_options
 from edgeopt.commands.export.export import FORMATS, MARK, export
 from edgeopt.errors import BundleError, ConstraintError, UsageError, VerificationError
 
@@ -67,6 +68,17 @@ def test_external_data_goes_with_the_model(bundle, into):
     assert result.accuracy_db > 100
 
 
+def test_the_command_that_measures_an_exported_model_has_its_shapes(bundle, change_deployment, into):
+    options = {"threads": 1, "shapes": {"x": [1, 3, 16, 16]}}
+    change_deployment(bundle, run=profile.Run("openvino-cpu", "model/conv.onnx", options))
+    result, out = into(bundle, "onnx")
+    command = result.notes[0].partition("Measure it with: ")[2]
+    words = shlex.split(command)
+    read = read_options([words[place + 1] for place, word in enumerate(words) if word == "--option"])
+    assert read == options
+    assert command in (out / "README.md").read_text()
+
+
 def test_an_earlier_export_is_replaced_and_nothing_else(bundle, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
@@ -77,11 +89,21 @@ def test_an_earlier_export_is_replaced_and_nothing_else(bundle, tmp_path):
     other = tmp_path / "other"
     other.mkdir()  # an empty folder may become one
     export(bundle, "onnx", other, quiet)
-    (other / "left.txt").write_text("of the earlier export")
     export(bundle, "openvino-ir", other, quiet)
     assert {path.suffix for path in other.iterdir()} == {".xml", ".bin", ".md", ".json"}
     with pytest.raises(UsageError, match="contain each other"):
         export(bundle, "onnx", bundle / "export", quiet)
+
+
+@pytest.mark.parametrize("name", ["outputs.npz", "build/CMakeCache.txt", "README.md", MARK])
+def test_an_export_with_files_of_the_user_is_not_replaced(name, bundle, tmp_path):
+    out = tmp_path / "out"
+    export(bundle, "onnx", out, quiet)
+    (out / "build").mkdir()
+    (out / name).write_text("mine")
+    with pytest.raises(UsageError, match=f"would be lost: {name}"):
+        export(bundle, "onnx", out, quiet)
+    assert (out / name).read_text() == "mine"
 
 
 def test_what_answers_wrong_is_not_handed_out(bundle, tmp_path):

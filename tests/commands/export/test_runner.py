@@ -39,6 +39,27 @@ def test_the_script_gives_what_the_bundle_gives_without_edgeopt(exported, conv_m
     np.testing.assert_allclose(np.load(tmp_path / "results.npz")["y"], wanted, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ({"z": np.zeros((2, 3, 16, 16), np.float32)}, "has the arrays z; the model needs x."),
+        ({"x": np.zeros((0, 3, 16, 16), np.float32)}, "at least one; it has: x 0."),
+        ({"x": np.float32(1)}, "at least one; it has: x 0."),
+        ({}, "has the arrays (none); the model needs x."),
+        (None, "cannot be read as an .npz file"),
+    ],
+)
+def test_data_that_does_not_fit_is_a_sentence(exported, tmp_path, arrays, says):
+    _, out = exported("onnxruntime", "runner")
+    data = tmp_path / "data.npz"
+    (tmp_path / "data").mkdir()  # a folder of this name is not the file
+    np.savez(data, **arrays) if arrays is not None else data.write_bytes(b"")
+    done = run(out, data, "-o", tmp_path / "results.npz")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert says in done.stderr
+    assert not (tmp_path / "results.npz").exists()
+
+
 def test_it_says_when_the_device_answers_otherwise(exported, tmp_path):
     _, out = exported("onnxruntime", "runner")
     settings = json.loads((out / "settings.json").read_text())

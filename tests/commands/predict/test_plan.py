@@ -140,7 +140,8 @@ def test_people_are_told_that_nothing_was_measured_and_how_to_finish(board, pi_5
     console = Console(file=io.StringIO(), width=200)
     write(show_plan({"pi5": pi_5_plan, "orin": orin_plan}[board]), console)
     text = console.file.getvalue()
-    assert "Predicted, not measured" in text
+    assert ("Predicted, not measured: " in text) == (board == "pi5")
+    assert ("Planned, not measured: " in text) == (board == "orin")
     assert ("No latency can be predicted" in text) == (board == "orin")
     assert (" ms " in text) == (board == "pi5")
     assert f"edgeopt replay {board}.edgeopt digits_cnn.onnx" in text

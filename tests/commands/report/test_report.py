@@ -110,6 +110,7 @@ def test_a_bundle_that_tells_nothing_is_reported_from_its_deployment_alone(conv_
     found = gather(conv_bundle, nodes=False)
     assert found.made_by == "unknown"
     assert found.speed.ratio.median == 2.0
+    assert "with 95 %" not in written(found, "markdown")  # the profile does not state the confidence
     assert found.unknown["candidates"] == "The bundle holds no evidence.json."
     assert "--model" in found.unknown["operators before"]
 

@@ -14,7 +14,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -178,10 +179,26 @@ def main() -> int:
     return 0
 
 
+def _user_samples(file: Path, names: Collection[str]) -> list[Arrays]:
+    """Reads the samples in a file of the user; ends the program with a sentence if they do not fit the model."""
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = dict(archive)
+    except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        sys.exit(f"'{file}' cannot be read as an .npz file: {error}")
+    if arrays.keys() != set(names):
+        sys.exit(f"'{file}' has the arrays {', '.join(arrays) or '(none)'}; the model needs {', '.join(names)}.")
+    counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if 0 in counts.values() or len(set(counts.values())) != 1:
+        found = ", ".join(f"{name} {count}" for name, count in counts.items())
+        sys.exit(f"'{file}' needs the same number of samples in each array, at least one; it has: {found}.")
+    return [{name: array[k] for name, array in arrays.items()} for k in range(next(iter(counts.values())))]
+
+
 def _run_file(session: Session, settings: Mapping[str, Any], inputs: Path, output: Path) -> None:
     ranks = {port["name"]: len(port["shape"]) for port in settings["inputs"]}
     results = []
-    for feeds in samples(inputs.parent, inputs.stem):
+    for feeds in _user_samples(inputs, ranks):
         # A sample may leave out a batch axis of 1.
         whole = {name: array[None] if array.ndim == ranks[name] - 1 else array for name, array in feeds.items()}
         results.append(session(whole))

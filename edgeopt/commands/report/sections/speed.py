@@ -27,10 +27,7 @@ def speed_section(facts: ReportFacts) -> Section | None:
         ratio = facts.float_ratio
         where = f"on {facts.float_on}" if facts.float_on else "in the result's own runtime"
         blocks.append(
-            WordsBlock(
-                f"Against the same model in full precision, {where}: "
-                f"{ratio} with {words.confidence(ratio)} confidence."
-            )
+            WordsBlock(f"Against the same model in full precision, {where}: {ratio}{words.confidence(ratio)}.")
         )
     if speed.verdict == IDENTICAL:
         blocks += _latencies(speed)
@@ -67,8 +64,8 @@ def _sides(speed: SpeedFacts) -> Table:
             columns(*titles), (Row(("source and result", *_cells(speed.result, bool(known))), "strong"),), caption
         )
     found = speed.ratio
-    sure = f" with {words.confidence(found)} confidence" if found.usable else ""
-    caption = f"{speed.verdict.capitalize()}: {found}{sure}, over {found.rounds} interleaved rounds."
+    ratio = f"{found}{words.confidence(found)}"
+    caption = f"{speed.verdict.capitalize()}: {ratio}, over {found.rounds} interleaved rounds."
     return Table(columns(*titles), tuple(rows), caption)
 
 

@@ -69,7 +69,7 @@ def _is_unchanged(facts: ReportFacts) -> bool:
 def _of_speed(speed: SpeedFacts) -> list[Figure]:
     found = speed.ratio
     rounds = words.several(found.rounds, "round")
-    sure = f"{words.interval(found)}{f' with {words.confidence(found)} confidence' * found.usable}, {rounds}"
+    sure = f"{words.interval(found)}{words.confidence(found)}, {rounds}"
     mood: Mood = "good" if speed.verdict == "faster" else "bad" if speed.verdict == "slower" else ""
     return [
         Figure("Speed-up", words.ratio_of(found), sure, mood),
