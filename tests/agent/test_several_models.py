@@ -157,6 +157,15 @@ def test_an_added_model_that_fails_gives_way_and_harms_nothing(start_agent, old_
     assert [model["name"] for model in agent.status()["models"]] == ["null", "good"]
 
 
+def test_model_whose_folder_a_killed_agent_made_in_part_can_be_deployed(start_serving, start_agent, other_bundle):
+    agent = start_serving()
+    agent.stop()
+    DataDir(agent.data_dir).of_model("other").partial.mkdir(parents=True)
+    again = start_agent(agent.data_dir)
+    done = again.deploy(other_bundle, add=1)
+    assert (done["state"], done["model"]) == ("COMMITTED", "other"), done["reason"]
+
+
 def test_models_are_deployed_and_taken_back_independently(pair, new_bundle, old_bundle, null_bundle):
     number = soaking(pair, new_bundle)
     assert pair.send(new_bundle)[2]["error"]["code"] == "busy"

@@ -1,6 +1,7 @@
 """The models of an agent: each is a slot with a folder, a journal, deployments and a worker of its own."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -131,6 +132,8 @@ class Slots:
         sweep_removed(data)
         for name in added_models(data):
             added = data.of_model(name)
+            with contextlib.suppress(OSError):  # a folder that cannot be written to still serves
+                added.make()  # a killed agent can have made a part of it
             self._open(settings, added, name, Journal(added.journal))
 
     def start(self, on_end: OnSlot) -> None:

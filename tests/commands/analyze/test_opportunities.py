@@ -202,7 +202,7 @@ def data(tmp_path):
 def test_padded_data_is_told_with_its_share(view, data):
     (found,) = opportunities.find_padding(view(inputs=(IDS, MASK), outputs=(POOLED,), data=data(10, 20)))
     assert found.gain_share == 1 - 48 / 128
-    assert "62% of your data is padding" in found.reason
+    assert "62 % of your data is padding" in found.reason
     assert found.exact
 
 

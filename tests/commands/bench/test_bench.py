@@ -212,7 +212,7 @@ def wrong(tmp_path, bundle, conv_model, matmul_model, null_model):
         ("a program that ends", EdgeoptError, "before it printed 'ready'"),
         ("nothing", UsageError, "Missing argument"),
         ("no place", UsageError, "does not exist"),
-        ("duty", UsageError, "no workload 'colder'"),
+        ("duty", UsageError, "no duty 'colder'"),
         ("paced without rate", UsageError, "needs a rate"),
         ("rate without paced", UsageError, "--rate needs --duty paced"),
         ("levels", UsageError, "numbers from 1 to 256"),
