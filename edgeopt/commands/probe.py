@@ -64,11 +64,13 @@ def _found(request: ProbeRequest, emit: Emit) -> "Device":
 
 
 def _recorded(folder: Path, emit: Emit) -> "Device":
+    from edgeopt.bundle.deployment import check_outside_bundles
     from edgeopt.hw.host import LocalHost
     from edgeopt.hw.probe import probe as probe_device
     from edgeopt.hw.recording import RecordingHost, check_folder
 
     check_folder(folder)
+    check_outside_bundles(folder)
     # Without the cache, so that what the runtimes answer is in the recording as well.
     machine = RecordingHost(LocalHost(cache_folder=None))
     found = probe_device(machine)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.bundle.deployment import check_outside_bundles
 from edgeopt.bundle.manifest import release_id
 from edgeopt.bundle.read import read_bundle
 from edgeopt.decoding import thread_safe
@@ -16,6 +17,7 @@ from edgeopt.lab.cell import PROGRAM, STOPPED, CellRun, CellTask, CommandEnding
 from edgeopt.lab.lab_file import LabDevice, LabFile, ModelSearch, lanes, model_searches, read_lab_file
 from edgeopt.lab.records import (
     BUNDLES,
+    FILE,
     CellKey,
     LabCell,
     LabRace,
@@ -86,6 +88,7 @@ class _LabRun:
                 self._cells[cell.name] = cell
 
     def run(self) -> LabResults:
+        check_outside_bundles(self._folder / FILE)
         with _owning(self._folder, [self._folder / BUNDLES / model for model in self._models]):
             self._check_folder()
             return self._run()

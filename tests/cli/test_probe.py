@@ -98,6 +98,14 @@ def test_a_recording_never_replaces_something_else(events, tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
+def test_recording_is_not_written_into_a_bundle(events, conv_bundle):
+    before = sorted(conv_bundle.rglob("*"))
+    code, (event,) = events("--record", conv_bundle / "machine")
+    assert (code, event["event"]) == (2, "error")
+    assert "inside the bundle" in event["message"]
+    assert sorted(conv_bundle.rglob("*")) == before
+
+
 def test_people_get_a_table(capsys):
     assert run(["probe", "--root", str(FAKEROOTS / "raspberry-pi-4")]) == 0
     shown = capsys.readouterr().out

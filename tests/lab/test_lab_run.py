@@ -309,6 +309,14 @@ def test_folder_that_cannot_be_created_is_refused_before_any_search(fake_lab, ou
     assert lab.log() == []
 
 
+def test_results_are_not_written_into_a_bundle(fake_lab, conv_bundle):
+    lab, before = fake_lab(), sorted(conv_bundle.rglob("*"))
+    for out in (conv_bundle, conv_bundle / "results"):
+        with pytest.raises(UsageError, match="is inside the bundle"):
+            lab.run(out)
+    assert sorted(conv_bundle.rglob("*")) == before
+
+
 def test_results_of_another_lab_are_not_replaced(fake_lab):
     lab = fake_lab(devices=("east",))
     lab.run(models=("small",))
