@@ -46,7 +46,8 @@ class Lanes:
     @property
     def in_work(self) -> tuple[Question, ...]:
         """Questions that the worker may have been running when it ended: one, or the requests of a batch."""
-        return () if self.at_work is None else self.at_work.in_work
+        channel = self.at_work  # read once: a living worker moves the mark at any time
+        return () if channel is None else channel.in_work
 
     def allow_batches(self, maximum: int) -> None:
         for each in self._both:

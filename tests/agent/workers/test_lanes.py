@@ -55,6 +55,17 @@ def test_a_worker_ended_with_the_request_of_the_lane_it_worked_on(lane, first_to
     asyncio.run(run())
 
 
+def test_the_requests_of_a_worker_that_begins_to_rest_can_be_asked_for():
+    # A worker sets its mark at any time, so two reads of it may differ.
+    lanes = [SMALL, *repeat(NONE, 9)]
+
+    class Moving(LaneMark):
+        def lane(self):
+            return lanes.pop(0)
+
+    assert Lanes(Moving(new_descriptor()), Channel(), Channel()).in_work == ()
+
+
 def test_a_closed_mark_holds_no_descriptor():
     gc.collect()  # or what earlier tests left may close its own meanwhile
     before = open_descriptors()
