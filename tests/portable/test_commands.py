@@ -4,6 +4,8 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
+from functools import cache
 
 import psutil
 import pytest
@@ -36,13 +38,19 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="module")
-def session(request, tmp_path_factory, conv_model, conv_data, conv_bundle):
-    """Runs commands in one process of the system; returns the answer."""
-    folder = tmp_path_factory.mktemp(request.param)
-    with opened(request.param, folder, conv_model, conv_data, conv_bundle) as session:
-        (session.folder / "my program.py").write_text(PROGRAM)
-        session.names["PROGRAM"] = f'"{sys.executable}" "{session.folder / "my program.py"}"'
-        yield session
+def session_on(tmp_path_factory, conv_model, conv_data, conv_bundle):
+    """Returns the session of a system, which runs the commands of all tests here in one process."""
+    with ExitStack() as stack:
+
+        @cache
+        def session_on(system):
+            folder = tmp_path_factory.mktemp(system)
+            session = stack.enter_context(opened(system, folder, conv_model, conv_data, conv_bundle))
+            (session.folder / "my program.py").write_text(PROGRAM)
+            session.names["PROGRAM"] = f'"{sys.executable}" "{session.folder / "my program.py"}"'
+            return session
+
+        yield session_on
 
 
 def cases():
@@ -52,8 +60,9 @@ def cases():
             yield pytest.param(system, command, arguments, marks=marks, id=f"{system} {command}")
 
 
-@pytest.mark.parametrize(("session", "command", "arguments"), list(cases()), indirect=["session"])
-def test_a_command_works_where_posix_is_missing(session, command, arguments):
+@pytest.mark.parametrize(("system", "command", "arguments"), list(cases()))
+def test_a_command_works_where_posix_is_missing(session_on, system, command, arguments):
+    session = session_on(system)
     answer = session(command, *arguments)
     allowed = {0, NO_GAIN} if command == "quantize" else {0}
     assert answer["code"] in allowed, answer["printed"]
