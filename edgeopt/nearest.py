@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 
-def near(word: str, known: Iterable[str], maximum: int = 1, alike: float = 0.5) -> list[str]:
+def near(word: str, known: Iterable[str], maximum: int = 1, alike: float = 0.55) -> list[str]:
     """The known words that it may stand for, the nearest first.
 
     Before what looks alike comes what differs in capitals alone, or was not written to the end.

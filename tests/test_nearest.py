@@ -19,6 +19,10 @@ def test_capitals_come_first_then_what_was_not_written_to_the_end_then_what_look
     assert near(word, KNOWN) == found
 
 
+def test_words_that_share_half_of_their_letters_are_not_alike():
+    assert near("nope", ["npu-openvino", "cpu-int8"]) == []
+
+
 def test_as_many_as_are_wanted_each_once():
     assert near("conv", ["conv2d", "conv3d", "conv2d"], maximum=2) == ["conv2d", "conv3d"]
 

@@ -198,6 +198,8 @@ def lanes(devices: Sequence[LabDevice]) -> tuple[tuple[str, ...], ...]:
 
 def model_searches(lab: LabFile, path: Path, models: Sequence[str]) -> tuple[ModelSearch, ...]:
     """Returns the models to search for: those that the command line names, or else all of the file."""
+    if repeated := {given for given in models if models.count(given) > 1}:
+        raise UsageError(f"'{min(repeated)}' is named more than once.", "Name each model once.")
     chosen = []
     for given in models or tuple(lab.models):
         entry = lab.models.get(given)

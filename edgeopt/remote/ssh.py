@@ -29,12 +29,12 @@ _FAILURES = (
     (
         r"Could not resolve|Name or service not known",
         "The host '{host}' is not known ({client_text}).",
-        "Check the name in --on, or give its network address.",
+        "Check the name, or give its network address.",
     ),
     (
         r"Connection refused",
         "'{host}' refuses SSH connections ({client_text}).",
-        "Check that an SSH server runs there, and the port in --on.",
+        "Check that an SSH server runs there, and the port of its address.",
     ),
     (
         r"timed out|No route to host|Network is unreachable",
@@ -44,12 +44,12 @@ _FAILURES = (
     (
         r"edgeopt: Python ([\d.]+)",
         "The Python of '{host}' is too old: {client_text}; edgeopt needs 3.11 or newer.",
-        "Name another one: --on '{shown}?python=/usr/bin/python3.11'",
+        "Name another one in its address: '{shown}?python=/usr/bin/python3.11'",
     ),
     (
         r"not found|No such file",
         "'{host}' has no '{python}' ({client_text}).",
-        "Install Python 3.11 or newer there, or name it: --on '{shown}?python=/path/to/python3'",
+        "Install Python 3.11 or newer there, or name it in the address: '{shown}?python=/path/to/python3'",
     ),
 )
 

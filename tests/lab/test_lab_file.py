@@ -149,6 +149,12 @@ def test_model_that_is_nowhere_is_refused(written, relu_model):
         model_searches(read_lab_file(bare), bare, ())
 
 
+def test_model_that_is_named_twice_is_refused(written, relu_model):
+    path = written('[[device]]\nname = "a"')
+    with pytest.raises(UsageError, match=r"relu\.onnx' is named more than once"):
+        model_searches(read_lab_file(path), path, (str(relu_model), str(relu_model)))
+
+
 def test_example_is_valid():
     path = ROOT / "examples" / "lab.toml"
     assert len(read_lab_file(path).device) >= 2
