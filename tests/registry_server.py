@@ -51,6 +51,7 @@ class CuttingProxy:
         """Bytes to the registry and from it, and connections that were cut."""
         self._lock = threading.Lock()
         self._left = None
+        self._up_only = False
         self._server = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -58,9 +59,11 @@ class CuttingProxy:
     def host(self):
         return f"127.0.0.1:{self._server.getsockname()[1]}"
 
-    def cut_every(self, count, times):
+    def cut_every(self, count, times, up_only=False):
+        """Cuts so many times, each after this number of bytes; `up_only`: of those to the registry."""
         with self._lock:
             self.cuts = [count] * times
+            self._up_only = up_only
             self._left = None
 
     def _accept(self):
@@ -95,9 +98,10 @@ class CuttingProxy:
         with self._lock:
             if self._left is None and self.cuts:
                 self._left = self.cuts.pop(0)
-            cut = self._left is not None and size >= self._left
+            counts = self._left is not None and (up or not self._up_only)
+            cut = counts and size >= self._left
             allowed = self._left if cut else size
-            if self._left is not None:
+            if counts:
                 self._left = None if cut else self._left - size
             self.closed += cut
             if up:

@@ -20,7 +20,8 @@ def push(request: PushRequest, json: JsonFlag = False) -> None:
 
     \b
     Each file is a layer, so only files that the registry does not have are sent. The login is that of
-    `docker login`, in ~/.docker/config.json. Sign the bundle before you push it.
+    `docker login`, in ~/.docker/config.json. Sign the bundle before you push it. After an interruption, the same
+    command continues, also within a large file if the registry supports it.
 
     \b
     Several bundles are pushed as an index with one tag: each device takes the bundle that fits it.
@@ -38,7 +39,7 @@ def push(request: PushRequest, json: JsonFlag = False) -> None:
 
         return push(request, emit)
 
-    execute("push", work, _show, json, "the tag is unchanged; files that were sent need not be sent again")
+    execute("push", work, _show, json, "the tag is unchanged; run the same command again to continue")
 
 
 def _show(result: "PushedBundle") -> "Sequence[Block]":

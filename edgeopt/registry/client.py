@@ -1,17 +1,17 @@
 """Connection to a registry: the library oras logs in; downloads continue where a connection broke."""
 
 import hashlib
-import io
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from http.client import RemoteDisconnected
 from importlib.util import find_spec
 from pathlib import Path
+from ssl import SSLEOFError
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from edgeopt.errors import (
@@ -23,7 +23,7 @@ from edgeopt.errors import (
     printable,
     writing_to,
 )
-from edgeopt.registry.documents import INDEX, MANIFEST, MAX_BYTES, Descriptor
+from edgeopt.registry.documents import INDEX, MANIFEST, MAX_BYTES
 from edgeopt.registry.reference import RegistryReference
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _TIMEOUTS_S = (10.0, 60.0)
 """Time limits: to connect, and between two pieces of an answer."""
-_READ_BYTES = 1 << 18
+READ_BYTES = 1 << 18
 _MAX_FAILURES = 6
 """Most failures in a row without a byte of progress."""
 _RETRY_S, _MAX_RETRY_S = 0.1, 5.0
@@ -42,7 +42,7 @@ OnBytes = Callable[[int], None]
 _Result = TypeVar("_Result")
 
 
-class _BrokenError(Exception):
+class BrokenError(Exception):
     """A connection that ended early, and is worth another try."""
 
 
@@ -54,20 +54,23 @@ class RegistryClient:
         self._plain = plain_http or reference.is_loopback
         self._base = f"{'http' if self._plain else 'https'}://{reference.host}/v2"
         self._repository = f"{self._base}/{reference.repository}"
+        self.uploads = f"{self._repository}/blobs/uploads/"
+        self.takes_chunks = True
+        """Whether uploads in chunks were not refused so far."""
         if find_spec("oras") is None:
             raise MissingExtraError("registry", "A registry of bundles")
-        self._oras = self._retried(self._connect)
+        self._oras = self.retried(self._connect)
 
     def manifest(self, version: str) -> bytes:
         """Reads a manifest or an index by its tag or digest; raises BundleError if the digest is another one."""
 
         def read() -> bytes:
             url, accept = f"{self._repository}/manifests/{version}", {"Accept": f"{MANIFEST}, {INDEX}"}
-            with self._ask("GET", url, accept, stream=True) as answer:
-                self._check(answer, f"{self.reference}")
+            with self.ask("GET", url, accept, stream=True) as answer:
+                self.check(answer, f"{self.reference}")
                 return b"".join(self._pieces(answer, MAX_BYTES))
 
-        content = self._retried(read)
+        content = self.retried(read)
         if version.startswith("sha256:") and digest_of(content) != version:
             raise BundleError(
                 f"The registry '{self.reference.host}' sends another manifest than {version}.",
@@ -78,10 +81,10 @@ class RegistryClient:
     def put_manifest(self, content: bytes, version: str, media_type: str) -> None:
         def put() -> None:
             url = f"{self._repository}/manifests/{version}"
-            with self._ask("PUT", url, {"Content-Type": media_type}, content) as answer:
-                self._check(answer, str(self.reference))
+            with self.ask("PUT", url, {"Content-Type": media_type}, content) as answer:
+                self.check(answer, str(self.reference))
 
-        self._retried(put)
+        self.retried(put)
 
     def has_manifest(self, digest: str) -> bool:
         return self._has(f"manifests/{digest}", {"Accept": MANIFEST})
@@ -91,31 +94,12 @@ class RegistryClient:
 
     def _has(self, place: str, headers: Mapping[str, str] = MappingProxyType({})) -> bool:
         def look() -> bool:
-            with self._ask("HEAD", f"{self._repository}/{place}", headers) as answer:
+            with self.ask("HEAD", f"{self._repository}/{place}", headers) as answer:
                 if answer.status_code not in {_KNOWN, 404}:
-                    self._check(answer, str(self.reference))
+                    self.check(answer, str(self.reference))
                 return bool(answer.status_code == _KNOWN)
 
-        return self._retried(look)
-
-    def send_blob(self, blob: Descriptor, source: Path | bytes, on_bytes: OnBytes) -> None:
-        """Uploads a blob; one that breaks off is sent again from its begin.
-
-        docker-registry 2.8 forgets an upload that broke within a request, so nothing could be continued there.
-        """
-
-        def send() -> None:
-            with self._ask("POST", f"{self._repository}/blobs/uploads/") as answer:
-                self._check(answer, str(self.reference))
-                place = self._location(answer)
-            mark = "&" if urlsplit(place).query else "?"
-            headers = {"Content-Type": "application/octet-stream"}
-            with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
-                body = _Counted(file, blob.size, on_bytes)
-                with self._ask("PUT", f"{place}{mark}digest={blob.digest}", headers, body) as answer:
-                    self._check(answer, str(self.reference))
-
-        self._retried(send)
+        return self.retried(look)
 
     def fetch_blob(self, digest: str, size_bytes: int, file: Path, on_bytes: OnBytes) -> None:
         """Writes a blob into a file, after the bytes that are there; raises BundleError for a wrong digest."""
@@ -130,19 +114,19 @@ class RegistryClient:
             file.unlink()
             if not restarted:  # an earlier run may have left other bytes
                 restarted = True
-                raise _BrokenError("the bytes that were here do not continue")
+                raise BrokenError("the bytes that were here do not continue")
             raise BundleError(
                 f"The registry '{self.reference.host}' sends a damaged {digest}: its digest differs.",
                 "Push the bundle again from its source, or pull it from another registry.",
             )
 
-        self._retried(fetch, lambda: file.stat().st_size if file.exists() else 0)
+        self.retried(fetch, lambda: file.stat().st_size if file.exists() else 0)
 
     def _append(self, digest: str, size_bytes: int, file: Path, on_bytes: OnBytes) -> None:
         have = file.stat().st_size if file.exists() else 0
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
-        with self._ask("GET", f"{self._repository}/blobs/{digest}", headers, stream=True) as answer:
-            self._check(answer, digest)
+        with self.ask("GET", f"{self._repository}/blobs/{digest}", headers, stream=True) as answer:
+            self.check(answer, digest)
             goes_on = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(
                 f"bytes {have}-"
             )
@@ -151,7 +135,7 @@ class RegistryClient:
                     out.write(piece)
                     on_bytes(len(piece))
         if file.stat().st_size < size_bytes:
-            raise _BrokenError("the connection ended early")
+            raise BrokenError("the connection ended early")
 
     @staticmethod
     def _pieces(answer: "Response", max_bytes: int) -> Iterator[bytes]:
@@ -161,9 +145,9 @@ class RegistryClient:
         left = max_bytes
         while True:
             try:
-                piece = answer.raw.read1(_READ_BYTES)
+                piece = answer.raw.read1(READ_BYTES)
             except HTTPError as error:
-                raise _BrokenError(error_text(error)) from None
+                raise BrokenError(error_text(error)) from None
             if not piece:
                 return
             left -= len(piece)
@@ -174,15 +158,22 @@ class RegistryClient:
                 )
             yield piece
 
-    def _location(self, answer: "Response") -> str:
+    def location(self, answer: "Response") -> str:
         """Returns where an upload goes on; raises MissingError where that would send it in the clear."""
-        found: str = urljoin(f"{self._base}/", answer.headers.get("Location", ""))
+        found: str = urljoin(answer.url, answer.headers.get("Location", ""))
         if urlsplit(found).scheme == "http" and not self._plain:
             raise MissingError(
                 f"The registry '{self.reference.host}' asks for an upload without TLS.",
                 "Correct the address that the registry has of itself, or push with --plain-http.",
             )
         return found
+
+    def is_own(self, url: str) -> bool:
+        """Whether a URL is of the registry's own host, and may get its login."""
+        try:
+            return not self._oras.session.should_strip_auth(self._base, url)
+        except ValueError:  # the library refuses such a URL later, with an error of its own
+            return False
 
     def _connect(self) -> "Registry":
         import oras.provider
@@ -205,18 +196,22 @@ class RegistryClient:
         registry.session.trust_env = not self.reference.is_loopback
         return registry
 
-    def _ask(
+    def ask(
         self,
         method: str,
         url: str,
         headers: Mapping[str, str] = MappingProxyType({}),
-        data: "bytes | _Counted | None" = None,
+        data: "bytes | Iterable[bytes] | None" = None,
         *,
         stream: bool = False,
     ) -> "Response":
+        """Sends a request, which has the login only if it goes to the registry's own host."""
         # Without the library's own retries, which wait for two minutes and know nothing of offsets.
         request = type(self._oras).do_request.__wrapped__
         auth = self._oras.auth
+        if not self.is_own(url):
+            session = self._oras.session
+            return session.request(method, url, data=data, headers=dict(headers), stream=stream)
         for _ in range(2):
             # The library sends a user's name only after a refusal, which a long body does not wait for.
             login = auth.get_auth_header() if hasattr(auth, "_basic_auth") and not hasattr(auth, "token") else {}
@@ -232,13 +227,13 @@ class RegistryClient:
         found: Response = answer
         return found
 
-    def _check(self, answer: "Response", what: str) -> None:
+    def check(self, answer: "Response", what: str) -> None:
         """Raises an error for an answer that is not what was asked for."""
         status = answer.status_code
         if status in _OK:
             return
         if status in {408, 429} or (status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED):
-            raise _BrokenError(f"it answers {status} {answer.reason}")
+            raise BrokenError(f"it answers {status} {answer.reason}")
         if status in {401, 403}:
             raise self._refused()
         host = self.reference.host
@@ -258,7 +253,7 @@ class RegistryClient:
             f"Log in with: docker login {self.reference.host} (or podman login --authfile ~/.docker/config.json).",
         )
 
-    def _retried(self, work: Callable[[], _Result], progress: Callable[[], int] = lambda: 0) -> _Result:
+    def retried(self, work: Callable[[], _Result], progress: Callable[[], int] = lambda: 0) -> _Result:
         """Repeats the work until it succeeds; raises MissingError after several failures without progress."""
         from requests.exceptions import RequestException, SSLError
 
@@ -268,17 +263,19 @@ class RegistryClient:
                 return work()
             except EdgeoptError:
                 raise
-            except SSLError as error:
-                raise MissingError(
-                    f"The registry '{self.reference.host}' cannot be reached with TLS: {error_text(error)}.",
-                    "Check its certificate; a registry without TLS on another machine needs --plain-http.",
-                ) from None
-            except (RequestException, _BrokenError) as error:
+            except (RequestException, BrokenError) as error:
+                # A connection that is cut off while something is sent is an SSLError too.
+                cut_off = any(isinstance(each, SSLEOFError) for each in _causes(error))
+                if isinstance(error, SSLError) and not cut_off:
+                    raise MissingError(
+                        f"The registry '{self.reference.host}' cannot be reached with TLS: {error_text(error)}.",
+                        "Check its certificate; a registry without TLS on another machine needs --plain-http.",
+                    ) from None
                 failures += 1
                 why = _cause(error)
             try:
                 now = progress()
-            except (RequestException, _BrokenError):
+            except (RequestException, BrokenError):
                 now = known
             if now != known:
                 failures, known = 1, now
@@ -294,14 +291,19 @@ class RegistryClient:
 
 def _cause(error: BaseException) -> str:
     """Returns the error of the operating system behind one of a library, or the text of the library."""
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in _causes(error):
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
         if isinstance(cause, RemoteDisconnected):  # the libraries around it show it as Python code
             return str(cause)
-        cause = cause.__cause__ or cause.__context__
     return error_text(error)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        wrapped = next((each for each in error.args if isinstance(each, BaseException)), None)
+        error = error.__cause__ or error.__context__ or wrapped
 
 
 def digest_of(content: bytes | Path) -> str:
@@ -309,21 +311,3 @@ def digest_of(content: bytes | Path) -> str:
         return f"sha256:{hashlib.sha256(content).hexdigest()}"
     with content.open("rb") as file:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-
-
-class _Counted:
-    """A file as the body of a request, from its begin each time that it is sent; reports the bytes read."""
-
-    def __init__(self, file: BinaryIO, size_bytes: int, on_bytes: OnBytes) -> None:
-        self._file = file
-        self._size_bytes = size_bytes
-        self._on_bytes = on_bytes
-
-    def __len__(self) -> int:
-        return self._size_bytes
-
-    def __iter__(self) -> Iterator[bytes]:
-        self._file.seek(0)
-        while piece := self._file.read(_READ_BYTES):
-            yield piece
-            self._on_bytes(len(piece))

@@ -24,6 +24,7 @@ from edgeopt.registry.documents import (
 from edgeopt.registry.index import MAX_BUNDLES, device_of, index_entry, index_of
 from edgeopt.registry.reference import DEFAULT_TAG, read_reference
 from edgeopt.registry.request import PushRequest
+from edgeopt.registry.upload import send_blob
 
 
 class PushedEntry(msgspec.Struct, frozen=True):
@@ -137,11 +138,10 @@ def _send_blobs(client: RegistryClient, bundles: Sequence[_Prepared], to: str, e
         done += count
         emit(Progress("sending", name, done=min(done, total), total=total))
 
-    for layer, path in missing:
-        client.send_blob(layer, path, on_bytes)
+    found = sum(send_blob(client, layer, path, on_bytes) for layer, path in missing)
     configs = {each.described.digest: each for each in bundles}
     for each in configs.values():
         if not client.has_blob(each.described.digest):
-            client.send_blob(each.described, each.config, lambda _count: None)
+            send_blob(client, each.described, each.config, lambda _count: None)
             total += len(each.config)
-    return len(missing), total
+    return len(missing), total - found

@@ -31,13 +31,13 @@ BUDGETS = {
     "edgeopt/pipeline": 10_650,
     "edgeopt/remote": 1500,
     "edgeopt/lab": 1150,
-    "edgeopt/registry": 1000,
+    "edgeopt/registry": 1160,
     "edgeopt/views": 2800,
     "edgeopt/commands": 16_550,
     "edgeopt/cli": 5950,
     "agent": 23_200,
     "gui": 26_450,
-    "tests": 124_850,
+    "tests": 125_150,
 }
 
 

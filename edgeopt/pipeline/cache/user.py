@@ -19,6 +19,7 @@ _OTHERS = (
     (r"ops-\d+-[0-9a-f]{32}\.json", "timings of operators (edgeopt ops)"),
     (r"runtimes-[0-9a-f]{32}\.json", "available devices of the runtimes"),
     (r"tensorrt/[0-9a-f]{32}", "TensorRT engines"),
+    (r"upload-[0-9a-f]{32}\.txt", "addresses of interrupted uploads (edgeopt push)"),
 )
 
 
