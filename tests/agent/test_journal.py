@@ -143,6 +143,22 @@ def test_a_wait_ends_without_events_when_its_time_is_up_or_the_agent_stops(tmp_p
     assert run(tmp_path / "state.db", look) == ([], [])
 
 
+def test_a_question_to_a_closed_journal_is_refused_with_a_sentence(tmp_path):
+    async def ask_late():
+        journal = Journal(tmp_path / "state.db")
+        await journal.begin(Record(id=0))
+        closing = asyncio.create_task(journal.close())
+        await asyncio.sleep(0)
+        for ask in (journal.quarantined, lambda: journal.events(0), lambda: journal.note("SERVING", "a", "")):
+            with pytest.raises(JournalError, match="is closed"):
+                await ask()
+        await closing
+        with pytest.raises(JournalError, match="is closed"):
+            await journal.unfinished()
+
+    asyncio.run(ask_late())
+
+
 def test_a_slow_disk_does_not_hold_up_the_event_loop(tmp_path):
     """The writer's thread is held for as long as the loop takes to do something else."""
 

@@ -238,6 +238,19 @@ def test_old_logs_go(data):
     assert kept == {f"worker-{number}.log" for number in range(3, KEPT_LOGS + 3)}
 
 
+def test_a_log_that_others_remove_meanwhile_is_passed_over(data):
+    for number in range(KEPT_LOGS + 1):
+        (data.logs / f"worker-{number}.log").touch()
+    (data.logs / "worker-gone.log").symlink_to(data.logs / "removed")
+    prune_logs(data)
+    assert len([log for log in data.logs.iterdir() if log.exists()]) == KEPT_LOGS
+
+
+def test_the_releases_of_a_model_that_is_being_deleted_are_none(data):
+    shutil.rmtree(data.releases)
+    assert list_releases(data, {}, []) == []
+
+
 @pytest.fixture(scope="module")
 def bundles(make_null_bundle):
     """Six sound releases that answer differently."""
