@@ -65,6 +65,16 @@ def test_what_answers_say_follows_the_folder(trusted, tmp_path):
     assert watch() == "signed"
 
 
+def test_a_key_that_comes_within_one_tick_of_the_clock_of_the_disk_is_seen(trusted, tmp_path):
+    folder = tmp_path / "changing"
+    folder.mkdir()
+    watch, now = TrustWatch(folder), folder.stat()
+    assert watch() == "unsigned"
+    shutil.copyfile(trusted[0] / "one.pub", folder / "one.pub")
+    os.utime(folder, ns=(now.st_atime_ns, now.st_mtime_ns))
+    assert watch() == "signed"
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.3.4.5"])
 def test_this_device_may_always_ask(host, tmp_path):
     check_host(host, DataDir(tmp_path))
