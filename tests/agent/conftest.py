@@ -347,10 +347,10 @@ class Running:
             assert status == 200, answer
             np.testing.assert_allclose(answer["outputs"][0]["data"], golden["y"].ravel(), rtol=1e-5)
 
-    def stop(self):
-        """Stops it cleanly, within the deadline."""
+    def stop(self, within_s=DEADLINE_S):
+        """Stops it cleanly, within this time."""
         self.process.send_signal(signal.SIGTERM)
-        _, errors = self.process.communicate(timeout=DEADLINE_S)
+        _, errors = self.process.communicate(timeout=within_s)
         assert self.process.returncode == 0, errors
 
     def close(self):

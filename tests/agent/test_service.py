@@ -11,7 +11,7 @@ import pytest
 
 from edgeopt.bundle.manifest import release_id
 from edgeopt_agent.service import _Probed
-from tests.agent.conftest import LONG_DRAIN_S
+from tests.agent.conftest import DEADLINE_S, LONG_DRAIN_S
 from tests.processes import wait_ended
 
 
@@ -48,7 +48,7 @@ def test_a_stop_does_not_wait_for_who_waits_for_events(start_agent):
     waiting = threading.Thread(target=lambda: answers.append(agent.ask("GET", "/api/v1/events?wait_s=30")))
     waiting.start()
     agent.until(lambda: len(psutil.Process(agent.process.pid).net_connections("tcp")) > 1, "the connection")
-    agent.stop()
+    agent.stop(DEADLINE_S / 2)  # it waits for the whole deadline
     waiting.join()
     assert answers[0][2]["events"] == []
 
