@@ -3,7 +3,6 @@
 import contextlib
 import getpass
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -17,18 +16,13 @@ from paho.mqtt.properties import Properties
 
 from edgeopt.fleet.mqtt_documents import DesiredBundle, DesiredState, desired_message
 from edgeopt.fleet.mqtt_topics import Topics
+from tests.ports import free_port
 from tests.processes import wait_listening
 
 PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/sbin"  # not on the PATH of every user
 BINARY = shutil.which("mosquitto") or shutil.which("mosquitto", path=PATH)
 DEADLINE_S = 30.0
 TOPICS = Topics("default", "device-1")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Broker:

@@ -3,11 +3,12 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[1]
 # An exit code is no figure: it must be the one on the page.
@@ -77,8 +78,7 @@ class Reader:
         self.folder = folder
         self.search_s = search_s
         self.server = None
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         path = os.pathsep.join(str(each) for each in (ROOT, ROOT / "agent"))
         self.environment = {
             **os.environ,

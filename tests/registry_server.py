@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from tests.broker import DEADLINE_S, free_port
+from tests.broker import DEADLINE_S
+from tests.ports import free_port
 from tests.processes import wait_listening
 
 BINARY = shutil.which("docker-registry")

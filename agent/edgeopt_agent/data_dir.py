@@ -129,6 +129,13 @@ class DataDir:
     def release(self, release_id: str) -> Path:
         return self.releases / release_id
 
+    def release_names(self) -> set[str]:
+        """Returns the releases on the disk; none if a removal of the model has deleted their folder."""
+        try:
+            return {folder.name for folder in self.releases.iterdir()}
+        except FileNotFoundError:
+            return set()
+
     @property
     def folders(self) -> tuple[Path, ...]:
         own = (self.partial, self.releases, self.logs)

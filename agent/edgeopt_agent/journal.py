@@ -69,6 +69,7 @@ class Journal:
         self.unwritable = ""
         """Reason why the journal is in memory alone at the moment; empty if it is not."""
         self._unwritten: set[int] = set()
+        self._closed = False
         self._path = path
         self._writer = ThreadPoolExecutor(1, "journal")
         self._changed = asyncio.Event()
@@ -164,10 +165,15 @@ class Journal:
         self._changed.set()
 
     async def close(self) -> None:
-        await self._run(self._db.close)
+        self._closed = True
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._db.close)
         self._writer.shutdown(wait=False)
 
     async def _run(self, work: Callable[[], Answer]) -> Answer:
+        if self._closed:
+            raise JournalError(
+                f"The journal {self._path} is closed.", "Its model was removed, or the agent stops."
+            )
         before = self.last_seq
         try:
             return await asyncio.get_running_loop().run_in_executor(self._writer, work)

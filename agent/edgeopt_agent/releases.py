@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -39,8 +40,11 @@ def prune(data: DataDir, garbage: set[str]) -> None:
 
 def prune_logs(data: DataDir) -> None:
     """Removes all but the newest logs of workers: there is one for every release that was ever tried."""
-    logs = sorted(data.logs.glob("*.log"), key=lambda log: log.stat().st_mtime_ns, reverse=True)
-    for log in logs[KEPT_LOGS:]:
+    times = {}
+    for log in data.logs.glob("*.log"):
+        with suppress(FileNotFoundError):  # others may tidy up there too
+            times[log] = log.stat().st_mtime_ns
+    for log in sorted(times, key=times.__getitem__, reverse=True)[KEPT_LOGS:]:
         remove(log)
 
 
@@ -66,10 +70,11 @@ def list_releases(data: DataDir, failed: dict[str, Record], refused: Sequence[Re
     """Returns the releases on the disk, the failed and refused ones, and bundles that were sent but not kept."""
     current, previous = pointed(data.current), pointed(data.previous)
     found = []
-    for folder in sorted(data.releases.iterdir()):
-        name = folder.name
+    for name in sorted(data.release_names()):
         standing: Standing = "serving" if name == current else "previous" if name == previous else "kept"
-        found.append(msgspec.structs.replace(_described(folder, standing), pinned=(data.pins / name).exists()))
+        found.append(
+            msgspec.structs.replace(_described(data.release(name), standing), pinned=(data.pins / name).exists())
+        )
     listed = {release.id for release in found}
     for name, record in failed.items():
         if name not in listed:

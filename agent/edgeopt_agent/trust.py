@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,8 @@ from edgeopt_agent.settings import on_data_dir
 from edgeopt_agent.tokens import token_files
 
 SUFFIX = ".pub"
+# Two changes within one tick of the disk's clock leave the same time on the folder.
+SETTLED_NS = 1_000_000_000
 Trust = Literal["unsigned", "signed"]
 
 
@@ -35,11 +38,11 @@ class TrustWatch:
     def __call__(self) -> Trust:
         try:
             changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - half the time, at each answer
+            if changed_ns != self._changed_ns or time.time_ns() - changed_ns < SETTLED_NS:
+                self._found = trust_of(self._folder)
+                self._changed_ns = changed_ns
         except OSError:
-            return self._found  # the folder was taken away: no reason not to answer
-        if changed_ns != self._changed_ns:
-            self._changed_ns = changed_ns
-            self._found = trust_of(self._folder)
+            pass  # the folder was taken away: no reason not to answer
         return self._found
 
 

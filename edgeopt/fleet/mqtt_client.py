@@ -161,6 +161,12 @@ class FleetClient:
             found += part
         return found
 
+    async def read_again(self, patterns: Sequence[str]) -> list[tuple[str, bytes]]:
+        """Returns what the broker keeps on these topics; nothing if reports that come meanwhile fill the queue."""
+        with contextlib.suppress(MissingError):  # the next time may find the queue empty
+            return await self.retained(patterns)
+        return []
+
     async def _retained_of(self, pattern: str, number: int) -> tuple[list[tuple[str, bytes]], bool | None]:
         """The retained messages on a pattern, and whether all came; None where the broker cannot be asked.
 

@@ -256,7 +256,7 @@ def _ordered(
     found: DeviceReport, sources: Sequence[DesiredBundle], sequence: int, desired: DesiredBundle, now_s: float
 ) -> tuple[DeviceProgress, tuple[DesiredBundle, ...]]:
     """A device that is ordered now, with what leads back."""
-    status, before, place = found.of_model(desired.model), None if _has_failed(found) else found.desired, -1
+    status, before, place = found.of_model(desired.model), None if _serves_other(found) else found.desired, -1
     if before is not None and found.desired_sequence < sequence:
         place = sources.index(before) if before in sources else len(sources)
     known = (*sources, before) if before is not None and place == len(sources) else tuple(sources)
@@ -272,11 +272,13 @@ def _ordered(
     ), known
 
 
-def _has_failed(found: DeviceReport) -> bool:
-    """Whether the device could not follow its desired state: it serves something else, and returns to that."""
+def _serves_other(found: DeviceReport) -> bool:
+    """Whether the device failed at its desired state or deployed something since: it returns to what it serves."""
     following = None if found.reported is None else found.reported.desired
-    failed = following is not None and following.state in {"refused", "failed"}
-    return failed and following is not None and following.sequence == found.desired_sequence
+    if following is None or following.sequence != found.desired_sequence:
+        return False
+    last = found.deployment(following.deployment, following.model)
+    return following.state in {"refused", "failed"} or (last is not None and last.id != following.deployment)
 
 
 def _withdrawn(rollout: Rollout, reports: Mapping[str, DeviceReport], now_s: float) -> tuple[Rollout, list[Order]]:

@@ -255,7 +255,7 @@ class Driver:
                 news = await self._news(client)
                 if time.monotonic() - read_s > _REREAD_S and self._waits_long():
                     # A broker drops what exceeds the queue of a client: a report may never have come.
-                    news = [*news, *await client.retained(client.topics.devices)]
+                    news = [*news, *await client.read_again(client.topics.devices)]
                     read_s = time.monotonic()
                 for topic, content in news:
                     state.take(topic, content)

@@ -1,7 +1,6 @@
 import asyncio
 import sqlite3
 import threading
-import time
 
 import msgspec
 import pytest
@@ -121,26 +120,40 @@ def test_a_journal_on_a_full_disk_says_where_there_is_no_room(tmp_path):
 
 def test_who_waits_for_events_hears_at_once(tmp_path):
     async def look(journal):
-        waiting = asyncio.create_task(journal.events(0, wait_s=20))
+        waiting = asyncio.create_task(journal.events(0, wait_s=3600))
         await asyncio.sleep(0)
-        begin = time.monotonic()
         await journal.note("CRASHED", "abc", "why")
-        return await waiting, time.monotonic() - begin
+        return await asyncio.wait_for(waiting, 60)
 
-    events, took_s = run(tmp_path / "state.db", look)
+    events = run(tmp_path / "state.db", look)
     assert [(e.kind, e.state, e.release) for e in events] == [("worker", "CRASHED", "abc")]
-    assert took_s < 5
 
 
 def test_a_wait_ends_without_events_when_its_time_is_up_or_the_agent_stops(tmp_path):
     async def look(journal):
         short = await journal.events(0, wait_s=0.01)
-        waiting = asyncio.create_task(journal.events(0, wait_s=20))
+        waiting = asyncio.create_task(journal.events(0, wait_s=3600))
         await asyncio.sleep(0)
         journal.wake()
-        return short, await asyncio.wait_for(waiting, 5)
+        return short, await asyncio.wait_for(waiting, 60)
 
     assert run(tmp_path / "state.db", look) == ([], [])
+
+
+def test_a_question_to_a_closed_journal_is_refused_with_a_sentence(tmp_path):
+    async def ask_late():
+        journal = Journal(tmp_path / "state.db")
+        await journal.begin(Record(id=0))
+        closing = asyncio.create_task(journal.close())
+        await asyncio.sleep(0)
+        for ask in (journal.quarantined, lambda: journal.events(0), lambda: journal.note("SERVING", "a", "")):
+            with pytest.raises(JournalError, match="is closed"):
+                await ask()
+        await closing
+        with pytest.raises(JournalError, match="is closed"):
+            await journal.unfinished()
+
+    asyncio.run(ask_late())
 
 
 def test_a_slow_disk_does_not_hold_up_the_event_loop(tmp_path):

@@ -15,7 +15,6 @@ from edgeopt.bundle.manifest import release_id
 from edgeopt.fleet.monitor import Traffic
 from tests.agent.conftest import Running
 from tests.agent.deployments.soaks import soaking
-from tests.agent.grpc.conftest import free_port
 from tests.bundle.conftest import (
     camera,
     classes,
@@ -24,6 +23,7 @@ from tests.bundle.conftest import (
     with_processing,
     write_graph,
 )
+from tests.ports import free_port
 
 __all__ = ("camera", "classes", "post_model", "pre_model")  # fixtures
 SECONDS = 30

@@ -4,7 +4,6 @@ import errno
 import json
 import shutil
 import signal
-import socket
 import threading
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
@@ -24,6 +23,7 @@ from edgeopt_agent import trusted_keys
 from edgeopt_agent.data_dir import DataDir, added_models, sweep_removed
 from edgeopt_agent.main import run
 from tests.agent.deployments.soaks import soaking
+from tests.ports import free_port
 
 X = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 
@@ -342,8 +342,7 @@ def sending(agent, name):
 
 
 def test_grpc_leads_to_each_model_too(start_serving, other_bundle):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     agent = start_serving(grpc_port=port)
     agent.deploy(other_bundle, add=1)
     x = triton.InferInput("x", [1, 4], "FP32")

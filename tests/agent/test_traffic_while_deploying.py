@@ -1,6 +1,5 @@
 """Clients of another project's library, and deployments and rollbacks while they ask."""
 
-import socket
 import threading
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import tritonclient.http as triton
 from edgeopt.backends import backend_named
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, SourceModel, Tensor
+from tests.ports import free_port
 
 MODEL = Path(__file__).parents[2] / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
 # While releases change, each client asks a hundred times a second; in between, nothing can go wrong that the
@@ -100,11 +100,6 @@ class Client(threading.Thread):
             version = answer.get_response()["model_version"]
         np.testing.assert_allclose(answer.as_numpy(out), wanted, rtol=1e-4, atol=1e-4)
         self.releases.add(version)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 @pytest.mark.timeout(300)

@@ -65,6 +65,16 @@ def test_what_answers_say_follows_the_folder(trusted, tmp_path):
     assert watch() == "signed"
 
 
+def test_a_key_that_comes_within_one_tick_of_the_clock_of_the_disk_is_seen(trusted, tmp_path):
+    folder = tmp_path / "changing"
+    folder.mkdir()
+    watch, now = TrustWatch(folder), folder.stat()
+    assert watch() == "unsigned"
+    shutil.copyfile(trusted[0] / "one.pub", folder / "one.pub")
+    os.utime(folder, ns=(now.st_atime_ns, now.st_mtime_ns))
+    assert watch() == "signed"
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.3.4.5"])
 def test_this_device_may_always_ask(host, tmp_path):
     check_host(host, DataDir(tmp_path))
@@ -236,6 +246,19 @@ def test_old_logs_go(data):
     prune_logs(data)
     kept = {log.name for log in data.logs.iterdir()}
     assert kept == {f"worker-{number}.log" for number in range(3, KEPT_LOGS + 3)}
+
+
+def test_a_log_that_others_remove_meanwhile_is_passed_over(data):
+    for number in range(KEPT_LOGS + 1):
+        (data.logs / f"worker-{number}.log").touch()
+    (data.logs / "worker-gone.log").symlink_to(data.logs / "removed")
+    prune_logs(data)
+    assert len([log for log in data.logs.iterdir() if log.exists()]) == KEPT_LOGS
+
+
+def test_the_releases_of_a_model_that_is_being_deleted_are_none(data):
+    shutil.rmtree(data.releases)
+    assert list_releases(data, {}, []) == []
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import pytest
 
 from edgeopt.errors import MissingError
 from edgeopt.fleet import rollout_commands as commands
+from edgeopt.fleet.mqtt_client import FleetClient
 from edgeopt.fleet.mqtt_topics import Topics
 from edgeopt.fleet.rollout_request import DevicesRequest, RolloutStartRequest
 from tests.broker import Broker, Client
@@ -68,6 +69,24 @@ def test_a_client_leaves_no_message_on_the_broker(crowded):
     client.until(lambda: client.seen, "the end")
     client.close()
     assert [topic for topic, _, _ in client.seen] == [f"{client.topics.base}/end"]
+
+
+def test_a_queue_that_is_full_while_a_rollout_reads_again_does_not_end_it(crowded, monkeypatch):
+    monkeypatch.setattr("edgeopt.fleet.rollout_driver._REREAD_S", 0.1)
+    broker, _ = crowded("")
+    retained, events, again = FleetClient.retained, [], []
+
+    async def once_full(client, patterns):
+        if events and not again:
+            again.append(patterns)
+            raise MissingError("The broker drops messages of the fleet.", "")
+        return await retained(client, patterns)
+
+    monkeypatch.setattr(FleetClient, "retained", once_full)
+    asking = {"broker": broker.url, "to": "*", "waves": "1,rest", "device_timeout": 60.0}
+    request = RolloutStartRequest(bundle="https://host/m.edgeopt", digest=GOOD, **asking)
+    assert commands.start(request, "r", events.append).counts == {"done": DEVICES}
+    assert again
 
 
 def test_reports_that_the_broker_dropped_are_read_again(crowded, monkeypatch):

@@ -97,11 +97,9 @@ def test_the_rate_is_kept(scripted):
     answers = Answers(lambda _: (200, b"ok"))
     server = scripted({STATUS: SERVING, MODEL: METADATA, INFER: answers})
     begin = time.monotonic()
-    with Traffic(server.url, rate_per_s=50, clients=3) as traffic:
+    with Traffic(server.url, rate_per_s=50, clients=3):
         answers.wait(25)
-        took_s = time.monotonic() - begin
-    assert took_s >= 24 / 50
-    assert traffic.sent().requests <= 25 + 50 * (time.monotonic() - begin - took_s) + 3
+    assert answers.count <= 1 + 50 * (time.monotonic() - begin)
 
 
 def test_failures_are_counted_and_the_first_is_kept(scripted):

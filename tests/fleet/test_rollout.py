@@ -317,6 +317,18 @@ def test_rollback_does_not_order_a_desired_state_that_had_failed(state):
     assert (found["b"].document, found["b"].command) == (None, None)  # its order is withdrawn
 
 
+@pytest.mark.parametrize(("last", "way"), [(2, "document"), (3, "command")])
+def test_rollback_returns_to_a_release_that_was_deployed_after_the_desired_state(last, way):
+    status = Status("serving", Serving("old"), deployment=FleetDeployment(last, "COMMITTED", release="old"))
+    reports = {"a": replace(report(), reported=Reported(1, 0.0, status, Following(7, "done", 2)))}
+    known, _ = run(rollout(("a",)), reports)
+    took = {"a": report("COMMITTED", release="new")}
+    known, _ = run(known, took, 1)
+    _, (order,) = run(control(known, Control("rollback", 2000, 2.0)), took, 2)
+    assert (order.command is None, order.document is None) == (way == "document", way == "command")
+    assert order.command is None or (order.command.command, order.command.to) == ("rollback", "old")
+
+
 def by_command(answer, state="COMMITTED", release="new"):
     """A rollback of a device that had no desired state, after this answer and report."""
     took = {"a": report("COMMITTED", release="new")}

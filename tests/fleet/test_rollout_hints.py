@@ -7,8 +7,9 @@ import pytest
 from edgeopt.cli.main import run
 from edgeopt.fleet.rollout_request import RolloutControlRequest, in_fleet_commands
 from tests.agent.mqtt.test_tls import write_pair
-from tests.broker import Broker, free_port
+from tests.broker import Broker
 from tests.fleet.light_agents import LightFleet
+from tests.ports import free_port
 from tests.printed import commands_in, refusal
 
 GOOD, BAD = "sha256:" + "a" * 64, "sha256:" + "b" * 64

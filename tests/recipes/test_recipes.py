@@ -13,9 +13,10 @@ import typer
 
 from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.cli.main import application
-from tests.broker import BINARY, PATH, free_port
+from tests.broker import BINARY, PATH
 from tests.importing.conftest import PACKAGES, environment
 from tests.pages import ROOT, Reader, Terminal, blocks_of, follow
+from tests.ports import free_port
 
 FOLDER = ROOT / "docs" / "recipes"
 PAGES = sorted(path for path in FOLDER.glob("*.md") if path.stem != "index")

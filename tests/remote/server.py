@@ -5,24 +5,18 @@ import getpass
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 
+from tests.ports import free_port
 from tests.processes import wait_listening
 
 PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"  # not on the PATH of every user
 BINARY = shutil.which("sshd") or shutil.which("sshd", path=PATH)
 DEADLINE_S = 30.0
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class SshServer:

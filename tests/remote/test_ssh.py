@@ -14,7 +14,7 @@ from edgeopt.remote import far
 from edgeopt.remote.address import read_address
 from edgeopt.remote.command import opened
 from tests.measuring import DEADLINE_S, wait_until
-from tests.remote.server import free_port
+from tests.ports import free_port
 
 
 def one_core():

@@ -148,7 +148,7 @@ class Machine:
         if (reverted := await self._revert_running(reason, to, ordered_by)) is not None:
             return reverted
         running = self.work
-        present = {folder.name for folder in self.site.data.releases.iterdir()}
+        present = self.site.data.release_names()
         release = to or pointed(self.site.data.previous)
         if release is None:
             lost = link_target(self.site.data.previous) or ""

@@ -14,14 +14,12 @@ from edgeopt_agent.http.admissible import Refusal
 from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.http.plain import Scope
 from edgeopt_agent.tokens import ROLES, Role, StoredToken, matching, read_token, token_files
-from edgeopt_agent.trust import is_loopback
+from edgeopt_agent.trust import SETTLED_NS, is_loopback
 
 MAX_FAILURES = 10
 WINDOW_S = 60.0
 """Wrong tokens from an address within this time; after that many it is refused until the time is over."""
 _MAX_ADDRESSES = 4096
-# Two changes within one tick of the disk's clock leave the same time on the folder.
-_SETTLED_NS = 1_000_000_000
 _TEXT = frozenset({
     "/v1/completions", "/v1/chat/completions", "/v1/audio/transcriptions", "/v1/audio/translations",
 })  # fmt: skip
@@ -134,7 +132,7 @@ class TokenWatch:
     def __call__(self) -> KnownTokens:
         try:
             changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - half the time, at each request
-            if changed_ns != self._changed_ns or time.time_ns() - changed_ns < _SETTLED_NS:
+            if changed_ns != self._changed_ns or time.time_ns() - changed_ns < SETTLED_NS:
                 self._known = self._read()
                 self._changed_ns = changed_ns
         except FileNotFoundError:

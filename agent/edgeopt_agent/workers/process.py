@@ -103,7 +103,7 @@ class Worker:
             await worker._load(folder)
         except BaseException:
             worker.kill("told to stop while it was loading")
-            await worker._watching
+            await asyncio.shield(worker._watching)  # a second cancellation must not leave a part of it behind
             raise
         return worker
 
@@ -291,7 +291,8 @@ class Worker:
 
     def ended_by_request(self) -> bool:
         """Whether it crashed, hung or took too much memory while it ran a client's request, not by itself."""
-        return not self.stopping and (self._exhausted or bool(self.ended_with()))
+        # Before the end is judged, `counts` and the mark of the lane may still change.
+        return bool(self._how) and not self.stopping and (self._exhausted or bool(self.ended_with()))
 
     def ended_for_memory(self) -> bool:
         """Whether clients' requests made it take too much memory."""

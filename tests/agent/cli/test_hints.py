@@ -21,7 +21,7 @@ from edgeopt_agent import certificate, tokens, trusted_keys
 from edgeopt_agent.cli.control import _in_this_program
 from edgeopt_agent.own_commands import in_own_commands
 from edgeopt_agent.settings import Settings
-from tests.broker import free_port
+from tests.ports import free_port
 from tests.printed import commands_in, refusal
 
 WITHIN_S = 60

@@ -21,6 +21,7 @@ from edgeopt.fleet.client import Agent
 from edgeopt_agent import tokens, trusted_keys
 from edgeopt_agent.cli.run import MODULES, _limit_refusals, _Lines
 from edgeopt_agent.systemd import FAILED_START_PAUSE_S
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 WITHIN_S = 30
@@ -52,8 +53,7 @@ def test_a_key_is_added_to_the_agent_that_says_how(start, tmp_path):
 
 
 def test_it_says_where_it_serves_by_grpc(start, conv_bundle):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     process = start("--grpc-port", port, "--soak-seconds", "0", "--soak-requests", "0")
     url = process.stdout.readline().split()[3].rstrip(",")
     assert process.stdout.readline().split() == ["gRPC:", f"127.0.0.1:{port}"]
@@ -77,8 +77,7 @@ def test_certificate_that_cannot_be_read_is_bad_input(start, tmp_path):
 
 @pytest.mark.cold
 def test_starting_a_worker_beside_grpc_logs_nothing_about_forks(start, conv_bundle):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     quick = ("--soak-seconds", "0", "--soak-requests", "0")
     process = start("--grpc-port", port, *quick)
     url = process.stdout.readline().split()[3].rstrip(",")

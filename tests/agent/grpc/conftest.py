@@ -1,14 +1,9 @@
 """Agents that serve by gRPC, and clients of another project's library, unmodified."""
 
-import socket
-
 import pytest
 import tritonclient.grpc as triton
 
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+from tests.ports import free_port
 
 
 @pytest.fixture

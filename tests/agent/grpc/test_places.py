@@ -22,7 +22,7 @@ from edgeopt_agent.workers.frames import Answered
 from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.outcomes import Answer
 from edgeopt_agent.workers.router import QueueFullError
-from tests.agent.grpc.conftest import free_port
+from tests.ports import free_port
 
 MIB = 1 << 20
 SECONDS_PLACES = 60

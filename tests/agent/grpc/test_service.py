@@ -18,7 +18,7 @@ from edgeopt.bundle.read import Bundle
 from edgeopt.bundle.runtime.session import load
 from edgeopt_agent.deployments.states import FINAL
 from tests.agent.conftest import PATIENT, Running, X, Y
-from tests.agent.grpc.conftest import free_port
+from tests.ports import free_port
 
 CLIENTS = 3
 MODEL = "1" * 64

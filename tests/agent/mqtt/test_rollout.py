@@ -19,6 +19,7 @@ from edgeopt.hw.probe import probe
 from edgeopt.profiles import shipped_profiles
 from edgeopt.profiles.targets import choose
 from edgeopt_agent import trusted_keys
+from tests.measuring import wait_until
 
 
 @pytest.fixture
@@ -48,6 +49,24 @@ def test_a_rollout_commits_on_an_agent_and_returns(
     agent.serves(old_bundle)
     found = commands.devices(DevicesRequest(broker=broker.url, to="site=north")).devices[0]
     assert (found.device, found.release) == (client.topics.device, release_id(old_bundle))
+
+
+def test_a_rollout_returns_to_a_bundle_that_was_deployed_after_the_last_desired_state(
+    start_device, client, serve_bundle, make_null_bundle, begin, broker
+):
+    first, between, last = (make_null_bundle(model={"noise": 0.1 * k}) for k in range(3))
+    (old, old_digest), (new, new_digest) = serve_bundle(first), serve_bundle(last)
+    agent = start_device(fetch_from=[new.prefix, old.prefix])
+    client.presence("online")
+    assert begin("old", old, old_digest).counts == {"done": 1}
+    assert agent.deploy(between)["state"] == "COMMITTED"
+    request = DevicesRequest(broker=broker.url, to=client.topics.device)
+    wait_until(lambda: commands.devices(request).devices[0].release == release_id(between))
+    assert begin("new", new, new_digest).counts == {"done": 1}
+    agent.serves(last)
+    request = RolloutControlRequest(broker=broker.url, name="new")
+    assert commands.go_on(request, "rollback", lambda _: None).counts == {"rolled-back": 1}
+    agent.serves(between)
 
 
 def test_a_rollout_adds_a_model_and_its_rollback_removes_it(

@@ -404,3 +404,47 @@ def test_a_worker_that_runs_out_of_memory_by_itself_is_not_ended_by_a_request(nu
         assert not worker.ended_by_request()
 
     with_worker(null_bundle(hang="run"), settings, use)
+
+
+def test_an_end_by_a_request_is_told_only_once_it_has_been_judged(null_bundle, settings):
+    async def use(worker):
+        asked = asyncio.create_task(worker.infer(infer_request(REQUEST)))
+        while worker._lanes.at_work is None:
+            await asyncio.sleep(0.01)
+        worker.kill("killed by the test")
+        early = 0
+        while not worker.ended.is_set():
+            await asyncio.sleep(0)
+            if worker._lanes.closed and not worker.how_it_ended():
+                early += 1
+                assert not worker.ended_by_request()
+        assert early
+        assert worker.ended_by_request()
+        with pytest.raises(WorkerDied):
+            await asked
+
+    with_worker(null_bundle(hang="run"), settings, use)
+
+
+def test_a_start_that_is_cancelled_twice_leaves_nothing_behind(null_bundle, settings, monkeypatch):
+    loading = []
+
+    async def load(worker, _folder):
+        loading.append(worker)
+        await asyncio.Event().wait()
+
+    async def run():
+        monkeypatch.setattr(Worker, "_load", load)
+        starting = asyncio.create_task(Worker.start(null_bundle(), "0123456789ab", settings))
+        while not loading:
+            await asyncio.sleep(0.01)
+        for _ in range(2):
+            starting.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(starting, return_exceptions=True)
+        await asyncio.wait_for(loading[0].ended.wait(), 60)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(loading[0]._lifeline)
+        assert gone(loading[0].pid)
+
+    asyncio.run(run())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.broker import free_port
+from tests.ports import free_port
 from tests.processes import wait_listening
 
 STORES = {}

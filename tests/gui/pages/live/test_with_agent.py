@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 from urllib.request import urlopen
@@ -14,15 +13,14 @@ from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt_gui.agents.deploy_dialog import DeployDialog
 from edgeopt_gui.pages.live.page import ACTIONS, ENTRY
 from edgeopt_gui.pages.live.readouts import NOTHING
+from tests.ports import free_port
 
 LONG_MS = 60_000
 
 
 @pytest.fixture
 def port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture
