@@ -1,4 +1,4 @@
-"""How long the desktop app takes to its first frame, to show a model, and from page to page.
+"""How long the desktop app takes to its first frame, to show a model, from page to page, and to another theme.
 
 Each run is a separate process, interleaved with an empty Qt window. Other work on the machine only adds: the best
 wall time counts, and the CPU seconds beside it (of the app and of the children that have ended by then).
@@ -14,8 +14,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-
-_SWITCHES = "page switch"
 
 BARE = """
 import json, os, time
@@ -79,51 +77,129 @@ def after(window):
 sys.exit(main.main([sys.argv[1]]))
 """
 )
-# Without an argument, pages are made on their first visit, and not while the app is idle.
-SWITCHED = (
+# What the programs below share: the time until widgets are painted, and all pages made in idle steps.
+_PAINTS = (
     _APP
     + """
 from PySide6.QtCore import QEvent, QObject
 from edgeopt_gui.pages import PAGES
-made = sys.argv[1:]
-class FirstPaint(QObject):
-    def eventFilter(self, page, event):
-        if event.type() == QEvent.Type.Paint and not self.at:
-            self.at = time.perf_counter(), time.process_time()
+keys = [entry.key for entry in PAGES]
+class Paints(QObject):
+    def __init__(self):
+        super().__init__()
+        self.at = {}
+    def eventFilter(self, widget, event):
+        if event.type() == QEvent.Type.Paint:
+            self.at.setdefault(widget, (time.perf_counter(), time.process_time()))
         return False
-make, steps = Window.make_one_more, []
-def make_one_more(window):
+def timed(act, *find):
+    paints = Paints()
     begin = time.perf_counter(), time.process_time()
-    make(window)
-    steps.append([time.perf_counter() - begin[0], time.process_time() - begin[1]])
-Window.make_one_more = make_one_more if made else lambda window: None
-def after(window):
-    while made and (window._steps.gi_frame is not None or window.page("live").view is None):
+    act()
+    widgets = [each() for each in find]
+    for widget in widgets:
+        widget.installEventFilter(paints)
+    while len(paints.at) < len(widgets):
         QCoreApplication.processEvents()
-    def switch(key):
-        paint = FirstPaint()
-        paint.at = ()
+    for widget in widgets:
+        widget.removeEventFilter(paints)
+    return [max(ends) - start for start, ends in zip(begin, zip(*paints.at.values()))]
+def switch(window, key):
+    return timed(lambda: window.show_page(key), lambda: window.page(key))
+def report(what, figures):
+    print(json.dumps([what, figures]), flush=True)
+def timed_steps(name):
+    make, steps = getattr(Window, name), []
+    def step(window):
         begin = time.perf_counter(), time.process_time()
-        window.show_page(key)
-        window.page(key).installEventFilter(paint)
-        while not paint.at:
+        make(window)
+        steps.append([time.perf_counter() - begin[0], time.process_time() - begin[1]])
+    setattr(Window, name, step)
+    return steps
+def longest(steps):
+    return [max(column) for column in zip(*steps)]
+def all_made(window):
+    while window._steps.gi_frame is not None or window.page("live").view is None:
+        QCoreApplication.processEvents()
+"""
+)
+# The pages are made while the app is idle, and then visited.
+MADE = (
+    _PAINTS
+    + """
+steps = timed_steps("make_one_more")
+def after(window):
+    all_made(window)
+    visits = {key: switch(window, key) for key in keys[1:]}
+    report("page switch, first visit when made", {**visits, "longest step of making": longest(steps)})
+    window.quit_now()
+sys.exit(main.main([]))
+"""
+)
+# No page is made while the app is idle: each is made when the user chooses it.
+SWITCHED = (
+    _PAINTS
+    + """
+steps = timed_steps("_come")
+Window.make_one_more = lambda window: None
+def after(window):
+    frames, whole, longest_steps = {}, {}, {}
+    for key in keys:
+        if key in window._pages:
+            continue
+        begin = time.perf_counter(), time.process_time()
+        frames[key] = timed(lambda: window.visit(key), lambda: window._blank, lambda: window.header)
+        while window._coming:
             QCoreApplication.processEvents()
-        window.page(key).removeEventFilter(paint)
-        return [end - start for start, end in zip(begin, paint.at)]
-    keys = [entry.key for entry in PAGES]
-    visits = {key: switch(key) for key in keys[1:]}
-    if made:
-        print(json.dumps(["first visit when made", {**visits, "longest step of making": max(steps)}]), flush=True)
-        window.quit_now()
-        return
-    print(json.dumps(["first visit", visits]), flush=True)
+        timed(lambda: None, lambda: window.page(key))
+        whole[key] = [time.perf_counter() - begin[0], time.process_time() - begin[1]]
+        longest_steps[key] = longest(steps)
+        steps.clear()
+    report("page switch, first visit, title and frame", frames)
+    report("page switch, first visit, longest step of making", longest_steps)
+    report("page switch, first visit, until all is there", whole)
     pairs = {}
     for old in keys:
         for new in keys:
             if old != new:
-                switch(old)
-                pairs[f"{old} → {new}"] = switch(new)
-    print(json.dumps(["again", pairs]), flush=True)
+                switch(window, old)
+                pairs[f"{old} → {new}"] = switch(window, new)
+    report("page switch, again", pairs)
+    window.quit_now()
+sys.exit(main.main([]))
+"""
+)
+# Another theme with all pages made and the sample open, then each page shown before it was styled in idle time.
+THEMES = (
+    _PAINTS
+    + """
+def after(window):
+    all_made(window)
+    window.open_sample()
+    while window.context.jobs.jobs or window.page("model").state != "content":
+        QCoreApplication.processEvents()
+    for key in keys:
+        switch(window, key)
+    window.show_page("model")
+    def change(theme):
+        keep = lambda: window.context.settings.keep("theme", theme)
+        return timed(keep, lambda: window.page("model"), lambda: window.header, lambda: window.rail)
+    window.context.settings.keep("theme", "light")
+    def undressed():
+        return any(page.styleSheet() != window.header.styleSheet() for page in window._pages.values())
+    changes = {"first": change("dark")}
+    while undressed():
+        QCoreApplication.processEvents()
+    changes["again"] = change("light")
+    report("another theme", changes)
+    shown = {}
+    for number, key in enumerate(key for key in keys if key != "model"):
+        window.show_page("model")
+        while undressed():
+            QCoreApplication.processEvents()
+        change("light" if number % 2 else "dark")
+        shown[key] = switch(window, key)
+    report("page switch right after another theme", shown)
     window.quit_now()
 sys.exit(main.main([]))
 """
@@ -157,7 +233,7 @@ def _round(model: Path | None, packaged: Path | None) -> list[tuple[str, float, 
         found += [(f"packaged: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(STARTED, python=program)]
     if model is not None:
         found += [(f"{model.name}: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(OPENED, str(model))]
-    return found + _run(SWITCHED, "made")[1:] + _run(SWITCHED)[1:]
+    return found + [each for program in (MADE, SWITCHED, THEMES) for each in _run(program)[1:]]
 
 
 def _run(program: str, *arguments: str, python: str = sys.executable) -> list[tuple[str, float, float]]:
@@ -172,7 +248,7 @@ def _run(program: str, *arguments: str, python: str = sys.executable) -> list[tu
     found: list[tuple[str, float, float]] = []
     for what, *figures in map(json.loads, done.stdout.splitlines()):
         if isinstance(figures[0], dict):
-            found += [(f"{_SWITCHES}, {what}: {pair}", *times) for pair, times in figures[0].items()]
+            found += [(f"{what}: {pair}", *times) for pair, times in figures[0].items()]
         else:
             found.append((what, figures[0] - begin, figures[1]))
     return found

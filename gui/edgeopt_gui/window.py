@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtCore import QChildEvent, QMimeData, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QCloseEvent,
     QDragEnterEvent,
@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QMainWindow, QMenu, QStacked
 
 from edgeopt.errors import EdgeoptError
 from edgeopt_gui import theme, window_state
+from edgeopt_gui.actions.action import Action
 from edgeopt_gui.actions.book import ActionBook, Bound
 from edgeopt_gui.actions.menus import Menus
 from edgeopt_gui.actions.shell import IN_EVERY_PAGE, of_the_window
@@ -31,6 +32,7 @@ from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.quitting import Quitting
 from edgeopt_gui.source_model import SourceModel, source_of
+from edgeopt_gui.theme.dressing import Dressing, dress
 from edgeopt_gui.theme.icons import icon
 from edgeopt_gui.widgets import dialogs
 from edgeopt_gui.widgets.about import AboutDialog, HelpDialog
@@ -44,6 +46,8 @@ from edgeopt_gui.widgets.rail import Rail
 from edgeopt_gui.widgets.settings_dialog import SettingsDialog
 
 _MESSAGE_MS = 12_000
+# Longer than Qt takes to paint a change, so that a page's title is seen before the page is made.
+_FRAME_MS = 10
 _OPEN_ANOTHER = "Open a model or a bundle with Ctrl+O, or drop one here."
 
 
@@ -54,13 +58,14 @@ class Window(QMainWindow):
     def __init__(self, context: Context, entries: Sequence[Entry], page: str = "") -> None:
         """Begins with the page of that key, or with the first one."""
         super().__init__()
-        self._wear()
         self._painted = False
         self.context = context
         self._entries = {entry.key: entry for entry in entries}
         self._pages: dict[str, Page] = {}
         self._made: dict[str, Page] = {}
         """Pages that are not in the window yet."""
+        self._laid_out: set[str] = set()
+        """Keys of the pages that were styled and laid out before their first visit."""
         self._steps = self._make_in_steps()
         self._shown = ""
         self.log = LogDock(context.jobs, self)
@@ -69,6 +74,12 @@ class Window(QMainWindow):
         self.rail = Rail(entries)
         self.header = Header(self.book)
         self._stack = QStackedWidget()
+        self._coming = ""
+        """Key of a page that was chosen and is still being made; "" for none."""
+        self._blank = QWidget()
+        """Empty page that the stack shows until the chosen one is made."""
+        self._stack.addWidget(self._blank)
+        self._dressing = Dressing(self._stack, self)
         self._recent = QMenu("Recent files", self)
         self._menus = Menus(self.menuBar(), self.book, [entry.title for entry in entries], self._recent)
         self.jobs_bar = JobsBar(context.jobs)
@@ -94,17 +105,41 @@ class Window(QMainWindow):
             return
         page = self.page(key)
         self.rail.mark(key)
-        if key == self._shown:
+        coming, self._coming = self._coming, ""
+        if key == self._shown and not coming:
             return
-        before = self._pages.get(self._shown)
-        self._shown = key
-        if before is not None:
+        before, self._shown = self._pages.get(self._shown), key
+        if before is not None and before is not page:
             before.left()
+        dress(page)
         self._stack.setCurrentWidget(page)
-        shared = [self.book[each].action for each in IN_EVERY_PAGE]
-        self.header.show_entry(self._entries[key], shared)
+        self.header.show_entry(self._entries[key], self._shared())
         self.book.refresh()
-        page.entered()
+        if before is not page:
+            page.entered()
+
+    def visit(self, key: str) -> None:
+        """Shows a page that the user chose; its title at once, and its content in steps if it is not made yet."""
+        if key in self._pages or key not in self._entries:
+            self.show_page(key)
+            return
+        self.rail.mark(key)
+        self.header.announce(self._entries[key], self._shared())
+        self._stack.setCurrentWidget(self._blank)
+        if not self._coming:
+            QTimer.singleShot(_FRAME_MS, self, self._come)
+        self._coming = key
+
+    def _come(self) -> None:
+        if not self._coming:
+            return  # another page was shown meanwhile
+        if next(self._make_steps(self._coming), None) is None:
+            self.show_page(self._coming)
+        else:
+            QTimer.singleShot(0, self, self._come)
+
+    def _shared(self) -> list[Action]:
+        return [self.book[each].action for each in IN_EVERY_PAGE]
 
     def page(self, key: str) -> Page:
         if key not in self._pages:
@@ -114,6 +149,7 @@ class Window(QMainWindow):
             page.setAccessibleName(entry.title)
             self._pages[key] = page
             self._stack.addWidget(page)
+            dress(page)
             self.book.add(entry.actions, page)
             for action in entry.actions:
                 self._reface(self.book[action.key])
@@ -135,20 +171,24 @@ class Window(QMainWindow):
 
     def _make_in_steps(self) -> Iterator[str]:
         """Yields the key of a page after each step: made, put into the window, styled and laid out."""
-        for key, entry in self._entries.items():
-            if key not in self._pages:
-                self._made[key] = entry.make(self.context)
-                yield key
-            if key not in self._pages:
-                self.page(key)
-                yield key
-            if key != self._shown:
-                page = self._pages[key]
-                page.resize(self._stack.size())
-                page.grab()  # does what the first visit would wait for
-                yield key
+        for key in self._entries:
+            yield from self._make_steps(key)
         for key, page in self._pages.items():
             page.prepare()
+            yield key
+
+    def _make_steps(self, key: str) -> Iterator[str]:
+        if key not in self._pages and key not in self._made:
+            self._made[key] = self._entries[key].make(self.context)
+            yield key
+        if key not in self._pages:
+            self.page(key)
+            yield key
+        page = self._pages[key]
+        if key != self._shown and key not in self._laid_out:
+            self._laid_out.add(key)
+            page.resize(self._stack.size())
+            page.grab()  # does what the first visit would wait for
             yield key
 
     @property
@@ -326,10 +366,12 @@ class Window(QMainWindow):
         self.log.hide()
         self.statusBar().addPermanentWidget(self.jobs_bar)
         self._menus.fill()
+        for part in (self.rail, self.header, self.menuBar(), self.statusBar(), self.log, self._recent):
+            self._dressing.add(part)
 
     def _connect(self) -> None:
         context = self.context
-        self.rail.chosen.connect(self.show_page)
+        self.rail.chosen.connect(self.visit)
         self.book.about_to_run.connect(self._show_owner)
         self.book.refreshed.connect(self._offer_in_header)
         self.book.refaced.connect(self._reface)
@@ -344,11 +386,10 @@ class Window(QMainWindow):
         context.settings.changed.connect(self._fill_recent)
         self._hint.dropped.connect(self._dropped)
         self._quitting.ready.connect(self.close)
-        theme.scheme_changed.connect(self._wear)
         theme.scheme_changed.connect(self._dress)
 
     def _offer_in_header(self) -> None:
-        if self._shown:
+        if self._shown and not self._coming:
             page = self.shown_page
             # An empty page shows its possible actions itself; the header does not repeat them as disabled buttons.
             has_own = page.state == "empty"
@@ -378,9 +419,6 @@ class Window(QMainWindow):
             self._recent.addSeparator()
             self._recent.addAction("Forget these files", self.context.settings.forget_recent)
 
-    def _wear(self) -> None:
-        self.setStyleSheet(theme.sheet())
-
     def _dress(self) -> None:
         self.setWindowIcon(icon("optimize"))
         for bound in self.book:
@@ -409,6 +447,13 @@ class Window(QMainWindow):
             self.open_paths(paths)
 
     # Qt's events
+
+    def childEvent(self, event: QChildEvent) -> None:  # noqa: N802 - Qt's name
+        """Dresses dialogs and whatever else becomes a child of the window, before it is shown."""
+        super().childEvent(event)
+        child = event.child() if event.polished() else None
+        if isinstance(child, QWidget) and child is not self.centralWidget():
+            self._dressing.add(child)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 - Qt's name
         if event.mimeData().hasUrls():
@@ -440,7 +485,7 @@ class Window(QMainWindow):
         if not self._quitting.may_close():
             event.ignore()
             return
-        window_state.keep(self, self.context.settings, self._shown)
+        window_state.keep(self, self.context.settings, self._coming or self._shown)
         if self._shown:
             self.shown_page.left()
         event.accept()

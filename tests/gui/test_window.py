@@ -76,6 +76,66 @@ def test_pages_are_made_in_steps_between_which_each_can_be_visited(qtbot, contex
     assert window.page("third").told == ["entered", "note"]
 
 
+@pytest.fixture
+def unmade(qtbot, context):
+    """A window with the first of three pages; the others are not made yet."""
+    window = Window(context, [counting(key) for key in ("first", "second", "third")])
+    qtbot.addWidget(window)
+    window.show()
+    return window
+
+
+def title(window):
+    return window.header.findChild(QLabel, "title").text()
+
+
+def test_a_page_that_is_not_made_yet_shows_its_title_at_once_and_its_content_in_the_next_steps(qtbot, unmade):
+    first = unmade.page("first")
+    unmade.rail.button("second").click()
+    assert title(unmade) == "Second"
+    assert unmade.rail.button("second").isChecked()
+    assert "second" not in unmade._pages
+    assert not first.isVisible()
+    qtbot.waitUntil(lambda: "second" in unmade._pages and unmade._pages["second"].isVisible())
+    assert unmade.shown_page is unmade.page("second")
+    assert unmade.page("second").told == ["entered"]
+    assert first.told == ["entered", "left"]
+
+
+def test_the_last_of_several_pages_chosen_in_a_hurry_is_shown(qtbot, unmade):
+    unmade.rail.button("second").click()
+    unmade.rail.button("third").click()
+    qtbot.waitUntil(lambda: "third" in unmade._pages and unmade._pages["third"].isVisible())
+    assert title(unmade) == "Third"
+    assert "second" not in unmade._pages or unmade.page("second").told == []
+
+
+def test_going_back_before_the_next_page_is_made_shows_the_old_page_as_it_was(qtbot, unmade):
+    unmade.rail.button("second").click()
+    unmade.rail.button("first").click()
+    assert unmade.page("first").isVisible()
+    assert title(unmade) == "First"
+    assert unmade.page("first").told == ["entered"]
+    list(unmade._steps)
+    assert unmade.page("first").isVisible()
+    assert unmade.page("second").told == []
+
+
+def test_an_action_that_needs_a_page_makes_the_page_before_it_is_shown_in_steps(qtbot, unmade):
+    unmade.rail.button("second").click()
+    unmade.show_page("second")
+    unmade.book["second.note"].shown.trigger()
+    assert unmade.page("second").told == ["entered", "note"]
+    qtbot.waitUntil(lambda: unmade.page("second").isVisible())
+    assert unmade.page("second").told == ["entered", "note"]
+
+
+def test_the_page_that_is_being_made_is_the_one_kept_for_the_next_start(unmade, context):
+    unmade.rail.button("second").click()
+    unmade.close()
+    assert context.settings.text(window_state.PAGE) == "second"
+
+
 def drag(kind, window, mime):
     """Qt gives drops only to what its own drag manager has under the pointer, so the window is told directly."""
     place, buttons, keys = QPoint(400, 300), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier

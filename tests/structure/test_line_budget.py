@@ -36,8 +36,8 @@ BUDGETS = {
     "edgeopt/commands": 16_550,
     "edgeopt/cli": 5950,
     "agent": 23_200,
-    "gui": 26_450,
-    "tests": 125_150,
+    "gui": 26_600,
+    "tests": 125_450,
 }
 
 

@@ -131,7 +131,7 @@ def go_to(place: int, entry: Entry) -> Action:
         f"app.go-{entry.key}",
         f"Go to {entry.title}",
         VIEW,
-        lambda w: w.show_page(entry.key),
+        lambda w: w.visit(entry.key),
         shortcut=f"Ctrl+{place}",
         icon=entry.icon,
         also=entry.also,

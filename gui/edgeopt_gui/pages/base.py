@@ -111,6 +111,10 @@ class Page(QWidget):
         if self.banner is not None and not event.spontaneous():
             self.context.quiet.stop()
 
+    def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
+        """Returns False: each page gets all the room there is, so that the window need not lay out hidden ones."""
+        return False
+
     def take_drop(self, _paths: list[Path]) -> bool:
         """Whether the page had a use of its own for what was dropped on the window."""
         return False

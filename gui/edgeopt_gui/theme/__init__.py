@@ -7,7 +7,7 @@ scheme_changed = NOTICE.changed
 
 
 def sheet() -> str:
-    """Returns the stylesheet that each window sets on itself.
+    """Returns the stylesheet that `dressing` sets on the parts of a window.
 
     The application has none: Qt would then style every widget again whenever one around it gets a parent, so that
     building a page took twice as long; and another sheet would style a widget once for each one around it.

@@ -36,14 +36,14 @@ def _made(name: str, colours: tuple[tuple[QIcon.Mode, str], ...]) -> QIcon:
     ratios = {screen.devicePixelRatio() for screen in QGuiApplication.screens()}
     made = QIcon()
     for mode, colour in colours:
+        renderer = QSvgRenderer(QByteArray(drawing.replace("currentColor", colour).encode()))
         for size in _SIZES:
             for ratio in ratios:
-                made.addPixmap(_pixmap(drawing, colour, QSize(size, size), ratio), mode)
+                made.addPixmap(_pixmap(renderer, QSize(size, size), ratio), mode)
     return made
 
 
-def _pixmap(drawing: str, colour: str, size: QSize, ratio: float) -> QPixmap:
-    renderer = QSvgRenderer(QByteArray(drawing.replace("currentColor", colour).encode()))
+def _pixmap(renderer: QSvgRenderer, size: QSize, ratio: float) -> QPixmap:
     pixmap = QPixmap(size * ratio)
     pixmap.setDevicePixelRatio(ratio)
     pixmap.fill(Qt.GlobalColor.transparent)

@@ -1,6 +1,7 @@
 """The head of a page: its title, what the app looks at, and the page's first actions."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
@@ -64,6 +65,11 @@ class Header(QWidget):
         self._menu.addSeparator()
         for action in shared:
             self._menu.addAction(self._book[action.key].shown)
+
+    def announce(self, entry: Entry, shared: Sequence[Action]) -> None:
+        """Shows the title of a page that is being made, and none of its actions."""
+        self.show_entry(replace(entry, actions=()), shared)
+        self.offer(entry, (), nothing=True)
 
     def offer(self, entry: Entry, in_page: Collection[str], *, nothing: bool = False) -> None:
         """Buttons for the first actions, but for those that have one in the page; `nothing`: for none."""

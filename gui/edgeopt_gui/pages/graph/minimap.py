@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPalette, QPen, QPixmap
+from PySide6.QtGui import QColor, QGuiApplication, QMouseEvent, QPainter, QPaintEvent, QPalette, QPen, QPixmap
 from PySide6.QtWidgets import QWidget
 
 from edgeopt_gui import theme
@@ -70,7 +70,8 @@ class Minimap(QWidget):
         self._picture.setDevicePixelRatio(self.devicePixelRatioF())
         self._picture.fill(Qt.GlobalColor.transparent)
         with QPainter(self._picture) as painter:
-            quiet = self.palette().color(QPalette.ColorRole.PlaceholderText)
+            # Not the map's own palette: on a hidden page it is still that of the last theme.
+            quiet = QGuiApplication.palette().color(QPalette.ColorRole.PlaceholderText)
             for item in self._items:
                 if not item.box.is_open:
                     painter.fillRect(self._small(item.boundingRect()), item.fill or quiet)

@@ -37,6 +37,19 @@ def test_every_node_of_the_sample_is_a_box_and_the_legend_names_its_categories(p
     assert {text for _, text in page.view.legend.entries} >= {"convolution", "normalization"}
 
 
+def test_the_map_of_a_hidden_page_takes_the_colours_of_another_theme(page):
+    window, minimap = page.window(), page.view.canvas.minimap
+    window.show_page("model")
+    page.context.settings.keep("theme", "dark")
+    try:
+        drawn_hidden = minimap._picture.toImage()
+        window.show_page("graph")
+        minimap._draw()
+        assert minimap._picture.toImage() == drawn_hidden
+    finally:
+        page.context.settings.keep("theme", "light")
+
+
 def test_the_legend_has_every_entry_in_any_width(page):
     legend = page.view.legend
     assert len(list(legend.places(120))) == len(legend.entries)
