@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -15,7 +16,7 @@ BENCH = "edgeopt-bench-"
 PEAKS = "edgeopt-peaks-"
 WORK = "edgeopt-work-"
 BUNDLE = "edgeopt-bundle-"
-_PREFIXES = (BENCH, PEAKS, WORK, BUNDLE)
+_OWNED = re.compile(r"edgeopt-[a-z]+-(\d+)-.+")
 
 
 @contextmanager
@@ -31,6 +32,11 @@ def workspace(prefix: str = BENCH) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def temporary_folder(kind: str) -> "tempfile.TemporaryDirectory[str]":
+    """Makes a folder that goes away with the returned object; `kind` is a word of small letters."""
+    return tempfile.TemporaryDirectory(prefix=f"edgeopt-{kind}-{os.getpid()}-", ignore_cleanup_errors=True)
+
+
 def fresh_place(prefix: str) -> Path:
     """Returns a path at which this process may make a folder of its own."""
     parent = Path(tempfile.gettempdir())
@@ -40,12 +46,11 @@ def fresh_place(prefix: str) -> Path:
 
 def sweep(parent: Path) -> None:
     """Removes the folders whose process is gone, whatever of edgeopt made them."""
-    for prefix in _PREFIXES:
-        for folder in parent.glob(f"{prefix}*"):
-            owner = folder.name.removeprefix(prefix).partition("-")[0]
-            if owner.isdigit() and not _exists(int(owner)):
-                with contextlib.suppress(OSError):
-                    shutil.rmtree(folder, ignore_errors=True)
+    for folder in parent.glob("edgeopt-*"):
+        owned = _OWNED.fullmatch(folder.name)
+        if owned and not _exists(int(owned[1])):
+            with contextlib.suppress(OSError):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _exists(pid: int) -> bool:

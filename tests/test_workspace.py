@@ -25,12 +25,18 @@ def test_it_is_gone_afterwards_whatever_happens(temporary):
     assert not list(temporary.iterdir())
 
 
-@pytest.mark.parametrize("prefix", [BENCH, PEAKS, WORK])
+PROGRAMS = {
+    **{prefix: f"workspace({prefix!r})" for prefix in (BENCH, PEAKS, WORK)},
+    "edgeopt-proof-": "temporary_folder('proof')",
+}
+
+
+@pytest.mark.parametrize("prefix", PROGRAMS)
 def test_what_a_killed_process_left_is_swept_by_the_next_of_any_kind(temporary, prefix):
     program = (
         f"import os, tempfile; tempfile.tempdir = {str(temporary)!r}\n"
-        "from edgeopt.workspace import workspace\n"
-        f"with workspace({prefix!r}) as folder: (folder / 'log').write_text('x'); os.kill(os.getpid(), 9)\n"
+        "from edgeopt.workspace import temporary_folder, workspace\n"
+        f"with {PROGRAMS[prefix]} as folder: open(f'{{folder}}/log', 'w').close(); os.kill(os.getpid(), 9)\n"
     )
     path = os.pathsep.join(p for p in sys.path if p)
     subprocess.run([sys.executable, "-c", program], check=False, env={**os.environ, "PYTHONPATH": path})
@@ -41,9 +47,9 @@ def test_what_a_killed_process_left_is_swept_by_the_next_of_any_kind(temporary, 
 
 
 def test_what_a_living_process_owns_or_others_made_stays(temporary):
-    kept = [f"edgeopt-work-{os.getppid()}-abc", "edgeopt-work-notes", "other"]
+    kept = [f"edgeopt-proof-{os.getppid()}-abc", "edgeopt-test-cache-1-a", "edgeopt-work-notes", "other"]
     for name in kept:
         (temporary / name / "variants").mkdir(parents=True)
     with workspace():
         pass
-    assert sorted(folder.name for folder in temporary.iterdir()) == kept
+    assert sorted(folder.name for folder in temporary.iterdir()) == sorted(kept)

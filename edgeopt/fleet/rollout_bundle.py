@@ -1,7 +1,6 @@
 """The bundle of a rollout as the client reads it before it orders anything: its digest, and what it is called."""
 
 import http.client
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from edgeopt.fleet.address import is_this_device
 from edgeopt.fleet.mqtt_documents import is_digest
 from edgeopt.fleet.rollout_request import RolloutStartRequest
 from edgeopt.registry.reference import is_reference, read_reference
+from edgeopt.workspace import temporary_folder
 
 _PIECE_BYTES = 1 << 20
 _LARGEST_BYTES = 16 << 30
@@ -82,7 +82,7 @@ def read_file(file: Path, called: str) -> tuple[RolloutBundle, deployment.Deploy
     """Reads a bundle in one file, and what it says of itself; raises BundleError for anything else."""
     if not file.is_file():
         raise BundleError(f"'{called}' is not a file.", _HOW)
-    with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
+    with temporary_folder("rollout") as folder:
         for name, max_bytes in _READ:
             content = archive.read_member(file, name, max_bytes)
             if not content:
@@ -125,7 +125,7 @@ def _fetching(url: str, what: str, emit: Emit) -> Iterator[Path]:
             f"A digest that is read over plain HTTP proves nothing: the {what} could be changed on its way.",
             f"Use https://; or pass --digest, or --copy with a copy of the {what}.",
         )
-    with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
+    with temporary_folder("rollout") as folder:
         file = Path(folder, "file")
         try:
             download(url, file, emit, what)

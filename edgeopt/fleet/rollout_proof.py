@@ -1,7 +1,6 @@
 """The bundle that a device has found for its kind, as the client checks it before others get it."""
 
 import http.client
-import tempfile
 import urllib.request
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from edgeopt.errors import BundleError, EdgeoptError, printable
 from edgeopt.events import ignore
 from edgeopt.fleet.rollout_bundle import download, opener_for, read_file, reason_of, speedup_in
 from edgeopt.fleet.rollout_documents import KindProgress, RolloutSearch
+from edgeopt.workspace import temporary_folder
 
 _TIMEOUT_S = 300.0
 _SIGNED = "-signed.edgeopt"
@@ -22,7 +22,7 @@ def checked_kind(search: RolloutSearch, known: KindProgress, key: Path | None) -
     With a key, the client signs the bundle, and puts it beside the unsigned one.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="edgeopt-rollout-") as folder:
+        with temporary_folder("rollout") as folder:
             return _checked(search, known, key, Path(folder, "found.edgeopt"))
     except EdgeoptError as error:
         reason = error.message

@@ -16,8 +16,9 @@ def call_in_child(library: str, function: str, timeout_s: float) -> object:
     """Calls `library.function()` in a child process; returns its result as plain data, or `Unavailable`."""
     import json
     import subprocess
-    import tempfile
     from contextlib import ExitStack, suppress
+
+    from edgeopt.workspace import temporary_folder
 
     root = str(Path(__file__).resolve().parents[2])
     name = f"{library}.{function}()"
@@ -27,8 +28,7 @@ def call_in_child(library: str, function: str, timeout_s: float) -> object:
             # ONNX Runtime leaves a file in the folder for temporary files. Named as a search's, and swept up with
             # those; where none can be made, it goes without.
             with suppress(OSError):
-                prefix = f"edgeopt-work-{os.getpid()}-"
-                folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+                folder = temporary_folder("work")
                 environment["TMPDIR"] = stack.enter_context(folder)
             done = subprocess.run(
                 python_command("-P", "-c", _PROGRAM, root, library, function),

@@ -2,7 +2,6 @@
 
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from edgeopt.platform.memory import resident_bytes
 from edgeopt.quant.findings import findings_of
 from edgeopt.quant.ranges import Histogram, Method, ObservedRange, count, empty, method_named, range_of
 from edgeopt.quant.records import QuantFinding, QuantSettings, Range
+from edgeopt.workspace import temporary_folder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -43,7 +43,7 @@ def watched(model: "ir.Model", names: Sequence[str]) -> Iterator[Run | None]:
     from edgeopt.graph.copies import with_outputs
     from edgeopt.graph.files.saving import save
 
-    with tempfile.TemporaryDirectory(prefix="edgeopt-") as folder:
+    with temporary_folder("work") as folder:
         path = Path(folder) / "watched.onnx"
         save(with_outputs(model, names), path)
         session = backend_named("onnxruntime-cpu").load(path, _OPTIONS)

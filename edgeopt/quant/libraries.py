@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from edgeopt.backends.openvino.model import read_model, write_model
 from edgeopt.errors import ModelError, error_text
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.quant.openvino_defects import avoid_defects
+from edgeopt.workspace import temporary_folder
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto, TensorProto
@@ -318,7 +318,7 @@ def _prepared(base: Path) -> Iterator[Path]:
     from edgeopt.graph.model import load, save
     from edgeopt.quant.write import raised
 
-    with tempfile.TemporaryDirectory(prefix="edgeopt-whole-") as folder:
+    with temporary_folder("whole") as folder:
         place = Path(folder)
         save(raised(load(base).ir), place / "raised.onnx")
         try:

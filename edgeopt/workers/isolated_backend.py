@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +15,7 @@ from edgeopt.workers.arrays import read_arrays, write_arrays
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.protocol import FAILED, NO_MEMORY, NO_PACKAGE, Done, Failed, raise_machine_failure
+from edgeopt.workspace import temporary_folder
 
 LIMIT_S = 1800.0
 """Time limit for one answer, longer than any call that ends; the caller can cancel."""
@@ -80,7 +80,7 @@ class IsolatedBackends:
     """Worker processes that hold one model each, started as needed and kept for the next model."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="edgeopt-isolated-")
+        self._folder = temporary_folder("isolated")
         self._idle: dict[str, list[WorkerClient]] = {}
         self._all: list[WorkerClient] = []
 

@@ -12,7 +12,7 @@ from tests.structure.imports import ROOT, SOURCES, imports, modules, parsed
 # What any part may use.
 GROUND = (
     *("edgeopt.decoding", "edgeopt.errors", "edgeopt.events"),
-    *("edgeopt.units", "edgeopt.nearest", "edgeopt.notebook", "edgeopt.platform"),
+    *("edgeopt.units", "edgeopt.nearest", "edgeopt.notebook", "edgeopt.platform", "edgeopt.workspace"),
 )
 
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.

@@ -6,7 +6,6 @@ import http.client
 import socket
 import ssl
 import subprocess
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,7 @@ from edgeopt.hw.child import python_command
 from edgeopt.hw.host import LocalHost
 from edgeopt.hw.probes.runtimes import installed_versions
 from edgeopt.workers.host import child_environment
+from edgeopt.workspace import temporary_folder
 from edgeopt_agent.deployments.probing import free_memory_bytes
 from edgeopt_agent.doctor.findings import Finding, Findings, Patient, ok, problem, warning
 from edgeopt_agent.trials.confined import why_open
@@ -125,7 +125,7 @@ def check_memory(patient: Patient) -> Findings:
 
 
 def check_worker_limits(_patient: Patient) -> Findings:
-    with tempfile.TemporaryDirectory(prefix="edgeopt-doctor-") as folder:
+    with temporary_folder("doctor") as folder:
         # As the agent's data folder, that one is closed to others; a release lies in it.
         release = Path(folder, "release")
         release.mkdir()

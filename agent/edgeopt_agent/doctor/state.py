@@ -6,7 +6,6 @@ import os
 import shutil
 import sqlite3
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,6 +18,7 @@ from edgeopt import units
 from edgeopt.bundle.manifest import check_manifest
 from edgeopt.decoding import thread_safe
 from edgeopt.errors import EdgeoptError
+from edgeopt.workspace import temporary_folder
 from edgeopt_agent import service
 from edgeopt_agent.data_dir import LOCK, DataDir, pointed
 from edgeopt_agent.deployments.hook import hook_of, unusable
@@ -108,7 +108,7 @@ def _read_only(data: DataDir) -> Iterator[sqlite3.Connection]:
         path = data.journal
         if not agent_runs(data):
             # SQLite would make files beside it, which as root would be root's.
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgeopt-doctor-")))
+            folder = Path(stack.enter_context(temporary_folder("doctor")))
             for file in (path, path.with_name(f"{path.name}-wal")):
                 if file.exists():
                     shutil.copyfile(file, folder / file.name)

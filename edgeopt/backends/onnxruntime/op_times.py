@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Feeds, Kernel, Kernels, Options
@@ -28,6 +27,7 @@ from edgeopt.backends.onnxruntime.profile import (
 )
 from edgeopt.backends.onnxruntime.provider import Provider
 from edgeopt.errors import ModelError, error_text
+from edgeopt.workspace import temporary_folder
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -53,7 +53,7 @@ def op_times(
     limit_s: float = 5.0,
 ) -> Kernels:
     """Returns the time of each kernel after the runtime's rewriting; nodes with the same name count together."""
-    with TemporaryDirectory(prefix="edgeopt-times-") as folder:
+    with temporary_folder("times") as folder:
         profiled, optimized = _profiled(provider, path, options, custom_ops, Path(folder))
         chosen, made = timed_options(provider, path, options, custom_ops)
         plain = open_with(provider, path, chosen, made)

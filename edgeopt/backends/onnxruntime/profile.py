@@ -21,6 +21,7 @@ from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, CUDA, Provider
 from edgeopt.backends.options import read_options
 from edgeopt.errors import MissingExtraError, ModelError, error_text
+from edgeopt.workspace import temporary_folder
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
@@ -35,9 +36,8 @@ def profile(
     made: "SessionOptions", opened: "Callable[[SessionOptions], InferenceSession]", feeds: "Feeds", runs: int
 ) -> "tuple[list[Event], dict[str, Array]]":
     """Returns the events of this number of runs, and the results of the last one."""
-    from tempfile import TemporaryDirectory
 
-    with TemporaryDirectory(prefix="edgeopt-times-") as folder:
+    with temporary_folder("times") as folder:
         made.enable_profiling = True
         made.profile_file_prefix = str(Path(folder) / "profile")
         session = opened(made)

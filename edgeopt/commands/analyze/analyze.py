@@ -1,6 +1,5 @@
 """Structure and cost of a model or a bundle, and ways to improve it: `edgeopt analyze`."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from edgeopt.options import read_shapes
 from edgeopt.profiles.schema import Data
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost
+from edgeopt.workspace import temporary_folder
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend
@@ -173,7 +173,7 @@ def _model(path: Path, keywords: AnalyzeKeywords, emit: Emit) -> "tuple[Analysis
     with ExitStack() as stack:
         # The reader reports a path that is not a file.
         size = path.stat().st_size if path.is_file() else None
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="edgeopt-analyze-")))
+        folder = Path(stack.enter_context(temporary_folder("analyze")))
         worker = stack.enter_context(closing(WorkerClient(LocalHost(folder))))
         coverage = None
         if keywords.coverage and size is not None and _small_enough(size, keywords, notes):

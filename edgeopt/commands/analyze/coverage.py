@@ -1,6 +1,5 @@
 """Nodes of a model that each installed backend would run, asked of the runtimes in separate processes."""
 
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
@@ -17,6 +16,7 @@ from edgeopt.hw.device import Device
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost
 from edgeopt.workers.protocol import Failed
+from edgeopt.workspace import temporary_folder
 
 # The runtimes work while this process does its own part, and take about as long; some need minutes for a chain of
 # 10,000 nodes. How long the rest may take depends on how busy the device is, so it is not a fixed time.
@@ -34,7 +34,7 @@ class CoverageCheck:
         self._begin = time.monotonic()
         packages = dict.fromkeys(backend.package for backend in backends)
         self._queues = [[b for b in backends if b.package == package] for package in packages]
-        self._folder = tempfile.TemporaryDirectory(prefix="edgeopt-analyze-")
+        self._folder = temporary_folder("analyze")
         """Folder for temporary files that the runtimes write."""
         self._workers = [WorkerClient(LocalHost(Path(self._folder.name))) for _ in self._queues]
         self._ask(queue[0] for queue in self._queues)

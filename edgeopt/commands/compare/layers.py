@@ -10,7 +10,6 @@ were evened out between two layers do that. Where they do not, the difference be
 behind it cannot take a factor back, and the value with the factor is the first.
 """
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from edgeopt import events
 from edgeopt.commands.compare.records import LayerComparison, Probe
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.copies import values_by_name
+from edgeopt.workspace import temporary_folder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -60,7 +60,7 @@ class LayerRunner:
         from edgeopt.graph.copies import with_outputs
         from edgeopt.graph.model import save
 
-        with tempfile.TemporaryDirectory(prefix="edgeopt-compare-") as folder:
+        with temporary_folder("compare") as folder:
             path = Path(folder) / "layers.onnx"
             watched = with_outputs(self.model, names)
             taken = {value.name for value in watched.graph.inputs}

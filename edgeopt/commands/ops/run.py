@@ -1,7 +1,6 @@
 """Measurement of cases on backends, each in a separate process, interleaved case by case."""
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from edgeopt.workers.arrays import read_arrays, write_arrays
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import LocalHost, TrialHost
 from edgeopt.workers.protocol import Failed, raise_machine_failure
+from edgeopt.workspace import temporary_folder
 
 _MAX_STARTS = 25
 _OPEN_LIMIT_S = 30.0
@@ -92,7 +92,7 @@ def measure(cases: Sequence[CaseBackends], device: Device, emit: Emit, keep: Kee
     ordered = sorted(cases, key=lambda item: SIZES.index(item[0].size))
     names = dict.fromkeys(name for _, backends in ordered for name in backends)
     clock = _Clock(sum(_WEIGHTS[case.size] for case, _ in ordered))
-    with tempfile.TemporaryDirectory(prefix="edgeopt-ops-") as temporary, ExitStack() as stack:
+    with temporary_folder("ops") as temporary, ExitStack() as stack:
         folder = Path(temporary)
         host = LocalHost(folder)
         workers = {name: BackendWorker(name, host, folder) for name in names}

@@ -41,6 +41,7 @@ from edgeopt.measure.exactness.runtimes import (
     proof_backends,
     why_not_loading,
 )
+from edgeopt.workspace import temporary_folder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -113,9 +114,7 @@ class SourceCheck:
     """The source to run again for the effect of rounding; None: every answer that is not close is wrong."""
     seen: "list[SeenProof]" = field(default_factory=list)
     """The answers of the latest model that ran."""
-    folder: "tempfile.TemporaryDirectory[str]" = field(
-        default_factory=lambda: tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
-    )
+    folder: "tempfile.TemporaryDirectory[str]" = field(default_factory=lambda: temporary_folder("proof"))
 
     @classmethod
     def of(
@@ -137,7 +136,7 @@ class SourceCheck:
 
         check_steady(model)
         with ExitStack() as undone:
-            folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
+            folder = temporary_folder("proof")
             undone.enter_context(folder)
             isolated = undone.enter_context(closing(IsolatedBackends()))
             check = cls._of(
@@ -221,7 +220,7 @@ class SourceCheck:
             left_out=tuple(left),
             padded_count=len(extra),
             source=source,
-            folder=folder or tempfile.TemporaryDirectory(prefix="edgeopt-proof-"),
+            folder=folder or temporary_folder("proof"),
         )
 
     def prove_in(self, backends: "tuple[Backend, ...]") -> None:

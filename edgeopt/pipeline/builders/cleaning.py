@@ -1,6 +1,5 @@
 """Exact variants: the passes of the profile, and the lowerings into operators of one runtime."""
 
-import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from edgeopt.measure.exactness.runtimes import also_loading, first_opened
 from edgeopt.pipeline.builders.messages import BuildTask
 from edgeopt.profiles import TargetProfile
 from edgeopt.workers.isolated_backend import IsolatedBackends
+from edgeopt.workspace import temporary_folder
 
 PASSES, LOWERINGS = "passes", "lowerings"
 """Parameters of the steps `cleaned` and `lowered`."""
@@ -48,7 +48,7 @@ def apply_proved_passes(
     model = load(source)
     feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MAX_CHECKED))]
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
-    folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
+    folder = temporary_folder("proof")
     try:
         opened = first_opened(source)
         inputs = taken_inputs(model, opened.inputs, {})

@@ -6,7 +6,6 @@ float model: many layers can be tried, one by one or together, without creating 
 """
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +22,7 @@ from edgeopt.quant.records import FLOAT, Layer
 from edgeopt.quant.schemes.base import Scheme, SchemeContext
 from edgeopt.quant.schemes.qdq import division, multiplied
 from edgeopt.quant.schemes.writer import Writer
+from edgeopt.workspace import temporary_folder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -334,7 +334,7 @@ def session(model: "ir.Model", threads: int) -> Any:  # noqa: ANN401 - ONNX Runt
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    with tempfile.TemporaryDirectory(prefix="edgeopt-switchboard-") as folder:
+    with temporary_folder("switchboard") as folder:
         path = Path(folder) / "model.onnx"
         save(model, path)
         for value in model.graph.initializers.values():

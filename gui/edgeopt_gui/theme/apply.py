@@ -1,11 +1,13 @@
 """Applies the light or dark theme, as the setting or the system says, and again when one of them changes."""
 
-from pathlib import Path
+import shutil
+import weakref
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QTemporaryDir
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
+from edgeopt.workspace import fresh_place
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.theme.icons import forget_icons
 from edgeopt_gui.theme.palettes import palette
@@ -22,7 +24,9 @@ class Theme(QObject):
         self._application = application
         self._settings = settings
         self._dark: bool | None = None
-        self._folder = QTemporaryDir()
+        self._folder = fresh_place("edgeopt-theme-")
+        self._folder.mkdir(mode=0o700)
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         application.setStyle(QStyleFactory.create("Fusion"))
         application.styleHints().colorSchemeChanged.connect(self._apply)
         settings.changed.connect(self._apply)
@@ -40,7 +44,7 @@ class Theme(QObject):
         QCoreApplication.sendPostedEvents(None, QEvent.Type.ApplicationPaletteChange)
         forget_icons()
         # A folder of its own for each scheme: Qt remembers pictures by their paths.
-        pictures = Path(self._folder.path()) / ("dark" if dark else "light")
+        pictures = self._folder / ("dark" if dark else "light")
         pictures.mkdir(exist_ok=True)
         write_pictures(pictures)
         NOTICE.sheet = stylesheet(colours, QFontMetrics(font), font.pointSizeF(), pictures)

@@ -72,8 +72,8 @@ def test_too_much_memory_is_an_error_that_can_be_told(threads):
 
 
 @pytest.fixture
-def ask():
-    client = WorkerClient(LocalHost())
+def ask(tmp_path):
+    client = WorkerClient(LocalHost(tmp_path))
 
     def once(task, slice_ms=5.0):
         return client.ask(Repeat(task, slice_ms), Ran, 30)

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 
 from edgeopt.commands.graph.revisions import Revision, Revisions
 from edgeopt.decoding import thread_safe
+from edgeopt.workspace import temporary_folder
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
@@ -25,7 +25,7 @@ class RevisionJob:
 
     def start(self, command: Command, then: Callable[[tuple[Revision, ...] | Ending], None]) -> None:
         """Runs the command line, with its file in a folder of its own; `then` gets the revisions or why not."""
-        folder = TemporaryDirectory(prefix="edgeopt-graph-")
+        folder = temporary_folder("graph")
         file = Path(folder.name, "graphs.json")
 
         def ended(ending: Ending) -> None:
