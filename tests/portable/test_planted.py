@@ -22,9 +22,10 @@ sys.exit(main([]))
 APP = ("-c", END_AT_ONCE)
 ANALYZE = ("-m", "edgeopt", "analyze", "MODEL")
 PROBE = ("-m", "edgeopt", "probe", "--json")
+TARGETS = ("-m", "edgeopt", "targets")
 PLACES = {
     "a command": ("edgeopt.commands.probe", "probe", PROBE),
-    "an exit": ("edgeopt.cli.main", "", PROBE),
+    "an exit": ("edgeopt.cli.main", "", TARGETS),
     "a worker": ("edgeopt.commands.analyze.tasks", "cover", ANALYZE),
     "a backend": ("edgeopt.backends.onnxruntime.opening", "open_session", RUN),
     "the app": ("edgeopt_gui.application", "run", APP),

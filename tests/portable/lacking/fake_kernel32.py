@@ -6,6 +6,7 @@ import signal
 
 CALLS = []
 JOB, PROCESS = 0x10, 0x20
+SSE4_2, AVX = 38, 39
 _NEXT_JOB = 0x100
 
 
@@ -17,6 +18,8 @@ class FakeKernel32:
 
     def __getattr__(self, name):
         def call(*arguments):
+            if name == "IsProcessorFeaturePresent":
+                return arguments[0] in {SSE4_2, AVX}
             CALLS.append((name, *arguments))
             if name == self.refused:
                 return 0

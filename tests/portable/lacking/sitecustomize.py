@@ -325,7 +325,12 @@ def views():
         "socket": View(socket, {"AF_UNIX", "send_fds", "recv_fds", "SCM_RIGHTS", "MSG_DONTWAIT"}),
         "subprocess": View(subprocess, Popen=WindowsPopen, run=run, CREATE_NEW_PROCESS_GROUP=0x200),
         "platform": View(platform, system=lambda: "Windows", machine=lambda: "AMD64", release=lambda: "10"),
-        "ctypes": View(ctypes, CDLL=library, WinDLL=lambda _: FakeKernel32()),
+        "ctypes": View(
+            ctypes,
+            CDLL=library,
+            WinDLL=lambda _: FakeKernel32(),
+            windll=types.SimpleNamespace(kernel32=FakeKernel32()),
+        ),
         "msvcrt": View(types.ModuleType("msvcrt"), locking=locking, LK_UNLCK=LK_UNLCK, LK_NBLCK=LK_NBLCK),
     }
 
