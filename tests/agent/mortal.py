@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt_agent import service
+from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.deployments import receive, watched
 from edgeopt_agent.drift.settings import DriftSettings
 from edgeopt_agent.journal import Journal
@@ -54,11 +55,15 @@ def die_after(writes, when="after"):
 
 
 def break_disk(step, number):
-    """Lets the disk fail where a bundle is received or staged."""
+    """Lets the disk fail where a bundle is received or staged, or an added model makes its folders."""
 
     def fail(*_):
         raise OSError(number, os.strerror(number))
 
+    if step == "add":
+        make = DataDir.make
+        DataDir.make = lambda self: (make(self), fail()) if self.shared else make(self)
+        return
     setattr(receive, {"receive": "to_disk", "stage": "publish_folder"}[step], fail)
 
 

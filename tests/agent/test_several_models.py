@@ -374,6 +374,31 @@ def test_a_disk_that_fails_while_a_model_is_added_is_told(start_agent, old_bundl
     assert infer(agent, "null")[0] == 200
 
 
+def test_a_full_disk_where_an_added_model_makes_its_folder_is_told(start_serving, other_bundle):
+    agent = start_serving(broken={"step": "add", "number": errno.ENOSPC})
+    status, _, answer = agent.send(other_bundle, add=1)
+    error = answer["error"]
+    assert (status, error["code"], error["hint"]) == (507, DiskFullError.code, "Free some space on the device.")
+    assert error["message"] == "The model 'other' could not be added: No space left on device."
+    assert (
+        list((agent.data_dir / "models").iterdir()) == []
+    )  # the next start must not find a model without a bundle
+    assert list((agent.data_dir / "partial").iterdir()) == []
+    assert infer(agent, "null")[0] == 200
+
+
+def test_a_disk_that_fails_where_a_model_is_removed_is_told_and_the_model_serves_on(pair):
+    mark = DataDir(pair.data_dir).of_model("other").removed
+    mark.mkdir()  # no file can take its place
+    status, _, answer = pair.ask("POST", "/api/v1/remove?model=other")
+    error = answer["error"]
+    assert (status, error["code"]) == (500, "disk-failed")
+    assert error["message"] == "The model 'other' could not be removed: Is a directory."
+    both_serve(pair)
+    mark.rmdir()
+    assert pair.ask("POST", "/api/v1/remove?model=other")[0] == 200
+
+
 def test_who_waits_for_the_events_of_a_model_is_let_go_when_it_is_removed(pair):
     answers = []
     path = "/api/v1/events?model=other&wait_s=30&after=100"

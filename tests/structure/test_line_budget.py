@@ -35,9 +35,9 @@ BUDGETS = {
     "edgeopt/views": 2800,
     "edgeopt/commands": 16_550,
     "edgeopt/cli": 5950,
-    "agent": 23_200,
+    "agent": 23_250,
     "gui": 26_600,
-    "tests": 125_450,
+    "tests": 125_600,
 }
 
 

@@ -19,7 +19,7 @@ from edgeopt_agent.deployments.left_order import left_order
 from edgeopt_agent.deployments.machine import Listener, Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.recovery import recover
-from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.deployments.refused import RefusedError, disk_refusal
 from edgeopt_agent.deployments.site import Site, current, name_of
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.deployments.supervisor import Supervisor
@@ -242,7 +242,11 @@ class Slots:
                 "Give the bundle a shorter name.",
             )
         await asyncio.to_thread(remove, data.root)  # what a removal may have left
-        await asyncio.to_thread(data.make)
+        try:
+            await asyncio.to_thread(data.make)
+        except OSError as error:
+            await asyncio.to_thread(remove, data.root)  # the next start would take a part of it for a model
+            raise disk_refusal(f"The model '{name}' could not be added: {error.strerror}.", error) from error
         journal = await asyncio.to_thread(Journal, data.journal)
         slot = self._open(self.first.site.settings, data, name, journal)
         self._start(slot)
@@ -274,8 +278,11 @@ class Slots:
         try:
             await keep_floors(data, {slot.site.model, *slot.names}, slot.site.journal)
             await asyncio.to_thread(write_whole, data.removed, "")  # from here on no start brings it back
-        except BaseException:
+        except BaseException as error:
             slot.machine.closed = False
+            if isinstance(error, OSError):
+                sentence = f"The model '{slot.site.model}' could not be removed: {error.strerror}."
+                raise disk_refusal(sentence, error) from error
             raise
         self.all.remove(slot)
         self.models.routers.remove(slot.site.router)

@@ -1,5 +1,6 @@
 """The desired state: fetched, deployed, reported; and everything that is refused while the agent serves on."""
 
+import errno
 import json
 
 import msgspec
@@ -143,6 +144,17 @@ def test_refused_order_is_told_by_its_own_number(start_device, client, serve_bun
     assert report["desired"]["sequence"] == 3
     assert report["desired"]["state"] == "refused"
     assert "fetch_from" in report["desired"]["hint"]
+
+
+def test_model_that_the_disk_does_not_take_is_refused(start_device, client, serve_bundle, null_bundle):
+    server, digest = serve_bundle(null_bundle("other"))
+    agent = start_device(server=server, deployed=True, broken={"step": "add", "number": errno.EIO})
+    client.presence("online")
+    client.desire(1, server.url, digest, model="other", add=True)
+    report = refused(client, "disk-failed")
+    assert (report["desired"]["state"], report["desired"]["sequence"]) == ("refused", 1)
+    assert report["desired"]["reason"] == "The model 'other' could not be added: Input/output error."
+    assert [each["name"] for each in agent.status()["models"]] == ["null"]
 
 
 def test_a_desired_state_whose_deployment_failed_is_reported_as_failed(
