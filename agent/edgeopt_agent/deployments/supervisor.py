@@ -74,6 +74,9 @@ class Supervisor:
         except asyncio.CancelledError:
             this = asyncio.current_task()
             if this is None or this.cancelling():
+                if not starting.cancelled() and starting.exception() is None:
+                    # It was ready before the cancellation could reach its start, which would have ended it.
+                    await asyncio.shield(starting.result()[0].stop(0.0))
                 raise
             return None
         finally:

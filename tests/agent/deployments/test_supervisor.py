@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 import http.client
 import json
@@ -12,6 +13,9 @@ import pytest
 
 from edgeopt.bundle.manifest import release_id
 from edgeopt_agent import main as cli
+from edgeopt_agent.data_dir import DataDir, point
+from edgeopt_agent.deployments import probing, supervisor
+from edgeopt_agent.deployments.slots import Slots
 from tests.agent.deployments.soaks import soaking
 from tests.processes import wait_ended
 
@@ -347,3 +351,33 @@ def test_requests_do_not_wait_for_a_restart_that_is_far_away(start_serving):
     os.kill(agent.settled()["serving"]["pid"], signal.SIGKILL)
     agent.until(lambda: not agent.status()["serving"], "the end of the worker")
     assert post(agent, 1, 2, 3, 4)[0] == 503
+
+
+def test_a_worker_that_is_ready_in_the_step_in_which_its_model_is_removed_ends(old_bundle, settings, monkeypatch):
+    release, data = release_id(old_bundle), DataDir(settings.data_dir)
+    data.make()
+    shutil.copytree(old_bundle, data.release(release))
+    point(data.current, release)
+
+    async def run():
+        started = []
+
+        async def start_checked(*its):
+            found = await probing.start_checked(*its)
+            started.append(found[0])
+            # As a removal does, after the end of the start and before the supervisor goes on.
+            asyncio.get_running_loop().call_soon(slots.first.working.cancel)
+            return found
+
+        monkeypatch.setattr(supervisor, "start_checked", start_checked)
+        slots = Slots(settings, data, None)
+        slots.start(lambda _slot: None)
+        await asyncio.gather(slots.first.working, return_exceptions=True)
+        await slots.stop(0.0)
+        await slots.close()
+        (worker,) = started
+        left = not worker.ended.is_set()
+        await worker.stop(0.0)
+        assert not left
+
+    asyncio.run(run())
