@@ -11,6 +11,11 @@ from edgeopt_agent.workers.channel import Channel, Received
 from edgeopt_agent.workers.frames import Golden, Port
 from edgeopt_agent.workers.lanes import Lanes
 
+_LOOK_S = 1.0
+"""Longest interval between two looks at a run: as much of its time is not counted if the agent was suspended."""
+_LATE_S = 0.5
+"""Delay of a look from which the agent counts as suspended meanwhile."""
+
 
 class RunLimit:
     """The limit of the oldest unanswered run.
@@ -54,7 +59,10 @@ def _min_bytes(port: Port) -> int:
 
 
 class Alarm:
-    """A time limit that begins when the worker can begin: what stands before it in the queue is not its fault."""
+    """A time limit that begins when the worker can begin: what stands before it in the queue is not its fault.
+
+    Time in which the agent itself did not run, such as that of a suspended machine, does not count.
+    """
 
     def __init__(
         self,
@@ -71,17 +79,27 @@ class Alarm:
         self._over = over
         self._pause_s = pause_s
         """The least that the limit can be: it is not computed for each request."""
-        self._timer = self._loop.call_later(pause_s, self._look)
+        self._wait(pause_s)
 
     def cancel(self) -> None:
         self._timer.cancel()
 
+    def _wait(self, left_s: float) -> None:
+        self._since_s = self._loop.time()
+        self._timer = self._loop.call_later(min(left_s, _LOOK_S), self._look)
+
     def _look(self) -> None:
-        limit_s = self._limit_s()
         # What it waits behind has a limit of its own, and can be longer.
-        oldest = self._channel.is_oldest(self._future)
-        left_s = self._channel.busy_since_s + limit_s - self._loop.time() if oldest else self._pause_s
+        if not self._channel.is_oldest(self._future):
+            self._wait(self._pause_s)
+            return
+        now_s, channel = self._loop.time(), self._channel
+        if now_s - self._timer.when() > _LATE_S:
+            # The agent did not run, nor did the worker if the whole machine was suspended.
+            channel.busy_since_s = min(now_s, channel.busy_since_s + now_s - self._since_s)
+        limit_s = self._limit_s()
+        left_s = channel.busy_since_s + limit_s - now_s
         if left_s > 0:
-            self._timer = self._loop.call_later(left_s, self._look)
+            self._wait(left_s)
         else:
             self._over(limit_s)

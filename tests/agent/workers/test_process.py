@@ -9,11 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 import psutil
 import pytest
+import uvloop
 
 from edgeopt.hw.load import process_cpu_s
 from edgeopt_agent.workers.log import MAX_BYTES
@@ -184,6 +186,48 @@ def test_a_slow_or_large_run_is_no_hang(null_bundle, settings):
         assert [answer.status for answer in answers] == [200] * 3
 
     with_worker(null_bundle(latency_ms=25, row_ms=25), settings, use)
+
+
+def pause(worker, seconds):
+    """Stops the event loop and the worker, as a suspended machine does; the worker goes on a moment later."""
+    os.kill(worker.pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    asyncio.get_running_loop().call_later(0.2, os.kill, worker.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_time_in_which_the_agent_is_suspended_is_no_hang(null_bundle, settings, new_loop):
+    limit_s = 4.0  # a busy machine answers within it
+
+    async def run():
+        limits = {"hang_timeout_s": limit_s, "hang_latency_factor": 0.01, "request_timeout_s": 60.0}
+        bundle = null_bundle(latency_ms=300)
+        worker = await Worker.start(bundle, "0123456789ab", changed(settings, **limits))
+        try:
+            await worker.golden(30.0, quick=True)
+            asked = [asyncio.ensure_future(worker.infer(infer_request(REQUEST))) for _ in range(2)]
+            await asyncio.sleep(0)
+            pause(worker, limit_s + 1.0)
+            assert [answer.status for answer in await asyncio.gather(*asked)] == [200, 200]
+            assert worker.how_it_ended() == ""
+        finally:
+            await worker.stop(1.0)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(run())
+
+
+def test_a_run_that_hangs_is_ended_after_a_pause_of_the_agent_too(null_bundle, settings):
+    async def use(worker):
+        await worker.golden(30.0)
+        asked = asyncio.ensure_future(worker.infer(infer_request(POISON)))
+        await asyncio.sleep(0)
+        pause(worker, 3.0)
+        with pytest.raises(WorkerTimeout, match="hung: no answer within"):
+            await asked
+
+    limits = {"hang_timeout_s": 2.0, "request_timeout_s": 60.0}
+    with_worker(null_bundle(hang_on=-1), changed(settings, **limits), use)
 
 
 def test_a_model_that_fails_is_a_fault_of_the_model_and_the_worker_lives(null_bundle, settings):
