@@ -393,17 +393,11 @@ def _planned(
     state: FleetState,
     search: RolloutSearch | None,
 ) -> Rollout:
-    known = state.rollouts().get(name)
-    if known is not None and known.phase in OPEN_PHASES:
-        raise UsageError(
-            f"The rollout '{name}' is {known.phase} already.",
-            f"Continue it with: edgeopt fleet rollout resume {name}; or choose another --name.",
-        )
+    _check_unused(state, name)
     names = selected(request.to, state.devices)
     waves = in_waves(request.waves, names, state.devices)
     highest = max(
         [
-            known.return_sequence if known else 0,
             *(state.devices[each].desired_sequence for each in names),
             *(
                 reported.desired.sequence
@@ -411,7 +405,8 @@ def _planned(
                 if (reported := state.devices[each].reported) is not None and reported.desired is not None
             ),
             *(other.sequence for other in state.rollouts().values()),
-        ]
+        ],
+        default=0,
     )
     control_request, models = state.controls.get(name), _models(request, known_bundle.digest)
     rollout = Rollout(
@@ -448,6 +443,23 @@ def _planned(
             f"{len(names)} devices are too many for one rollout.", "Split them with --to, such as by a label."
         )
     return rollout
+
+
+def _check_unused(state: FleetState, name: str) -> None:
+    """Raises UsageError if the broker has a rollout of this name: a new one would replace its record."""
+    if not state.states.get(name):
+        return
+    known = state.rollouts().get(name)
+    if known is not None and known.phase in OPEN_PHASES:
+        raise UsageError(
+            f"The rollout '{name}' is {known.phase} already.",
+            f"Continue it with: edgeopt fleet rollout resume {name}; or choose another --name.",
+        )
+    phase = "its state cannot be read" if known is None else f"it is {known.phase.replace('-', ' ')}"
+    raise UsageError(
+        f"There is a rollout '{name}' already; {phase}.",
+        "Choose another --name, or leave it out: then the name is that of the bundle with the time.",
+    )
 
 
 def _run(work: Coroutine[Any, Any, Found]) -> Found:

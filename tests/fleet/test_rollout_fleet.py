@@ -1,5 +1,6 @@
 """Rollouts over a real Mosquitto, to light agents that speak the real protocol."""
 
+import contextlib
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from edgeopt.bundle.sign import new_key
 from edgeopt.cli.main import run
 from edgeopt.errors import InputError, MissingError, UsageError, VerificationError
 from edgeopt.fleet import rollout_commands as commands
+from edgeopt.fleet.mqtt_topics import FleetTopics, Topics
 from edgeopt.fleet.rollout_request import (
     DevicesRequest,
     RolloutControlRequest,
@@ -20,7 +22,7 @@ from edgeopt.fleet.rollout_request import (
     RolloutStartRequest,
     RolloutStatusRequest,
 )
-from tests.broker import DEADLINE_S
+from tests.broker import DEADLINE_S, Client
 from tests.fleet.light_agents import LightFleet
 
 GOOD, BAD = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -101,6 +103,27 @@ def test_a_slow_bundle_stops_where_latencies_are_limited(fleet, start):
     start(name="first")
     with pytest.raises(VerificationError, match=r"50\.0 % slower"):
         start(name="second", digest=BAD, max_slowdown="20%")
+
+
+@pytest.mark.parametrize("more", [{}, {"dry_run": True}])
+def test_name_of_an_ended_rollout_is_refused_and_its_record_stays(fleet, start, asking, more):
+    fleet.add(["d0", "d1"])
+    start()
+    before = commands.status(asking(RolloutStatusRequest, name="r"))
+    with pytest.raises(UsageError, match="There is a rollout 'r' already; it is completed") as refused:
+        start(digest="sha256:" + "c" * 64, **more)
+    assert "another --name" in refused.value.hint
+    assert commands.status(asking(RolloutStatusRequest, name="r")) == before
+    back = commands.go_on(asking(name="r"), "rollback", lambda _: None)
+    assert back.counts == {"rolled-back": 2}
+
+
+def test_name_of_a_rollout_whose_state_cannot_be_read_is_refused(broker, fleet, fleet_name, start):
+    fleet.add(["d0"])
+    with contextlib.closing(Client(broker, Topics(fleet_name, "d0"))) as client:
+        client.publish(FleetTopics(fleet_name).rollout("r"), b"{}", retain=True)
+    with pytest.raises(UsageError, match="There is a rollout 'r' already; its state cannot be read"):
+        start()
 
 
 def test_another_client_goes_on_after_a_kill(broker, fleet, fleet_name, start, asking):

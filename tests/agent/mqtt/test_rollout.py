@@ -24,6 +24,8 @@ from tests.measuring import wait_until
 
 @pytest.fixture
 def begin(broker, topics):
+    """Runs a rollout; the tests of this file share a fleet, in which each name can be used once."""
+
     def start(name, server, digest, **more):
         request = RolloutStartRequest(
             broker=broker.url, bundle=server.url, digest=digest, to=topics.device, soak_seconds=0.1,
@@ -58,13 +60,13 @@ def test_a_rollout_returns_to_a_bundle_that_was_deployed_after_the_last_desired_
     (old, old_digest), (new, new_digest) = serve_bundle(first), serve_bundle(last)
     agent = start_device(fetch_from=[new.prefix, old.prefix])
     client.presence("online")
-    assert begin("old", old, old_digest).counts == {"done": 1}
+    assert begin("before", old, old_digest).counts == {"done": 1}
     assert agent.deploy(between)["state"] == "COMMITTED"
     request = DevicesRequest(broker=broker.url, to=client.topics.device)
     wait_until(lambda: commands.devices(request).devices[0].release == release_id(between))
-    assert begin("new", new, new_digest).counts == {"done": 1}
+    assert begin("after", new, new_digest).counts == {"done": 1}
     agent.serves(last)
-    request = RolloutControlRequest(broker=broker.url, name="new")
+    request = RolloutControlRequest(broker=broker.url, name="after")
     assert commands.go_on(request, "rollback", lambda _: None).counts == {"rolled-back": 1}
     agent.serves(between)
 
@@ -99,8 +101,8 @@ def test_a_signed_rollback_removes_a_model_from_an_agent_that_trusts_the_key(
     trusted_keys.add(agent.data_dir, key.with_suffix(".pub"))
     client.presence("online")
     added = {"add": True, "model": "other", "device_timeout": 30.0}
-    assert begin("added", server, digest, key=key, **added).counts == {"done": 1}
-    request = RolloutControlRequest(broker=broker.url, name="added", key=key)
+    assert begin("added-signed", server, digest, key=key, **added).counts == {"done": 1}
+    request = RolloutControlRequest(broker=broker.url, name="added-signed", key=key)
     assert commands.go_on(request, "rollback", lambda _: None).counts == {"rolled-back": 1}
     assert [each["name"] for each in agent.status()["models"]] == ["null"]
 
@@ -167,8 +169,8 @@ def test_a_command_to_return_to_an_untrusted_release_fails_with_the_refusal(
     trusted_keys.add(agent.data_dir, key.with_suffix(".pub"))
     client.presence("online")
     # Without the refusal, the rollback would end after this time, with another reason.
-    begin("signed", server, digest, key=key, device_timeout=20.0)
-    message = failed_rollback("signed", key)
+    begin("untrusted", server, digest, key=key, device_timeout=20.0)
+    message = failed_rollback("untrusted", key)
     assert f"rolled back 0 of 1 device; {client.topics.device}: refused: The release" in message
     assert "is not trusted any more" in message
     agent.serves(bundle)
@@ -180,8 +182,8 @@ def test_an_order_to_return_that_the_device_does_not_read_fails_with_the_refusal
     (old, old_digest), (new, new_digest) = served_bundles
     agent = start_device(fetch_from=[new.prefix, old.prefix])
     client.presence("online")
-    begin("first", old, old_digest)
-    begin("second", new, new_digest, device_timeout=20.0)
+    begin("read", old, old_digest)
+    begin("unread", new, new_digest, device_timeout=20.0)
     trusted_keys.add(agent.data_dir, key.with_suffix(".pub"))
-    assert "refused: The desired state is not signed" in failed_rollback("second")
+    assert "refused: The desired state is not signed" in failed_rollback("unread")
     agent.serves(new_bundle)
