@@ -65,7 +65,9 @@ class OutputAccuracy(msgspec.Struct, frozen=True):
 
     @property
     def silent(self) -> bool:
-        """Whether the reference is practically zero on all samples, so that there is nothing to compare with."""
+        """Whether the reference has no value to compare with on all samples: zero, NaN, infinite or empty."""
+        if not self.signal_power:
+            return self.silent_reference
         return not self.problem and sum(self.signal_power) < SILENT_POWER
 
     def without_samples(self) -> "OutputAccuracy":

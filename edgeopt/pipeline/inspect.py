@@ -32,6 +32,7 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.import_proof import outside
 from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.graph.passes.base import plural
+from edgeopt.graph.unjudged import unjudged_outputs
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.messages import Describe, Described, Load
@@ -56,7 +57,7 @@ from edgeopt.platform.command_line import join_words
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.presets import PresetChoice
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
-from edgeopt.quant.checks import check_differ, unjudged_outputs
+from edgeopt.quant.checks import check_differ
 from edgeopt.version import __version__
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import TrialHost
