@@ -23,6 +23,7 @@ from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.accuracy import agreement
+from edgeopt.graph.unjudged import unjudged_outputs
 from edgeopt.nearest import nearest
 from edgeopt.platform.command_line import quote_word
 from edgeopt.version import __version__
@@ -36,7 +37,7 @@ def readme(job: ExportJob, format_: Format, made: ExportedFiles) -> str:
     source = f"{profile.source.name} (sha256 {profile.source.sha256[:16]}…)"
     parts = [
         f"# {job.name}\n\n{format_.title}. Exported by edgeopt {__version__} from a bundle of {source}.",
-        "## What was proved\n\n" + _proved(job),
+        "## Evidence\n\n" + _evidence(job),
         "## Using it\n\n```\n" + "\n".join(made.use) + "\n```",
         "## What to know\n\n" + "\n".join(f"- {note}" for note in [*made.notes, _checked(made)]),
         "## Inputs and outputs\n\n" + _ports(job),
@@ -44,7 +45,7 @@ def readme(job: ExportJob, format_: Format, made: ExportedFiles) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _proved(job: ExportJob) -> str:
+def _evidence(job: ExportJob) -> str:
     profile = job.bundle.deployment
     how = f"With {job.backend} and {options_text(job)}."
     if profile.predicted is not None:
@@ -157,6 +158,7 @@ def export(path: Path, format_name: str, out: Path, emit: Emit, max_batch_size: 
     with draft(target) as folder:
         emit(Progress("writing", chosen.name))
         made = chosen.write(job, folder)
+        made.notes += unjudged_outputs(job.bundle.golden("reference"))
         if job.bundle.deployment.run.options.get("buckets"):
             made.notes.append(_BUCKETS)
         if job.bundle.deployment.processing is not None:
