@@ -6,6 +6,8 @@ import numpy as np
 
 from edgeopt.graph.accuracy import MASK_FACTOR, OutputAccuracy, compare_outputs, flat
 
+NO_VALUES = "all outputs are NaN, infinite, empty or zero"
+"""Outputs for which `show_accuracy` is False, in words."""
 _FEWEST_HIDDEN = 0.1
 """Least share of small values beside a mask that is worth a warning."""
 
@@ -57,13 +59,13 @@ def _is_constant(values: Sequence[np.ndarray]) -> bool:
 
 def show_accuracy(outputs: Sequence[OutputAccuracy]) -> bool:
     """Whether any output has values to compare with; if none has, even equal outputs prove nothing."""
-    return any(not output.silent for output in outputs)
+    return not outputs or any(not output.silent for output in outputs)
 
 
 def equality_text(outputs: Sequence[OutputAccuracy], where: str) -> str:
     """Returns what equal outputs show, as a sentence without its full stop; `where` names the samples."""
     if not show_accuracy(outputs):
-        return f"All outputs are NaN, infinite, empty or zero {where}, which does not show that the models agree"
+        return f"{NO_VALUES[:1].upper()}{NO_VALUES[1:]} {where}, which does not show that the models agree"
     if odd := sum(output.not_finite for output in outputs):
         values = "1 value is" if odd == 1 else f"{odd:,} values are"
         return f"Equal in every finite value {where}; {values} NaN or infinite in both"

@@ -2,6 +2,7 @@
 
 from edgeopt import units
 from edgeopt.graph.accuracy import EQUAL_DB, agreement, decibels
+from edgeopt.graph.unjudged import NO_VALUES, show_accuracy
 from edgeopt.measure.stats import IDENTICAL
 from edgeopt.pipeline.objectives import OBJECTIVES, TOKENS_PER_SECOND, objective_named
 from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, GenerationProof, Outcome, in_order
@@ -83,11 +84,21 @@ def proof_lines(outcome: Outcome) -> list[str]:
     weakest = "" if proof.weakest is None else proof.weakest.sentence
     original = "" if outcome.original is None else original_speed(outcome.original)
     imported = f"Imported: {import_sentence(outcome.imported)}" if outcome.imported else ""
+    unjudged = "" if show_accuracy(proof.outputs) else f"The accuracy is not proved: {NO_VALUES} on these samples."
     preset = str(outcome.preset) if outcome.preset and outcome.preset.is_shown else ""
     generated = "" if proof.generation is None else _generated(proof.generation, proof.verdict == IDENTICAL)
     return [
         line
-        for line in (_proved(outcome), generated, proof.measured_while, weakest, preset, imported, original)
+        for line in (
+            _proved(outcome),
+            unjudged,
+            generated,
+            proof.measured_while,
+            weakest,
+            preset,
+            imported,
+            original,
+        )
         if line
     ]
 

@@ -16,7 +16,7 @@ from edgeopt.bundle.sign import PublicKey, claimed_key, verify_signature
 from edgeopt.errors import VerificationError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.accuracy import agreement
-from edgeopt.graph.unjudged import unjudged_outputs
+from edgeopt.graph.unjudged import NO_VALUES, unjudged_outputs
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.platform.command_line import quote_word
@@ -120,9 +120,7 @@ class BundleCheck(msgspec.Struct, frozen=True):
     def agreement_words(self) -> str:
         """How far the golden samples agree: `43.1 dB against the source model`."""
         if not self.shows_accuracy:
-            return (
-                f"all outputs are NaN, infinite, empty or zero, as those of {self.held_against}: nothing is proved"
-            )
+            return f"{NO_VALUES}, as those of {self.held_against}: this proves nothing"
         return agreement(self.accuracy_db, self.held_against, against=True)
 
 

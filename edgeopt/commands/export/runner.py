@@ -97,7 +97,7 @@ def _requirements(job: ExportJob, runtime: str, made: ExportedFiles) -> str:
     here = _installed(distribution)
     if recorded and here and recorded != here:
         made.notes.append(
-            f"requirements.txt names {distribution} {recorded} as when the bundle was made; here {here} is installed."
+            f"requirements.txt names {distribution} {recorded}, as the bundle does; here {here} is installed."
         )
     pinned = recorded or here
     numpy = _installed("numpy")
