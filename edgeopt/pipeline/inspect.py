@@ -451,6 +451,10 @@ def _warn_of_the_data(data: SearchData, reference: AccuracyReference, labels: st
             "choose and prove. With 12 or more, the precision of each layer is planned too."
         )
     notes.warn_once(_too_few_to_show(reference))
+    if reference.labels is not None:
+        judged = reference.judge(reference.split.check, expected, expected)
+        for warning in reference.goal.label_warnings(judged, reference.labels):
+            notes.warn(warning)
     for warning in samples.converted:
         notes.warn(warning)
     for one in alike_inputs(samples) if data.of_user else ():

@@ -204,7 +204,12 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
         )
     for warning in sets.warnings:
         work.warn(warning)
-    for warning in unjudged_outputs(list(work.study.reference.values())):
+    answers = list(work.study.reference.values())
+    if sets.labels is not None:
+        judged = work.request.goal.judge(answers, answers, sets.labels[sets.judged])
+        for warning in work.request.goal.label_warnings(judged, sets.labels):
+            work.warn(warning)
+    for warning in unjudged_outputs(answers):
         work.warn(warning)
 
 
