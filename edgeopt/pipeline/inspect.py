@@ -20,7 +20,7 @@ from edgeopt.bundle.processing.attach import Attached, attach, samples_from, try
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.runtime.locate import encoder_beside
 from edgeopt.data.judging.goals import BUDGETS_DB, Goal
-from edgeopt.data.judging.intervals import samples_needed
+from edgeopt.data.judging.intervals import rounded_up, samples_needed
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.judging.metrics import NAMES, labels_for, spread_samples
 from edgeopt.data.levels import Levels, alike_inputs
@@ -391,7 +391,7 @@ def _too_few_to_show(reference: AccuracyReference) -> str:
     needed = samples_needed(0.0, 0.0, count, limit) if limit > 0 else None
     if needed is not None and needed <= count:
         return ""
-    some = f"about {needed:,} samples" if needed is not None else "no number of samples"
+    some = f"about {rounded_up(needed):,} samples" if needed is not None else "no number of samples"
     return (
         f"{count} samples prove the result; {some} can show a drop of at most {reference.goal.points(limit)}. "
         "With fewer, only results that agree with the source to 80 dB are delivered, unless "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.bundle.deployment import check_outside_bundles
 from edgeopt.bundle.durable import publish_folder
 from edgeopt.bundle.manifest import FileEntry, file_digest
@@ -49,17 +50,19 @@ def _evidence(job: ExportJob) -> str:
     profile = job.bundle.deployment
     how = f"With {job.backend} and {options_text(job)}."
     if profile.predicted is not None:
-        return f"Nothing yet: it was planned for {profile.predicted.device}, and no time was measured. {how}"
+        return f"None yet: it was planned for {profile.predicted.device}, and no time was measured. {how}"
     evidence = profile.evidence
     if evidence is None:
         return f"{profile.summary} {how}"
     if not evidence.rounds:
         return f"{profile.summary} {how} The bundle runs the source model unchanged."
+    goal = "" if profile.budget is None else profile.budget.goal
+    asked = f"at least {evidence.floor_db:g} dB" if evidence.floor_db else goal or "no floor"
+    speed = units.speedup_text(evidence.speedup, evidence.speedup_low, evidence.speedup_high)
     return (
-        f"{profile.summary} {how} Measured {evidence.speedup:g} times as fast as {evidence.baseline} "
-        f"(between {evidence.speedup_low:g} and {evidence.speedup_high:g}), "
-        f"{agreement(evidence.accuracy_db)} on {evidence.samples} samples, at least "
-        f"{evidence.floor_db:g} dB asked for. That was measured of the bundle on its own "
+        f"{profile.summary} {how} Measured against {evidence.baseline}: {speed}, "
+        f"{agreement(evidence.accuracy_db)} on {evidence.samples} samples, "
+        f"asked for: {asked}. That was measured of the bundle on its own "
         "device; the speed of this form was not measured."
     )
 

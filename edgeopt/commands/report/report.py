@@ -221,11 +221,13 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
     evidence = bundle.deployment.evidence
     known = AccuracyFacts(None, None)
     if evidence is not None:
-        known = AccuracyFacts(evidence.accuracy_db, evidence.floor_db or None, "", evidence.samples)
+        budget = bundle.deployment.budget
+        goal = budget.goal if budget is not None and not evidence.floor_db else ""
+        known = AccuracyFacts(evidence.accuracy_db, evidence.floor_db or None, goal, evidence.samples)
     if isinstance(found, Outcome):
         proof = found.proof
         known = AccuracyFacts(
-            proof.accuracy_db, found.floor_db, "", proof.samples, proof.set_aside,
+            proof.accuracy_db, found.floor_db or None, found.goal, proof.samples, proof.set_aside,
             lowest_db=None if proof.tail is None else proof.tail.lowest_db,
             outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
         )  # fmt: skip

@@ -185,7 +185,7 @@ class Goal(msgspec.Struct, frozen=True):
 
     def samples_needed(self, judged: "Judged") -> int | None:
         """Returns how many samples like these show that the goal is met, to two digits; None where none would."""
-        from edgeopt.data.judging.intervals import samples_needed
+        from edgeopt.data.judging.intervals import rounded_up, samples_needed
 
         found: int | None
         value, low = self._value(judged), self._low(judged)
@@ -195,10 +195,7 @@ class Goal(msgspec.Struct, frozen=True):
             found = samples_needed(*judged.changes, judged.samples, self.max_drop)
         else:
             found = math.ceil(judged.samples * ((value - low) / (value - self.needed)) ** 2)
-        if found is None:
-            return None
-        unit = int(10 ** max(0, len(str(found)) - 2))
-        return math.ceil(found / unit) * unit
+        return None if found is None else rounded_up(found)
 
     def _interval(self, low: float, high: float) -> str:
         scale = 100.0 if self.kind.unit == "%" else 1.0

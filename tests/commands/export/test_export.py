@@ -212,3 +212,20 @@ def test_golden_samples_that_prove_nothing_are_named(make_bundle, into):
     result, out = into(make_bundle(nodes, {"x": [1, 4]}, {"y": [1, 4]}, (1, 4)), "onnx")
     assert any(note.startswith("The output 'y' is NaN or infinity everywhere") for note in result.notes)
     assert "NaN or infinity everywhere" in (out / "README.md").read_text()
+
+
+def test_readme_names_the_goal_of_a_metric_and_few_digits(bundle, change_deployment, into):
+    evidence = profile.read_deployment(bundle / profile.FILE).evidence
+    measured = {
+        "verdict": "faster",
+        "rounds": 16,
+        "speedup": 2.37346,
+        "speedup_low": 1.54284,
+        "speedup_high": 3.65125,
+    }
+    faster = msgspec.structs.replace(evidence, floor_db=0.0, baseline="source", **measured)
+    change_deployment(bundle, evidence=faster, budget=profile.Budget("top-1 at most 1 point below the source's"))
+    page = (into(bundle, "onnx")[1] / "README.md").read_text()
+    assert "Measured against source: 2.37x [1.54 3.65]" in page
+    assert "asked for: top-1 at most 1 point below the source's" in page
+    assert "0 dB" not in page.split("## Using it")[0]
