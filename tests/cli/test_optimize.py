@@ -117,3 +117,18 @@ def test_a_proof_without_values_does_not_claim_accuracy():
     sentence = "The accuracy is not proved: all outputs are NaN, infinite, empty or zero on these samples."
     assert sentence in proof_lines(empty)
     assert sentence not in proof_lines(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"set_aside": True}, "on 8 samples set aside"),
+        ({"set_aside": False}, "on 8 samples that the search had used before"),
+        ({"set_aside": False, "generated": True}, "on 8 generated samples"),
+    ],
+    ids=["set aside", "shared", "generated"],
+)
+def test_a_proof_names_the_kind_of_its_samples(changes, expected):
+    found = outcome()
+    proved = msgspec.structs.replace(found, proof=msgspec.structs.replace(found.proof, **changes))
+    assert expected in proof_lines(proved)[0]

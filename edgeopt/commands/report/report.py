@@ -230,6 +230,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
             proof.accuracy_db, found.floor_db or None, found.goal, proof.samples, proof.set_aside,
             lowest_db=None if proof.tail is None else proof.tail.lowest_db,
             outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
+            generated=proof.generated,
         )  # fmt: skip
     if isinstance(found, PredictedOutcome):
         # It is real: by runs elsewhere, which round alike.
@@ -240,6 +241,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
             proved.snr_db, goal.target_db, "" if goal.is_open else str(goal), proved.samples, proved.set_aside,
             proved.low_db, None if proved.tail is None else proved.tail.lowest_db,
             proved.outputs, "the samples of the proof", proved.weakest,
+            generated=found.use is not None and found.use.generated,
         )  # fmt: skip
     if not known.outputs:
         known = _with_golden(known, bundle, unknown)

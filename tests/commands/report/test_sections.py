@@ -39,8 +39,7 @@ def test_equal_outputs_are_a_proper_sentence(facts):
     said = candidates.accuracy_section(msgspec.structs.replace(facts, accuracy=found)).blocks[0]
     assert isinstance(said, WordsBlock)
     assert said.text == (
-        "All outputs are equal to those of the source model; the floor is 30 dB. Proved on 15 samples, which "
-        "nothing else had seen."
+        "All outputs are equal to those of the source model; the floor is 30 dB. Proved on 15 samples set aside."
     )
 
 

@@ -50,8 +50,7 @@ def _accuracy_sentence(found: AccuracyFacts) -> str:
     floor = found.goal or ("" if found.floor_db is None else f"{found.floor_db:g} dB")
     text += f"; the floor is {floor}." if floor else "."
     if found.samples:
-        text += f" Proved on {words.several(found.samples, 'sample')}"
-        text += ", which nothing else had seen." if found.set_aside else "."
+        text += f" Proved on {words.samples_text(found.samples, found.set_aside, found.generated)}."
     return text
 
 
