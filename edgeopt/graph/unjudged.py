@@ -1,4 +1,4 @@
-"""What outputs cannot show: those without numbers, or the same on all samples, are equal in wrong models too."""
+"""Warnings about outputs that show no accuracy, because they are equal in a wrong model too."""
 
 from collections.abc import Mapping, Sequence
 

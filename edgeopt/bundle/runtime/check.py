@@ -118,7 +118,7 @@ class BundleCheck(msgspec.Struct, frozen=True):
 
     @property
     def agreement_words(self) -> str:
-        """How far the golden samples agree: `43.1 dB against the source model`."""
+        """Agreement of the golden samples, in words: `43.1 dB against the source model`."""
         if not self.shows_accuracy:
             return f"{NO_VALUES}, as those of {self.held_against}: this proves nothing"
         return agreement(self.accuracy_db, self.held_against, against=True)

@@ -222,8 +222,8 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
     known = AccuracyFacts(None, None)
     if evidence is not None:
         budget = bundle.deployment.budget
-        goal = budget.goal if budget is not None and not evidence.floor_db else ""
-        known = AccuracyFacts(evidence.accuracy_db, evidence.floor_db or None, goal, evidence.samples)
+        asked = budget.goal if budget is not None and not evidence.floor_db else ""
+        known = AccuracyFacts(evidence.accuracy_db, evidence.floor_db or None, asked, evidence.samples)
     if isinstance(found, Outcome):
         proof = found.proof
         known = AccuracyFacts(
