@@ -14,6 +14,7 @@ from edgeopt.bundle.processing.schema import Pictures
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import EdgeoptError, error_text
 from edgeopt.graph.accuracy import compare_outputs, decibels
+from edgeopt.graph.unjudged import show_accuracy
 
 if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
@@ -168,6 +169,8 @@ class GoldenAnswer:
     floor_db: float
     problem: str | None
     """The reason that the outputs cannot be compared at all: not finite, another shape."""
+    shows_accuracy: bool = True
+    """Whether any golden output has values to compare with: NaN, infinity, zeros and no values prove nothing."""
 
     def sentence(self, subject: str) -> str | None:
         """Returns what is wrong with these answers, for people, or None if they are good."""
@@ -189,7 +192,8 @@ def answer_golden(bundle: Bundle, session: GoldenSession) -> GoldenAnswer:
     """Runs the golden inputs of a bundle and compares; raises what the session raises."""
     outputs = [session.run(feeds) for feeds in bundle.golden("inputs")]
     accuracy = compare_outputs(bundle.golden("reference"), outputs)
-    return GoldenAnswer(accuracy.snr_db, golden_floor_db(bundle), accuracy.problem)
+    shows = show_accuracy(accuracy.outputs)
+    return GoldenAnswer(accuracy.snr_db, golden_floor_db(bundle), accuracy.problem, shows)
 
 
 def golden_floor_db(bundle: Bundle) -> float:

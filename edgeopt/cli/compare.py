@@ -92,6 +92,8 @@ def _section(
 
 def verdict(found: "ModelComparison") -> str:
     """The one line that counts."""
+    from edgeopt.graph.unjudged import equality_text
+
     if found.not_compared:
         return f"Not compared: {found.not_compared}"
     broken = next((output for output in found.outputs if output.problem), None)
@@ -99,7 +101,7 @@ def verdict(found: "ModelComparison") -> str:
         return f"Different: {broken.problem}"
     where = f"on {found.samples} sample{'' if found.samples == 1 else 's'}, {found.data}"
     if found.within and found.snr_db is not None and found.snr_db >= 200:
-        return f"Equal in every value {where}."
+        return f"{equality_text(found.outputs, where)}."
     word = "Equal within the floor" if found.within else "Different"
     if found.tokens is not None and found.floor_kl is not None and found.floor_top1 is not None:
         floor = f"KL {found.floor_kl:g} and top-1 {100 * found.floor_top1:g} %"

@@ -20,8 +20,10 @@ def push(request: PushRequest, json: JsonFlag = False) -> None:
 
     \b
     Each file is a layer, so only files that the registry does not have are sent. The login is that of
-    `docker login`, in ~/.docker/config.json. Sign the bundle before you push it. After an interruption, the same
-    command continues, also within a large file if the registry supports it.
+    `docker login`, in ~/.docker/config.json. Sign the bundle before you push it.
+
+    \b
+    After an interruption, the same command continues, also within a large file if the registry can.
 
     \b
     Several bundles are pushed as an index with one tag: each device takes the bundle that fits it.

@@ -108,9 +108,9 @@ def about(found: "Quantized") -> list[str]:
         chosen = [f"{name}={value}" for name, value in found.options.items() if not isinstance(value, dict)]
         where = " ".join([found.backend, *chosen])
         # A report without a file is no refusal, but float may be best there too.
-        is_float = found.outcome != "written" and not found.quantized_share
-        refused = is_float and found.plan is not None and scheme_counts(found.plan.chosen)
-        lines.append(f"{'Nearest plan: in' if refused else 'Runs in:'} {where}.")
+        is_float = found.outcome == "keep float" or (found.outcome != "written" and not found.quantized_share)
+        is_refused = is_float and found.plan is not None and _changes_model(found.plan)
+        lines.append(f"{'Nearest plan, not written: in' if is_refused else 'Runs in:'} {where}.")
     if found.plan is not None:
         lines.append(_share(found.plan, found.quantized_share))
     if found.speedup is not None:
@@ -130,6 +130,11 @@ def about(found: "Quantized") -> list[str]:
         lines.append(f"Size: {units.size(found.source_bytes)} → {units.size(size)}.")
     lines.append(f"It took {found.seconds:.0f} s{_slowest(found.phases_s)}.")
     return lines
+
+
+def _changes_model(plan: "PrecisionPlan") -> bool:
+    """Whether the chosen point of a plan runs any layer in another precision than the source."""
+    return bool(scheme_counts(plan.chosen)) or plan.options.get("precision") == "bf16"
 
 
 def _share(plan: "PrecisionPlan", share: float) -> str:

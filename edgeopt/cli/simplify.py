@@ -107,6 +107,7 @@ def _refusals(entry: "LedgerEntry", alone: bool) -> list[Row]:
 
 def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
     from edgeopt.cli.compare import tolerance_text
+    from edgeopt.graph.unjudged import equality_text
 
     yield WordsBlock(
         f"{units.count(result.nodes_before, 'node')} → {result.nodes_after:,}, "
@@ -117,7 +118,7 @@ def _outcome(result: "Simplified") -> "Iterator[WordsBlock]":
         return
     where = f"{_proved_on(result)} in {result.runtime}"
     if result.snr_db >= 200:
-        yield WordsBlock(f"The results are equal in every value {where}.")
+        yield WordsBlock(f"{equality_text(result.outputs, where)}.")
     else:
         worst = min(result.outputs, key=lambda output: output.snr_db)
         yield WordsBlock(

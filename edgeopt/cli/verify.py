@@ -94,7 +94,13 @@ def not_faster(result: "BundleCheck", model: Path | None) -> VerificationError |
 
 def show(result: "BundleCheck") -> list[Block]:
     texts = [f"{result.bundle}: all {result.files} files match the manifest.", _signature(result)]
-    texts += [f"Golden samples: {_golden(result)}.", result.processing, result.encoder, result.evidence]
+    texts += [
+        f"Golden samples: {_golden(result)}.",
+        *result.warnings,
+        result.processing,
+        result.encoder,
+        result.evidence,
+    ]
     if result.predicted:
         return [*lines(texts)]
     texts.append(f"Speed: {result.speed_words}")
@@ -124,7 +130,7 @@ def _markdown(result: "BundleCheck") -> str:
         changed = ((each.part, each.then, each.now) for each in result.changes)
         blocks.append(Table(columns("changed", "when it was proved", "here"), rows(*changed)))
         blocks.append(as_commands(result.refresh))
-    blocks += lines([machine_line(machine_of(probe()))])
+    blocks += lines([*result.warnings, machine_line(machine_of(probe()))])
     return page(f"edgeopt verify: {Path(result.bundle).name}", blocks, level=2)
 
 
@@ -138,10 +144,7 @@ def _verdict(result: "BundleCheck") -> str:
 
 
 def _golden(result: "BundleCheck") -> str:
-    from edgeopt.graph.accuracy import agreement
-
-    needed = f"at least {result.floor_db:.1f} dB is needed"
-    return f"{agreement(result.accuracy_db, result.held_against, against=True)} ({needed})"
+    return f"{result.agreement_words} (at least {result.floor_db:.1f} dB is needed)"
 
 
 def _signature(result: "BundleCheck") -> str:

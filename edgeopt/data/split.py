@@ -48,6 +48,11 @@ class Split(msgspec.Struct, frozen=True):
         return self.check_first == self.prove_first
 
     @property
+    def is_set_aside(self) -> bool:
+        """Whether nothing before the proof uses the samples that prove."""
+        return self.calibration_count > 0 and not self.is_shared
+
+    @property
     def check(self) -> range:
         return range(self.check_first, self.check_first + self.check_count)
 

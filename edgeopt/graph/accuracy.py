@@ -65,7 +65,9 @@ class OutputAccuracy(msgspec.Struct, frozen=True):
 
     @property
     def silent(self) -> bool:
-        """Whether the reference is practically zero on all samples, so that there is nothing to compare with."""
+        """Whether the reference has no value to compare with on all samples: zero, NaN, infinite or empty."""
+        if not self.signal_power:
+            return self.silent_reference
         return not self.problem and sum(self.signal_power) < SILENT_POWER
 
     def without_samples(self) -> "OutputAccuracy":
@@ -171,7 +173,8 @@ def snr_lower_bound(powers: Sequence[tuple[float, float]], group: int = 16, conf
 
 
 def _judge(name: str, reference: Sequence[Array], got: Sequence[Array | None]) -> OutputAccuracy:
-    noise, signal, dots, powers, tally = [], [], 0.0, 0.0, _Tally()
+    noise, signal, tally = [], [], _Tally()
+    dots = expected_powers = powers = 0.0
     for index, (expected, result) in enumerate(zip(reference, got, strict=True)):
         problem = _problem(name, expected, result)
         if problem or result is None:
@@ -183,9 +186,10 @@ def _judge(name: str, reference: Sequence[Array], got: Sequence[Array | None]) -
         noise.append(float(np.dot(difference, difference)))
         signal.append(_signal_power(a, difference))
         dots += float(np.dot(a, b))
+        expected_powers += float(np.dot(a, a))  # with the masks that `signal` leaves out
         powers += float(np.dot(b, b))
         tally.add(np.abs(a), difference, odd)
-    norm = math.sqrt(sum(signal)) * math.sqrt(powers)
+    norm = math.sqrt(expected_powers) * math.sqrt(powers)
     cosine = dots / norm if norm else float(sum(noise) == 0)
     return OutputAccuracy(
         name,

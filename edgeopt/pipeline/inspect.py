@@ -20,7 +20,7 @@ from edgeopt.bundle.processing.attach import Attached, attach, samples_from, try
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.runtime.locate import encoder_beside
 from edgeopt.data.judging.goals import BUDGETS_DB, Goal
-from edgeopt.data.judging.intervals import samples_needed
+from edgeopt.data.judging.intervals import rounded_up, samples_needed
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.judging.metrics import NAMES, labels_for, spread_samples
 from edgeopt.data.levels import Levels, alike_inputs
@@ -32,6 +32,7 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.import_proof import outside
 from edgeopt.graph.levels import Usual, usual_power
 from edgeopt.graph.passes.base import plural
+from edgeopt.graph.unjudged import unjudged_outputs
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.messages import Describe, Described, Load
@@ -56,7 +57,7 @@ from edgeopt.platform.command_line import join_words
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.presets import PresetChoice
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
-from edgeopt.quant.checks import check_differ, unjudged_outputs
+from edgeopt.quant.checks import check_differ
 from edgeopt.version import __version__
 from edgeopt.workers.client import WorkerClient
 from edgeopt.workers.host import TrialHost
@@ -390,7 +391,7 @@ def _too_few_to_show(reference: AccuracyReference) -> str:
     needed = samples_needed(0.0, 0.0, count, limit) if limit > 0 else None
     if needed is not None and needed <= count:
         return ""
-    some = f"about {needed:,} samples" if needed is not None else "no number of samples"
+    some = f"about {rounded_up(needed):,} samples" if needed is not None else "no number of samples"
     return (
         f"{count} samples prove the result; {some} can show a drop of at most {reference.goal.points(limit)}. "
         "With fewer, only results that agree with the source to 80 dB are delivered, unless "
@@ -450,6 +451,10 @@ def _warn_of_the_data(data: SearchData, reference: AccuracyReference, labels: st
             "choose and prove. With 12 or more, the precision of each layer is planned too."
         )
     notes.warn_once(_too_few_to_show(reference))
+    if reference.labels is not None:
+        judged = reference.judge(reference.split.check, expected, expected)
+        for warning in reference.goal.label_warnings(judged, reference.labels):
+            notes.warn(warning)
     for warning in samples.converted:
         notes.warn(warning)
     for one in alike_inputs(samples) if data.of_user else ():

@@ -166,6 +166,8 @@ class Proof(msgspec.Struct, frozen=True):
     """Value of the metric with its interval, in words; empty if the floor is in dB alone."""
     metric: Judged | None = None
     """Figures of the metric, if the floor is not in dB alone."""
+    generated: bool = False
+    """Whether the samples were generated, because no data was given."""
     is_shown: bool = True
     """Whether the samples show that the goal is met on others too; False if the user accepted less."""
     current: Interval | None = None

@@ -2,6 +2,7 @@
 
 from edgeopt import units
 from edgeopt.graph.accuracy import EQUAL_DB, agreement, decibels
+from edgeopt.graph.unjudged import NO_VALUES, show_accuracy
 from edgeopt.measure.stats import IDENTICAL
 from edgeopt.pipeline.objectives import OBJECTIVES, TOKENS_PER_SECOND, objective_named
 from edgeopt.pipeline.outcome import CURRENT, Candidate, CandidateReport, GenerationProof, Outcome, in_order
@@ -9,7 +10,7 @@ from edgeopt.pipeline.shapes.shape_words import shape_lines
 from edgeopt.views.blocks import Block, Marked, Row, Table, WordsBlock, columns, lines, section
 from edgeopt.views.imports import import_sentence
 from edgeopt.views.originals import original_speed
-from edgeopt.views.words import MEMORY, accuracy, memory, milliseconds, ratio, ratio_of
+from edgeopt.views.words import MEMORY, accuracy, memory, milliseconds, ratio, ratio_of, samples_text
 
 _ON_THE_FRONT = "*"
 _KEPT = ("keep what you have", "undecided")
@@ -80,14 +81,24 @@ def explanation(outcome: Outcome) -> str:
 def proof_lines(outcome: Outcome) -> list[str]:
     """Returns the basis of the verdict, a sentence each."""
     proof = outcome.proof
-    weakest = "" if proof.weakest is None else proof.weakest.sentence
+    weakest = "" if proof.weakest is None or proof.accuracy_db >= EQUAL_DB else proof.weakest.sentence
     original = "" if outcome.original is None else original_speed(outcome.original)
     imported = f"Imported: {import_sentence(outcome.imported)}" if outcome.imported else ""
+    unjudged = "" if show_accuracy(proof.outputs) else f"The accuracy is not proved: {NO_VALUES} on these samples."
     preset = str(outcome.preset) if outcome.preset and outcome.preset.is_shown else ""
     generated = "" if proof.generation is None else _generated(proof.generation, proof.verdict == IDENTICAL)
     return [
         line
-        for line in (_proved(outcome), generated, proof.measured_while, weakest, preset, imported, original)
+        for line in (
+            _proved(outcome),
+            unjudged,
+            generated,
+            proof.measured_while,
+            weakest,
+            preset,
+            imported,
+            original,
+        )
         if line
     ]
 
@@ -108,8 +119,8 @@ def _proved(outcome: Outcome) -> str:
     lowest = f", lowest sample {decibels(tail.lowest_db)}{output}" if tail is not None else ""
     judged = f"{proof.judged}, " if proof.judged else ""
     return (
-        f"{basis} from the written bundle{how}, {judged}{agreement(proof.accuracy_db)} on {proof.samples} "
-        f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
+        f"{basis} from the written bundle{how}, {judged}{agreement(proof.accuracy_db)} on "
+        f"{samples_text(proof.samples, proof.set_aside, proof.generated)}{lowest}; "
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
         f"{outcome.seconds:.0f} s."
     )

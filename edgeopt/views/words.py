@@ -132,6 +132,14 @@ def several(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {many}" if many and count != 1 else units.count(count, one)
 
 
+def samples_text(count: int, set_aside: bool | None, generated: bool) -> str:
+    """`8 samples set aside`: the samples of a proof, and whether something else used them; None if not known."""
+    if generated:
+        return units.count(count, "generated sample")
+    others = {True: " set aside", False: " that the search had used before", None: ""}
+    return f"{units.count(count, 'sample')}{others[set_aside]}"
+
+
 def options(chosen: dict[str, str | int | float | bool | dict[str, list[int]]]) -> str:
     """`threads=1, shapes: x 1x3x224x224`."""
     parts = [f"{key}={_plain(value)}" for key, value in chosen.items() if not isinstance(value, dict)]

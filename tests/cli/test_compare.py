@@ -88,3 +88,12 @@ def test_what_goes_wrong_is_a_sentence(command, model, tmp_path):
     assert (code, json.loads(text.strip().splitlines()[-1])["event"]) == (3, "error")
     code, text = command(model("a"), model("b"), "--backend", "onnxruntime-gpu", "--json")
     assert code == 2
+
+
+def test_outputs_without_numbers_are_not_called_equal(command, model):
+    first = model("a", body="a = Abs(x)  b = Neg(a)  c = Sub(b, w)  y = Sqrt(c)")
+    code, text = command(first, first)
+    assert code == 0
+    assert "The output 'y' is NaN or infinity everywhere" in text
+    assert "All outputs are NaN, infinite, empty or zero on" in text
+    assert "Equal" not in text

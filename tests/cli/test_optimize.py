@@ -5,13 +5,15 @@ import json
 import time
 
 import msgspec
+import numpy as np
 import psutil
 import pytest
 from rich.console import Console
 
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.stats import IDENTICAL, UNITY
 from edgeopt.pipeline.prove.report import front_of
-from edgeopt.views.outcome import show
+from edgeopt.views.outcome import proof_lines, show
 from edgeopt.views.terminal import write
 from tests.commands.report.evidence import outcome
 
@@ -105,3 +107,28 @@ def shown(found):
     text = io.StringIO()
     write(show(found), Console(file=text, width=200))
     return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+def test_a_proof_without_values_does_not_claim_accuracy():
+    answers = [{"y": np.full(3, np.inf)}]
+    outputs = tuple(each.without_samples() for each in compare_outputs(answers, answers).outputs)
+    found = outcome()
+    empty = msgspec.structs.replace(found, proof=msgspec.structs.replace(found.proof, outputs=outputs))
+    sentence = "The accuracy is not proved: all outputs are NaN, infinite, empty or zero on these samples."
+    assert sentence in proof_lines(empty)
+    assert sentence not in proof_lines(found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"set_aside": True}, "on 8 samples set aside"),
+        ({"set_aside": False}, "on 8 samples that the search had used before"),
+        ({"set_aside": False, "generated": True}, "on 8 generated samples"),
+    ],
+    ids=["set aside", "shared", "generated"],
+)
+def test_a_proof_names_the_kind_of_its_samples(changes, expected):
+    found = outcome()
+    proved = msgspec.structs.replace(found, proof=msgspec.structs.replace(found.proof, **changes))
+    assert expected in proof_lines(proved)[0]

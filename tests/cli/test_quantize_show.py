@@ -80,8 +80,14 @@ def test_what_was_proved_is_told_with_the_samples():
 
 def test_a_report_that_keeps_float_does_not_say_that_its_plan_runs():
     text = said(outcome="reported", summary="Keep float: no plan is faster.", quantized_share=0.0, files=())
-    assert "Nearest plan: in openvino-cpu precision=f32." in text
+    assert "Nearest plan, not written: in openvino-cpu precision=f32." in text
     assert "Layers: 6 int8, of 20." in text
+
+
+def test_a_plan_that_is_not_written_is_named_so_whatever_its_share():
+    text = said(outcome="keep float", summary="Keep float: the best plan has no gain.", files=())
+    assert "Nearest plan, not written: in openvino-cpu precision=f32." in text
+    assert "Runs in" not in text
 
 
 def test_report_without_a_proof_does_not_say_that_samples_proved():

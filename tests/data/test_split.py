@@ -109,3 +109,10 @@ def test_labels_of_several_rows_do_not_order_samples():
 def test_only_as_many_large_samples_are_kept_as_fit_into_memory():
     assert len(spread(5000, 1 << 20)) == 1024
     assert len(spread(5000, 1 << 30)) == 300
+
+
+@pytest.mark.parametrize(
+    ("count", "from_user", "expected"), [(12, True, True), (9, True, False), (24, False, False)]
+)
+def test_samples_that_also_check_are_not_set_aside(count, from_user, expected):
+    assert split(count, from_user).is_set_aside == expected

@@ -24,7 +24,7 @@ def test_prelu_is_fused_and_proved(reader, write_model):
     write_model(PRELU, w=WEIGHTS, slope=slope)
     printed = reader.type("", SIMPLIFY)
     assert "own_rules:fuse-prelu" in printed
-    assert "equal in every value" in printed
+    assert "Equal in every value" in printed
     assert operators(reader.folder / "out.onnx") == ["Conv", "PRelu"]
 
 

@@ -216,3 +216,11 @@ def test_a_mask_that_is_equal_in_both_does_not_hide_other_errors():
     moved = signal_to_noise_db(np.concatenate([values, mask]), np.concatenate([values, mask * 1.1]))
     assert moved == pytest.approx(20, abs=0.1)
     assert signal_to_noise_db(np.concatenate([0 * values, mask]), np.concatenate([0 * values, mask])) == EQUAL_DB
+
+
+def test_cosine_of_outputs_with_huge_values_is_at_most_one():
+    values = np.array([1e6, -2e6, 3e4, 0.5, 40.0])
+    (equal,) = compare_outputs([{"y": values}], [{"y": values}]).outputs
+    assert equal.cosine == pytest.approx(1.0)
+    (near,) = compare_outputs([{"y": values}], [{"y": values + np.array([0, 0, 0, 0.1, 0])}]).outputs
+    assert near.cosine == pytest.approx(1.0)

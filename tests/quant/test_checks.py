@@ -9,7 +9,7 @@ from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.graph.model import save
 from edgeopt.profiles import shipped_profiles
-from edgeopt.quant.checks import check_data, unjudged_outputs
+from edgeopt.quant.checks import check_data
 from edgeopt.quant.findings import findings_of
 from edgeopt.quant.provider_rules import check_targets
 from edgeopt.quant.ranges import ObservedRange, count, empty
@@ -358,26 +358,3 @@ def test_products_of_two_computed_factors_are_counted_and_condemn_no_file(tmp_pa
     assert (avx2.verdict, vnni.verdict) == ("fine", "fine")
     assert "1 product of two computed factors may overflow" in avx2.reason
     assert "overflow" not in vnni.reason
-
-
-NAN = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("outputs", "expected"),
-    [
-        ([[], []], "The output 'y' holds no values on all samples"),
-        ([[NAN, NAN], [NAN, float("inf")]], "The output 'y' is NaN or infinity everywhere,"),
-        ([[0, 0], [0, 0]], "The output 'y' is almost zero on all samples"),
-        ([[1, NAN], [2, 3]], "The output 'y' holds 1 NaN or infinite values of 4 on the samples"),
-        ([[0.5, -1e9, 0.25]], "The output 'y' has values of up to 1e+09, and 67 % of its values are less than"),
-        ([[1, 2], [1, 2], [1, 2]], "The output 'y' is the same on all 3 samples"),
-        ([[1, 2]], None),
-        ([[1, 2], [1, 3]], None),
-    ],
-    ids=["empty", "all NaN", "zero", "some NaN", "mask", "constant", "one sample", "ordinary"],
-)
-def test_outputs_that_show_no_accuracy_are_named_with_the_reason(outputs, expected):
-    warnings = unjudged_outputs([{"y": np.array(one, np.float32)} for one in outputs])
-    assert len(warnings) == (expected is not None)
-    assert not expected or warnings[0].startswith(expected)

@@ -14,11 +14,11 @@ BUDGETS = {
     SHARED: 1150,
     "edgeopt/platform": 800,
     "edgeopt/hw": 6850,
-    "edgeopt/graph": 16_900,
+    "edgeopt/graph": 17_000,
     "edgeopt/backends": 6450,
     "edgeopt/profiles": 1400,
     "edgeopt/diagram": 2200,
-    "edgeopt/data": 2450,
+    "edgeopt/data": 2500,
     "edgeopt/text": 450,
     "edgeopt/speech": 400,
     "edgeopt/bundle": 7900,
@@ -26,7 +26,7 @@ BUDGETS = {
     "edgeopt/fleet": 5850,
     "edgeopt/workers": 1050,
     "edgeopt/measure": 9600,
-    "edgeopt/quant": 9150,
+    "edgeopt/quant": 9100,
     "edgeopt/importing": 4600,
     "edgeopt/pipeline": 10_650,
     "edgeopt/remote": 1500,
@@ -37,7 +37,7 @@ BUDGETS = {
     "edgeopt/cli": 5950,
     "agent": 23_250,
     "gui": 26_600,
-    "tests": 125_600,
+    "tests": 126_000,
 }
 
 

@@ -16,6 +16,7 @@ from edgeopt.bundle.sign import PublicKey, claimed_key, verify_signature
 from edgeopt.errors import VerificationError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.accuracy import agreement
+from edgeopt.graph.unjudged import NO_VALUES, unjudged_outputs
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.platform.command_line import quote_word
@@ -110,6 +111,17 @@ class BundleCheck(msgspec.Struct, frozen=True):
     """Sentence about the check of pre- and postprocessing; empty if the bundle has none."""
     encoder: str = ""
     """Sentence about the check of the encoder; empty if the bundle has none."""
+    shows_accuracy: bool = True
+    """Whether any golden output has values to compare with; if none has, `accuracy_db` proves nothing."""
+    warnings: tuple[str, ...] = ()
+    """Golden outputs that show the accuracy in part or not at all, with the reason."""
+
+    @property
+    def agreement_words(self) -> str:
+        """Agreement of the golden samples, in words: `43.1 dB against the source model`."""
+        if not self.shows_accuracy:
+            return f"{NO_VALUES}, as those of {self.held_against}: this proves nothing"
+        return agreement(self.accuracy_db, self.held_against, against=True)
 
 
 def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | None = None) -> BundleCheck:
@@ -159,14 +171,15 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
         speed_words=_speed_words(bundle.deployment),
         processing=checked_words(bundle),
         encoder=_encoder_words(encoder),
+        shows_accuracy=found.shows_accuracy,
+        warnings=tuple(unjudged_outputs(bundle.golden("reference"))) + (encoder.warnings if encoder else ()),
     )
 
 
 def _encoder_words(found: BundleCheck | None) -> str:
     if found is None:
         return ""
-    alike = agreement(found.accuracy_db, found.held_against, against=True)
-    text = f"Golden samples of the encoder: {alike} (at least {found.floor_db:.1f} dB is needed)."
+    text = f"Golden samples of the encoder: {found.agreement_words} (at least {found.floor_db:.1f} dB is needed)."
     if found.signed_by is None:
         return text
     return f"{text} The encoder has a signature of its own, which was not checked."

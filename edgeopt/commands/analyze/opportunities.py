@@ -155,7 +155,7 @@ def find_quantization(view: View) -> Iterable[Opportunity]:
         return
     ratio = _speed_ratio(view.device, "int8", view.threads)
     what = (
-        f"{len(rows)} of its matrix products and convolutions compute in float32 with fixed weights; they take "
+        f"Matrix products and convolutions in float32 with fixed weights: {len(rows)}, with "
         f"{units.percent(share, 0)} of the time"
     )
     if ratio is None:
@@ -377,7 +377,7 @@ def find_batch(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "batch",
         f"For throughput, run several samples at once, for example {_BATCH}",
-        f"At a batch of 1, {len(rows)} nodes wait for their weights ({units.size(weights)}).",
+        f"At a batch of 1, reading weights ({units.size(weights)}) limits {units.count(len(rows), 'node')}.",
         _names(rows),
         gain,
         f"of the time per sample at a batch of {_BATCH}, at most; {view.basis}",

@@ -352,7 +352,7 @@ def _answers(
 ) -> Answers:
     from edgeopt.backends.base import run_all
     from edgeopt.graph.accuracy import compare_outputs
-    from edgeopt.quant.checks import unjudged_outputs
+    from edgeopt.graph.unjudged import unjudged_outputs
 
     emit(events.Progress("run", f"{sides[0].subject.name} in {backends[0].title}"))
     reference = run_all(sides[0].path, feeds[0], backends[0], sides[0].options or {})

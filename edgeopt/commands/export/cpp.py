@@ -177,7 +177,9 @@ def write(job: ExportJob, folder: Path) -> ExportedFiles:
     (folder / "options.hpp").write_text(header, encoding="utf-8")
     version = job.bundle.deployment.runtimes.get(runtime)
     if version:
-        made.notes.append(f"It was proved with {runtime} {version}; link that version, or run the golden samples.")
+        made.notes.append(
+            f"The bundle was made with {runtime} {version}; link that version, or run the golden samples."
+        )
     return made
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.bundle.deployment import check_outside_bundles
 from edgeopt.bundle.durable import publish_folder
 from edgeopt.bundle.manifest import FileEntry, file_digest
@@ -23,6 +24,7 @@ from edgeopt.decoding import thread_safe
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.accuracy import agreement
+from edgeopt.graph.unjudged import unjudged_outputs
 from edgeopt.nearest import nearest
 from edgeopt.platform.command_line import quote_word
 from edgeopt.version import __version__
@@ -36,7 +38,7 @@ def readme(job: ExportJob, format_: Format, made: ExportedFiles) -> str:
     source = f"{profile.source.name} (sha256 {profile.source.sha256[:16]}…)"
     parts = [
         f"# {job.name}\n\n{format_.title}. Exported by edgeopt {__version__} from a bundle of {source}.",
-        "## What was proved\n\n" + _proved(job),
+        "## Evidence\n\n" + _evidence(job),
         "## Using it\n\n```\n" + "\n".join(made.use) + "\n```",
         "## What to know\n\n" + "\n".join(f"- {note}" for note in [*made.notes, _checked(made)]),
         "## Inputs and outputs\n\n" + _ports(job),
@@ -44,21 +46,23 @@ def readme(job: ExportJob, format_: Format, made: ExportedFiles) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _proved(job: ExportJob) -> str:
+def _evidence(job: ExportJob) -> str:
     profile = job.bundle.deployment
     how = f"With {job.backend} and {options_text(job)}."
     if profile.predicted is not None:
-        return f"Nothing yet: it was planned for {profile.predicted.device}, and no time was measured. {how}"
+        return f"None yet: it was planned for {profile.predicted.device}, and no time was measured. {how}"
     evidence = profile.evidence
     if evidence is None:
         return f"{profile.summary} {how}"
     if not evidence.rounds:
         return f"{profile.summary} {how} The bundle runs the source model unchanged."
+    goal = "" if profile.budget is None else profile.budget.goal
+    asked = f"at least {evidence.floor_db:g} dB" if evidence.floor_db else goal or "no floor"
+    speed = units.speedup_text(evidence.speedup, evidence.speedup_low, evidence.speedup_high)
     return (
-        f"{profile.summary} {how} Measured {evidence.speedup:g} times as fast as {evidence.baseline} "
-        f"(between {evidence.speedup_low:g} and {evidence.speedup_high:g}), "
-        f"{agreement(evidence.accuracy_db)} on {evidence.samples} samples, at least "
-        f"{evidence.floor_db:g} dB asked for. That was measured of the bundle on its own "
+        f"{profile.summary} {how} Measured against {evidence.baseline}: {speed}, "
+        f"{agreement(evidence.accuracy_db)} on {evidence.samples} samples, "
+        f"asked for: {asked}. That was measured of the bundle on its own "
         "device; the speed of this form was not measured."
     )
 
@@ -157,6 +161,7 @@ def export(path: Path, format_name: str, out: Path, emit: Emit, max_batch_size: 
     with draft(target) as folder:
         emit(Progress("writing", chosen.name))
         made = chosen.write(job, folder)
+        made.notes += unjudged_outputs(job.bundle.golden("reference"))
         if job.bundle.deployment.run.options.get("buckets"):
             made.notes.append(_BUCKETS)
         if job.bundle.deployment.processing is not None:

@@ -34,7 +34,7 @@ def write(job: ExportJob, folder: Path) -> ExportedFiles:
     model = copy_model(job, folder, f"{job.file_name}.onnx")
     made = ExportedFiles(use=_code(job, model, f"{job.file_name}.onnx"))
     made.notes.append(
-        f"A model file holds no options. This one was proved with {job.backend} and "
+        f"A model file holds no options. The bundle runs with {job.backend} and "
         f"{options_text(job)}; others may be slower or less accurate. Measure it with: "
         f"{_bench(job, model.name)}"
     )
@@ -57,7 +57,7 @@ def domains(model: Path) -> set[str]:
 
 
 def _code(job: ExportJob, model: Path, name: str) -> list[str]:
-    """Returns code that runs the model as it was proved, or for other runtimes the way edgeopt runs it."""
+    """Returns code that runs the model as the bundle does, or for other runtimes the way edgeopt runs it."""
     feeds = ", ".join(f"{each.name!r}: {_variable(each.name)}" for each in job.bundle.deployment.inputs)
     if job.backend in DEVICES:
         return [*openvino_lines(openvino_settings(job), name), f"outputs = compiled({{{feeds}}})"]

@@ -36,7 +36,7 @@ def write(job: ExportJob, folder: Path) -> ExportedFiles:
     made = ExportedFiles(use=openvino_lines(settings, name))
     if settings.shapes:
         made.notes.append(
-            "Its shapes are open, as in the bundle; the speed that was proved needs the inputs fixed to these "
+            "Its shapes are open, as in the bundle; the bundle's speed needs the inputs fixed to these "
             "shapes before compiling."
         )
     carried = [name for name in _IN_THE_MODEL if name in job.bundle.deployment.run.options]
@@ -84,8 +84,7 @@ def save(job: ExportJob, model: "Model", place: Path) -> Path:
 def _check_elsewhere(job: ExportJob, made: ExportedFiles, place: Path) -> None:
     """Checks a bundle of another runtime: OpenVINO's own choice of precision may be too coarse for it."""
     made.notes.append(
-        f"The bundle was proved with {job.backend}; its speed in OpenVINO is unknown; measure it "
-        "with `edgeopt bench`."
+        f"The bundle runs with {job.backend}; its speed in OpenVINO is unknown; measure it with `edgeopt bench`."
     )
     precise = {"precision": "f32"}
     try:

@@ -79,29 +79,27 @@ def write_runner(job: ExportJob, folder: Path, made: ExportedFiles, format_name:
             "settings.json pins its threads to cores as that device counts them; change it elsewhere."
         )
     if job.bundle.deployment.run.options.get("cache_dir"):
-        made.notes.append(
-            "settings.json names the cache_dir of the device that it was proved on; change it there."
-        )
+        made.notes.append("settings.json names the cache_dir of the bundle's device; change it there.")
     made.not_checked = missing_here(job.backend)
     if not made.not_checked:
         _run(job, folder, made)
 
 
 def _requirements(job: ExportJob, runtime: str, made: ExportedFiles) -> str:
-    """Returns the versions that the bundle was proved with, if they are known."""
+    """Returns the versions that the bundle was made with, if they are known."""
     distribution = runtime
     if runtime == ONNXRUNTIME:
         listed = provider_of(job).distributions
         if not listed:
             made.notes.append(f"No package on PyPI has the backend {job.backend}: build ONNX Runtime with it.")
         distribution = listed[0] if listed else runtime
-    proved = job.bundle.deployment.runtimes.get(distribution) or job.bundle.deployment.runtimes.get(runtime)
+    recorded = job.bundle.deployment.runtimes.get(distribution) or job.bundle.deployment.runtimes.get(runtime)
     here = _installed(distribution)
-    if proved and here and proved != here:
+    if recorded and here and recorded != here:
         made.notes.append(
-            f"requirements.txt names {distribution} {proved}, with which it was proved; here {here} is installed."
+            f"requirements.txt names {distribution} {recorded}, as the bundle does; here {here} is installed."
         )
-    pinned = proved or here
+    pinned = recorded or here
     numpy = _installed("numpy")
     return f"{distribution}=={pinned}\nnumpy=={numpy}\n" if pinned else f"{distribution}\nnumpy=={numpy}\n"
 

@@ -212,7 +212,7 @@ def _ort_batch(
         return 0
     made.notes.append(
         f"Requests that come at the same time run together, up to {largest} (max_batch_size, dynamic_batching). "
-        "The bundle was proved on single ones; --max-batch-size 0 leaves it at that."
+        "The bundle was made for single ones; --max-batch-size 0 leaves it at that."
     )
     return largest
 
@@ -275,7 +275,7 @@ def write(job: ExportJob, folder: Path) -> ExportedFiles:
     config = _onnxruntime(job, place, made) if runtime == ONNXRUNTIME else _openvino(job, place, made)
     version = job.bundle.deployment.runtimes.get(runtime)
     if version:
-        made.notes.append(f"It was proved with {runtime} {version}; Triton brings a version of its own.")
+        made.notes.append(f"The bundle was made with {runtime} {version}; Triton brings a version of its own.")
     (folder / name / "config.pbtxt").write_text(_HEAD + prototext({"name": name, **config}), encoding="ascii")
     return made
 

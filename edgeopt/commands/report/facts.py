@@ -50,6 +50,7 @@ class AccuracyFacts(msgspec.Struct, frozen=True):
     goal: str = ""
     samples: int | None = None
     set_aside: bool | None = None
+    """Whether nothing before the proof used the samples; None if that is not recorded."""
     low_db: float | None = None
     """Lower bound of the ratio on other samples, by resampling."""
     lowest_db: float | None = None
@@ -59,6 +60,8 @@ class AccuracyFacts(msgspec.Struct, frozen=True):
     """Samples that the outputs were compared on, in words."""
     weakest: LevelAccuracy | None = None
     """The level of input that decided, where the samples are of several."""
+    generated: bool = False
+    """Whether the samples were generated, because no data was given."""
 
 
 class Stage(msgspec.Struct, frozen=True):

@@ -221,13 +221,16 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
     evidence = bundle.deployment.evidence
     known = AccuracyFacts(None, None)
     if evidence is not None:
-        known = AccuracyFacts(evidence.accuracy_db, evidence.floor_db or None, "", evidence.samples)
+        budget = bundle.deployment.budget
+        asked = budget.goal if budget is not None and not evidence.floor_db else ""
+        known = AccuracyFacts(evidence.accuracy_db, evidence.floor_db or None, asked, evidence.samples)
     if isinstance(found, Outcome):
         proof = found.proof
         known = AccuracyFacts(
-            proof.accuracy_db, found.floor_db, "", proof.samples, proof.set_aside,
+            proof.accuracy_db, found.floor_db or None, found.goal, proof.samples, proof.set_aside,
             lowest_db=None if proof.tail is None else proof.tail.lowest_db,
             outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
+            generated=proof.generated,
         )  # fmt: skip
     if isinstance(found, PredictedOutcome):
         # It is real: by runs elsewhere, which round alike.
@@ -238,6 +241,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
             proved.snr_db, goal.target_db, "" if goal.is_open else str(goal), proved.samples, proved.set_aside,
             proved.low_db, None if proved.tail is None else proved.tail.lowest_db,
             proved.outputs, "the samples of the proof", proved.weakest,
+            generated=found.use is not None and found.use.generated,
         )  # fmt: skip
     if not known.outputs:
         known = _with_golden(known, bundle, unknown)

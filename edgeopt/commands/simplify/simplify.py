@@ -165,7 +165,7 @@ def _source_check(
 
 def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.Emit) -> Simplified:
     """Measures the result against the source; the caller fills in the fields of the files."""
-    from edgeopt.quant.checks import unjudged_outputs
+    from edgeopt.graph.unjudged import unjudged_outputs
 
     plain = Simplified("", "", 0, _nodes(result.model_ir), 0, 0, result.ledger, None, 0)
     if check is None:

@@ -185,7 +185,7 @@ class Goal(msgspec.Struct, frozen=True):
 
     def samples_needed(self, judged: "Judged") -> int | None:
         """Returns how many samples like these show that the goal is met, to two digits; None where none would."""
-        from edgeopt.data.judging.intervals import samples_needed
+        from edgeopt.data.judging.intervals import rounded_up, samples_needed
 
         found: int | None
         value, low = self._value(judged), self._low(judged)
@@ -195,10 +195,7 @@ class Goal(msgspec.Struct, frozen=True):
             found = samples_needed(*judged.changes, judged.samples, self.max_drop)
         else:
             found = math.ceil(judged.samples * ((value - low) / (value - self.needed)) ** 2)
-        if found is None:
-            return None
-        unit = int(10 ** max(0, len(str(found)) - 2))
-        return math.ceil(found / unit) * unit
+        return None if found is None else rounded_up(found)
 
     def _interval(self, low: float, high: float) -> str:
         scale = 100.0 if self.kind.unit == "%" else 1.0
@@ -269,6 +266,26 @@ class Goal(msgspec.Struct, frozen=True):
             return decibels(value)
         return f"{100 * value:.4g} %" if self.kind.unit == "%" else f"{value:.4g}"
 
+    def label_warnings(self, source: "Judged", labels: "Labels | None") -> list[str]:
+        """Returns warnings about labels that show a drop in part or not at all.
+
+        `source`: the judgement of the source model by its own outputs.
+        """
+        if labels is None or not self.kind.needs_labels:
+            return []
+        found = []
+        if len(labels) > 1 and labels.min() == labels.max():
+            found.append(
+                f"All {len(labels)} labels are of class {labels.min()}: a drop in other classes does not show. "
+                "Give samples of all classes."
+            )
+        if source.source == 0:
+            found.append(
+                f"The source model has {self.title} {self.shown(0.0)}, so a drop cannot show. Check that the "
+                "labels are those of the samples and classes count from 0."
+            )
+        return found
+
     def shown_score(self, score: float) -> str:
         """Formats a score as returned by `score`, without the sign for metrics where less is better."""
         if not math.isfinite(score):
@@ -279,7 +296,10 @@ class Goal(msgspec.Struct, frozen=True):
 
     def points(self, drop: float) -> str:
         """Formats the difference of two values, in percentage points if the metric is a share."""
-        return f"{100 * drop:.3g} points" if self.kind.unit == "%" else f"{drop:.3g}"
+        if self.kind.unit != "%":
+            return f"{drop:.3g}"
+        shown = f"{100 * drop:.3g}"
+        return f"{shown} point{'' if shown == '1' else 's'}"
 
 
 NO_FLOOR = Goal(floor=None, budget="")

@@ -75,6 +75,12 @@ def samples_needed(lost: float, won: float, count: int, largest_drop: float) -> 
     return low
 
 
+def rounded_up(count: int) -> int:
+    """Rounds a number of samples up to two digits, as it is an estimate."""
+    unit = int(10 ** max(0, len(str(count)) - 2))
+    return math.ceil(count / unit) * unit
+
+
 def unseen_share(count: int) -> float:
     """Returns the largest share, at 95 %, of a kind of sample that does not occur among `count` samples."""
     return Z_95**2 / (count + Z_95**2)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeopt import units
 from edgeopt.graph.analysis.categories import HEAVY
 from edgeopt.graph.analysis.cost.call import ALIASES, ONLY_SHAPES
 from edgeopt.graph.analysis.dimensions import OpenSizes, claims, concrete, dimensions, open_dimensions
@@ -256,12 +257,13 @@ def _warnings(model: Model, nodes: tuple[NodeRow, ...], listed: int, looked: Loo
         if node.domain:
             foreign[node.domain] += 1
     for domain, count in foreign.items():
-        yield f"{count:,} nodes use the domain '{domain}', which not every runtime supports."
+        yield f"{units.count(count, 'node')} of the domain '{domain}' may not run in every runtime."
     summary = looked.summary
     if summary.twins_bytes:
         yield f"{summary.twins_bytes:,} bytes of weights are duplicates; `edgeopt simplify` merges them."
     if summary.not_finite:
-        yield f"{len(summary.not_finite)} weights contain NaN or infinity: {', '.join(summary.not_finite[:3])}."
+        names = ", ".join(summary.not_finite[:3])
+        yield f"NaN or infinity in {units.count(len(summary.not_finite), 'weight')}: {names}."
 
 
 @dataclass(slots=True)

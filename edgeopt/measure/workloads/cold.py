@@ -20,7 +20,7 @@ from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Load, Loaded
 from edgeopt.measure.schedules import COLD
 from edgeopt.measure.stats import total
-from edgeopt.measure.workloads.loop import LoopMember, comparisons, run_members, skipped, warn
+from edgeopt.measure.workloads.loop import LoopMember, comparisons, run_members
 from edgeopt.measure.workloads.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
 from edgeopt.platform.files import drop_cached
 from edgeopt.workers.host import TrialHost
@@ -132,7 +132,6 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
         cache=_cache_sentence(members, rules),
         measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
-        warnings=warn(emit, skipped(members)),
     )
 
 

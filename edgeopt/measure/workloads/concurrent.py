@@ -20,7 +20,7 @@ from edgeopt.measure.messages import Time, Timed
 from edgeopt.measure.report import Comparison
 from edgeopt.measure.schedules import CONCURRENT
 from edgeopt.measure.stats import paired_ratios, sign_interval
-from edgeopt.measure.workloads.loop import LoopMember, comparisons, require_one, run_members, skipped, warn
+from edgeopt.measure.workloads.loop import LoopMember, comparisons, require_one, run_members
 from edgeopt.measure.workloads.records import ConcurrencyReport, ConcurrencySide, ConcurrentRules, Level
 from edgeopt.workers.host import TrialHost
 
@@ -82,7 +82,7 @@ def run_concurrent(
         slice_ms=slice_ms,
         measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
-        warnings=warn(emit, (*skipped(levels, "{}: {}"), *busy)),
+        warnings=busy,
     )
 
 

@@ -15,7 +15,7 @@ from edgeopt.measure.contender import Contender, Side, enter, failed
 from edgeopt.measure.instruments.gauges import Gauges
 from edgeopt.measure.messages import Generate, Generated, Memory
 from edgeopt.measure.schedules import GENERATING
-from edgeopt.measure.workloads.loop import LoopMember, comparisons, require_one, run_members, skipped, warn
+from edgeopt.measure.workloads.loop import LoopMember, comparisons, require_one, run_members
 from edgeopt.measure.workloads.records import GenerateReport, GenerateRules, GenerateSide
 from edgeopt.workers.host import TrialHost
 
@@ -102,7 +102,6 @@ def run_generate(
         prompts=min((len(member.answered) for member in members if member.answered), default=0),
         measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
-        warnings=warn(emit, skipped(members)),
     )
 
 

@@ -1,13 +1,12 @@
 """The loop of the workloads that run in rounds, and the comparison of their sides by pairs within rounds."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 
 from edgeopt.errors import TrialError
-from edgeopt.events import Emit, Log
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.contender import Side
 from edgeopt.measure.instruments.energy import EnergyMeter, energy
@@ -70,23 +69,6 @@ def require_one(failures: dict[str, str | None], hint: str = "Run it in its own 
     if failures and all(why is not None for why in failures.values()):
         name, why = next(iter(failures.items()))
         raise TrialError(f"'{name}' {(why or '').rstrip('.')}.", hint)
-
-
-def skipped(members: Iterable[NamedSide], template: str = "'{}' {}") -> list[str]:
-    """Returns a sentence for each side that failed; `template` joins its name and the reason."""
-    return [
-        f"{template.format(each.name, each.failure.rstrip('.'))}; it was skipped from then on."
-        for each in members
-        if each.failure
-    ]
-
-
-def warn(emit: Emit, texts: Iterable[str]) -> tuple[str, ...]:
-    """Emits each as a warning and returns them for the report."""
-    warnings = tuple(texts)
-    for text in warnings:
-        emit(Log("warning", text))
-    return warnings
 
 
 @dataclass(slots=True)

@@ -26,8 +26,6 @@ from edgeopt.measure.workloads.loop import (
     comparisons,
     require_one,
     run_members,
-    skipped,
-    warn,
 )
 from edgeopt.measure.workloads.records import PacedReport, PacedRules, PacedSide
 from edgeopt.workers.host import LocalChild, TrialHost
@@ -101,7 +99,7 @@ def run_paced(
         slice_s=slice_s,
         measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
-        warnings=warn(emit, filter(None, (*skipped(members), *behind))),
+        warnings=tuple(filter(None, behind)),
     )
 
 

@@ -18,7 +18,7 @@ from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.messages import Watched
 from edgeopt.measure.watch import follow
-from edgeopt.measure.workloads.loop import EnergyLog, require_one, skipped, warn
+from edgeopt.measure.workloads.loop import EnergyLog, require_one
 from edgeopt.measure.workloads.records import (
     Course,
     SustainedReport,
@@ -176,7 +176,6 @@ def run_sustained(
         pauses_s=tuple(pauses_s),
         stopped_by=stopped_by,
         seconds=time.monotonic() - begin,
-        warnings=warn(emit, skipped(found)),
     )
 
 

@@ -168,7 +168,9 @@ def keep_incumbent(pool: CandidatePool, current: Bundle) -> Outcome:
         whatever_floor=True,
     )
     if not found.proof.met:
-        notes.warn(f"The baseline reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
+        notes.warn(
+            f"The baseline reaches {found.proof.accuracy_db:.1f} dB on the samples of the proof: below the floor."
+        )
     made_here = is_wrapped(current, resources.runner.folder)
     if search.attached is not None and not made_here and not _processes(current, search.attached):
         notes.warn("The baseline is kept unchanged: its bundle does not apply this --pre and --post.")
@@ -276,7 +278,7 @@ def _tried(pool: CandidatePool, entry: PoolEntry, legs: int) -> Outcome | None:
             proof = prove(pool.search, pool.resources, bundle, legs)
         except MissedFloor as missed:
             entry.status = "below the floor"
-            entry.reason = f"{missed} from the written bundle, on samples set aside"
+            entry.reason = f"{missed} from the written bundle, on the samples of the proof"
             return None
         except UnprovenFloor as unproven:
             entry.status, entry.reason = "unproven", str(unproven)

@@ -27,7 +27,7 @@ def pick(pool: CandidatePool, builder: VariantBuilder, candidate: Candidate, kno
         try:
             proof = prove(pool.search, pool.resources, bundle, PROOF.legs[0])
         except MissedFloor as missed:
-            message = f"{candidate.name} reaches {missed} on samples set aside: below the floor."
+            message = f"{candidate.name} reaches {missed} on the samples of the proof: below the floor."
             raise VerificationError(message, "Pick another one, or lower the floor.") from None
         except UnprovenFloor as unproven:
             raise VerificationError(

@@ -17,13 +17,13 @@ from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.files.sniff import check_file
+from edgeopt.graph.unjudged import unjudged_outputs
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.measure.files import check_place
 from edgeopt.nearest import nearest
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import profile_for
-from edgeopt.quant.checks import unjudged_outputs
 from edgeopt.quant.measured.proof import Judge
 from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns, Outputs, SampleSets, read_samples
@@ -204,7 +204,12 @@ def _warn_of_the_data(work: QuantizeRun) -> None:
         )
     for warning in sets.warnings:
         work.warn(warning)
-    for warning in unjudged_outputs(list(work.study.reference.values())):
+    answers = list(work.study.reference.values())
+    if sets.labels is not None:
+        judged = work.request.goal.judge(answers, answers, sets.labels[sets.judged])
+        for warning in work.request.goal.label_warnings(judged, sets.labels):
+            work.warn(warning)
+    for warning in unjudged_outputs(answers):
         work.warn(warning)
 
 

@@ -329,6 +329,8 @@ def _why(layer: str, option: SchemeOption, search: PlanSearch, best: Choices, *,
         if run is not None:
             return f"{start} brings the metric to {run[1]:.4g}; the floor is {search.floor:.4g}"
         return f"{start} leaves {alone:.1f} dB alone; others save more time for their error"
+    if min(alone, alone if run is None else run[1]) <= -EQUAL_DB:
+        return f"{start} leaves outputs that cannot be compared with the source's"
     if alone < search.floor:
         return f"{start} leaves {alone:.1f} dB alone; the floor is {search.floor:g} dB"
     if run is not None:

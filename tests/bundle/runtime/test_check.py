@@ -8,6 +8,7 @@ from edgeopt.bundle.deployment import machine_of
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import BundleCheck, check
+from edgeopt.bundle.write import write_golden
 from edgeopt.cli.main import run
 from edgeopt.cli.verify import stale
 from edgeopt.errors import BundleError, VerificationError
@@ -211,3 +212,34 @@ def test_a_page_of_what_was_checked(bundle, change_deployment, device_fingerprin
     assert "**Stale: memory changed since it was made, so nothing is proved of its speed here.**" in out
     assert "| memory | 1 \\[GiB\\] | " in out
     assert run(["verify", str(bundle), "--markdown", "--json"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("n = Neg(x)  a = Abs(n)  b = Neg(a)  c = Sub(b, one)  y = Sqrt(c)", "is NaN or infinity everywhere"),
+        ("z = Sub(x, x)  a = Add(z, one)  y = Div(a, z)", "is NaN or infinity everywhere"),
+        ("z = Sub(x, x)  y = Relu(z)", "is almost zero on all samples"),
+        ("z = Sub(x, x)  y = Add(z, one)", "is the same on all 2 samples"),
+    ],
+    ids=["NaN", "infinite", "zero", "constant"],
+)
+def test_golden_outputs_that_prove_nothing_are_named(bundle, write_model, capsys, body, expected):
+    pytest.importorskip("onnxruntime", reason="runs the golden samples")
+    from edgeopt.backends import backend_named
+
+    model = write_model(f"g (float[1,4] x) => (float[1,4] y) {{ {body} }}", one=np.ones(4, np.float32))
+    feeds = [{"x": np.random.default_rng(k).standard_normal((1, 4)).astype(np.float32)} for k in range(2)]
+    golden = [backend_named("onnxruntime-cpu").load(model, {}).run(each) for each in feeds]
+    deployment = read_bundle(bundle).deployment
+    (bundle / deployment.run.model).write_bytes(model.read_bytes())
+    for name, samples in (("inputs", feeds), ("outputs", golden), ("reference", golden)):
+        write_golden(bundle, name, samples)
+    write_manifest(bundle)
+    for format_ in ([], ["--markdown"]):
+        assert run(["verify", str(bundle), *format_]) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert f"The output 'y' {expected}" in out
+        is_constant = expected.startswith("is the same")
+        assert ("equal to the source model" in out) == is_constant
+        assert ("all outputs are NaN, infinite, empty or zero" in out) == (not is_constant)

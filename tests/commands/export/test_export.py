@@ -2,6 +2,7 @@ import json
 import os
 import shlex
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -190,3 +191,41 @@ def test_operators_that_only_onnx_runtime_knows_are_refused(make_bundle, into):
     assert "operators specific to ONNX Runtime" in refused.value.hint
     result, _ = into(bundle, "onnx")
     assert any("com.microsoft" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("form", [form.name for form in FORMATS])
+def test_an_undecided_bundle_is_not_called_proved(bundle, change_deployment, into, form):
+    evidence = profile.read_deployment(bundle / profile.FILE).evidence
+    undecided = msgspec.structs.replace(evidence, verdict="undecided", rounds=0)
+    change_deployment(bundle, summary="Undecided: too noisy to tell.", evidence=undecided)
+    result, out = into(bundle, form)
+    texts = [
+        *result.notes,
+        *(file.read_text() for name in ("README.md", "runner.py", MARK) for file in out.glob(name)),
+    ]
+    assert "Undecided: too noisy to tell." in "".join(texts)
+    assert not [text for text in texts if "proved" in text]
+
+
+def test_golden_samples_that_prove_nothing_are_named(make_bundle, into):
+    nodes = [("Sub", ["x", "x"], ["z"], {}), ("Div", ["z", "z"], ["y"], {})]
+    result, out = into(make_bundle(nodes, {"x": [1, 4]}, {"y": [1, 4]}, (1, 4)), "onnx")
+    assert any(note.startswith("The output 'y' is NaN or infinity everywhere") for note in result.notes)
+    assert "NaN or infinity everywhere" in (out / "README.md").read_text()
+
+
+def test_readme_names_the_goal_of_a_metric_and_few_digits(bundle, change_deployment, into):
+    evidence = profile.read_deployment(bundle / profile.FILE).evidence
+    measured = {
+        "verdict": "faster",
+        "rounds": 16,
+        "speedup": 2.37346,
+        "speedup_low": 1.54284,
+        "speedup_high": 3.65125,
+    }
+    faster = msgspec.structs.replace(evidence, floor_db=0.0, baseline="source", **measured)
+    change_deployment(bundle, evidence=faster, budget=profile.Budget("top-1 at most 1 point below the source's"))
+    page = (into(bundle, "onnx")[1] / "README.md").read_text()
+    assert "Measured against source: 2.37x [1.54 3.65]" in page
+    assert "asked for: top-1 at most 1 point below the source's" in page
+    assert "0 dB" not in page.split("## Using it")[0]

@@ -49,6 +49,13 @@ def test_outputs_are_compared_on_the_golden_samples_where_the_evidence_does_not_
     assert raced.accuracy.outputs_on == "the 3 golden samples of the bundle"
 
 
+def test_a_goal_by_a_metric_is_not_called_a_floor_of_0_db(bundle):
+    goal = "top-1 with labels at most 1 point below the source's"
+    put_evidence(bundle, outcome(floor_db=0.0, goal=goal))
+    accuracy = gather(bundle, nodes=False).accuracy
+    assert (accuracy.goal, accuracy.floor_db) == (goal, None)
+
+
 def test_nodes_are_measured_where_asked_for(raced_bundle, raced):
     assert raced.nodes is None
     assert raced.unknown["time by node"] == "Not measured (--no-nodes)."

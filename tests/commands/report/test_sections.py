@@ -1,11 +1,13 @@
 import msgspec
+import numpy as np
 import pytest
 
 from edgeopt.commands.report.facts import AccuracyFacts
 from edgeopt.commands.report.report import gather
 from edgeopt.commands.report.sections import candidates, model, verdict
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
-from edgeopt.views.blocks import Chart, Table, WordsBlock
+from edgeopt.views.blocks import Chart, Figures, Table, WordsBlock
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +39,7 @@ def test_equal_outputs_are_a_proper_sentence(facts):
     said = candidates.accuracy_section(msgspec.structs.replace(facts, accuracy=found)).blocks[0]
     assert isinstance(said, WordsBlock)
     assert said.text == (
-        "All outputs are equal to those of the source model; the floor is 30 dB. Proved on 15 samples, which "
-        "nothing else had seen."
+        "All outputs are equal to those of the source model; the floor is 30 dB. Proved on 15 samples set aside."
     )
 
 
@@ -50,3 +51,16 @@ def test_device_section_states_why_the_device_is_unknown(facts):
     assert not any(
         isinstance(each, WordsBlock) and each.mood == "faint" for each in verdict.device_section(silent).blocks
     )
+
+
+def test_equal_outputs_without_values_are_not_called_accurate(facts):
+    nan = [{"y": np.full(3, np.nan)}]
+    outputs = tuple(each.without_samples() for each in compare_outputs(nan, nan).outputs)
+    found = AccuracyFacts(200.0, 30.0, samples=8, outputs=outputs, outputs_on="the samples of the proof")
+    empty = msgspec.structs.replace(facts, accuracy=found)
+    said = candidates.accuracy_section(empty).blocks[0].text
+    assert said.startswith(
+        "The accuracy is not proved: all outputs are NaN, infinite, empty or zero on the samples"
+    )
+    figures = next(each for each in verdict.verdict_section(empty).blocks if isinstance(each, Figures))
+    assert [each.value for each in figures.figures if each.label == "Accuracy"] == ["not proved"]

@@ -35,7 +35,7 @@ SAID = (
     ),
     (
         ("top1-labels", "90%,20dB", "1%"),
-        "top-1 with labels at most 1 points below the source's and at least 90 %, and at least 20 dB",
+        "top-1 with labels at most 1 point below the source's and at least 90 %, and at least 20 dB",
     ),
 )
 
@@ -234,3 +234,22 @@ def test_the_floor_of_a_metric_where_less_is_better_is_stated_as_given(tmp_path)
     judged = goal.judge(outputs(np.eye(10)[np.arange(12) % 10] * np.linspace(1.0, 1.06, 12)[:, None]), source)
     assert goal.evidence(judged) == "not shown"
     assert "error 0.3 [0.118 0.579] on 12 samples, floor 0.31: not shown" in goal.describe_unproven(judged)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([0, 0, 0, 0], ["All 4 labels are of class 0: a drop in other classes does not show"]),
+        ([1, 2, 1, 2], ["The source model has top-1 with labels 0 %, so a drop cannot show"]),
+        ([1, 1, 1, 1], ["All 4 labels are of class 1", "The source model has top-1 with labels 0 %"]),
+        ([0, 1, 0, 2], []),
+    ],
+    ids=["one class", "all wrong", "one class, all wrong", "ordinary"],
+)
+def test_labels_that_cannot_show_a_drop_are_named(labels, expected):
+    scores = [{"y": np.float32([[3.0, 1.0, 2.0]])}] * 4
+    goal, labels = goal_from("top1-labels", max_drop="1%"), np.array(labels)
+    warnings = goal.label_warnings(goal.judge(scores, scores, labels), labels)
+    assert len(warnings) == len(expected)
+    assert all(each.startswith(start) for each, start in zip(warnings, expected, strict=True))
+    assert goal_from(None, "30dB").label_warnings(goal.judge(scores, scores, labels), labels) == []

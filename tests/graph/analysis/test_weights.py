@@ -37,7 +37,7 @@ def test_what_weights_hold(write_model, external):
     assert (rows["a"].zeros_share, rows["a"].minimum) == (0.5, float(sparse.min()))
     # The range is that of the numbers.
     assert rows["b"].maximum == float(strange[np.isfinite(strange)].max())
-    assert any("contain NaN or infinity: b" in warning for warning in found.warnings)
+    assert any("NaN or infinity in 1 weight: b" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,6 @@ def test_side_that_crashes_is_left_out(bench, decoders):
     assert good.failure is None
     assert good.answers >= RULES.rounds
     assert "SIGSEGV" in bad.failure
-    assert "'bad' crashed: SIGSEGV" in bench.warnings()[0]
 
 
 def test_more_tokens_than_the_model_takes_are_an_error_with_a_hint(bench, decoders):

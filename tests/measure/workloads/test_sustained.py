@@ -145,7 +145,6 @@ def test_a_crash_keeps_the_windows_before_it_and_the_next_side_runs(bench):
     assert "SIGSEGV" in bad.failure
     assert good.failure is None
     assert len(good.windows) >= 2
-    assert "'bad' crashed: SIGSEGV" in bench.warnings()[0]
 
 
 def test_a_model_slower_than_a_window_makes_longer_windows(bench):

@@ -86,7 +86,7 @@ def test_what_is_below_the_floor_in_its_proof_is_not_handed_out(delivered, monke
     outcome, (noisy,) = delivered({"latency_ms": 0.1})
     assert outcome.winner == Candidate("source", "null")
     assert (noisy.status, noisy.proof) == ("below the floor", None)
-    assert noisy.reason == "22.8 dB from the written bundle, on samples set aside"
+    assert noisy.reason == "22.8 dB from the written bundle, on the samples of the proof"
 
 
 def test_what_is_below_the_floor_in_its_proof_takes_nobodys_place(notes):

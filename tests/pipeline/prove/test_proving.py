@@ -70,7 +70,7 @@ def test_what_is_faster_is_proved_to_be_on_the_samples_set_aside(proved, track, 
     proof, split = found.proof, track.reference.split
     assert proof.verdict == "faster"
     assert proof.baseline_ms > 1.9 > proof.latency_ms
-    assert (proof.samples, proof.set_aside, proof.met) == (split.prove_count, split.calibration_count > 0, True)
+    assert (proof.samples, proof.set_aside, proof.met) == (split.prove_count, split.is_set_aside, True)
     assert len(found.reference) == len(found.outputs) == split.prove_count
     assert (proof.figure, proof.less, proof.current, proof.by_size) == (None, None, None, ())
     assert proof.taken.runs > 0

@@ -306,6 +306,10 @@ def test_one_that_changes_says_what_it_saves_and_costs():
     ("rows", "reason"),
     [
         ([("a", 20.0, 0.1, 0.07)], "int8 saves 0.030 ms, but leaves 20.0 dB alone; the floor is 30 dB"),
+        (
+            [("a", -200.0, 0.1, 0.07)],
+            "int8 saves 0.030 ms, but leaves outputs that cannot be compared with the source's",
+        ),
         ([("a", 40.0, 0.1, 0.3)], "int8 is 0.200 ms slower here"),
         ([("a", 40.0, 0.1, 0.1)], "int8 saves nothing here"),
         (

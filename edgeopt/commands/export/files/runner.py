@@ -31,7 +31,7 @@ sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 
 def load(folder: Path = HERE) -> Session:
-    """Loads the model with the options that it was proved with."""
+    """Loads the model with the options of its bundle."""
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     opened = _onnxruntime if settings["runtime"] == "onnxruntime" else _openvino
     return opened(folder / settings["model"], settings)

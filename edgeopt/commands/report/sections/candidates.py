@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from edgeopt.commands.report.facts import AccuracyFacts, FrontPoint, ReportFacts
 from edgeopt.graph.accuracy import EQUAL_DB, OutputAccuracy
+from edgeopt.graph.unjudged import NO_VALUES, show_accuracy
 from edgeopt.measure.stats import UNITY
 from edgeopt.pipeline.prove.report import EXACT_DB
 from edgeopt.views import charts, words
@@ -34,6 +35,8 @@ def accuracy_section(facts: ReportFacts) -> Section | None:
 def _accuracy_sentence(found: AccuracyFacts) -> str:
     if found.snr_db is None:
         return "The accuracy was not proved; these figures are from the golden samples."
+    if not show_accuracy(found.outputs):
+        return f"The accuracy is not proved: {NO_VALUES} on {found.outputs_on}."
     is_equal = found.snr_db >= EQUAL_DB
     text = (
         "All outputs are equal to those of the source model"
@@ -47,8 +50,7 @@ def _accuracy_sentence(found: AccuracyFacts) -> str:
     floor = found.goal or ("" if found.floor_db is None else f"{found.floor_db:g} dB")
     text += f"; the floor is {floor}." if floor else "."
     if found.samples:
-        text += f" Proved on {words.several(found.samples, 'sample')}"
-        text += ", which nothing else had seen." if found.set_aside else "."
+        text += f" Proved on {words.samples_text(found.samples, found.set_aside, found.generated)}."
     return text
 
 

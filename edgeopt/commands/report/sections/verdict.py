@@ -1,6 +1,7 @@
 """The verdict with the figures that matter, the device that it was proved on, and how to reproduce it."""
 
 from edgeopt.commands.report.facts import AccuracyFacts, ReportFacts, SpeedFacts
+from edgeopt.graph.unjudged import show_accuracy
 from edgeopt.hw.device import Cache, Device
 from edgeopt.platform.command_line import quote_word
 from edgeopt.views import words
@@ -85,10 +86,10 @@ def _of_accuracy(accuracy: AccuracyFacts | None) -> Figure:
     if accuracy is None or accuracy.snr_db is None:
         return Figure("Accuracy", "not known", "the bundle has no record")
     floor = accuracy.goal or (f"{accuracy.floor_db:g} dB" if accuracy.floor_db is not None else "not told")
-    samples = words.several(accuracy.samples or 0, "sample")
-    on = f"on {samples} set aside" if accuracy.set_aside else f"on {samples}"
+    on = f"on {words.samples_text(accuracy.samples or 0, accuracy.set_aside, accuracy.generated)}"
     mood: Mood = "" if good_enough(accuracy) else "bad"
-    return Figure("Accuracy", words.decibels(accuracy.snr_db), f"floor {floor}; {on}", mood)
+    ratio = words.decibels(accuracy.snr_db) if show_accuracy(accuracy.outputs) else "not proved"
+    return Figure("Accuracy", ratio, f"floor {floor}; {on}", mood)
 
 
 def _of_memory(speed: SpeedFacts | None, *, unchanged: bool) -> list[Figure]:

@@ -12,7 +12,7 @@ from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit, Log, Progress, ignore
-from edgeopt.graph.accuracy import SILENT_POWER, Accuracy, compare_outputs
+from edgeopt.graph.accuracy import EQUAL_DB, SILENT_POWER, Accuracy, compare_outputs
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.roofline import LowerBound, minimum
 from edgeopt.hw.device import Device
@@ -352,7 +352,11 @@ def _measure_gains(work: QuantizeRun, config: ExecutionConfig) -> ConfigGains | 
         accuracy, met = _floats(work, config)
         base_db, base = accuracy.snr_db, noise_of(accuracy)
         if not met:
-            reason = f"float itself reaches only {base_db:.1f} dB there"
+            reason = (
+                f"float itself reaches only {base_db:.1f} dB there"
+                if base_db > -EQUAL_DB
+                else "the outputs of the float model there cannot be compared with the source's"
+            )
             work.emit(Log("info", f"{config.name} is skipped: {reason}."))
             return None
     schemes = schemes_for(config.backend, bool(work.study.known.ranges))
@@ -361,6 +365,8 @@ def _measure_gains(work: QuantizeRun, config: ExecutionConfig) -> ConfigGains | 
     if not fitting:
         return None
     timed = _timed(work, settled, fitting)
+    if base_db is None and all(gain.basis == "estimated" for gain in timed.gains):
+        _floats(work, config)  # raises if the runtime cannot run the model: an estimate alone does not show that
     for warning in timed.warnings:
         work.warn(warning)
     return ConfigGains(settled, timed, worth(timed), base_db, base)

@@ -1,8 +1,11 @@
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.errors import ModelError
+from edgeopt.events import ignore
 from edgeopt.pipeline import quantize
 from edgeopt.quant.measured.planning import choosing
 from edgeopt.quant.measured.planning.choosing import Chooser, plan_configs, promising_configs, proven
@@ -10,7 +13,7 @@ from edgeopt.quant.measured.planning.entry import write_entry
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.sample_sets import ModelRuns
 from edgeopt.quant.measured.timing.configs import ExecutionConfig
-from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, worth
+from edgeopt.quant.measured.timing.gains import ConfigGains, TimedKernels, measure_gains, worth
 from edgeopt.quant.measured.work import prepare
 from edgeopt.quant.records import FLOAT, FrontierPoint, LayerGain, PrecisionPlan
 from tests.conftest import seeded, write_onnx
@@ -210,3 +213,21 @@ def test_where_no_point_holds_the_model_stays_float(planned_work):
     assert found.is_float
     assert found.path == planned_work.study.path
     assert found.proof.low_db < 25, "the proof of the plan that failed is kept, to be shown"
+
+
+def test_a_runtime_that_cannot_run_the_model_is_not_planned_by_estimates(tmp_path):
+    pytest.importorskip("openvino", reason="the runtime that has no LabelEncoder")
+    text = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 2]> g (float[1,64] x) => (string[1] y)
+        { m = MatMul(x, w)  a = ArgMax<axis = 1, keepdims = 0>(m)
+          y = ai.onnx.ml.LabelEncoder<keys_int64s = [0, 1], values_strings = ["cat", "dog"]>(a) }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(seeded(64, 64), "w"))
+    onnx.save(proto, tmp_path / "words.onnx")
+    np.savez(tmp_path / "data.npz", x=np.random.default_rng(1).standard_normal((16, 1, 64)).astype(np.float32))
+    request = QuantizeRequest(tmp_path / "words.onnx", data=tmp_path / "data.npz", backend="openvino-cpu")
+    with ModelRuns() as runs:
+        work = prepare(request, tmp_path, runs, ignore)
+        work.study.calibrated()
+        assert measure_gains(work) == []
+        skipped = [each for each in work.warnings if "openvino-cpu (precision=f32) was skipped" in each]
+        assert skipped, work.warnings
