@@ -1,13 +1,13 @@
 """Applies the light or dark theme, as the setting or the system says, and again when one of them changes."""
 
-import shutil
 import weakref
+from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QApplication, QStyleFactory
 
-from edgeopt.workspace import fresh_place
+from edgeopt.workspace import temporary_folder
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.theme.icons import forget_icons
 from edgeopt_gui.theme.palettes import palette
@@ -24,9 +24,8 @@ class Theme(QObject):
         self._application = application
         self._settings = settings
         self._dark: bool | None = None
-        self._folder = fresh_place("edgeopt-theme-")
-        self._folder.mkdir(mode=0o700)
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder = temporary_folder("theme")
+        weakref.finalize(self, self._folder.cleanup)
         application.setStyle(QStyleFactory.create("Fusion"))
         application.styleHints().colorSchemeChanged.connect(self._apply)
         settings.changed.connect(self._apply)
@@ -44,7 +43,7 @@ class Theme(QObject):
         QCoreApplication.sendPostedEvents(None, QEvent.Type.ApplicationPaletteChange)
         forget_icons()
         # A folder of its own for each scheme: Qt remembers pictures by their paths.
-        pictures = self._folder / ("dark" if dark else "light")
+        pictures = Path(self._folder.name) / ("dark" if dark else "light")
         pictures.mkdir(exist_ok=True)
         write_pictures(pictures)
         NOTICE.sheet = stylesheet(colours, QFontMetrics(font), font.pointSizeF(), pictures)
